@@ -1,4 +1,8 @@
-//! perf_event_open(2) as far as BPF programs are attached to its events: tracepoints, kprobes, uprobes, software counters; no sampling buffers.
+//! perf_event_open(2) as far as BPF programs are attached to its events: tracepoints, kprobes, uprobes, software counters; the
+//! rings that records of perf go to, and its side band. No sampling.
+
+pub mod ring;
+pub mod side_band;
 
 use crate::error::{Errno, Error, Interface, Result};
 use crate::host::Host;
@@ -175,8 +179,33 @@ const TYPE_TRACEPOINT: u32 = 2;
 const SAMPLE_RAW: u64 = 1 << 10;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const FLAG_CLOEXEC: u64 = 8;
-/// A bit of `flags`.
-const DISABLED: u64 = 1 << 0;
+/// `PERF_SAMPLE_TIME`.
+const SAMPLE_TIME: u64 = 1 << 2;
+
+/// Bits of `flags`, by the names of the kernel's bit fields.
+struct Flags {
+    disabled: u64,
+    mmap: u64,
+    comm: u64,
+    task: u64,
+    sample_id_all: u64,
+    mmap2: u64,
+    comm_exec: u64,
+    use_clockid: u64,
+    build_id: u64,
+}
+
+const FLAGS: Flags = Flags {
+    disabled: 1 << 0,
+    mmap: 1 << 8,
+    comm: 1 << 9,
+    task: 1 << 13,
+    sample_id_all: 1 << 18,
+    mmap2: 1 << 23,
+    comm_exec: 1 << 24,
+    use_clockid: 1 << 25,
+    build_id: 1 << 34,
+};
 
 const IOC_ENABLE: u64 = 0x2400;
 const IOC_DISABLE: u64 = 0x2401;
@@ -288,7 +317,7 @@ impl PerfEvent {
             kind: counter.kind,
             config: counter.config,
             sample_period: period,
-            flags: DISABLED,
+            flags: FLAGS.disabled,
             ..Zeroable::zeroed()
         };
         open(attributes, target, counter.name.clone().into_owned())

@@ -1,0 +1,285 @@
+//! perf's side band: what processes do to their memory maps (mmap of code, exec, fork, exit), as records of an event that counts nothing.
+
+use super::ring::{PerfRing, RingRecord};
+use super::{Attributes, FLAGS, PerfTarget, SAMPLE_TIME, Software, TYPE_SOFTWARE, open};
+use crate::error::{Errno, Result};
+use crate::host::Host;
+use crate::procfs;
+use bytemuck::Zeroable;
+
+/// Pages of each CPU's ring: some thousand mappings.
+const PAGES: usize = 128;
+
+/// `enum perf_event_type`.
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const MMAP2: u32 = 10;
+/// `PERF_RECORD_MISC_COMM_EXEC` and `PERF_RECORD_MISC_MMAP_BUILD_ID`.
+const MISC_EXEC: u16 = 1 << 13;
+const MISC_BUILD_ID: u16 = 1 << 14;
+
+/// What a process did to its memory map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryChange {
+    /// It mapped executable memory.
+    Map(CodeMapping),
+    /// It began to run another program: what was mapped is gone.
+    Exec {
+        /// The name that it has since.
+        comm: String,
+    },
+    /// It was forked, with its parent's memory, or as a thread of it.
+    Fork {
+        /// The parent process.
+        parent: u32,
+    },
+    /// One of its threads ended.
+    Exit {
+        /// The thread.
+        thread: u32,
+    },
+}
+
+/// Executable memory of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeMapping {
+    /// First address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// Where in the file it begins, bytes.
+    pub offset: u64,
+    /// The file as the process sees it (a deleted one has ` (deleted)` behind), `[vdso]`, or `//anon`.
+    pub path: String,
+    /// The file's build id, where the kernel could read it.
+    pub build_id: Option<Vec<u8>>,
+}
+
+/// A change, and when and where it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryEvent {
+    /// ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The process.
+    pub pid: u32,
+    /// What it did.
+    pub change: MemoryChange,
+}
+
+/// Readers of the side band of all CPUs.
+#[derive(Debug)]
+pub struct SideBand {
+    rings: Vec<PerfRing>,
+}
+
+impl SideBand {
+    /// Begins to follow all processes on all CPUs that are online.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]: `EACCES` without CAP_PERFMON.
+    pub fn open(host: &Host) -> Result<Self> {
+        let mut rings = Vec::new();
+        for cpu in procfs::online_cpus(host)?.iter() {
+            let event = match open_cpu(cpu, FLAGS.build_id) {
+                // Kernels before 5.12 know no build ids.
+                Err(error) if error.errno() == Some(Errno::EINVAL) => open_cpu(cpu, 0)?,
+                opened => opened?,
+            };
+            let ring = PerfRing::new(event, PAGES)?;
+            ring.event().enable()?;
+            rings.push(ring);
+        }
+        Ok(Self { rings })
+    }
+
+    /// Hands over all that came since the last call, CPU by CPU: sort by time what is to be followed across CPUs. Gives the number of records
+    /// that found no room.
+    ///
+    /// # Errors
+    /// [`crate::Error::Format`] if a ring makes no sense.
+    pub fn read(&mut self, each: &mut dyn FnMut(MemoryEvent)) -> Result<u64> {
+        let mut lost = 0;
+        for ring in &self.rings {
+            ring.read(&mut |record| match record {
+                RingRecord::Lost(records) => lost += records,
+                RingRecord::Other { kind, misc, body } => {
+                    if let Some(event) = parse(kind, misc, body) {
+                        each(event);
+                    }
+                }
+            })?;
+        }
+        Ok(lost)
+    }
+}
+
+fn open_cpu(cpu: u32, build_id: u64) -> Result<super::PerfEvent> {
+    let attributes = Attributes {
+        kind: TYPE_SOFTWARE,
+        config: Software::Dummy as u64,
+        sample_type: SAMPLE_TIME,
+        flags: FLAGS.disabled
+            | FLAGS.mmap
+            | FLAGS.mmap2
+            | FLAGS.comm
+            | FLAGS.comm_exec
+            | FLAGS.task
+            | FLAGS.sample_id_all
+            | FLAGS.use_clockid
+            | build_id,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Zeroable::zeroed()
+    };
+    open(
+        attributes,
+        PerfTarget::Cpu(cpu),
+        format!("memory maps on CPU {cpu}"),
+    )
+}
+
+/// One record; none of a kind that is not asked for, or one that is too short.
+fn parse(kind: u32, misc: u16, body: &[u8]) -> Option<MemoryEvent> {
+    let word = |at: usize| Some(u32::from_le_bytes(*body.get(at..)?.first_chunk()?));
+    let long = |at: usize| Some(u64::from_le_bytes(*body.get(at..)?.first_chunk()?));
+    // `sample_id_all` with PERF_SAMPLE_TIME puts the time behind every record.
+    let time_ns = long(body.len().checked_sub(8)?)?;
+    let (pid, tid) = (word(0)?, word(4)?);
+    let text = |at: usize| {
+        let bytes = body.get(at..body.len() - 8)?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    };
+    let change = match kind {
+        // pid, tid | addr, len, pgoff | build id or device and inode (24) | prot, flags | file name
+        MMAP2 => {
+            let (start, length) = (long(8)?, long(16)?);
+            let size = body.get(32).filter(|_| misc & MISC_BUILD_ID != 0);
+            let build_id = size.and_then(|size| body.get(36..36 + usize::from(*size).min(20)));
+            MemoryChange::Map(CodeMapping {
+                start,
+                end: start.saturating_add(length),
+                offset: long(24)?,
+                path: text(64)?,
+                build_id: build_id.map(<[u8]>::to_vec),
+            })
+        }
+        COMM if misc & MISC_EXEC != 0 => MemoryChange::Exec { comm: text(8)? },
+        // pid, ppid, tid, ptid, time
+        FORK => {
+            return Some(MemoryEvent {
+                time_ns,
+                pid,
+                change: MemoryChange::Fork { parent: tid },
+            });
+        }
+        EXIT => MemoryChange::Exit { thread: word(8)? },
+        _ => return None,
+    };
+    Some(MemoryEvent { time_ns, pid, change })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(parts: &[&[u8]]) -> Vec<u8> {
+        parts.concat()
+    }
+
+    #[test]
+    fn a_mapping_with_a_build_id_is_read() {
+        let mut id = [0; 24];
+        id[0] = 20;
+        id[4..24].copy_from_slice(&[7; 20]);
+        let bytes = body(&[
+            &5u32.to_le_bytes(),
+            &6u32.to_le_bytes(),
+            &0x1000u64.to_le_bytes(),
+            &0x2000u64.to_le_bytes(),
+            &0x3000u64.to_le_bytes(),
+            &id,
+            &[0; 8],
+            b"/bin/x\0\0",
+            &99u64.to_le_bytes(),
+        ]);
+        let event = parse(MMAP2, MISC_BUILD_ID, &bytes).unwrap();
+        let mapping = CodeMapping {
+            start: 0x1000,
+            end: 0x3000,
+            offset: 0x3000,
+            path: "/bin/x".to_owned(),
+            build_id: Some(vec![7; 20]),
+        };
+        let expected = MemoryEvent {
+            time_ns: 99,
+            pid: 5,
+            change: MemoryChange::Map(mapping),
+        };
+        assert_eq!(event, expected);
+        for cut in 0..bytes.len() {
+            _ = parse(MMAP2, MISC_BUILD_ID, &bytes[..cut]);
+        }
+    }
+
+    #[test]
+    fn forks_name_the_parent_and_only_names_given_by_exec_count() {
+        let bytes = body(&[
+            &8u32.to_le_bytes(),
+            &7u32.to_le_bytes(),
+            &8u32.to_le_bytes(),
+            &7u32.to_le_bytes(),
+            &1u64.to_le_bytes(),
+            &2u64.to_le_bytes(),
+        ]);
+        let event = parse(FORK, 0, &bytes).unwrap();
+        assert_eq!((event.pid, event.change), (8, MemoryChange::Fork { parent: 7 }));
+        let bytes = body(&[
+            &8u32.to_le_bytes(),
+            &8u32.to_le_bytes(),
+            b"cat\0\0\0\0\0",
+            &3u64.to_le_bytes(),
+        ]);
+        assert_eq!(parse(COMM, 0, &bytes), None);
+        let event = parse(COMM, MISC_EXEC, &bytes).unwrap();
+        assert_eq!(
+            event.change,
+            MemoryChange::Exec {
+                comm: "cat".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn the_process_itself_is_followed() {
+        let host = Host::default();
+        let Ok(mut band) = SideBand::open(&host) else {
+            eprintln!("skipped: no right to open perf events");
+            return;
+        };
+        let status = std::process::Command::new("true").status().unwrap();
+        assert!(status.success());
+        let (mut forks, mut execs, mut code) = (0, 0, 0);
+        let own = std::process::id();
+        let mut child = 0;
+        let mut events = Vec::new();
+        band.read(&mut |event| events.push(event)).unwrap();
+        events.sort_by_key(|event| event.time_ns);
+        for event in events {
+            match event.change {
+                MemoryChange::Fork { parent } if parent == own && event.pid != own => {
+                    child = event.pid;
+                    forks += 1;
+                }
+                MemoryChange::Exec { comm } if event.pid == child && comm == "true" => execs += 1,
+                MemoryChange::Map(mapping) if event.pid == child && mapping.path.ends_with("/true") => {
+                    code += 1;
+                    assert!(mapping.build_id.is_some_and(|id| id.len() == 20));
+                }
+                _ => {}
+            }
+        }
+        assert_eq!((execs, code), (1, 1));
+        assert!(forks >= 1);
+    }
+}
