@@ -36,6 +36,7 @@ pub mod recover;
 pub mod report;
 pub mod summary;
 pub mod symbol;
+pub mod user_symbol;
 pub mod value;
 
 pub use error::{Error, Result};

@@ -49,7 +49,11 @@ impl<'a> Record<'a> {
             FieldPlace::Fixed { offset } => self.bytes.get(offset as usize..),
             FieldPlace::Tail { .. } => self.tail(field),
         };
-        bytes.map_or(Value::Missing, |bytes| Value::read(&field.ty, bytes))
+        match bytes.map_or(Value::Missing, |bytes| Value::read(&field.ty, bytes)) {
+            // Its addresses mean something only in the memory that this process had then.
+            Value::Stack(frames) => Value::Stack(frames.of(self.pid, self.time_ns)),
+            value => value,
+        }
     }
 
     /// The elements of a variable field: behind those of the variable fields before it.

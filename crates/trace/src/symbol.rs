@@ -1,14 +1,18 @@
-//! Names of addresses: a sorted table, `symbol+0x10`, and its file; where a kernel's symbols come from is not known here.
+//! Names of addresses: the kernel's in a sorted table, `symbol+0x10`, and its file, and those of processes beside them; where symbols come from is not known here.
 
 use crate::error::{Error, Result};
 use crate::layout::{FieldType, Space};
 use crate::record::Record;
+use crate::user_symbol::UserSymbols;
 use crate::value::Value;
 use std::collections::HashSet;
+use std::sync::Arc;
 
-/// Symbols of one address space, by address.
+/// Symbols of the kernel, by address, and of processes.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
+    /// Shared by all who print: they may be many.
+    user: Arc<UserSymbols>,
     entries: Vec<Entry>,
     /// All names, one behind the other.
     names: String,
@@ -43,7 +47,9 @@ impl PartialEq for Symbols {
         let same = |(a, b): (&Entry, &Entry)| {
             a.address == b.address && self.resolved(a, a.address) == other.resolved(b, b.address)
         };
-        self.len() == other.len() && self.entries.iter().zip(&other.entries).all(same)
+        self.len() == other.len()
+            && self.user == other.user
+            && self.entries.iter().zip(&other.entries).all(same)
     }
 }
 
@@ -95,7 +101,18 @@ impl Symbols {
         }
     }
 
-    /// How many symbols there are.
+    /// With the symbols of processes.
+    pub fn with_user(self, user: UserSymbols) -> Self {
+        let user = Arc::new(user);
+        Self { user, ..self }
+    }
+
+    /// The symbols of processes.
+    pub fn user(&self) -> &UserSymbols {
+        &self.user
+    }
+
+    /// How many symbols of the kernel there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -79,6 +79,10 @@ pub struct Elements<'a> {
 pub struct Frames<'a> {
     /// The address space of its addresses.
     pub space: Space,
+    /// The process whose stack it is; 0 where that is not known.
+    pub pid: u32,
+    /// When it was taken, ns.
+    pub time_ns: u64,
     bytes: &'a [u8],
 }
 
@@ -138,7 +142,12 @@ impl<'a> Value<'a> {
             &FieldType::String { max } if is_fault(bytes, max) => Self::Fault,
             FieldType::String { .. } => Self::Text(until_nul(bytes)),
             FieldType::Stack { .. } if bytes == FAULT_IN_TEXT => Self::Fault,
-            &FieldType::Stack { space, .. } => Self::Stack(Frames { space, bytes }),
+            &FieldType::Stack { space, .. } => Self::Stack(Frames {
+                space,
+                pid: 0,
+                time_ns: 0,
+                bytes,
+            }),
         })
     }
 
@@ -179,6 +188,11 @@ impl<'a> Elements<'a> {
 }
 
 impl<'a> Frames<'a> {
+    /// The stack as one of a process at a time.
+    pub(crate) fn of(self, pid: u32, time_ns: u64) -> Self {
+        Self { pid, time_ns, ..self }
+    }
+
     /// Addresses, innermost first.
     pub fn iter(self) -> impl Iterator<Item = u64> + 'a {
         self.bytes

@@ -14,6 +14,7 @@ use crate::packet::{MAGIC, PAGE};
 use crate::process::Processes;
 use crate::summary::Summary;
 use crate::symbol::Symbols;
+use crate::user_symbol::UserSymbols;
 use lock::Lock;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,7 +22,13 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What may lie beside the streams.
-const SIDE_FILES: [&str; 4] = [Summary::FILE, Symbols::FILE, Processes::FILE, KeptMaps::FILE];
+const SIDE_FILES: [&str; 5] = [
+    Summary::FILE,
+    Symbols::FILE,
+    UserSymbols::FILE,
+    Processes::FILE,
+    KeptMaps::FILE,
+];
 
 /// Where a trace is written.
 #[derive(Debug)]
@@ -41,7 +48,7 @@ pub struct Trace {
     pub packets: u64,
     /// What its recorder counted, if that was written.
     pub summary: Option<Summary>,
-    /// The kernel's names of addresses; empty if none were written.
+    /// Names of addresses of the kernel and of processes; empty if none were written.
     pub symbols: Symbols,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
@@ -305,6 +312,12 @@ pub fn open(path: &Path) -> Result<Trace> {
         remarks.push(error.to_string());
         None
     });
+    let user =
+        side(UserSymbols::FILE).and_then(|text| text.map(|text| UserSymbols::parse(&text)).transpose());
+    let user = user.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     Ok(Trace {
         maps: maps.unwrap_or_default(),
         remarks,
@@ -316,7 +329,8 @@ pub fn open(path: &Path) -> Result<Trace> {
         symbols: side(Symbols::FILE)?
             .map(|text| Symbols::parse(&text))
             .transpose()?
-            .unwrap_or_default(),
+            .unwrap_or_default()
+            .with_user(user.unwrap_or_default()),
         processes: side(Processes::FILE)?
             .map(|text| Processes::parse(&text))
             .transpose()?

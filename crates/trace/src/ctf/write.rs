@@ -9,6 +9,7 @@ use crate::packet::PAGE;
 use crate::process::Processes;
 use crate::summary::Summary;
 use crate::symbol::Symbols;
+use crate::user_symbol::UserSymbols;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -180,11 +181,7 @@ impl<F: Folder> Writer<F> {
 
     /// Finishes a trace whose writing failed before: what there is room for, and first what was counted.
     pub fn finish_short(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Written {
-        for (name, text) in [
-            (Summary::FILE, summary.to_text()),
-            (Processes::FILE, processes.to_text()),
-            (Symbols::FILE, symbols.to_text()),
-        ] {
+        for (name, text) in side_texts(summary, symbols, processes) {
             // A trace without them is read all the same, and without its summary it is known that nothing was counted.
             _ = self.folder.replace(&format!("{SIDE}/{name}"), text.as_bytes());
         }
@@ -199,14 +196,23 @@ pub(super) fn side_files<F: Folder>(
     symbols: &Symbols,
     processes: &Processes,
 ) -> Result<()> {
-    for (name, text) in [
-        (Summary::FILE, summary.to_text()),
-        (Symbols::FILE, symbols.to_text()),
-        (Processes::FILE, processes.to_text()),
-    ] {
+    for (name, text) in side_texts(summary, symbols, processes) {
         folder.replace(&format!("{SIDE}/{name}"), text.as_bytes())?;
     }
     Ok(())
+}
+
+/// The files beside the streams, the most wanted first.
+fn side_texts(summary: &Summary, symbols: &Symbols, processes: &Processes) -> Vec<(&'static str, String)> {
+    let mut texts = vec![
+        (Summary::FILE, summary.to_text()),
+        (Processes::FILE, processes.to_text()),
+        (Symbols::FILE, symbols.to_text()),
+    ];
+    if !symbols.user().is_empty() {
+        texts.push((UserSymbols::FILE, symbols.user().to_text()));
+    }
+    texts
 }
 
 impl<W: StreamFile> Stream<W> {

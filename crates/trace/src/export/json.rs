@@ -2,9 +2,8 @@
 
 use super::format::{Export, Format};
 use crate::event::EventClass;
-use crate::layout::Space;
 use crate::print::escape::is_unsafe;
-use crate::print::{decimal, flag_names, hexadecimal, separate, symbol};
+use crate::print::{decimal, flag_names, frame, hexadecimal, separate, symbol};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -129,11 +128,8 @@ fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
         }
         Value::Text(bytes) => string(bytes, out),
         Value::Array(elements) => list(elements.iter(), out, |value, out| json(value, symbols, out)),
-        Value::Stack(frames) => list(frames.iter(), out, |frame, out| {
-            quoted(out, |out| match frames.space {
-                Space::Kernel => symbol(frame, symbols, out),
-                Space::User => hexadecimal(frame, out),
-            });
+        Value::Stack(frames) => list(frames.iter().enumerate(), out, |(index, address), out| {
+            quoted(out, |out| frame(&frames, index, address, symbols, out));
         }),
         Value::Fault | Value::Missing => out.extend_from_slice(b"null"),
     }

@@ -2,8 +2,9 @@
 
 use super::format::{CALLS, Export, Format, Style};
 use super::registers;
+use crate::layout::Space;
 use crate::print::escape::escape;
-use crate::print::{decimal, pad_left, shown, symbol, value};
+use crate::print::{decimal, pad_left, shown, symbol, user_frame, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -130,13 +131,13 @@ impl Text {
                 escape(field.name.as_bytes(), out);
                 out.extend_from_slice(b" is empty\n");
             }
-            for frame in frames.iter() {
+            for (index, address) in frames.iter().enumerate() {
                 pad_left(16, out);
-                out.extend_from_slice(format!("{frame:016x} ").as_bytes());
-                if frames.space == crate::layout::Space::Kernel {
-                    symbol(frame, &self.symbols, out);
-                } else {
-                    out.extend_from_slice(b"[user]");
+                out.extend_from_slice(format!("{address:016x} ").as_bytes());
+                match frames.space {
+                    Space::Kernel => symbol(address, &self.symbols, out),
+                    Space::User if user_frame(&frames, index, address, &self.symbols, out) => {}
+                    Space::User => out.extend_from_slice(b"[unknown]"),
                 }
                 out.push(b'\n');
             }

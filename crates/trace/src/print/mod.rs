@@ -6,9 +6,10 @@ mod number;
 pub use escape::shown;
 pub use number::{are, counted, thousands, were};
 
-use crate::layout::{Base, Names};
+use crate::layout::{Base, Names, Space};
 use crate::symbol::Symbols;
-use crate::value::{Value, flags, name_of};
+use crate::user_symbol::code_address;
+use crate::value::{Frames, Value, flags, name_of};
 use escape::escape;
 
 /// A time, ns since 1970, as text: RFC 3339, to the nanosecond.
@@ -49,9 +50,9 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
             out.push(b']');
         }
         Value::Stack(frames) => {
-            for (i, frame) in frames.iter().enumerate() {
+            for (i, address) in frames.iter().enumerate() {
                 separate(i, b" <- ", out);
-                symbol(frame, symbols, out);
+                frame(&frames, i, address, symbols, out);
             }
         }
         Value::Fault => out.extend_from_slice(b"(fault)"),
@@ -93,6 +94,46 @@ pub(crate) fn hexadecimal(value: u64, out: &mut Vec<u8>) {
     for digit in (0..digits).rev() {
         out.push(DIGITS[(value >> (digit * 4)) as usize & 15]);
     }
+}
+
+/// A frame of a stack: a kernel's as [`symbol`] has it, a process's as [`user_frame`] does, or its address.
+pub(crate) fn frame(stack: &Frames<'_>, index: usize, address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
+    match stack.space {
+        Space::Kernel => symbol(address, symbols, out),
+        Space::User if user_frame(stack, index, address, symbols, out) => {}
+        Space::User => hexadecimal(address, out),
+    }
+}
+
+/// A frame of a process: `function+0x10 (/its/binary)`, or `[unknown] (/its/binary+0x1234)` with the place in the file. False where it is not known what lay there.
+pub(crate) fn user_frame(
+    stack: &Frames<'_>,
+    index: usize,
+    address: u64,
+    symbols: &Symbols,
+    out: &mut Vec<u8>,
+) -> bool {
+    let called = code_address(address, index == 0);
+    let Some(location) = symbols.user().locate(stack.pid, stack.time_ns, called) else {
+        return false;
+    };
+    match location.code() {
+        Some(code) => {
+            escape(code.function.as_bytes(), out);
+            out.push(b'+');
+            hexadecimal(code.offset.saturating_add(address - called), out);
+            out.extend_from_slice(b" (");
+            escape(location.binary.path.as_bytes(), out);
+        }
+        None => {
+            out.extend_from_slice(b"[unknown] (");
+            escape(location.binary.path.as_bytes(), out);
+            out.push(b'+');
+            hexadecimal(location.at.saturating_add(address - called), out);
+        }
+    }
+    out.push(b')');
+    true
 }
 
 /// `symbol+0x10 [module]`, or the address where no symbol is known.

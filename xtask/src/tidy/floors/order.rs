@@ -95,6 +95,7 @@ pub(super) const ORDERS: &[Order] = &[
             "event",
             "value",
             "record",
+            "user_symbol",
             "symbol",
             "process",
             "print",
