@@ -1,0 +1,264 @@
+//! Names of addresses of processes: which binary lay where in whose memory and when, and what its code is called; who finds names is not known here.
+//!
+//! A recorder keeps only the mappings and the places in binaries that its records' stacks need, so a trace is read anywhere, when processes and binaries are gone.
+
+use crate::error::{Error, Result};
+use crate::layout::{FieldType, Space};
+use crate::record::Record;
+use crate::value::{Frames, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A function and where in it; also what it was inlined into.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// Bytes from the start of the file; the address itself where the code lies in no file.
+    pub at: u64,
+    /// The function, demangled.
+    pub function: String,
+    /// Bytes from the start of the function.
+    pub offset: u64,
+    /// The source line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
+    /// The functions that the compiler put in its place here, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inlined: Vec<Inlined>,
+}
+
+/// A line of source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// The file's path, as the compiler knew it.
+    pub file: String,
+    /// Its number; 0 where only the file is known.
+    pub number: u32,
+}
+
+/// A function that was compiled into another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inlined {
+    /// The function, demangled.
+    pub function: String,
+    /// The source line in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
+}
+
+/// A program, a library, or other code in memory, with names of the places that records need.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binary {
+    /// Its path as the process saw it; `[vdso]`; `//anon` for memory of no file.
+    pub path: String,
+    /// Its build id in hexadecimal digits, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// Why some of its places have no name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unnamed: Option<String>,
+    /// Names, by place.
+    #[serde(default)]
+    pub code: Vec<Code>,
+}
+
+/// Where a binary lay in a process's memory for a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapping {
+    /// When it was mapped, ns of the trace's clock.
+    pub from_ns: u64,
+    /// When the process ended or began another program.
+    pub until_ns: u64,
+    /// First address.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+    /// Bytes of the file before it.
+    pub offset: u64,
+    /// Index of the binary.
+    pub binary: u32,
+}
+
+/// All that a trace knows of its processes' code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserSymbols {
+    binaries: Vec<Binary>,
+    /// By process, in order of time.
+    processes: BTreeMap<u32, Vec<Mapping>>,
+}
+
+/// A place in a binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location<'a> {
+    /// The binary.
+    pub binary: &'a Binary,
+    /// Bytes from its start, as [`Code::at`].
+    pub at: u64,
+}
+
+/// The address by which a frame's code is found: that of the call, not of what follows it (which may be another function), for all frames but the innermost.
+pub fn code_address(address: u64, innermost: bool) -> u64 {
+    address.saturating_sub(u64::from(!innermost))
+}
+
+impl Mapping {
+    /// Whether it says what lay at an address at a time.
+    pub fn covers(&self, time_ns: u64, address: u64) -> bool {
+        (self.from_ns..self.until_ns).contains(&time_ns) && (self.start..self.end).contains(&address)
+    }
+
+    /// The place in the binary of an address.
+    pub fn place(&self, address: u64) -> u64 {
+        (address - self.start).saturating_add(self.offset)
+    }
+}
+
+impl UserSymbols {
+    /// Its file within a trace's side folder: JSON.
+    pub const FILE: &'static str = "user_symbols";
+
+    /// Names of code, by binary, and where the binaries lay, by process and time.
+    pub fn new(mut binaries: Vec<Binary>, mut processes: BTreeMap<u32, Vec<Mapping>>) -> Self {
+        for binary in &mut binaries {
+            binary.code.sort_by_key(|code| code.at);
+        }
+        for mappings in processes.values_mut() {
+            mappings.sort_by_key(|mapping| mapping.from_ns);
+        }
+        Self { binaries, processes }
+    }
+
+    /// Whether it knows nothing.
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    /// The binaries.
+    pub fn binaries(&self) -> &[Binary] {
+        &self.binaries
+    }
+
+    /// Where a process's code address lay at a time. The newest mapping counts where several cover it.
+    pub fn locate(&self, pid: u32, time_ns: u64, address: u64) -> Option<Location<'_>> {
+        let mappings = self.processes.get(&pid)?;
+        let mapping = mappings
+            .iter()
+            .rev()
+            .find(|mapping| mapping.covers(time_ns, address))?;
+        Some(Location {
+            binary: self.binaries.get(mapping.binary as usize)?,
+            at: mapping.place(address),
+        })
+    }
+
+    /// Why code could not be named, a line for each binary.
+    pub fn remarks(&self) -> Vec<String> {
+        let unnamed = |binary: &Binary| Some(format!("{}: {}", binary.path, binary.unnamed.as_ref()?));
+        let lines: BTreeSet<String> = self.binaries.iter().filter_map(unnamed).collect();
+        lines.into_iter().collect()
+    }
+
+    /// The text of its file.
+    pub fn to_text(&self) -> String {
+        // A struct of strings and numbers cannot fail to serialise.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// Reads what `to_text` wrote.
+    ///
+    /// # Errors
+    /// [`Error::Side`] where it is something else.
+    pub fn parse(text: &str) -> Result<Self> {
+        let read: Self = serde_json::from_str(text).map_err(|error| Error::Side {
+            what: "the trace's symbols of programs".into(),
+            why: error.to_string(),
+        })?;
+        Ok(Self::new(read.binaries, read.processes))
+    }
+}
+
+impl<'a> Location<'a> {
+    /// What the code there is called.
+    pub fn code(&self) -> Option<&'a Code> {
+        let code = &self.binary.code;
+        let found = code.binary_search_by_key(&self.at, |code| code.at).ok()?;
+        code.get(found)
+    }
+}
+
+/// Calls `each` with every frame of a record's user stacks, by its [`code_address`].
+pub fn code_addresses(record: &Record<'_>, mut each: impl FnMut(u64)) {
+    for field in record.event.layout.fields() {
+        if let FieldType::Stack {
+            space: Space::User, ..
+        } = field.ty
+            && let Value::Stack(frames) = record.value(field)
+        {
+            addresses_of(frames, &mut each);
+        }
+    }
+}
+
+fn addresses_of(frames: Frames<'_>, each: &mut impl FnMut(u64)) {
+    for (index, address) in frames.iter().enumerate() {
+        each(code_address(address, index == 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symbols() -> UserSymbols {
+        let code = |at, function: &str| Code {
+            at,
+            function: function.to_owned(),
+            offset: 4,
+            ..Code::default()
+        };
+        let binary = |path: &str, code| Binary {
+            path: path.to_owned(),
+            code,
+            ..Binary::default()
+        };
+        let binaries = vec![
+            binary("/bin/old", vec![code(0x1010, "b"), code(0x1004, "a")]),
+            binary("/bin/new", Vec::new()),
+        ];
+        let mapping = |from_ns, until_ns, binary| Mapping {
+            from_ns,
+            until_ns,
+            start: 0x40_0000,
+            end: 0x40_2000,
+            offset: 0x1000,
+            binary,
+        };
+        let processes = [(7, vec![mapping(50, u64::MAX, 1), mapping(10, 50, 0)])].into();
+        UserSymbols::new(binaries, processes)
+    }
+
+    #[test]
+    fn an_address_means_what_was_mapped_at_its_time() {
+        let symbols = symbols();
+        let name = |pid, time, address| {
+            let found = symbols.locate(pid, time, address)?;
+            let function = found.code().map_or("", |code| code.function.as_str());
+            Some((found.binary.path.as_str(), found.at, function))
+        };
+        assert_eq!(name(7, 10, 0x40_0004), Some(("/bin/old", 0x1004, "a")));
+        assert_eq!(name(7, 49, 0x40_0010), Some(("/bin/old", 0x1010, "b")));
+        assert_eq!(name(7, 50, 0x40_0004), Some(("/bin/new", 0x1004, "")));
+        assert_eq!(name(7, 9, 0x40_0004), None);
+        assert_eq!(name(7, 20, 0x40_2000), None);
+        assert_eq!(name(8, 20, 0x40_0004), None);
+    }
+
+    #[test]
+    fn the_file_brings_them_back() {
+        let symbols = symbols();
+        assert_eq!(UserSymbols::parse(&symbols.to_text()).unwrap(), symbols);
+        assert!(UserSymbols::parse("{").is_err());
+        // A file of others may name binaries that it does not have.
+        let strange = r#"{"binaries":[],"processes":{"1":[{"from_ns":0,"until_ns":9,"start":0,"end":9,"offset":18446744073709551615,"binary":3}]}}"#;
+        assert_eq!(UserSymbols::parse(strange).unwrap().locate(1, 2, 3), None);
+    }
+}
