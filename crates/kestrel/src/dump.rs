@@ -195,7 +195,7 @@ fn write(
         overwritten += unread.overwritten;
         remark(buffer, place, source.control, unread, &mut notes);
     }
-    let seen = review(path, &classes, source.threads.clone(), host, progress)?;
+    let seen = review(path, &classes, source.threads.clone(), host, None, progress)?;
     let (started_ns, duration_ns) = span(&seen, source.clocks.monotonic, source.info.clock);
     let summary = Summary {
         version: source.info.tracer_version.clone(),

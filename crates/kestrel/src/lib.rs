@@ -10,6 +10,7 @@ pub mod record;
 pub mod recover;
 pub mod session;
 pub mod tail;
+mod user_symbols;
 
 pub use kestrel_catalog::{Error, Result};
 /// What stands around a handler in the kernel: rings, hooks, and the table files that ask for them.

@@ -1,5 +1,6 @@
 //! One pass over a written trace: how much of each event it holds, and names for the addresses and threads in it.
 
+use crate::user_symbols::UserCode;
 use kestrel_catalog::Result;
 use kestrel_catalog::symbols::{kernel_symbols, shows_addresses};
 use kestrel_hook::buffer::Buffer;
@@ -11,6 +12,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::summary::EventCount;
 use kestrel_trace::symbol::{self, Symbols};
+use kestrel_trace::user_symbol::code_addresses;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
@@ -24,8 +26,10 @@ pub(crate) struct Review {
     pub recorded: BTreeMap<(u32, u16, u32), u64>,
     /// Times of the first and the last record, ns.
     pub span: Option<(u64, u64)>,
-    /// The kernel's names of the addresses.
+    /// Names of the addresses.
     pub symbols: Symbols,
+    /// What else a reader should know of them.
+    pub notes: Vec<String>,
     /// Names of the threads.
     pub processes: Processes,
 }
@@ -36,6 +40,7 @@ pub(crate) fn review(
     classes: &[EventClass],
     mut processes: Processes,
     host: &Host,
+    mut code: Option<&mut UserCode>,
     progress: Option<Progress>,
 ) -> Result<Review> {
     let trace = directory::open(path)?;
@@ -58,6 +63,9 @@ pub(crate) fn review(
         if symbolic {
             symbol::addresses(&record, &mut addresses);
         }
+        if let Some(code) = &mut code {
+            code_addresses(&record, |address| code.need(record.pid, record.time_ns, address));
+        }
         learner.learn(&record, &mut processes);
         tasks.insert((record.pid, record.tid));
     }
@@ -74,10 +82,12 @@ pub(crate) fn review(
     } else {
         kernel_symbols(host, &addresses)
     };
+    let (user, notes) = code.map(UserCode::name).unwrap_or_default();
     Ok(Review {
         recorded,
         span,
-        symbols,
+        symbols: symbols.with_user(user),
+        notes,
         processes,
     })
 }

@@ -3,6 +3,7 @@
 use crate::agent::{Act, Lost, Messages};
 use crate::postprocess::{counts, review, tally};
 use crate::session::Session;
+use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
@@ -56,6 +57,8 @@ pub struct Recorder {
     messages: Messages,
     /// What could not be read at the end.
     unread: Unread,
+    /// Where stacks of processes are recorded: what is known of their code.
+    code: Option<UserCode>,
 }
 
 /// What came of a recording.
@@ -101,6 +104,10 @@ impl Recorder {
             .folder()
             .reserve((rows as u64 * ROW).clamp(LEAST_RESERVE, MOST_RESERVE));
         let messages = Messages::new(EventTable::new(session.classes().iter().cloned()));
+        let code = match holds_user_stacks(session.classes()) {
+            true => Some(UserCode::follow(session.host())?),
+            false => None,
+        };
         Ok(Self {
             writer,
             session,
@@ -114,6 +121,7 @@ impl Recorder {
             unwritten: BTreeMap::new(),
             spared: BTreeMap::new(),
             unread: Unread::default(),
+            code,
         })
     }
 
@@ -142,6 +150,9 @@ impl Recorder {
         self.session.maps_mut().sweep()?;
         self.session.follow_cpus()?;
         self.session.follow_modules();
+        if let Some(code) = &mut self.code {
+            code.poll()?;
+        }
         let mut pages = 0;
         if self.failed.is_some() {
             return Ok(0);
@@ -283,7 +294,17 @@ impl Recorder {
         let uncounted = self.session.uncounted()?;
         let classes = self.session.classes();
         let names = self.session.thread_names()?;
-        let seen = review(&self.path, classes, names, catalog.host(), progress)?;
+        if let Some(code) = &mut self.code {
+            code.end()?;
+        }
+        let seen = review(
+            &self.path,
+            classes,
+            names,
+            catalog.host(),
+            self.code.as_mut(),
+            progress,
+        )?;
         let mut tally = tally((0..).zip(self.session.buffers()), classes);
         for (of, unwritten) in &self.unwritten {
             let counts = tally.entry(*of).or_default();
@@ -325,6 +346,7 @@ impl Recorder {
                 .notes
                 .push(format!("not all missed hits are counted: {why}"));
         }
+        summary.notes.extend(seen.notes.iter().cloned());
         if self.unread.unfinished > 0 {
             summary.notes.push(format!(
                 "a record that was never finished: {}; {} behind it cannot be read",

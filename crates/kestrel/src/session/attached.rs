@@ -18,6 +18,7 @@ use kestrel_hook::buffer::{self, Buffer};
 use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
+use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
@@ -386,6 +387,11 @@ impl Session {
     /// Its buffers, at least one, by number.
     pub fn buffers(&self) -> &[Buffer] {
         &self.resources.buffers
+    }
+
+    /// The host that it traces.
+    pub fn host(&self) -> &Host {
+        &self.resources.host
     }
 
     /// The trace that the buffer's packets belong to.

@@ -15,6 +15,7 @@ pub(super) const ORDERS: &[Order] = &[
         sources: "crates/kestrel/src/",
         rooms: &[
             "plan",
+            "user_symbols",
             "postprocess",
             "session",
             "dump",

@@ -317,7 +317,14 @@ impl Ending {
     /// Counts, names, and gives it its name; keeps no more than `keep` of them.
     pub(super) fn finish(&mut self, keep: Option<usize>) -> Result<Finished> {
         let beside = self.place.beside();
-        let seen = review(&beside, &self.info.events, self.threads.clone(), &self.host, None)?;
+        let seen = review(
+            &beside,
+            &self.info.events,
+            self.threads.clone(),
+            &self.host,
+            None,
+            None,
+        )?;
         let records: u64 = seen.recorded.values().sum();
         let before = unpack(&self.journal.before);
         let closing = self.journal.closing.as_ref();

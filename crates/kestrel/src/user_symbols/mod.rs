@@ -1,0 +1,155 @@
+//! Names for the stacks of processes: their memory maps followed while a recording runs, the binaries in them held open, and at the end names for the places that records need.
+//!
+//! ```text
+//!   /proc at the start ─┐
+//!   perf's side band ───┴► memory_maps ──► binaries (open files, build ids) ──► naming (blazesym, debug files, perf maps) ──► UserSymbols of the trace
+//! ```
+
+mod binaries;
+mod memory_maps;
+mod naming;
+mod perf_map;
+
+use binaries::Binaries;
+use kestrel_catalog::Result;
+use kestrel_kernel::perf::side_band::{MemoryChange, MemoryEvent, SideBand};
+use kestrel_kernel::{Host, procfs};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::print::counted;
+use kestrel_trace::process::Processes;
+use kestrel_trace::user_symbol::UserSymbols;
+use memory_maps::MemoryMaps;
+use naming::Needed;
+
+/// Whether records of these classes hold stacks of processes.
+pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
+    let of_process = |ty: &FieldType| {
+        matches!(
+            ty,
+            FieldType::Stack {
+                space: Space::User,
+                ..
+            }
+        )
+    };
+    classes
+        .iter()
+        .any(|class| class.layout.fields().iter().any(|field| of_process(&field.ty)))
+}
+
+/// What is known of the processes' code while a recording runs.
+#[derive(Debug)]
+pub(crate) struct UserCode {
+    host: Host,
+    band: SideBand,
+    maps: MemoryMaps,
+    binaries: Binaries,
+    /// Changes that others, not read yet, may come before.
+    waiting: Vec<(MemoryEvent, u32)>,
+    /// Changes that found no room in the side band.
+    lost: u64,
+    /// Names that processes took with their programs.
+    names: Processes,
+    needed: Needed,
+}
+
+impl UserCode {
+    /// Begins to follow all processes, and looks at what is mapped already.
+    ///
+    /// # Errors
+    /// When perf's side band cannot be opened.
+    pub(crate) fn follow(host: &Host) -> Result<Self> {
+        let mut code = Self {
+            host: host.clone(),
+            band: SideBand::open(host)?,
+            maps: MemoryMaps::default(),
+            binaries: Binaries::new(host),
+            waiting: Vec::new(),
+            lost: 0,
+            names: Processes::default(),
+            needed: Needed::default(),
+        };
+        // What is mapped meanwhile is seen twice, which is no harm.
+        for pid in procfs::processes(host)? {
+            code.look_at(pid);
+        }
+        Ok(code)
+    }
+
+    /// Takes a process's memory map as it is now; a process that has gone has none.
+    fn look_at(&mut self, pid: u32) {
+        for mapped in procfs::maps(&self.host, pid).unwrap_or_default() {
+            if mapped.permissions.execute {
+                let binary = self.binaries.mapped(pid, &mapped);
+                self.maps.found(pid, &mapped, binary);
+            }
+        }
+    }
+
+    /// Takes what changed since the last call.
+    ///
+    /// # Errors
+    /// When a ring of the side band makes no sense.
+    pub(crate) fn poll(&mut self) -> Result<()> {
+        let before = procfs::monotonic();
+        let (waiting, binaries) = (&mut self.waiting, &mut self.binaries);
+        self.lost += self.band.read(&mut |event| {
+            // At once: the process, and with it the way to its files, may soon be gone.
+            let binary = match &event.change {
+                MemoryChange::Map(mapping) => binaries.changed(event.pid, mapping),
+                _ => 0,
+            };
+            waiting.push((event, binary));
+        })?;
+        self.take_until(before);
+        Ok(())
+    }
+
+    /// Takes changes in the order of their times, across CPUs. Those from after the reading began may have others before them in rings that were read first.
+    fn take_until(&mut self, time_ns: u64) {
+        self.waiting.sort_by_key(|(event, _)| event.time_ns);
+        let ready = self.waiting.partition_point(|(event, _)| event.time_ns < time_ns);
+        for (event, binary) in self.waiting.drain(..ready) {
+            if let MemoryChange::Exec { comm } = &event.change {
+                self.names.insert(event.pid, comm.clone());
+            }
+            self.maps.change(&event, binary);
+        }
+    }
+
+    /// Takes all that is left: the recording has ended.
+    ///
+    /// # Errors
+    /// As [`UserCode::poll`].
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.poll()?;
+        self.take_until(u64::MAX);
+        Ok(())
+    }
+
+    /// Notes that a record needs a name for a code address of a process.
+    pub(crate) fn need(&mut self, pid: u32, time_ns: u64, address: u64) {
+        let mapping = self.maps.locate(pid, time_ns, address);
+        self.needed.add(pid, address, mapping);
+    }
+
+    /// Names for all that is needed, and what else a reader should know.
+    pub(crate) fn name(&mut self) -> (UserSymbols, Vec<String>) {
+        let named = naming::name(&self.needed, &self.binaries, &self.host);
+        let mut notes = named.remarks();
+        if self.lost > 0 {
+            notes.push(format!(
+                "{} of memory maps lost: some code of processes has no name",
+                counted(self.lost, "change")
+            ));
+        }
+        if self.maps.forgotten() > 0 {
+            notes.push(format!(
+                "the memory maps of {} that ended first were dropped: their code has no names",
+                counted(self.maps.forgotten(), "process")
+            ));
+        }
+        (named, notes)
+    }
+}

@@ -1,0 +1,319 @@
+//! Names for the places of binaries that records need, by blazesym: from the binary, from separate debug files, from what a program wrote about its generated code.
+
+use super::binaries::{Binaries, MappedBinary, build_id_of};
+use super::perf_map;
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{CodeInfo, Input, Reason, Sym, Symbolized, Symbolizer};
+use kestrel_kernel::Host;
+use kestrel_trace::user_symbol::{Binary, Code, Inlined, Line, Mapping, UserSymbols};
+use object::read::{Object as _, ObjectSegment as _, ReadCache};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Folders with debug files by build id.
+const DEBUG_FOLDERS: [&str; 2] = ["/usr/lib/debug/.build-id", "/lib/debug/.build-id"];
+
+/// Places that records need names for.
+#[derive(Debug, Default)]
+pub(super) struct Needed {
+    /// By process: the mappings that records met.
+    mappings: HashMap<u32, HashSet<MappingKey>>,
+    /// By binary: places in it.
+    places: BTreeMap<u32, BTreeSet<u64>>,
+    /// By process: addresses that lay in nothing that is known.
+    unmapped: BTreeMap<u32, BTreeSet<u64>>,
+}
+
+/// A mapping with which it can stand in a set.
+type MappingKey = (u64, u64, u64, u64, u64, u32);
+
+impl Needed {
+    /// Notes an address of a process and what lay there.
+    pub(super) fn add(&mut self, pid: u32, address: u64, mapping: Option<Mapping>) {
+        let Some(it) = mapping else {
+            self.unmapped.entry(pid).or_default().insert(address);
+            return;
+        };
+        let key = (it.from_ns, it.until_ns, it.start, it.end, it.offset, it.binary);
+        self.mappings.entry(pid).or_default().insert(key);
+        self.places
+            .entry(it.binary)
+            .or_default()
+            .insert(it.place(address));
+    }
+}
+
+/// Finds names.
+pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host) -> UserSymbols {
+    let symbolizer = Symbolizer::builder()
+        .enable_code_info(false)
+        .enable_inlined_fns(false)
+        .build();
+    let mut named: Vec<Binary> = Vec::new();
+    let mut numbers: HashMap<u32, u32> = HashMap::new();
+    let mut generated: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (number, places) in &needed.places {
+        let Some(binary) = binaries.get(*number) else {
+            continue;
+        };
+        numbers.insert(*number, named.len() as u32);
+        match binary.generated_by {
+            // Its places depend on where it lay: the addresses are put together below.
+            Some(pid) => {
+                generated.entry(pid).or_default().push(*number);
+                named.push(Binary {
+                    path: "//anon".to_owned(),
+                    ..Binary::default()
+                });
+            }
+            None => named.push(of_file(binary, places, &symbolizer, host)),
+        }
+    }
+    let mut processes: BTreeMap<u32, Vec<Mapping>> = BTreeMap::new();
+    let pids: BTreeSet<u32> = needed
+        .mappings
+        .keys()
+        .chain(needed.unmapped.keys())
+        .copied()
+        .collect();
+    for pid in pids {
+        let own = processes.entry(pid).or_default();
+        let unmapped = needed.unmapped.get(&pid).into_iter().flatten();
+        let mut wanted: BTreeMap<u64, (u64, u64)> =
+            unmapped.map(|address| (*address, (0, u64::MAX))).collect();
+        for &(from_ns, until_ns, start, end, offset, binary) in
+            needed.mappings.get(&pid).into_iter().flatten()
+        {
+            let mapping = Mapping {
+                from_ns,
+                until_ns,
+                start,
+                end,
+                offset,
+                binary,
+            };
+            let is_generated = generated.values().flatten().any(|number| *number == binary);
+            if is_generated {
+                let places = needed.places.get(&binary).into_iter().flatten();
+                let addresses = places.filter_map(|at| start.checked_add(at.checked_sub(offset)?));
+                wanted.extend(addresses.map(|address| (address, (from_ns, until_ns))));
+            }
+            let Some(number) = numbers.get(&binary) else {
+                continue;
+            };
+            own.push(Mapping {
+                binary: *number,
+                ..mapping
+            });
+        }
+        if let Some((binary, mappings)) = of_generated(pid, &wanted, host) {
+            let number = named.len() as u32;
+            named.push(binary);
+            own.extend(mappings.into_iter().map(|mapping| Mapping {
+                binary: number,
+                ..mapping
+            }));
+        }
+    }
+    processes.retain(|_, mappings| !mappings.is_empty());
+    UserSymbols::new(named, processes)
+}
+
+/// Names of generated code: for each function that an address lies in, a mapping for as long as the memory was there. `wanted` are addresses, each with the time from and until which its memory was mapped.
+fn of_generated(pid: u32, wanted: &BTreeMap<u64, (u64, u64)>, host: &Host) -> Option<(Binary, Vec<Mapping>)> {
+    if wanted.is_empty() {
+        return None;
+    }
+    let (symbols, path) = perf_map::read(host, pid)?;
+    let (mut code, mut mappings) = (Vec::new(), BTreeMap::new());
+    for (&address, &(from_ns, until_ns)) in wanted {
+        let Some(found) = symbols.resolve(address) else {
+            continue;
+        };
+        code.push(Code {
+            at: address,
+            function: found.name.to_owned(),
+            offset: found.offset,
+            ..Code::default()
+        });
+        let start = address - found.offset;
+        // Its places are the addresses themselves.
+        let mapping = Mapping {
+            from_ns,
+            until_ns,
+            start,
+            end: start.saturating_add(found.size),
+            offset: start,
+            binary: 0,
+        };
+        mappings.insert((start, from_ns), mapping);
+    }
+    let binary = Binary {
+        path: path.display().to_string(),
+        code,
+        ..Binary::default()
+    };
+    (!mappings.is_empty()).then(|| (binary, mappings.into_values().collect()))
+}
+
+/// A binary of a file, with names of its places.
+fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, symbolizer: &Symbolizer, host: &Host) -> Binary {
+    let build_id = binary.build_id.as_deref().map(digits);
+    let mut named = Binary {
+        path: binary.path.clone(),
+        build_id: build_id.clone(),
+        ..Binary::default()
+    };
+    if binary.path.starts_with('[') {
+        return named;
+    }
+    let Some(file) = &binary.file else {
+        named.unnamed = Some(why_closed(binary, host));
+        return named;
+    };
+    let places: Vec<u64> = places.iter().copied().collect();
+    let path = path_of(file, &binary.path, host);
+    let mut missing = Vec::new();
+    let found = symbolizer.symbolize(&Source::from(Elf::new(&path)), Input::FileOffset(&places));
+    match found {
+        Ok(found) => sort_out(&places, found, &mut named.code, &mut missing),
+        Err(_) => missing.clone_from(&places),
+    }
+    if !missing.is_empty()
+        && let Some(debug) = build_id.as_deref().and_then(|id| debug_file(id, host))
+    {
+        by_debug_file(file, &debug, symbolizer, &mut missing, &mut named.code);
+    }
+    if !missing.is_empty() && !has_symbol_table(file) {
+        let id = build_id.map_or_else(String::new, |id| format!(" for build id {id}"));
+        named.unnamed = Some(format!("it is stripped, and there is no debug file{id}"));
+    }
+    named
+}
+
+/// Places that have names, and those that have none.
+fn sort_out(places: &[u64], found: Vec<Symbolized<'_>>, code: &mut Vec<Code>, missing: &mut Vec<u64>) {
+    for (&at, found) in places.iter().zip(found) {
+        match found {
+            Symbolized::Sym(symbol) => code.push(code_of(at, &symbol)),
+            // Code between functions, as the linker's stubs are, has no name anywhere.
+            Symbolized::Unknown(Reason::InvalidFileOffset) => {}
+            Symbolized::Unknown(_) => missing.push(at),
+        }
+    }
+}
+
+fn code_of(at: u64, symbol: &Sym<'_>) -> Code {
+    let inlined = symbol.inlined.iter().map(|inlined| Inlined {
+        function: inlined.name.clone().into_owned(),
+        line: inlined.code_info.as_ref().map(line_of),
+    });
+    Code {
+        at,
+        function: symbol.name.clone().into_owned(),
+        offset: symbol.offset as u64,
+        line: symbol.code_info.as_deref().map(line_of),
+        inlined: inlined.collect(),
+    }
+}
+
+fn line_of(info: &CodeInfo<'_>) -> Line {
+    Line {
+        file: info.to_path().display().to_string(),
+        number: info.line.unwrap_or(0),
+    }
+}
+
+/// Names from a debug file, whose own places in the file are others: the addresses that the linker chose are the same.
+fn by_debug_file(
+    file: &File,
+    debug: &Path,
+    symbolizer: &Symbolizer,
+    missing: &mut Vec<u64>,
+    code: &mut Vec<Code>,
+) {
+    let cache = ReadCache::new(file);
+    let Ok(parsed) = object::File::parse(&cache) else {
+        return;
+    };
+    let address = |at: u64| {
+        parsed.segments().find_map(|segment| {
+            let (from, size) = segment.file_range();
+            let inside = at.checked_sub(from).filter(|inside| *inside < size)?;
+            Some(segment.address() + inside)
+        })
+    };
+    let wanted: Vec<(u64, u64)> = missing
+        .iter()
+        .filter_map(|at| Some((*at, address(*at)?)))
+        .collect();
+    let addresses: Vec<u64> = wanted.iter().map(|(_, address)| *address).collect();
+    let source = Source::from(Elf::new(debug));
+    let Ok(found) = symbolizer.symbolize(&source, Input::VirtOffset(&addresses)) else {
+        return;
+    };
+    let places: Vec<u64> = wanted.iter().map(|(at, _)| *at).collect();
+    missing.clear();
+    sort_out(&places, found, code, missing);
+}
+
+/// The debug file of a build: a package's, or one that debuginfod's clients have fetched.
+fn debug_file(build_id: &str, host: &Host) -> Option<PathBuf> {
+    let (head, rest) = build_id.split_at_checked(2)?;
+    let packages = DEBUG_FOLDERS.map(|folder| host.path(format!("{folder}/{head}/{rest}.debug")));
+    let folders = [
+        std::env::var_os("DEBUGINFOD_CACHE_PATH").map(PathBuf::from),
+        std::env::var_os("XDG_CACHE_HOME").map(|home| PathBuf::from(home).join("debuginfod_client")),
+        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/debuginfod_client")),
+    ];
+    let fetched = folders
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(build_id).join("debuginfo"));
+    packages.into_iter().chain(fetched).find(|path| path.is_file())
+}
+
+/// A path by which an open file is read: its own where it still lies there, because debug files are looked for beside it.
+fn path_of(file: &File, path: &str, host: &Host) -> PathBuf {
+    let named = host.path(path);
+    let same = || {
+        let (open, there) = (file.metadata().ok()?, std::fs::metadata(&named).ok()?);
+        Some((open.dev(), open.ino()) == (there.dev(), there.ino()))
+    };
+    match same() {
+        Some(true) => named,
+        _ => PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+    }
+}
+
+/// Why a binary was not opened.
+fn why_closed(binary: &MappedBinary, host: &Host) -> String {
+    let Ok(there) = File::open(host.path(&binary.path)) else {
+        return "the file is gone".to_owned();
+    };
+    match (&binary.build_id, build_id_of(&there)) {
+        (Some(mapped), found) if found.as_ref() != Some(mapped) => {
+            let found = found.map_or_else(|| "none".to_owned(), |id| digits(&id));
+            format!(
+                "the file has changed: its build id is {found}, that of the process was {}",
+                digits(mapped)
+            )
+        }
+        _ => "the file could not be opened in time".to_owned(),
+    }
+}
+
+fn has_symbol_table(file: &File) -> bool {
+    let cache = ReadCache::new(file);
+    let Ok(parsed) = object::File::parse(&cache) else {
+        return false;
+    };
+    parsed.section_by_name(".symtab").is_some()
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
