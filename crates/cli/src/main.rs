@@ -27,6 +27,7 @@ mod progress;
 mod screen;
 mod selection;
 mod sessions;
+mod stacks;
 mod style;
 
 use clap::error::ErrorKind;

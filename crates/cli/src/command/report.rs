@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::output::losses::report_absent;
 use crate::progress;
+use crate::stacks::StackOptions;
 use crate::style;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -32,6 +33,8 @@ pub(crate) struct Options {
     /// Also the most frequent values of this field
     #[arg(long, value_name = "FIELD")]
     field: Option<String>,
+    #[command(flatten)]
+    stacks: StackOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -39,6 +42,9 @@ Examples:
   kestrel report                                          the trace in ./kestrel.trace
   kestrel report --field next_comm                        and the most frequent values of a field
   kestrel report --also threads                           and the threads
+  kestrel report -g                                       the call graph of a profile: functions, and what they called
+  kestrel report --flame cpu.svg                          the same as a flame graph
+  kestrel report --off-cpu --flame off.svg                where threads waited, by `kestrel record -g -e sched:sched_switch -a`
   kestrel report --format json my.trace | jq .events";
 
 /// Columns where the output is no terminal.
@@ -55,6 +61,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
     if let Some(field) = &options.field {
         check_field(field, trace.reader.info())?;
+    }
+    if options.stacks.are_wanted() {
+        return options
+            .stacks
+            .report(&mut trace, &options.trace, options.format, &mut |_| true);
     }
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("counting") {

@@ -4,6 +4,7 @@
 mod csv;
 mod format;
 mod json;
+mod perf_script;
 mod registers;
 mod text;
 
@@ -17,7 +18,7 @@ use crate::event::EventClass;
 use std::io::{Read, Write};
 
 /// The formats; the first is for people.
-pub static FORMATS: &[Format] = &[text::FORMAT, json::FORMAT, csv::FORMAT];
+pub static FORMATS: &[Format] = &[text::FORMAT, json::FORMAT, csv::FORMAT, perf_script::FORMAT];
 
 /// The format of that name.
 pub fn format(name: &str) -> Option<&'static Format> {

@@ -1,0 +1,190 @@
+//! Call stacks of a recording: perf report's call graph, folded lines, flame graphs; the options for them.
+
+use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use crate::progress;
+use clap::{Args, ValueEnum};
+use kestrel_trace::ctf::directory::{Trace, replace_file};
+use kestrel_trace::files::Folder;
+use kestrel_trace::layout::FieldType;
+use kestrel_trace::print::{counted, shown};
+use kestrel_trace::record::Record;
+use kestrel_trace::stacks::{CallGraph, CallTree, Direction, Stacks, Weight, flame_graph, folded};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Options of `report` about call stacks.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Call stacks")]
+pub(crate) struct StackOptions {
+    /// Show the call graph of recorded stacks: each function with what it called, or what called it
+    #[arg(short = 'g', long, value_name = "ORDER", num_args = 0..=1, require_equals = true, default_missing_value = "caller")]
+    call_graph: Option<Order>,
+    /// The same as --call-graph=callee: what called each function
+    #[arg(short = 'G', long)]
+    inverted: bool,
+    /// Sort functions by what they took themselves, without what they called
+    #[arg(long)]
+    no_children: bool,
+    /// Leave out functions and branches below this share of all
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
+    percent_limit: f64,
+    /// Draw a flame graph of recorded stacks: an SVG file that browsers zoom and search
+    #[arg(long, value_name = "FILE")]
+    flame: Option<PathBuf>,
+    /// Write recorded stacks as folded lines, which flame graph tools read; to standard output without FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    folded: Option<PathBuf>,
+    /// Weigh stacks of sched:sched_switch by the time until the thread ran again
+    #[arg(long)]
+    off_cpu: bool,
+}
+
+/// Which way the branches of a call graph go.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    /// From a function to what it called
+    Caller,
+    /// From a function to what called it
+    Callee,
+    /// Functions only
+    None,
+}
+
+impl StackOptions {
+    /// Whether any of them asks for stacks.
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.call_graph.is_some()
+            || self.inverted
+            || self.off_cpu
+            || self.flame.is_some()
+            || self.folded.is_some()
+    }
+
+    /// Adds up the stacks of the records that `wanted` takes, and shows them.
+    pub(crate) fn report(
+        &self,
+        trace: &mut Trace,
+        path: &Path,
+        format: Format,
+        wanted: &mut dyn FnMut(&Record<'_>) -> bool,
+    ) -> Result<Exit, Failure> {
+        self.check(trace, path)?;
+        let total = trace.packets;
+        if let Some(mut bar) = progress::bar("adding up stacks") {
+            trace.reader.watch(Box::new(move |done| bar(done, total)));
+        }
+        let weight = if self.off_cpu {
+            Weight::OffCpu
+        } else {
+            Weight::Records
+        };
+        let mut stacks = Stacks::new(trace.symbols.clone(), trace.processes.clone(), weight);
+        while let Some(record) = trace.reader.next()? {
+            if wanted(&record) {
+                stacks.add(&record);
+            }
+        }
+        let tree = stacks.finish();
+        self.show(&tree, path, format)?;
+        for remark in trace.symbols.user().remarks() {
+            eprintln!("{}", shown(&remark));
+        }
+        Ok(match tree.total() {
+            0 => Exit::Failed,
+            _ => Exit::Done,
+        })
+    }
+
+    /// Whether the trace's events have what is asked for.
+    fn check(&self, trace: &Trace, path: &Path) -> Result<(), Failure> {
+        let stack = |ty: &FieldType| matches!(ty, FieldType::Stack { .. });
+        let events = &trace.reader.info().events;
+        let mut with_stacks = events
+            .iter()
+            .filter(|event| event.layout.fields().iter().any(|field| stack(&field.ty)));
+        let failure = |what: &str| Failure::new(Exit::Failed, format!("{} has no {what}", path.display()));
+        match self.off_cpu {
+            true if !with_stacks.any(|event| event.name == "sched:sched_switch") => {
+                Err(failure("stacks of sched:sched_switch")
+                    .hint("`kestrel record -g -e sched:sched_switch -a --duration 5` records them"))
+            }
+            false if with_stacks.next().is_none() => Err(failure("call stacks")
+                .hint("`kestrel record -g …` records them; `kestrel record -F 99 -g -a` takes a profile")),
+            _ => Ok(()),
+        }
+    }
+
+    fn show(&self, tree: &CallTree, path: &Path, format: Format) -> Result<(), Failure> {
+        let mut stdout = crate::screen::out();
+        if let Some(file) = &self.flame {
+            let mut svg = Vec::new();
+            let title = if self.off_cpu {
+                "Off-CPU flame graph"
+            } else {
+                "Flame graph"
+            };
+            if tree.total() == 0 {
+                let failure = Failure::new(
+                    Exit::Failed,
+                    format!("cannot draw {}: no record has a stack", file.display()),
+                );
+                return Err(failure);
+            }
+            flame_graph(tree, title, &mut svg, &file.display().to_string())?;
+            write(file, &svg)?;
+            eprintln!(
+                "{} in {}: open it in a browser",
+                counted(tree.stacks(), "stack"),
+                file.display()
+            );
+        }
+        if let Some(file) = &self.folded {
+            let lines: String = folded(tree).iter().map(|line| format!("{line}\n")).collect();
+            match file.as_os_str() == "-" {
+                true => stdout.write_all(shown_lines(&lines).as_bytes())?,
+                false => write(file, lines.as_bytes())?,
+            }
+        }
+        let only_files =
+            (self.flame.is_some() || self.folded.is_some()) && self.call_graph.is_none() && !self.inverted;
+        if only_files {
+            return Ok(());
+        }
+        let direction = match (self.call_graph, self.inverted) {
+            (Some(Order::Callee), _) | (_, true) => Direction::Callee,
+            _ => Direction::Caller,
+        };
+        let graph = CallGraph {
+            direction,
+            children: !self.no_children,
+            limit: self.percent_limit,
+            branches: !matches!(self.call_graph, Some(Order::None)),
+        };
+        match format {
+            Format::Json => writeln!(stdout, "{}", graph.json(tree))?,
+            Format::Text => {
+                write!(stdout, "{}", graph.text(tree))?;
+                writeln!(stdout, "\nThe trace lies in {}", path.display())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Control characters in names of processes are shown, not obeyed, line by line.
+fn shown_lines(lines: &str) -> String {
+    lines.lines().map(|line| format!("{}\n", shown(line))).collect()
+}
+
+/// Writes a file whole, or not at all.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let written = Folder::above(path, true).and_then(|(folder, leaf)| {
+        let leaf = leaf
+            .to_str()
+            .ok_or(std::io::ErrorKind::InvalidFilename)?
+            .to_owned();
+        replace_file(&folder, &leaf, bytes)
+    });
+    written.map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
+}
