@@ -3,6 +3,7 @@
 use crate::actor::Rights;
 use crate::arguments::{duration, size};
 use crate::exit::{Exit, Failure};
+use crate::sampling::Sampling;
 use crate::style;
 use clap::{Args, ValueEnum};
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
@@ -52,6 +53,8 @@ pub(crate) struct Selection {
     /// Stop after this time: seconds, or with ms, s, m, h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    sampling: Sampling,
     #[command(flatten)]
     pub(crate) rights: Rights,
     /// How tracepoints are read
@@ -200,11 +203,12 @@ pub(crate) fn plan(
     (mode, messages): (Mode, bool),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
-    if selection.events.is_empty() && selection.table.is_none() {
+    let events = selection.sampling.events(&selection.events)?;
+    if events.is_empty() && selection.table.is_none() {
         let failure = Failure::new(Exit::Usage, "nothing says what to trace");
-        return Err(
-            failure.hint("-e EVENT does (`kestrel list` shows the events there are), or --table FILE")
-        );
+        return Err(failure.hint(
+            "-e EVENT does (`kestrel list` shows the events there are), -F 99 for a profile, or --table FILE",
+        ));
     }
     if let Some(pid) = selection.pid {
         check_process(pid, catalog.host())?;
@@ -219,7 +223,7 @@ pub(crate) fn plan(
     if let Some(name) = &selection.table {
         return table(selection, name, &options, catalog);
     }
-    let plan = kestrel::plan::plan(Source::Events(&selection.events), &options, catalog)?;
+    let plan = kestrel::plan::plan(Source::Events(&events), &options, catalog)?;
     for (text, warning) in &plan.warnings {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }

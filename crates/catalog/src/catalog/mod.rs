@@ -19,6 +19,7 @@ mod typed;
 mod uprobe;
 
 pub use crate::arch;
+pub use counter::counter_kind;
 pub use glob::Glob;
 pub use kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
 pub use lookup::Catalog;

@@ -155,6 +155,7 @@ pub(super) const ORDERS: &[Order] = &[
             "arguments",
             "sessions",
             "actor",
+            "sampling",
             "selection",
             "foreground",
             "command",

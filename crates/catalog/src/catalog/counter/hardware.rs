@@ -56,6 +56,17 @@ fn has_counters(catalog: &Catalog) -> bool {
         .any(|name| devices.join(name).exists())
 }
 
+/// Whether there is a counter of that name.
+pub(super) fn is_counter(name: &str) -> bool {
+    COUNTERS.iter().any(|row| row.is_called(name))
+}
+
+impl Row {
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || !self.alias.is_empty() && self.alias == name
+    }
+}
+
 impl EventKind for Hardware {
     fn name(&self) -> &'static str {
         "hardware"
@@ -88,8 +99,7 @@ impl EventKind for Hardware {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = COUNTERS.iter().map(|row| row.name).collect();
         let (row, count) = named(spec, self.name(), &names, |name| {
-            let is_called = |row: &&Row| row.name == name || !row.alias.is_empty() && row.alias == name;
-            let row = COUNTERS.iter().find(is_called)?;
+            let row = COUNTERS.iter().find(|row| row.is_called(name))?;
             Some((row, row.count))
         })?;
         if !has_counters(catalog) {

@@ -8,6 +8,15 @@ mod profile;
 mod software;
 
 use super::kind::EventKind;
+use kestrel_kernel::perf::Software;
+
+/// The kind of the counter that perf calls so: `software` for `page-faults`, `hardware` for `cycles`.
+pub fn counter_kind(name: &str) -> Option<&'static str> {
+    match Software::find(name) {
+        Some(_) => Some(software::SoftwareKind.name()),
+        None => hardware::is_counter(name).then(|| hardware::Hardware.name()),
+    }
+}
 
 /// These kinds.
 pub(super) const KINDS: &[&dyn EventKind] = &[
