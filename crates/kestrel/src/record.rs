@@ -21,6 +21,7 @@ use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
+use kestrel_trace::process::Processes;
 use kestrel_trace::summary::{CutShort, Missed, Summary, note_frozen};
 use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
@@ -57,6 +58,8 @@ pub struct Recorder {
     messages: Messages,
     /// What could not be read at the end.
     unread: Unread,
+    /// Names of the processes that were there at the start, some of which may be gone at the end.
+    names: Processes,
     /// Where stacks of processes are recorded: what is known of their code.
     code: Option<UserCode>,
 }
@@ -110,6 +113,7 @@ impl Recorder {
         };
         Ok(Self {
             writer,
+            names: running(session.host()),
             session,
             messages,
             path: path.to_owned(),
@@ -293,7 +297,8 @@ impl Recorder {
         let missed = self.session.missed()?;
         let uncounted = self.session.uncounted()?;
         let classes = self.session.classes();
-        let names = self.session.thread_names()?;
+        let mut names = self.names.clone();
+        names.extend(self.session.thread_names()?);
         if let Some(code) = &mut self.code {
             code.end()?;
         }
@@ -376,6 +381,17 @@ impl Recorder {
             session: self.session,
         })
     }
+}
+
+/// Names of the processes that run now; threads that end before their records are looked through go by their process's.
+fn running(host: &Host) -> Processes {
+    let mut names = Processes::default();
+    for pid in procfs::processes(host).unwrap_or_default() {
+        if let Ok(name) = procfs::comm(host, pid) {
+            names.insert(pid, name);
+        }
+    }
+    names
 }
 
 /// Names for what a session shows live: all of the kernel's where it shows addresses, else none.

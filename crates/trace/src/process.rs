@@ -21,6 +21,11 @@ impl Processes {
         self.names.insert(tid, name.into());
     }
 
+    /// Takes the names that another knows: they count before those known so far.
+    pub fn extend(&mut self, newer: Self) {
+        self.names.extend(newer.names);
+    }
+
     /// The name of a thread: its own, or its process's, or `<idle>` for 0.
     pub fn name(&self, tid: u32, pid: u32) -> Option<&str> {
         match self.names.get(&tid).or_else(|| self.names.get(&pid)) {
