@@ -4,12 +4,14 @@ use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::progress;
 use clap::{Args, ValueEnum};
+use kestrel::kernel::Host;
 use kestrel_trace::ctf::directory::{Trace, replace_file};
 use kestrel_trace::files::Folder;
 use kestrel_trace::layout::FieldType;
 use kestrel_trace::print::{counted, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::stacks::{CallGraph, CallTree, Direction, Stacks, Weight, flame_graph, folded};
+use kestrel_trace::symbol::Symbols;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +37,9 @@ pub(crate) struct StackOptions {
     /// Write recorded stacks as folded lines, which flame graph tools read; to standard output without FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     folded: Option<PathBuf>,
+    /// Show inlined functions as frames of their own, from binaries that are the same as when they were recorded
+    #[arg(long)]
+    lines: bool,
     /// Weigh stacks of sched:sched_switch by the time until the thread ran again
     #[arg(long)]
     off_cpu: bool,
@@ -79,7 +84,11 @@ impl StackOptions {
         } else {
             Weight::Records
         };
-        let mut stacks = Stacks::new(trace.symbols.clone(), trace.processes.clone(), weight);
+        let symbols = match self.lines {
+            true => with_lines(trace.symbols.clone()),
+            false => trace.symbols.clone(),
+        };
+        let mut stacks = Stacks::new(symbols, trace.processes.clone(), weight);
         while let Some(record) = trace.reader.next()? {
             if wanted(&record) {
                 stacks.add(&record);
@@ -170,6 +179,12 @@ impl StackOptions {
         }
         Ok(())
     }
+}
+
+/// Symbols with inlined functions and source lines of processes.
+pub(crate) fn with_lines(symbols: Symbols) -> Symbols {
+    let user = kestrel::record::with_lines(symbols.user(), &Host::default());
+    symbols.with_user(user)
 }
 
 /// Control characters in names of processes are shown, not obeyed, line by line.

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use crate::postprocess::Progress;
+pub use crate::user_symbols::with_lines;
 pub use kestrel_catalog::symbols::{all_symbols, symbols_for};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
@@ -127,6 +128,13 @@ impl Recorder {
             unread: Unread::default(),
             code,
         })
+    }
+
+    /// Keeps inlined functions and source lines of user stacks, too: debug information is read for them when the recording ends.
+    pub fn keep_lines(&mut self) {
+        if let Some(code) = &mut self.code {
+            code.want_lines();
+        }
     }
 
     /// Lets events in.

@@ -132,6 +132,16 @@ impl UserSymbols {
         self.processes.is_empty()
     }
 
+    /// The same with other names for the binaries that `rename` has some for.
+    #[must_use]
+    pub fn renamed(&self, mut rename: impl FnMut(&Binary) -> Option<Binary>) -> Self {
+        let binaries = self
+            .binaries
+            .iter()
+            .map(|binary| rename(binary).unwrap_or_else(|| binary.clone()));
+        Self::new(binaries.collect(), self.processes.clone())
+    }
+
     /// The binaries.
     pub fn binaries(&self) -> &[Binary] {
         &self.binaries

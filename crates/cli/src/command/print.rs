@@ -4,6 +4,7 @@ use crate::arguments::default_trace;
 use crate::exit::{Exit, Failure};
 use crate::output::losses::report_absent;
 use crate::progress;
+use crate::stacks::with_lines;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use kestrel_trace::ctf::directory;
@@ -27,6 +28,9 @@ pub(crate) struct Options {
     /// Print only the records of this buffer
     #[arg(long, value_name = "NAME")]
     buffer: Option<String>,
+    /// With stacks of processes: show inlined functions and source lines, from binaries that are the same as when they were recorded
+    #[arg(long)]
+    lines: bool,
     /// Times with nine decimals
     #[arg(long)]
     ns: bool,
@@ -79,7 +83,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         nanoseconds: options.ns,
     };
     let format = export::format(&options.format).unwrap_or(&export::FORMATS[0]);
-    let mut export = (format.new)(style, trace.symbols, trace.processes);
+    let symbols = match options.lines {
+        true => with_lines(trace.symbols),
+        false => trace.symbols,
+    };
+    let mut export = (format.new)(style, symbols, trace.processes);
     let mut stdout = crate::screen::out();
     let records = export::all(&mut trace.reader, export.as_mut(), &mut stdout, "standard output")?;
     let lost = trace

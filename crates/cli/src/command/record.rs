@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// The trace directory; an old trace there is replaced
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = directory())]
     output: PathBuf,
+    /// With stacks of processes: keep inlined functions and source lines, too (`print` and `report` find them later, while the binaries are the same)
+    #[arg(long)]
+    lines: bool,
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
     #[arg(long)]
     overwrite: bool,
@@ -98,6 +101,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         actor: selection.rights.actor(catalog.host(), Format::Text)?,
         recorder: Recorder::create(session, &options.output, true)?,
     };
+    if options.lines {
+        recording.recorder.keep_lines();
+    }
     recording.recorder.start();
     if selection.verbose {
         eprintln!("recording into {}", show_path(&options.output));

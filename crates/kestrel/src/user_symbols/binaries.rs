@@ -35,6 +35,19 @@ pub(super) struct MappedBinary {
     tries: u32,
 }
 
+impl MappedBinary {
+    /// A binary whose file is open.
+    pub(super) fn opened(path: &str, build_id: Option<Vec<u8>>, file: File) -> Self {
+        Self {
+            path: path.to_owned(),
+            build_id,
+            file: Some(file),
+            generated_by: None,
+            tries: 0,
+        }
+    }
+}
+
 /// All binaries, by number.
 #[derive(Debug)]
 pub(super) struct Binaries {

@@ -52,6 +52,13 @@ pub(crate) struct UserCode {
     /// Names that processes took with their programs.
     names: Processes,
     needed: Needed,
+    /// Whether inlined functions and source lines are wanted, too.
+    lines: bool,
+}
+
+/// The names of a trace with inlined functions and source lines, as far as the binaries are still there in the same build.
+pub fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
+    naming::with_lines(known, host)
 }
 
 impl UserCode {
@@ -69,12 +76,18 @@ impl UserCode {
             lost: 0,
             names: Processes::default(),
             needed: Needed::default(),
+            lines: false,
         };
         // What is mapped meanwhile is seen twice, which is no harm.
         for pid in procfs::processes(host)? {
             code.look_at(pid);
         }
         Ok(code)
+    }
+
+    /// Has inlined functions and source lines named, too.
+    pub(crate) fn want_lines(&mut self) {
+        self.lines = true;
     }
 
     /// Takes a process's memory map as it is now; a process that has gone has none.
@@ -136,7 +149,7 @@ impl UserCode {
 
     /// Names for all that is needed, and what else a reader should know.
     pub(crate) fn name(&mut self) -> (UserSymbols, Vec<String>) {
-        let named = naming::name(&self.needed, &self.binaries, &self.host);
+        let named = naming::name(&self.needed, &self.binaries, &self.host, self.lines);
         let mut notes = named.remarks();
         if self.lost > 0 {
             notes.push(format!(

@@ -46,12 +46,33 @@ impl Needed {
     }
 }
 
+/// Names functions, with `lines` also their inlined functions and source lines, which takes reading debug information.
+fn symbolizer(lines: bool) -> Symbolizer {
+    Symbolizer::builder()
+        .enable_code_info(lines)
+        .enable_inlined_fns(lines)
+        .build()
+}
+
+/// The names of a trace with inlined functions and source lines, as far as the binaries are still there in the same build.
+pub(super) fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
+    let symbolizer = symbolizer(true);
+    known.renamed(|binary| {
+        let file = File::open(host.path(&binary.path)).ok()?;
+        let build_id = build_id_of(&file);
+        if build_id.as_deref().map(digits) != binary.build_id {
+            return None;
+        }
+        let places = binary.code.iter().map(|code| code.at).collect();
+        let mapped = MappedBinary::opened(&binary.path, build_id, file);
+        Some(of_file(&mapped, &places, &symbolizer, host))
+            .filter(|found| found.code.len() >= binary.code.len())
+    })
+}
+
 /// Finds names.
-pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host) -> UserSymbols {
-    let symbolizer = Symbolizer::builder()
-        .enable_code_info(false)
-        .enable_inlined_fns(false)
-        .build();
+pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, lines: bool) -> UserSymbols {
+    let symbolizer = symbolizer(lines);
     let mut named: Vec<Binary> = Vec::new();
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut generated: HashMap<u32, Vec<u32>> = HashMap::new();

@@ -8,7 +8,7 @@ pub use number::{are, counted, thousands, were};
 
 use crate::layout::{Base, Names, Space};
 use crate::symbol::Symbols;
-use crate::user_symbol::code_address;
+use crate::user_symbol::{Line, code_address};
 use crate::value::{Frames, Value, flags, name_of};
 use escape::escape;
 
@@ -117,23 +117,38 @@ pub(crate) fn user_frame(
     let Some(location) = symbols.user().locate(stack.pid, stack.time_ns, called) else {
         return false;
     };
-    match location.code() {
-        Some(code) => {
-            escape(code.function.as_bytes(), out);
-            out.push(b'+');
-            hexadecimal(code.offset.saturating_add(address - called), out);
-            out.extend_from_slice(b" (");
-            escape(location.binary.path.as_bytes(), out);
-        }
-        None => {
-            out.extend_from_slice(b"[unknown] (");
-            escape(location.binary.path.as_bytes(), out);
-            out.push(b'+');
-            hexadecimal(location.at.saturating_add(address - called), out);
-        }
+    let Some(code) = location.code() else {
+        out.extend_from_slice(b"[unknown] (");
+        escape(location.binary.path.as_bytes(), out);
+        out.push(b'+');
+        hexadecimal(location.at.saturating_add(address - called), out);
+        out.push(b')');
+        return true;
+    };
+    // Innermost first, as stacks are.
+    for inlined in code.inlined.iter().rev() {
+        escape(inlined.function.as_bytes(), out);
+        line(inlined.line.as_ref(), out);
+        out.extend_from_slice(b" (inlined) <- ");
     }
+    escape(code.function.as_bytes(), out);
+    out.push(b'+');
+    hexadecimal(code.offset.saturating_add(address - called), out);
+    out.extend_from_slice(b" (");
+    escape(location.binary.path.as_bytes(), out);
     out.push(b')');
+    line(code.line.as_ref(), out);
     true
+}
+
+/// ` file.c:12`, if it is known.
+fn line(line: Option<&Line>, out: &mut Vec<u8>) {
+    if let Some(line) = line {
+        out.push(b' ');
+        escape(line.file.as_bytes(), out);
+        out.push(b':');
+        decimal(line.number, out);
+    }
 }
 
 /// `symbol+0x10 [module]`, or the address where no symbol is known.
