@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::{env, fs};
 
 /// The rooms whose examples are taken, from here.
@@ -14,8 +15,17 @@ const PAGE: &str = "../../docs/library.md";
 const README: &str = "../../README.md";
 const PAGES: &str = "../../docs";
 
+/// A program with known stacks, and how it is compiled: with frame pointers and a symbol table, without one, at addresses that change.
+const STACKS: &str = "programs/stacks.c";
+const BUILDS: [(&str, &[&str]); 3] = [
+    ("stacks", &["-static", "-g"]),
+    ("stacks_stripped", &["-static", "-s"]),
+    ("stacks_pie", &["-static-pie", "-g"]),
+];
+
 fn main() -> std::io::Result<()> {
     pages()?;
+    programs()?;
     println!("cargo::rerun-if-changed={DOCUMENTED}");
     println!("cargo::rerun-if-changed={PAGE}");
     let mut files: Vec<_> = fs::read_dir(DOCUMENTED)?
@@ -58,6 +68,23 @@ fn main() -> std::io::Result<()> {
     );
     let to = env::var_os("OUT_DIR").unwrap_or_default();
     fs::write(Path::new(&to).join("documented.rs"), out)
+}
+
+/// The programs with known stacks, each to be written into a guest.
+fn programs() -> std::io::Result<()> {
+    println!("cargo::rerun-if-changed={STACKS}");
+    let to = env::var_os("OUT_DIR").unwrap_or_default();
+    for (name, options) in BUILDS {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O0", "-fno-omit-frame-pointer"]).args(options);
+        let status = compiler
+            .arg("-o")
+            .arg(Path::new(&to).join(name))
+            .arg(STACKS)
+            .status()?;
+        assert!(status.success(), "cc of {STACKS}");
+    }
+    Ok(())
 }
 
 /// The pages with their names, README.md first.

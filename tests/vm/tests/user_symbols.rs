@@ -1,0 +1,256 @@
+//! Names of code in processes: of programs that are there, that are gone, that lie elsewhere than they say, and of code that a program makes.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use vm_tests::kestrel;
+use vm_tests::recording::{Record, records};
+
+const PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks"));
+const STRIPPED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks_stripped"));
+const PIE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks_pie"));
+
+/// The system call that the innermost function makes.
+const EVENT: &str = "syscalls:sys_enter_getpriority";
+
+/// Puts a program into the guest.
+fn program(path: &str, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Records a command with stacks; gives what the recorder said, and the records.
+fn recorded(trace: &str, command: &[&str]) -> (String, Vec<Record>) {
+    let mut words = vec!["record", "-g", "-e", EVENT, "-o", trace, "--"];
+    words.extend(command);
+    let run = kestrel(&words);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    (run.err, records(trace))
+}
+
+/// The frames of a record's user stack.
+fn frames(record: &Record) -> Vec<String> {
+    let stack = record.fields["ustack"].as_array().unwrap();
+    stack
+        .iter()
+        .map(|frame| frame.as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Whether a stack is that of the program at a path.
+fn is_known(frames: &[String], path: &str) -> bool {
+    let expected = ["leaf+", "middle+", "outer+", "main+"];
+    frames.len() > expected.len()
+        && expected
+            .iter()
+            .zip(frames)
+            .all(|(name, frame)| frame.starts_with(name) && frame.ends_with(&format!(" ({path})")))
+}
+
+#[test]
+fn functions_have_their_names_wherever_the_program_lies() {
+    for (path, bytes) in [("/tmp/stacks", PLAIN), ("/tmp/stacks_pie", PIE)] {
+        program(path, bytes);
+        let (_, records) = recorded("/tmp/named.trace", &[path, "plain", "20"]);
+        assert_eq!(records.len(), 20);
+        for record in &records {
+            assert!(is_known(&frames(record), path), "{:?}", frames(record));
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_deleted_keeps_its_names() {
+    program("/tmp/stacks_deleted", PLAIN);
+    let (_, records) = recorded("/tmp/deleted.trace", &["/tmp/stacks_deleted", "deleted", "5"]);
+    assert!(!fs::exists("/tmp/stacks_deleted").unwrap());
+    assert_eq!(records.len(), 5);
+    for record in &records {
+        assert!(
+            is_known(&frames(record), "/tmp/stacks_deleted"),
+            "{:?}",
+            frames(record)
+        );
+    }
+}
+
+#[test]
+fn a_program_in_another_root_keeps_its_names() {
+    program("/tmp/stacks_outside", PLAIN);
+    fs::create_dir_all("/tmp/another_root").unwrap();
+    // Another build than the one outside: taking that would give wrong names, or none.
+    program("/tmp/another_root/inner", PIE);
+    let command = [
+        "/tmp/stacks_outside",
+        "chroot",
+        "400",
+        "/tmp/another_root",
+        "/inner",
+    ];
+    let (_, records) = recorded("/tmp/root.trace", &command);
+    assert_eq!(records.len(), 400);
+    for record in &records {
+        assert!(is_known(&frames(record), "/inner"), "{:?}", frames(record));
+    }
+}
+
+#[test]
+fn generated_code_has_the_names_that_its_program_wrote() {
+    program("/tmp/stacks_generating", PLAIN);
+    let (_, records) = recorded(
+        "/tmp/generated.trace",
+        &["/tmp/stacks_generating", "generated", "5"],
+    );
+    assert_eq!(records.len(), 5);
+    for record in &records {
+        let frames = frames(record);
+        assert!(
+            frames[0].starts_with("generated_function+0xf (/tmp/perf-"),
+            "{frames:?}"
+        );
+        assert!(frames[1].starts_with("generated+"), "{frames:?}");
+        assert!(frames[2].starts_with("main+"), "{frames:?}");
+    }
+}
+
+#[test]
+fn a_stripped_program_is_named_once_with_the_reason() {
+    program("/tmp/stacks_stripped", STRIPPED);
+    let (said, records) = recorded("/tmp/stripped.trace", &["/tmp/stacks_stripped", "plain", "5"]);
+    let reasons = said
+        .lines()
+        .filter(|line| line.contains("/tmp/stacks_stripped: it is stripped"));
+    assert_eq!(reasons.count(), 1, "{said}");
+    for record in &records {
+        assert!(
+            frames(record)[0].starts_with("[unknown] (/tmp/stacks_stripped+0x"),
+            "{:?}",
+            frames(record)
+        );
+    }
+}
+
+#[test]
+fn two_hundred_short_processes_all_have_names() {
+    program("/tmp/stacks_storm", PLAIN);
+    let (said, records) = recorded("/tmp/storm.trace", &["/tmp/stacks_storm", "storm", "200"]);
+    let mut processes: BTreeMap<u64, usize> = BTreeMap::new();
+    for record in &records {
+        assert!(
+            is_known(&frames(record), "/tmp/stacks_storm"),
+            "{:?} {said}",
+            frames(record)
+        );
+        *processes.entry(record.pid).or_default() += 1;
+    }
+    assert_eq!(processes.len(), 200, "{said}");
+    assert!(processes.values().all(|calls| *calls == 3), "{said}");
+}
+
+#[test]
+fn stacks_become_call_graphs_folded_lines_and_flame_graphs() {
+    program("/tmp/stacks_graph", PLAIN);
+    let trace = "/tmp/graph.trace";
+    recorded(trace, &["/tmp/stacks_graph", "plain", "30"]);
+    let folded = kestrel(&["report", "--folded", trace]).success();
+    let lines: Vec<&str> = folded.lines().collect();
+    assert_eq!(lines.len(), 1, "{folded}");
+    assert!(
+        lines[0].starts_with("stacks_graph;") && lines[0].contains(";main;outer;middle;leaf;"),
+        "{folded}"
+    );
+    assert!(lines[0].ends_with(" 30"), "{folded}");
+    let graph = kestrel(&["report", "-g", trace]).success();
+    assert!(graph.contains("# Samples: 30\n"), "{graph}");
+    assert!(
+        graph.contains("   100.00%    0.00%  stacks_graph  /tmp/stacks_graph"),
+        "{graph}"
+    );
+    let json = kestrel(&["report", "-G", "--format", "json", trace]).success();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["total"], &json["unit"]), (&30.into(), &"samples".into()));
+    let script = kestrel(&["print", "--format", "perf-script", trace]).success();
+    assert_eq!(
+        script
+            .lines()
+            .filter(|line| line.ends_with("(/tmp/stacks_graph)") && line.contains(" leaf+"))
+            .count(),
+        30
+    );
+    let said = kestrel(&["report", "--flame", "/tmp/graph.svg", trace]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let svg = fs::read_to_string("/tmp/graph.svg").unwrap();
+    assert!(
+        svg.contains("<title>leaf (30 samples, 100.00%)</title>"),
+        "{}",
+        &svg[..500]
+    );
+    let lines = kestrel(&["print", "--lines", trace]).success();
+    assert!(
+        lines.contains("inlined stacks") || lines.contains("inlined "),
+        "{lines}"
+    );
+    assert!(lines.contains("stacks.c:"), "{lines}");
+}
+
+#[test]
+fn a_profile_sees_what_runs_and_time_off_the_cpu_is_weighed() {
+    let trace = "/tmp/profile.trace";
+    let run = kestrel(&[
+        "record", "-F", "99", "-g", "-a", "-o", trace, "--", "calls", "function", "3000000",
+    ]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let script = kestrel(&["print", "--format", "perf-script", trace]).success();
+    assert!(
+        script.contains("   10101010 cpu-clock:"),
+        "{}",
+        &script[..script.len().min(600)]
+    );
+    let trace = "/tmp/off.trace";
+    let command = [
+        "record",
+        "-g",
+        "-e",
+        "sched:sched_switch",
+        "-a",
+        "-o",
+        trace,
+        "--",
+        "sleep",
+        "0.5",
+    ];
+    assert_eq!(kestrel(&command).code, Some(0));
+    let folded = kestrel(&["report", "--off-cpu", "--folded", trace]).success();
+    let slept: u64 = folded
+        .lines()
+        .filter(|line| line.starts_with("sleep;"))
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    // µs; waiting for the CPU may add to it as much as it likes.
+    assert!(slept >= 490_000, "{folded}");
+    let none = kestrel(&["report", "-g", "/tmp/none.trace"]);
+    assert_ne!(none.code, Some(0));
+    let without = "/tmp/without.trace";
+    assert_eq!(
+        kestrel(&[
+            "record",
+            "-e",
+            EVENT,
+            "-o",
+            without,
+            "--",
+            "calls",
+            "getpriority",
+            "3"
+        ])
+        .code,
+        Some(0)
+    );
+    let refused = kestrel(&["report", "-g", without]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.err.contains("has no call stacks") && refused.err.contains("record -g"),
+        "{refused:?}"
+    );
+}
