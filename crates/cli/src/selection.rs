@@ -5,6 +5,7 @@ use crate::arguments::{duration, size};
 use crate::exit::{Exit, Failure};
 use crate::style;
 use clap::{Args, ValueEnum};
+use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
@@ -160,7 +161,7 @@ fn via(selection: &Selection) -> Via {
 }
 
 /// The options of the planner.
-fn options(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, bool)) -> Options {
+fn options(selection: &Selection, held: Option<&Held>, (mode, bell): (Mode, Bell)) -> Options {
     Options {
         target: target(selection, held),
         kernel_stack: selection.stacks || selection.kernel_stack,
@@ -168,7 +169,9 @@ fn options(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, 
         mode: Some(mode),
         buffer_bytes: selection.buffer_size,
         via: via(selection),
-        messages,
+        // A live view takes messages with its other records.
+        messages: bell == Bell::Filled,
+        bell,
         ..Options::default()
     }
 }
@@ -197,7 +200,7 @@ fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
 pub(crate) fn plan(
     selection: &Selection,
     held: Option<&Held>,
-    (mode, messages): (Mode, bool),
+    (mode, bell): (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
     if selection.events.is_empty() && selection.table.is_none() {
@@ -215,7 +218,7 @@ pub(crate) fn plan(
             style::bytes(MIN_BYTES)
         );
     }
-    let options = options(selection, held, (mode, messages));
+    let options = options(selection, held, (mode, bell));
     if let Some(name) = &selection.table {
         return table(selection, name, &options, catalog);
     }
