@@ -3,21 +3,19 @@
 use crate::exit::{Exit, Failure};
 use crate::output::object_maps;
 use kestrel::bpf::BpfMap;
-use kestrel::kernel::Host;
 use kestrel::kernel::process::{CLOSER, Held, Interrupt, Signal, Watched, send};
+use kestrel::kernel::{Host, readable};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::aggregate::{json, text};
 use kestrel_trace::print::{are, counted};
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// A job that is polled until the foreground run ends: recording, live tracing, a running object.
 pub(crate) trait Work {
-    /// Whether [`Work::must_poll`] is asked during the sleep between two polls.
-    const WATCHES_FILL: bool = false;
-
     /// Reads new data and returns the time to sleep before the next poll; the `last` poll reads all that is left.
     fn poll(&mut self, last: bool) -> Result<Duration, Failure>;
 
@@ -26,13 +24,13 @@ pub(crate) trait Work {
         false
     }
 
-    /// Whether a ring buffer is so full that the sleep must end now.
-    fn must_poll(&self) -> bool {
-        false
+    /// What is readable when there is enough to read that the sleep must end.
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 }
 
-/// Interval of checks, during a sleep, for the end of the command and for full ring buffers.
+/// Interval of checks for the end of a command whose end cannot be slept on (before Linux 5.3).
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Interval of checks for the exit of a command that got SIGTERM, and the time until it gets SIGKILL.
 const EXIT_POLL: Duration = Duration::from_millis(20);
@@ -44,6 +42,8 @@ pub(crate) struct Foreground {
     duration: Option<Duration>,
     process: Option<Watched>,
     command: Option<Child>,
+    /// The end of the command, where that can be slept on.
+    command_end: Option<Watched>,
     /// The exit status of the command, if it ended before the run did.
     status: Option<ExitStatus>,
 }
@@ -56,6 +56,7 @@ impl Foreground {
             duration,
             process: None,
             command: None,
+            command_end: None,
             status: None,
         })
     }
@@ -73,6 +74,10 @@ impl Foreground {
             .map(release)
             .transpose()
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        self.command_end = self
+            .command
+            .as_ref()
+            .and_then(|child| Watched::open(child.id()).ok());
         Ok(())
     }
 
@@ -111,16 +116,22 @@ impl Foreground {
         }
     }
 
-    /// Sleeps until `end`, the exit of the command or a full ring buffer, whichever comes first.
+    /// Sleeps until `end`, the exit of the command or of the process, a signal, or the bell of the job, whichever comes first.
     fn sleep_until<W: Work>(&mut self, end: Instant, work: &W) -> Result<(), Failure> {
         loop {
             self.status = self.command_status()?;
             let left = end.saturating_duration_since(Instant::now());
-            if self.status.is_some() || left.is_zero() || work.must_poll() {
+            if self.status.is_some() || left.is_zero() {
                 return Ok(());
             }
-            let in_slices = W::WATCHES_FILL || self.command.is_some();
-            std::thread::sleep(if in_slices { left.min(CHECK_INTERVAL) } else { left });
+            let ends = [&self.command_end, &self.process].into_iter().flatten();
+            let awaited: Vec<BorrowedFd<'_>> = ends.map(Watched::fd).chain(work.bell()).collect();
+            let in_slices = self.command.is_some() && self.command_end.is_none();
+            let slice = if in_slices { left.min(CHECK_INTERVAL) } else { left };
+            if readable::wait(&awaited, slice) || self.interrupt.requested() {
+                self.status = self.command_status()?;
+                return Ok(());
+            }
         }
     }
 

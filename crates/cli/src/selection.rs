@@ -6,6 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::sampling::Sampling;
 use crate::style;
 use clap::{Args, ValueEnum};
+use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
@@ -163,7 +164,7 @@ fn via(selection: &Selection) -> Via {
 }
 
 /// The options of the planner.
-fn options(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, bool)) -> Options {
+fn options(selection: &Selection, held: Option<&Held>, (mode, bell): (Mode, Bell)) -> Options {
     Options {
         target: target(selection, held),
         kernel_stack: selection.stacks || selection.kernel_stack,
@@ -171,7 +172,9 @@ fn options(selection: &Selection, held: Option<&Held>, (mode, messages): (Mode, 
         mode: Some(mode),
         buffer_bytes: selection.buffer_size,
         via: via(selection),
-        messages,
+        // A live view takes messages with its other records.
+        messages: bell == Bell::Filled,
+        bell,
         ..Options::default()
     }
 }
@@ -200,7 +203,7 @@ fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
 pub(crate) fn plan(
     selection: &Selection,
     held: Option<&Held>,
-    (mode, messages): (Mode, bool),
+    (mode, bell): (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
     let events = selection.sampling.events(&selection.events)?;
@@ -219,7 +222,7 @@ pub(crate) fn plan(
             style::bytes(MIN_BYTES)
         );
     }
-    let options = options(selection, held, (mode, messages));
+    let options = options(selection, held, (mode, bell));
     if let Some(name) = &selection.table {
         return table(selection, name, &options, catalog);
     }

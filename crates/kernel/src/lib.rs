@@ -21,6 +21,7 @@ pub mod preemption;
 pub mod privilege;
 pub mod process;
 pub mod procfs;
+pub mod readable;
 pub mod tracefs;
 
 pub use error::{Errno, Error, Interface, Result};

@@ -8,9 +8,7 @@ use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::cursor::{Begin, Policy, Unread};
-use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::buffer::name::MESSAGES;
-use kestrel_hook::buffer::reader::Ring;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs::{self, ClockPair};
@@ -57,6 +55,8 @@ pub struct Recorder {
     spared: BTreeMap<(u32, u32), u64>,
     /// What records ask of user space: not in the trace.
     messages: Messages,
+    /// Whether a writer woke the reader for the last poll.
+    woken: bool,
     /// What could not be read at the end.
     unread: Unread,
     /// Names of the processes that were there at the start, some of which may be gone at the end.
@@ -125,6 +125,7 @@ impl Recorder {
             failed: None,
             unwritten: BTreeMap::new(),
             spared: BTreeMap::new(),
+            woken: false,
             unread: Unread::default(),
             code,
         })
@@ -158,6 +159,8 @@ impl Recorder {
     /// # Errors
     /// When the disk is full or the like; what was written before is a whole trace. [`Recorder::stop`] and [`Recorder::finish`] then count
     /// what could not be written.
+    ///
+    /// The session's bell then wakes who sleeps until there is more: look at the messages, too, before.
     pub fn poll(&mut self) -> Result<usize> {
         self.session.maps_mut().sweep()?;
         self.session.follow_cpus()?;
@@ -188,7 +191,14 @@ impl Recorder {
                 })?;
             }
         }
+        // Behind the pages that were just freed, and before messages are looked at.
+        self.woken = self.session.listen()?;
         Ok(pages)
+    }
+
+    /// Whether the last poll was due, although it may have been a moment too early for the page that filled the ring.
+    pub fn was_woken(&self) -> bool {
+        self.woken
     }
 
     /// Has done what records ask of user space, in the order of their times. Gives their number.
@@ -217,13 +227,6 @@ impl Recorder {
             before: false,
             ..lost
         })
-    }
-
-    /// How full the fullest ring is, 0 to 1, of those that must be read in time.
-    pub fn fill(&self) -> f64 {
-        let rings = self.session.buffers().iter().map(Buffer::ring);
-        let streams = rings.filter(|ring| ring.geometry().mode == Mode::Stream);
-        streams.map(Ring::fill).fold(0.0, f64::max)
     }
 
     /// Masks the hooks and writes what is left in the rings; where a write had failed, counts it.

@@ -11,6 +11,7 @@ use crate::selection::{self, Selection};
 use crate::style::bytes;
 use clap::Args;
 use kestrel::agent::Answer;
+use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::process::set_niceness;
 use kestrel::record::{Recorded, Recorder};
@@ -18,6 +19,7 @@ use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::print::{counted, thousands, were};
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -51,11 +53,9 @@ Examples:
 
 Events lost because a ring was full are counted and reported. `kestrel report` and `kestrel print` show the trace.";
 
-/// Pauses between two polls of the rings: after an empty poll, and after one with data.
-const CALM: Duration = Duration::from_millis(20);
+/// Pauses between two polls of the rings: after one without data, and after one with. A ring that fills ends them.
+const CALM: Duration = Duration::from_millis(200);
 const BUSY: Duration = Duration::from_millis(1);
-/// The fill of a ring that ends a pause.
-const FULL_ENOUGH: f64 = 0.25;
 
 /// Priority of the recorder.
 const READER_NICENESS: i32 = -15;
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         Mode::Stream
     };
-    let plan = selection::plan(selection, held.as_ref(), (mode, true), &catalog)?;
+    let plan = selection::plan(selection, held.as_ref(), (mode, Bell::Filled), &catalog)?;
     if selection.dry_run {
         selection::print_plan(selection, &plan)?;
         return Ok(Exit::Done);
@@ -154,16 +154,15 @@ struct Recording {
 }
 
 impl Work for Recording {
-    const WATCHES_FILL: bool = true;
-
     fn poll(&mut self, _last: bool) -> Result<Duration, Failure> {
         let pages = self.recorder.poll()?;
         self.perform_actions()?;
-        Ok(if pages > 0 { BUSY } else { CALM })
+        let busy = pages > 0 || self.recorder.was_woken();
+        Ok(if busy { BUSY } else { CALM })
     }
 
-    fn must_poll(&self) -> bool {
-        self.recorder.fill() >= FULL_ENOUGH
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.recorder.session().bell()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::selection::{self, Selection};
 use clap::Args;
+use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
 use kestrel::record::symbols_for;
@@ -21,6 +22,7 @@ use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::collections::HashMap;
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Options of `trace`.
@@ -64,7 +66,12 @@ Examples:
 
 Ctrl-C stops it. Records of a session that were overwritten before they could be shown are counted and reported. `kestrel list -v EVENT` shows the fields of an event.";
 
+/// The pause between two polls while records wait for others that may be earlier.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// The pause where nothing waits and the first record will end it.
+const CALM: Duration = Duration::from_millis(200);
+/// The longest pause where nothing waits and no record can end it.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Appends a record as a line of text or JSON.
 type PrintRecord = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
@@ -81,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         selection::start_held(selection)?
     };
-    let plan = selection::plan(selection, held.as_ref(), (Mode::Stream, false), &catalog)?;
+    let plan = selection::plan(selection, held.as_ref(), (Mode::Stream, Bell::Records), &catalog)?;
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
@@ -139,6 +146,7 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
         line: printer(options.format, symbols, names),
         out: Vec::new(),
         watch,
+        pause: POLL_INTERVAL,
     };
     foreground.run(&mut watched)?;
     let watch = watched.watch;
@@ -267,7 +275,15 @@ impl Work for LiveTrace {
             }
         }
         self.came += came as u64 + full + frozen;
-        Ok(idle_time(came))
+        Ok(match came {
+            0 if self.live.has_waiting() => POLL_INTERVAL,
+            0 => CALM,
+            _ => Duration::ZERO,
+        })
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.live.session().bell()
     }
 }
 
@@ -276,11 +292,13 @@ struct WatchedSession {
     watch: Watch,
     line: PrintRecord,
     out: Vec<u8>,
+    /// The pause before the next poll if nothing has come: longer each time.
+    pause: Duration,
 }
 
 impl Work for WatchedSession {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
-        let Self { watch, line, out } = self;
+        let Self { watch, line, out, .. } = self;
         let mut show = |record: &Record<'_>| {
             line(record, out);
             Ok(())
@@ -291,17 +309,19 @@ impl Work for WatchedSession {
         };
         write_out(out)?;
         report_unseen(watch.take_unseen());
-        Ok(idle_time(came))
+        if came > 0 {
+            self.pause = POLL_INTERVAL;
+            return Ok(Duration::ZERO);
+        }
+        if !watch.has_waiting() {
+            self.pause = LONGEST_PAUSE.min(2 * self.pause);
+        }
+        Ok(self.pause)
     }
 
     fn has_ended(&self) -> bool {
         self.watch.has_ended()
     }
-}
-
-/// The time to sleep before the next poll: none while records arrive.
-fn idle_time(came: usize) -> Duration {
-    if came == 0 { POLL_INTERVAL } else { Duration::ZERO }
 }
 
 fn write_out(out: &mut Vec<u8>) -> Result<(), Failure> {

@@ -13,6 +13,7 @@
 //!             56  frozen u64        of the records lost, those that came while the buffer was frozen
 //!             64  consumed u64      stream mode: everything before it has been read (page-aligned)
 //!             72  reported u64      records lost that a reader has reported
+//!             80  bell u64          0, or a sleeping reader: the position of the page whose writer wakes it (1: the next record wakes it)
 //!            128  per event number n:  recorded u64, lost u64  at 128 + 16 n
 //! data         a power of two of pages; the page of position p is p / 4096 modulo their number
 //! slack        one page that is never used: the verifier sees data offset + record length, not the page boundary
@@ -43,6 +44,8 @@ pub mod offset {
     pub const CONSUMED: u32 = 64;
     /// `u64`: records lost that a reader has reported.
     pub const REPORTED: u32 = 72;
+    /// `u64`: 0, or what wakes a reader that sleeps ([`super::bell`]).
+    pub const BELL: u32 = 80;
     /// First of the counters per event number.
     pub const COUNTERS: u32 = 128;
 }

@@ -1,5 +1,6 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their memory and counters, cursors that read them, and pages lent to a writer of files, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their memory and counters, the bell that wakes a reader, cursors that read them, and pages lent to a writer of files, one file each.
 
+pub mod bell;
 pub mod borrow;
 pub mod cursor;
 pub mod layout;

@@ -7,6 +7,8 @@
 //!         yes │                 │ no (rare)
 //!             │        next page free? ── no ──► count as lost
 //!             │                 │ yes
+//!             │        a reader sleeps until so much is there? ── yes ──► wake it, begin again
+//!             │                 │ no
 //!       announce time      announce time
 //!       cas position       cas position to the next page
 //!             │            seal the page just left: end time, content size, unused rest
@@ -44,6 +46,7 @@
 //!
 //! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
+use super::bell::{self, Bell};
 use super::layout::{COUNTER, Geometry, Mode, offset};
 use super::name::MESSAGES;
 use kestrel_bpf::helper;
@@ -78,12 +81,15 @@ pub struct RingSink {
     pub geometry: Geometry,
     /// Whether the program has copies, which may run beside it on one CPU.
     pub reentrant: bool,
+    /// What wakes the buffer's reader.
+    pub bell: Bell,
 }
 
 /// Registers that the parts of a reservation share.
 struct Attempt {
     region: Vreg,
     old: Vreg,
+    tries: Vreg,
     time: Vreg,
     begin: Vreg,
     again: BlockId,
@@ -167,7 +173,7 @@ impl RingSink {
 
     /// Makes a record whole for readers, in whichever ring it was reserved.
     pub fn emit_commit(b: &mut Builder, reservation: Reservation, alone: bool) {
-        let &[region, page, number] = reservation.kept.as_slice() else {
+        let &[region, page, number, ref bell @ ..] = reservation.kept.as_slice() else {
             return;
         };
         b.store(Width::B2, reservation.record, 0, number);
@@ -182,6 +188,9 @@ impl RingSink {
             add_alone(b, region, page, add);
         } else {
             add_locked(b, region, page, add);
+        }
+        if let [region] = bell {
+            bell::emit_for_record(b, *region);
         }
         let lines = match reservation.size {
             Size::Constant(size) => (size / LINE).clamp(1, LINES),
@@ -217,6 +226,15 @@ impl RingSink {
         let last = b.sub(a.old, 1);
         let page_start = b.and(last, -i64::from(PAGE));
         let next = b.add(page_start, PAGE);
+        if self.bell == Bell::Filled {
+            // Once at most, and with tries left.
+            let (first, on) = (b.block(), b.block());
+            b.branch(Condition::Equal, a.tries, 0, first, on);
+            b.switch_to(first);
+            bell::emit_for_page(b, a.region, next, a.again);
+            b.jump(on);
+            b.switch_to(on);
+        }
         let new = self.page(b, a.region, next);
         let stale = match self.geometry.mode {
             Mode::Stream => self.leave_unless_read(b, a, next, new),
@@ -351,6 +369,7 @@ impl Sink for RingSink {
         let a = Attempt {
             region,
             old,
+            tries,
             time,
             begin,
             again: b.cold_block(),
@@ -398,11 +417,12 @@ impl Sink for RingSink {
             self.count_recorded(b, region, number);
         }
         let number = b.materialize(number);
-        Ok(Reservation {
-            record,
-            kept: vec![region, page, number],
-            size,
-        })
+        let mut kept = vec![region, page, number];
+        if self.bell == Bell::Records {
+            // Once more: its control page says whether a reader waits for the record.
+            kept.push(region);
+        }
+        Ok(Reservation { record, kept, size })
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {

@@ -7,6 +7,7 @@ use kestrel_compiler::check::tree::{Action, Destination};
 use kestrel_compiler::codegen;
 use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
+use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::writer::{RingSink, map_name};
 use kestrel_hook::hook::control;
@@ -47,6 +48,7 @@ impl Bench {
                     map,
                     geometry,
                     reentrant: false,
+                    bell: Bell::Silent,
                 },
             ));
         }

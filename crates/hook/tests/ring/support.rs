@@ -6,6 +6,7 @@ use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::codegen;
 use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
+use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::cursor::{Begin, Policy, Unread, View};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::memory::Memory;
@@ -194,19 +195,31 @@ impl Recorder {
 
     /// The same; `cookie`: the number is known at run time only (the second or third word of the context).
     pub fn numbered(geometry: Geometry, number: u16, shape: Shape, cookie: bool) -> Self {
-        Self::make(geometry, number, shape, cookie, true)
+        Self::make((geometry, Bell::Silent), number, shape, cookie, true)
     }
 
     /// The same of a program that another task may interrupt, too.
     pub fn preemptible(geometry: Geometry, number: u16, shape: Shape) -> Self {
-        Self::make(geometry, number, shape, false, false)
+        Self::make((geometry, Bell::Silent), number, shape, false, false)
     }
 
-    fn make(geometry: Geometry, number: u16, shape: Shape, cookie: bool, alone: bool) -> Self {
+    /// A program that wakes a reader.
+    pub fn ringing(geometry: Geometry, bell: Bell, number: u16, shape: Shape) -> Self {
+        Self::make((geometry, bell), number, shape, false, true)
+    }
+
+    fn make(
+        (geometry, bell): (Geometry, Bell),
+        number: u16,
+        shape: Shape,
+        cookie: bool,
+        alone: bool,
+    ) -> Self {
         let sink = RingSink {
             map: map_name("test"),
             geometry,
             reentrant: false,
+            bell,
         };
         let mut b = Builder::new();
         let refused = b.block();

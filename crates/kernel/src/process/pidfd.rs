@@ -1,7 +1,9 @@
 //! The end of another parent's process, seen through a pidfd: its number may be reused by then.
 
 use crate::error::{Errno, Error, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use crate::readable;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// A process that is not ours to wait for.
 #[derive(Debug)]
@@ -24,13 +26,12 @@ impl Watched {
 
     /// Whether all of its threads have ended.
     pub fn has_ended(&self) -> bool {
-        let mut asked = libc::pollfd {
-            fd: self.0.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one structure of ours, and no waiting.
-        unsafe { libc::poll(&mut asked, 1, 0) == 1 }
+        readable::wait(&[self.fd()], Duration::ZERO)
+    }
+
+    /// Readable when all of its threads have ended.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

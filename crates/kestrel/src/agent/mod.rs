@@ -14,12 +14,14 @@ pub mod user;
 use crate::session::pinned::PinnedSession;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::action::Action;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::record::Record;
 use mail::Mail;
+use std::os::fd::BorrowedFd;
 
 /// The name of the buffer that messages go through.
 pub use kestrel_hook::buffer::name::MESSAGES as BUFFER;
@@ -48,6 +50,8 @@ pub struct Messages {
 #[derive(Debug)]
 pub struct Inbox {
     buffer: Buffer,
+    /// What the writers of messages ring.
+    doorbell: Option<Doorbell>,
     messages: Messages,
 }
 
@@ -73,13 +77,17 @@ impl Inbox {
             session: session.name().to_owned(),
             why: "it has no buffer for messages".to_owned(),
         })?;
-        Ok(Self::new(buffer, EventTable::new(session.info()?.events)))
+        Ok(Self {
+            doorbell: session.message_bell()?,
+            ..Self::new(buffer, EventTable::new(session.info()?.events))
+        })
     }
 
     /// The inbox over a session's messages buffer.
     pub fn new(buffer: Buffer, events: EventTable) -> Self {
         Self {
             buffer,
+            doorbell: None,
             messages: Messages::new(events),
         }
     }
@@ -98,11 +106,22 @@ impl Inbox {
         }
     }
 
+    /// Readable when the next message has come since [`Inbox::poll`] began; `None` in sessions of Kestrels that had no such thing.
+    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.doorbell.as_ref().map(Doorbell::fd)
+    }
+
     /// Shows every message that waits, oldest first over all CPUs, and acknowledges those that were acted on. Gives their number.
     ///
     /// # Errors
     /// Those of `act`; what was acknowledged before is not undone.
     pub fn poll(&mut self, act: &mut Act<'_>) -> Result<usize> {
+        if let Some(doorbell) = &mut self.doorbell {
+            doorbell.heard()?;
+            for (_, part) in self.buffer.parts(0) {
+                part.ring().listen(Bell::Records);
+            }
+        }
         self.messages.poll(&self.buffer, act)
     }
 

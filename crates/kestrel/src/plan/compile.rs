@@ -60,6 +60,7 @@ impl Hook {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,
             reentrant: place.is_some(),
+            bell: buffer.bell,
         };
         let calls = self.calls(way);
         let features = &context.features;

@@ -5,6 +5,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::tree::{CheckedProbe, Destination};
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::name::{MESSAGES, MESSAGES_BYTES};
 use kestrel_hook::hook::dispatch::BufferPolicy;
@@ -22,6 +23,8 @@ pub struct BufferPlan {
     pub geometry: Geometry,
     /// The process that it is for, if it is for one.
     pub process: Option<Owner>,
+    /// What wakes its reader.
+    pub bell: Bell,
 }
 
 /// A session before anything is attached.
@@ -87,10 +90,15 @@ impl Plan {
             return;
         }
         let events = self.buffers.iter().map(|b| b.geometry.events).max();
+        let bell = match self.buffers.iter().all(|buffer| buffer.bell == Bell::Silent) {
+            true => Bell::Silent,
+            false => Bell::Records,
+        };
         self.buffers.push(BufferPlan {
             name: MESSAGES.to_owned(),
             geometry: Geometry::new(Mode::Stream, MESSAGES_BYTES, events.unwrap_or(1)),
             process: None,
+            bell,
         });
     }
 

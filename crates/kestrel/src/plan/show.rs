@@ -20,6 +20,7 @@ pub fn show(plan: &Plan, code: bool) -> Result<String> {
         name,
         geometry,
         process,
+        bell: _,
     } in &plan.buffers
     {
         let mode = match geometry.mode {

@@ -2,6 +2,7 @@
 
 use kestrel_catalog::catalog::Via;
 use kestrel_compiler::check::globals::Parameter;
+use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
@@ -35,6 +36,8 @@ pub struct Options {
     /// Whether records with an action of user space (`notify`) go through a buffer of their own, so that the others need not be read while they
     /// are filled; a persistent session has such a buffer in any case.
     pub messages: bool,
+    /// What wakes who reads the buffers while they are filled.
+    pub bell: Bell,
     /// Parameters that texts of `-e` may name; a table file declares its own.
     pub parameters: Vec<Parameter>,
 }

@@ -13,6 +13,7 @@ use crate::plan::{BufferPlan, Hook, Plan, PlannedStrategy};
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{self, Buffer};
 use kestrel_hook::hook::control::{Control, Table};
@@ -122,6 +123,8 @@ impl Session {
             Buffer::create(&buffer.name, &ring)
         };
         let buffers: Vec<Buffer> = plan.buffers.iter().enumerate().map(make).collect::<Result<_>>()?;
+        let bells: Vec<Bell> = plan.buffers.iter().map(|buffer| buffer.bell).collect();
+        let rings = bells.iter().any(|bell| *bell != Bell::Silent);
         let control = Control::create(uuid, now)?;
         for (index, parameter) in plan.globals.parameters.iter().enumerate() {
             control.set_parameter(index, parameter.value);
@@ -139,6 +142,9 @@ impl Session {
                 host: catalog.host().clone(),
                 control,
                 buffers,
+                doorbell: rings.then(Doorbell::create).transpose()?,
+                message_bell: (rings && !name.is_empty()).then(Doorbell::create).transpose()?,
+                bells,
                 targets,
                 names: thread_names::create_map()?,
                 hits: None,

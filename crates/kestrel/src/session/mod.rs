@@ -8,6 +8,7 @@ pub mod handlers;
 mod hook_maps;
 mod hook_state;
 mod identity;
+mod listen;
 mod load;
 mod loading;
 mod lock;

@@ -11,6 +11,7 @@ use super::state::{BufferState, State, TableState};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::bell::Doorbell;
 use kestrel_hook::hook::control::Control;
 use kestrel_hook::hook::thread_names;
 use kestrel_kernel::Host;
@@ -227,6 +228,9 @@ impl PinnedSession {
                 host: self.host.clone(),
                 control: Control::open(self.directory.map(pins::CONTROL)?)?,
                 buffers,
+                bells: Vec::new(),
+                doorbell: self.doorbell(pins::BELL)?,
+                message_bell: self.doorbell(pins::MESSAGE_BELL)?,
                 targets: self.directory.map(pins::TARGETS).ok(),
                 names: self.directory.map(pins::NAMES)?,
                 hits: self.directory.map(pins::HITS).ok(),
@@ -248,6 +252,22 @@ impl PinnedSession {
             modules: Default::default(),
             attaching: std::time::Duration::ZERO,
         })
+    }
+
+    /// What the writers of some of its rings ring; `None` in sessions of Kestrels that had none.
+    fn doorbell(&self, pin: &str) -> Result<Option<Doorbell>> {
+        let map = self.state.bell.then(|| self.directory.map(pin)).transpose()?;
+        map.map(Doorbell::open).transpose()
+    }
+
+    /// What the writers of messages ring.
+    pub(crate) fn message_bell(&self) -> Result<Option<Doorbell>> {
+        self.doorbell(pins::MESSAGE_BELL)
+    }
+
+    /// What the writers of streams ring.
+    pub(crate) fn stream_bell(&self) -> Result<Option<Doorbell>> {
+        self.doorbell(pins::BELL)
     }
 
     pub(super) fn no_table(&self, wanted: &str) -> Error {

@@ -7,6 +7,7 @@
 //!     meta_copy                   what is in meta, elsewhere in memory
 //!     buffer_NAME map_NAME        maps; a buffer that was resized N times: buffer_NAME-N, and the one before
 //!     maps                        the state of all map_NAME together
+//!     bell message_bell           what writers ring to wake the readers of streams, and the agent
 //!     hits                        how often named probes were hit
 //!     hook0_link0 …               what is attached; a link keeps its program, a program its maps
 //!     object0_MAP                 maps of the compiled objects that handlers are in
@@ -36,6 +37,10 @@ pub(super) const META: &str = "meta";
 pub(super) const META_COPY: &str = "meta_copy";
 pub(super) const NAMES: &str = "names";
 pub(super) const TARGETS: &str = "targets";
+/// What the writers of streams ring.
+pub(super) const BELL: &str = "bell";
+/// What the writers of messages ring.
+pub(super) const MESSAGE_BELL: &str = "message_bell";
 /// Hits of named probes.
 pub(super) const HITS: &str = "hits";
 /// Words that hooks pass on to others.
@@ -107,9 +112,20 @@ pub(super) fn follower(number: u32) -> String {
 
 /// All names that a state accounts for.
 pub(super) fn of(state: &State) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = [CONTROL, STATE, META, META_COPY, NAMES, TARGETS, HITS, RELAY]
-        .map(str::to_owned)
-        .into();
+    let mut names: BTreeSet<String> = [
+        CONTROL,
+        STATE,
+        META,
+        META_COPY,
+        NAMES,
+        TARGETS,
+        BELL,
+        MESSAGE_BELL,
+        HITS,
+        RELAY,
+    ]
+    .map(str::to_owned)
+    .into();
     names.extend(state.buffers.iter().map(buffer));
     names.extend(state.buffers.iter().filter_map(|b| Some(buffer(&b.earlier()?))));
     names.extend(state.maps.iter().map(|m| map(&m.name)));

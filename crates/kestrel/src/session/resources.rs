@@ -6,6 +6,7 @@ use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::MapUse;
 use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::bell::{self, Bell, Doorbell};
 use kestrel_hook::hook::control::{self, Control};
 use kestrel_hook::hook::{named, process_filter, relay, thread_names};
 use kestrel_kernel::Host;
@@ -20,6 +21,11 @@ pub(super) struct Resources {
     pub(super) control: Control,
     /// At least one.
     pub(super) buffers: Vec<Buffer>,
+    /// What wakes the reader of each of them, by its place, and what they ring where any does.
+    pub(super) bells: Vec<Bell>,
+    pub(super) doorbell: Option<Doorbell>,
+    /// Where messages have another reader: what their writers ring.
+    pub(super) message_bell: Option<Doorbell>,
     /// Processes of the traced command.
     pub(super) targets: Option<Map>,
     /// Names of threads.
@@ -82,6 +88,14 @@ impl Resources {
         }
         if let Some(map) = self.relay.as_ref().filter(|_| name == relay::MAP) {
             return Ok(map.as_fd());
+        }
+        let doorbell = match name.as_str() {
+            bell::FILLED => self.doorbell.as_ref(),
+            bell::RECORDS => self.message_bell.as_ref().or(self.doorbell.as_ref()),
+            _ => None,
+        };
+        if let Some(doorbell) = doorbell {
+            return Ok(doorbell.map().as_fd());
         }
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),

@@ -10,6 +10,7 @@ use super::{Fallback, Skipped};
 use crate::plan::{Plan, room_to_grow};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Geometry;
 use kestrel_hook::hook::control::Table;
 use kestrel_kernel::procfs::ClockPair;
@@ -60,6 +61,9 @@ impl Store {
             make_room(&mut plan);
         }
         plan.give_messages_a_buffer();
+        for buffer in &mut plan.buffers {
+            buffer.bell = Bell::Filled.of(&buffer.name, buffer.geometry.mode);
+        }
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command, name)
             .map_err(|error| super::refusal::name_what_is_missing(error, catalog.host()))
@@ -139,6 +143,15 @@ impl Session {
         to.pin(self.resources.names.as_fd(), pins::NAMES)?;
         if let Some(description) = &self.metadata {
             description.pin(to)?;
+        }
+        let resources = &self.resources;
+        for (doorbell, name) in [
+            (&resources.doorbell, pins::BELL),
+            (&resources.message_bell, pins::MESSAGE_BELL),
+        ] {
+            if let Some(doorbell) = doorbell {
+                to.pin(doorbell.fd(), name)?;
+            }
         }
         if let Some(map) = &self.resources.targets {
             to.pin(map.as_fd(), pins::TARGETS)?;

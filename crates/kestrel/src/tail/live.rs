@@ -80,11 +80,22 @@ impl Live {
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.follow_cpus()?;
         self.session.follow_modules();
+        self.session.listen()?;
         let watermark = self.watermark.as_ref().map(Watermark::until);
         let now = procfs::monotonic();
         let until = watermark.unwrap_or(now);
         self.gather(now)?;
+        if !self.waiting.is_empty()
+            && let Some(watermark) = &self.watermark
+        {
+            watermark.ask();
+        }
         self.waiting.emit(&self.table, until, show)
+    }
+
+    /// Whether records have come that are not given yet, since another CPU may have an earlier one.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Masks the hooks and gives what is left.

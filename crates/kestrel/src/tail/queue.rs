@@ -37,6 +37,11 @@ impl From<View<'_>> for Taken {
 }
 
 impl Queue {
+    /// Whether it holds none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes the records of a page that its reader was not shown before, of those the ones `wanted` by their position.
     pub(crate) fn take(
         &mut self,

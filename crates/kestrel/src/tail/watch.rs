@@ -208,10 +208,18 @@ impl Watch {
         let (pages, until) = self.take()?;
         let now = self.learn()?;
         self.read(&pages);
+        if self.has_waiting() {
+            self.watermark.ask();
+        }
         if let Some((session, buffers)) = now {
             self.renew(session, buffers);
         }
         self.waiting.emit(&self.table, until, show)
+    }
+
+    /// Whether records have come that are not shown yet, since another CPU may have an earlier one.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Shows what is left, to a moment for each ring at which its missed records are known.

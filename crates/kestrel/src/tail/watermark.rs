@@ -5,29 +5,39 @@ use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// How long the thread rests between two questions.
 const REST: Duration = Duration::from_millis(5);
 
-/// The moment up to which all records are in their rings, kept up to date by a thread until it is dropped.
+/// The moment up to which all records are in their rings, kept up to date by a thread, while it is asked for, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Watermark(Arc<Shared>);
+pub(crate) struct Watermark {
+    shared: Arc<Shared>,
+    thread: Thread,
+}
 
 #[derive(Debug, Default)]
 struct Shared {
     /// CLOCK_MONOTONIC, ns.
     until: AtomicU64,
+    /// Whether a moment after this one is wanted.
+    asked: AtomicBool,
     over: AtomicBool,
 }
 
 impl Watermark {
-    /// Begins to ask.
+    /// Begins with no moment; [`Watermark::ask`] sets off the search for one.
     pub(crate) fn new() -> Self {
         let shared = Arc::new(Shared::default());
         let asking = Arc::clone(&shared);
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             while !asking.over.load(Ordering::Relaxed) {
+                if !asking.asked.swap(false, Ordering::Acquire) {
+                    std::thread::park();
+                    continue;
+                }
                 let now = procfs::monotonic();
                 // A kernel that cannot be asked leaves the order to the length of the rest.
                 let asked = wait_for_running_programs();
@@ -38,19 +48,27 @@ impl Watermark {
                 }
             }
         });
-        Self(shared)
+        let thread = thread.thread().clone();
+        Self { shared, thread }
+    }
+
+    /// Asks for a moment that is not before this call, to be there some time later.
+    pub(crate) fn ask(&self) {
+        self.shared.asked.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 
     /// Whatever happened up to then (CLOCK_MONOTONIC, ns) is in its ring by now, if it was to be kept.
     pub(crate) fn until(&self) -> u64 {
-        self.0.until.load(Ordering::Acquire)
+        self.shared.until.load(Ordering::Acquire)
     }
 }
 
 impl Drop for Watermark {
     /// Does not wait for the thread: it holds nothing.
     fn drop(&mut self) {
-        self.0.over.store(true, Ordering::Relaxed);
+        self.shared.over.store(true, Ordering::Relaxed);
+        self.thread.unpark();
     }
 }
 
@@ -63,6 +81,7 @@ mod tests {
     fn each_moment_settles() {
         let settled = Watermark::new();
         let asked = procfs::monotonic();
+        settled.ask();
         assert!(
             settled.until() < asked,
             "nothing is settled before it was asked for"

@@ -115,6 +115,7 @@ impl Session {
             map: map_name(name),
             geometry: self.geometry,
             reentrant: false,
+            bell: kestrel::buffer::bell::Bell::Silent,
         };
         let gate = Dispatch {
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),

@@ -68,6 +68,7 @@ pub(super) const ORDERS: &[Order] = &[
             "host",
             "procfs",
             "mmap",
+            "readable",
             "perf",
             "bpf",
             "barrier",

@@ -6,8 +6,8 @@ use crate::style::bytes;
 use clap::Args;
 use kestrel::agent::log::{Finished, Logs, Note, Progress, Rotation, Settings, What};
 use kestrel::agent::user::User;
-use kestrel::kernel::Host;
 use kestrel::kernel::process::set_niceness;
+use kestrel::kernel::{Host, readable};
 use kestrel_trace::print::{counted, thousands};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,8 +35,12 @@ pub(super) struct LogOptions {
     keep: Option<u64>,
 }
 
+/// The pause where no page has come and the writer of the next ones will end it.
+const CALM: Duration = Duration::from_millis(250);
 /// The pause between two polls while the buffers are less full than [`FULL_ENOUGH`].
-const CALM: Duration = Duration::from_millis(10);
+const BUSY: Duration = Duration::from_millis(10);
+/// The pause after a writer has woken this thread.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// The fill of a buffer from which it is polled without a pause.
 const FULL_ENOUGH: f64 = 0.25;
 /// Interval of searches for sessions that were started or stopped.
@@ -123,6 +127,7 @@ fn keep_logs(
     let mut notes = Vec::new();
     logs.clear_up(&is_chosen, &mut notes)?;
     let mut looked: Option<Instant> = None;
+    let mut woken = false;
     loop {
         if looked.is_none_or(|at| at.elapsed() >= SESSIONS) {
             logs.find(&is_chosen, &mut notes)?;
@@ -134,8 +139,12 @@ fn keep_logs(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        if pages == 0 || logs.fill() < FULL_ENOUGH {
-            std::thread::sleep(CALM);
+        match logs.bells() {
+            Some(bells) if pages == 0 && !woken => woken = readable::wait(&bells, CALM),
+            // A writer wakes a moment before its page is whole.
+            _ if std::mem::take(&mut woken) => std::thread::sleep(AT_ONCE),
+            _ if pages == 0 || logs.fill() < FULL_ENOUGH => std::thread::sleep(BUSY),
+            _ => {}
         }
     }
     logs.close(&mut notes);

@@ -13,8 +13,8 @@ use kestrel::agent::dumps::{self, Dumps};
 use kestrel::agent::metrics::Activity;
 use kestrel::agent::run::Policy;
 use kestrel::agent::{Answer, Inbox, user};
-use kestrel::kernel::Host;
 use kestrel::kernel::process::Interrupt;
+use kestrel::kernel::{Host, readable};
 use kestrel::session::store::Store;
 use kestrel_trace::action::Action;
 use kestrel_trace::print::counted;
@@ -22,8 +22,9 @@ use kestrel_trace::record::Record;
 use session_filter::SessionFilter;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Options of `agent`.
 #[derive(Args, Debug)]
@@ -90,10 +91,12 @@ read, too. The agent may be killed at any time: the next one goes on where it st
 
 Metrics can be read by every user of this machine.";
 
-/// The pause between two polls of the message buffers when they are empty.
+/// The pause between two polls of the message buffers when they are empty, while commands run, messages wait or a session has no bell.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The number of polls between two searches for sessions that were started, stopped or changed.
-const SESSIONS: u32 = 25;
+/// The pause otherwise: the next message ends it.
+const CALM: Duration = Duration::from_millis(250);
+/// The time between two searches for sessions that were started, stopped or changed.
+const SESSIONS: Duration = Duration::from_millis(500);
 
 /// Parses a rate per second.
 fn rate(text: &str) -> Result<f64, String> {
@@ -148,9 +151,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if !options.once {
         eprintln!("listening; Ctrl-C ends it");
     }
-    for round in 0u32.. {
-        if round.is_multiple_of(SESSIONS) {
+    let mut looked: Option<Instant> = None;
+    loop {
+        if looked.is_none_or(|at| at.elapsed() >= SESSIONS) {
             agent.update_sessions(&store, &chosen)?;
+            looked = Some(Instant::now());
         }
         let acted = agent.poll()?;
         agent.report_ended();
@@ -165,8 +170,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             break;
         }
         // In a flood the ring is emptied as fast as it can be.
-        if acted == 0 {
-            std::thread::sleep(POLL_INTERVAL);
+        match agent.bells() {
+            Some(bells) if idle => {
+                readable::wait(&bells, CALM);
+            }
+            _ if acted == 0 => std::thread::sleep(POLL_INTERVAL),
+            _ => {}
         }
     }
     agent.actor.report_limited();
@@ -217,6 +226,11 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// What to sleep on until a message comes; `None` where a session has no bell.
+    fn bells(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        self.inboxes.values().map(|(.., inbox)| inbox.bell()).collect()
     }
 
     fn is_dumping(&self) -> bool {

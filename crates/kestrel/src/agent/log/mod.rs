@@ -16,6 +16,7 @@ pub use segment::Finished;
 use spool::{LogTarget, Spool};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -319,6 +320,11 @@ impl Logs {
     pub fn fill(&self) -> f64 {
         let open = self.open.values().filter(|open| open.stalled.is_none());
         open.map(|open| open.spool.fill()).fold(0.0, f64::max)
+    }
+
+    /// What to sleep on until one of the buffers fills; `None` where one of them has no bell, or one cannot be written now.
+    pub fn bells(&self) -> Option<Vec<BorrowedFd<'_>>> {
+        self.open.values().map(|open| open.spool.bell()).collect()
     }
 
     /// How the logs are doing.

@@ -8,6 +8,7 @@ use crate::agent::user::User;
 use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::state::State;
 use kestrel_catalog::{Error, Result, into_io};
+use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_hook::buffer::borrow::Part;
 use kestrel_hook::buffer::cursor::{Begin, Policy};
 use kestrel_hook::buffer::{Buffer, numbered};
@@ -20,7 +21,7 @@ use kestrel_trace::info::{BufferInfo, TraceInfo};
 use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::process::Processes;
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -50,6 +51,8 @@ pub(super) struct Spool {
     session: PinnedSession,
     threads: ThreadNames,
     buffers: Vec<Buffer>,
+    /// What their writers ring.
+    doorbell: Option<Doorbell>,
     /// Whether no program writes any more to what buffers were before they were resized.
     settled: bool,
     /// A newer description tells of a ring that is not read here: since when.
@@ -93,6 +96,7 @@ impl Spool {
             events: EventTable::new(info.events.iter().cloned()),
             target,
             settled: session.state().is_settled(),
+            doorbell: session.stream_bell()?,
             stale: None,
             session,
             threads,
@@ -147,6 +151,25 @@ impl Spool {
         self.info.buffer_names().into_iter().map(str::to_owned).collect()
     }
 
+    /// Readable when one of the buffers has filled since the last [`Spool::poll`]; `None` in sessions of Kestrels that had no such thing.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.doorbell.as_ref().map(Doorbell::fd)
+    }
+
+    /// Asks the writers of the buffers to wake who sleeps on [`Spool::bell`] when there is enough to take.
+    fn listen(&mut self) -> Result<()> {
+        let Some(doorbell) = &mut self.doorbell else {
+            return Ok(());
+        };
+        doorbell.heard()?;
+        for of in &self.info.buffers {
+            if let Some(buffer) = numbered(&self.buffers, of.number) {
+                buffer.ring().listen(Bell::Filled);
+            }
+        }
+        Ok(())
+    }
+
     /// How full the fullest of the buffers is, 0 to 1.
     pub(super) fn fill(&self) -> f64 {
         let fill = |number: u32| numbered(&self.buffers, number).map_or(0.0, |b| b.ring().fill());
@@ -165,6 +188,7 @@ impl Spool {
             if self.rotated.elapsed() >= self.target.rotation.time || self.has_rest() {
                 self.rotate(true)?;
             }
+            self.listen()?;
             Ok(pages)
         })
     }

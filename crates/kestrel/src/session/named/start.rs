@@ -11,6 +11,7 @@ use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::hook::process_filter::ProcessFilter;
 
@@ -89,6 +90,7 @@ fn empty() -> Plan {
             name: BUFFER.to_owned(),
             geometry: Geometry::new(Mode::Overwrite, BYTES, RECORDS),
             process: None,
+            bell: Bell::Silent,
         }],
         globals: Globals {
             buffers: vec![BUFFER.to_owned()],

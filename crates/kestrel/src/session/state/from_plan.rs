@@ -4,6 +4,7 @@ use super::{BufferState, HandlerState, ParameterState, State, TableState, VERSIO
 use crate::plan::{Hook, Plan, PlannedHandler};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Statement, StatementKind, Type};
+use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 
 impl State {
@@ -32,6 +33,7 @@ impl State {
             next_table: plan.tables.len() as u32 + 1,
             next_record: plan.hooks.iter().map(numbers).max().unwrap_or(1).max(1),
             buffers: plan.buffers.iter().map(buffer).collect(),
+            bell: plan.buffers.iter().any(|buffer| buffer.bell != Bell::Silent),
             parameters: plan.globals.parameters.iter().map(parameter).collect(),
             maps: plan.globals.maps.clone(),
             ..Self::default()

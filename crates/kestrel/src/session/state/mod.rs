@@ -61,6 +61,9 @@ pub struct State {
     pub hooks: Vec<HookState>,
     /// Its buffers by number.
     pub buffers: Vec<BufferState>,
+    /// Whether writers of its streams wake their readers: sessions of older Kestrels have nothing to do that with.
+    #[serde(default)]
+    pub bell: bool,
     /// Its parameters by place.
     pub parameters: Vec<ParameterState>,
     /// Its handlers' maps by number.

@@ -3,6 +3,7 @@
 use super::{BufferState, State};
 use crate::plan::BufferPlan;
 use kestrel_compiler::check::globals::Globals;
+use kestrel_hook::buffer::bell::Bell;
 
 impl State {
     /// What the handlers of a session share.
@@ -24,6 +25,10 @@ impl State {
             name: buffer.name.clone(),
             geometry: buffer.geometry(),
             process: buffer.process.clone(),
+            bell: match self.bell {
+                true => Bell::Filled.of(&buffer.name, buffer.geometry().mode),
+                false => Bell::Silent,
+            },
         };
         self.buffers.iter().map(of).collect()
     }

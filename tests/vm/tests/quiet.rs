@@ -1,0 +1,142 @@
+//! Quiet: recorders, live views and agents that have nothing to do sleep, and the writers of their rings wake them.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use kestrel::buffer::bell::Bell;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::{Host, readable};
+use kestrel::plan::{Options, Source, plan};
+use kestrel::session::Session;
+use kestrel::session::process_filter::ProcessFilter;
+use std::fs::{self, File};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use vm_tests::{getppid_calls, kestrel, shell, until};
+
+/// Wakes of an idle program in a second.
+const MOST: u64 = 10;
+/// How long its wakes are counted.
+const WINDOW: Duration = Duration::from_secs(3);
+
+/// A program in the background, ended as Ctrl-C does.
+struct Running(Child);
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new("kestrel");
+        command.args(arguments).stdin(Stdio::null());
+        command.stdout(File::create("/tmp/quiet.out").unwrap());
+        command.stderr(File::create("/tmp/quiet.said").unwrap());
+        Self(command.spawn().unwrap())
+    }
+
+    /// How often its threads have gone to sleep.
+    fn sleeps(&self) -> u64 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let status = |task: fs::DirEntry| fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let status: Vec<String> = tasks.flatten().map(status).collect();
+        let lines = status.iter().flat_map(|status| status.lines());
+        let counts = lines.filter_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        counts.map(|count| count.trim().parse::<u64>().unwrap()).sum()
+    }
+
+    /// Waits until it is quiet: what it does at its start takes a while.
+    fn becomes_quiet(&self, what: &str) {
+        until(what, || {
+            let (begun, before) = (Instant::now(), self.sleeps());
+            std::thread::sleep(WINDOW);
+            let most = MOST * begun.elapsed().as_millis() as u64 / 1000;
+            self.sleeps().saturating_sub(before) <= most
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ended = shell(&format!("kill -INT {}", self.0.id()));
+        let _status = self.0.wait();
+    }
+}
+
+const EVENT: &str = "syscalls:sys_enter_getppid /comm == \"calls\"/ { record(pid) }";
+
+#[test]
+fn with_nothing_to_do_nothing_wakes() {
+    let recorder = Running::start(&["record", "-e", EVENT, "-o", "/tmp/quiet"]);
+    recorder.becomes_quiet("a recorder");
+    drop(recorder);
+    let recorder = Running::start(&["record", "-e", EVENT, "-o", "/tmp/quiet", "--", "sleep", "1000"]);
+    recorder.becomes_quiet("a recorder of a command");
+    drop(recorder);
+    let live = Running::start(&["trace", "-e", EVENT]);
+    live.becomes_quiet("a live view");
+    shell("calls getppid 1").success();
+    until("the one event", || {
+        fs::read_to_string("/tmp/quiet.out")
+            .unwrap()
+            .contains("sys_enter_getppid")
+    });
+    live.becomes_quiet("a live view that has seen something");
+}
+
+#[test]
+fn an_agent_with_nothing_to_do_sleeps() {
+    let table = "buffer kept { size = 1M; mode = stream }\n\
+                 table main { syscalls:sys_enter_getppid /comm == \"calls\"/ { record(pid); notify(\"called\") } }";
+    fs::write("/tmp/quiet.kst", table).unwrap();
+    kestrel(&["start", "/tmp/quiet.kst"]).success();
+    let agent = Running::start(&["agent", "--log", "/tmp/quiet.log"]);
+    agent.becomes_quiet("an agent");
+    shell("calls getppid 1").success();
+    until("the message", || {
+        fs::read_to_string("/tmp/quiet.out").unwrap().contains("called")
+    });
+    agent.becomes_quiet("an agent that has had something to do");
+    drop(agent);
+    let watcher = Running::start(&["trace", "--session"]);
+    watcher.becomes_quiet("a watcher");
+    drop(watcher);
+    kestrel(&["stop"]).success();
+}
+
+/// A session for this process's calls of getppid, with this bell and the smallest ring but one.
+fn session(bell: Bell) -> Session {
+    let catalog = Catalog::new(Host::default());
+    let options = Options {
+        target: ProcessFilter::Process(std::process::id()),
+        buffer_bytes: Some(32 << 10),
+        bell,
+        ..Options::default()
+    };
+    let events = ["syscalls:sys_enter_getppid".to_owned()];
+    let plan = plan(Source::Events(&events), &options, &catalog).unwrap();
+    let session = Session::start(&plan, &catalog, "a test").unwrap();
+    session.activate();
+    session
+}
+
+#[test]
+fn a_writer_wakes_the_reader_that_listens() {
+    for (bell, few, enough) in [(Bell::Records, 0, 1), (Bell::Filled, 100, 2000)] {
+        let mut session = session(bell);
+        getppid_calls(few);
+        assert!(
+            !readable::wait(&[session.bell().unwrap()], Duration::ZERO),
+            "nobody listens"
+        );
+        for _ in 0..3 {
+            session.listen().unwrap();
+            for buffer in session.buffers() {
+                let ring = buffer.ring();
+                for cpu in ring.cpus() {
+                    ring.acknowledge(cpu, ring.in_use(cpu));
+                }
+            }
+            assert!(!readable::wait(&[session.bell().unwrap()], Duration::ZERO));
+            getppid_calls(enough);
+            assert!(
+                readable::wait(&[session.bell().unwrap()], Duration::from_secs(60)),
+                "{bell:?}"
+            );
+        }
+    }
+}
