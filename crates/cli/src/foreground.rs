@@ -44,6 +44,8 @@ pub(crate) struct Foreground {
     duration: Option<Duration>,
     process: Option<Watched>,
     command: Option<Child>,
+    /// The command once more, to sleep until it ends; without it, sleeps are cut into slices.
+    awaited: Option<Watched>,
     /// The exit status of the command, if it ended before the run did.
     status: Option<ExitStatus>,
 }
@@ -56,6 +58,7 @@ impl Foreground {
             duration,
             process: None,
             command: None,
+            awaited: None,
             status: None,
         })
     }
@@ -73,6 +76,8 @@ impl Foreground {
             .map(release)
             .transpose()
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let pid = self.command.as_ref().map(Child::id);
+        self.awaited = pid.and_then(|pid| Watched::open(pid).ok());
         Ok(())
     }
 
@@ -81,6 +86,11 @@ impl Foreground {
         let worked = self.work(work);
         let ended = self.terminate_command();
         worked.and(ended)
+    }
+
+    /// Whether a signal asked for the end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.requested()
     }
 
     /// The exit code: a failure if the traced command failed, unless a signal ended the run.
@@ -119,8 +129,13 @@ impl Foreground {
             if self.status.is_some() || left.is_zero() || work.must_poll() {
                 return Ok(());
             }
-            let in_slices = W::WATCHES_FILL || self.command.is_some();
-            std::thread::sleep(if in_slices { left.min(CHECK_INTERVAL) } else { left });
+            match &self.awaited {
+                Some(command) if !W::WATCHES_FILL => _ = command.ends_within(left),
+                _ => {
+                    let in_slices = W::WATCHES_FILL || self.command.is_some();
+                    std::thread::sleep(if in_slices { left.min(CHECK_INTERVAL) } else { left });
+                }
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Errno, Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// A process that is not ours to wait for.
 #[derive(Debug)]
@@ -24,13 +25,19 @@ impl Watched {
 
     /// Whether all of its threads have ended.
     pub fn has_ended(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Waits until all of its threads have ended, for so long at most (milliseconds are rounded up); a signal ends the wait, too. Gives whether they have.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let milliseconds = time.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(i32::MAX);
         let mut asked = libc::pollfd {
             fd: self.0.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one structure of ours, and no waiting.
-        unsafe { libc::poll(&mut asked, 1, 0) == 1 }
+        // SAFETY: one structure of ours.
+        unsafe { libc::poll(&mut asked, 1, milliseconds) == 1 }
     }
 }
 
@@ -43,7 +50,7 @@ mod tests {
     fn the_end_of_a_process_is_seen_before_its_parent_looks() {
         let mut child = Command::new("sleep").arg("100").spawn().unwrap();
         let watched = Watched::open(child.id()).unwrap();
-        assert!(!watched.has_ended());
+        assert!(!watched.has_ended() && !watched.ends_within(Duration::from_micros(1)));
         child.kill().unwrap();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !watched.has_ended() && std::time::Instant::now() < deadline {
