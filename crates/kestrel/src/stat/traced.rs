@@ -1,7 +1,7 @@
 //! Events of tracers, counted in the kernel: a session whose handlers count in maps, per CPU and without a lock, so that no hit is lost to another.
 
 use super::counters::Group;
-use super::{Amount, Count, Event, Part, Reading, Request, Split};
+use super::{Amount, Count, Event, Part, Reading, Request, Scope, Split};
 use crate::plan::{self, Options, Plan, Source};
 use crate::session::Session;
 use kestrel_catalog::Result;
@@ -11,6 +11,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_hook::buffer::layout::MIN_BYTES;
 use kestrel_kernel::barrier::wait_for_running_programs;
+use kestrel_kernel::procfs::online_cpus;
 use kestrel_trace::aggregate::read::Row;
 use kestrel_trace::aggregate::{MapType, ValueKind};
 use kestrel_trace::print;
@@ -41,6 +42,8 @@ pub(super) struct Traced {
     texts: Vec<Placed>,
     warnings: Vec<(String, Diagnostic)>,
     split: Split,
+    /// CPUs that have a row although nothing came on them.
+    cpus: Vec<u32>,
 }
 
 /// A text with its events.
@@ -129,11 +132,16 @@ impl Traced {
         });
         let texts = placed.collect();
         let session = Session::start(&plan, catalog, "kestrel stat")?;
+        let cpus = match &request.scope {
+            Scope::Cpus(cpus) => cpus.clone(),
+            _ => online_cpus(catalog.host())?,
+        };
         Ok(Self {
             session,
             texts,
             warnings: plan.warnings,
             split: request.split.clone(),
+            cpus: cpus.iter().collect(),
         })
     }
 
@@ -206,8 +214,11 @@ impl Traced {
                 let Some((event, keys)) = placed.event_of(row, &snapshot.ty) else {
                     continue;
                 };
-                let part = self.part(by_cpu.then_some(*cpu), keys);
-                *sums.entry((event, part)).or_default() += count(row, &snapshot.ty);
+                let hits = count(row, &snapshot.ty);
+                if hits > 0 {
+                    let part = self.part(by_cpu.then_some(*cpu), keys);
+                    *sums.entry((event, part)).or_default() += hits;
+                }
             }
         }
         let counts = sums.into_iter().map(|((event, part), value)| Count {
@@ -224,12 +235,15 @@ impl Traced {
 
     /// Events that never came are shown, too, where their counts are not told apart by what came.
     fn place_zeroes(&self, sums: &mut BTreeMap<(usize, Part), u64>) {
-        if self.split != Split::None {
-            return;
-        }
+        let parts: Vec<Part> = match self.split {
+            Split::None => vec![Part::All],
+            Split::Cpu => self.cpus.iter().copied().map(Part::Cpu).collect(),
+            Split::Thread | Split::By(_) => return,
+        };
         for placed in &self.texts {
-            let places = placed.first..placed.first + placed.names.len();
-            sums.extend(places.map(|event| ((event, Part::All), 0)));
+            for event in placed.first..placed.first + placed.names.len() {
+                sums.extend(parts.iter().map(|part| ((event, part.clone()), 0)));
+            }
         }
     }
 
