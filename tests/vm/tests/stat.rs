@@ -251,6 +251,8 @@ fn a_cgroup_is_counted_with_those_below_it() {
     }
     for name in ["/sys/fs/cgroup/stat", "/sys/fs/cgroup/stat/below"] {
         let _ = fs::create_dir(name);
+        // As systemd does: perf's controller comes with any other.
+        fs::write(Path::new(name).with_file_name("cgroup.subtree_control"), "+pids").unwrap();
     }
     let command =
         |group: &str| format!("echo $$ > /sys/fs/cgroup/{group}/cgroup.procs && exec calls getppid {CALLS}");

@@ -1,9 +1,9 @@
 //! Perf events that count, each as often as its scope has threads or CPUs, added up by part when they are read.
 
 use super::scope::Target;
-use super::{Amount, Count, Named, Part, Reading, Request};
-use kestrel_catalog::Result;
-use kestrel_kernel::perf::{Begin, Counted, PerfEvent};
+use super::{Amount, Count, Meaning, Named, Part, Reading, Request};
+use kestrel_catalog::{Error, Result};
+use kestrel_kernel::perf::{Begin, Counted, PerfEvent, Whose};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::{Errno, Error as Kernel, Host};
 
@@ -163,6 +163,7 @@ fn open_group(group: &Group, target: &Target<'_>) -> Result<Vec<Option<Place>>> 
         let counting = match may_open.then(|| PerfEvent::counting(&counted, leader)) {
             Some(Ok(counting)) => Some(counting),
             Some(Err(error)) if error.errno() == Some(Errno::ESRCH) => return Ok(vec![]),
+            Some(Err(error)) if is_closed(&error, target.whose, named) => return Err(closed()),
             Some(Err(error)) if !is_lacking(&error) => return Err(error.into()),
             // Without its leader none of a group counts.
             _ => None,
@@ -175,6 +176,20 @@ fn open_group(group: &Group, target: &Target<'_>) -> Result<Vec<Option<Place>>> 
         }));
     }
     Ok(places)
+}
+
+/// Whether perf does not know a cgroup: every machine has the kernel's own counters.
+fn is_closed(error: &Kernel, whose: Whose<'_>, named: &Named) -> bool {
+    let own = matches!(named.meaning, Meaning::Software(_));
+    own && matches!(whose, Whose::Cgroup(_)) && error.errno() == Some(Errno::ENOENT)
+}
+
+/// Groups get perf's controller when their parent hands on any (`cgroup_calc_subtree_ss_mask` in kernel/cgroup/cgroup.c).
+fn closed() -> Error {
+    Error::Unsupported {
+        what: "counting the cgroup with counters".to_owned(),
+        why: "perf does not know it: no controller was ever handed on by the groups above it (`echo +pids > cgroup.subtree_control` in its parent); events of tracers can be counted".to_owned(),
+    }
 }
 
 /// Whether the kernel says that the machine cannot count this (`perf_event_open` in kernel/events/core.c and the drivers).
