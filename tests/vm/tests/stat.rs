@@ -36,7 +36,9 @@ impl Rows {
     /// The sum of an event's rows, whose counts stand at this place.
     fn sum(&self, at: usize, event: &str) -> u64 {
         let of_event = self.rows.iter().filter(|row| row[at + 2] == event);
-        of_event.map(|row| row[at].parse::<u64>().unwrap()).sum()
+        // No task of the command ran in that interval.
+        let ran = of_event.filter(|row| row[at] != "<not counted>");
+        ran.map(|row| row[at].parse::<u64>().unwrap()).sum()
     }
 
     /// All of them, or what is missing was said.
