@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use vm_tests::recording::missed;
-use vm_tests::{run, shell, skip, until};
+use vm_tests::{run, skip, until};
 
 const CALLS: u64 = 5_000;
 const GETPPID: &str = "syscalls:sys_enter_getppid";
@@ -196,7 +196,7 @@ fn waiting(script: &str) -> Child {
 fn beside(options: &[&str], mut child: Child) -> Rows {
     let file = Path::new("/tmp/stat.beside");
     let _ = fs::remove_file(file);
-    // The title of intervals is written when it begins to count; the interval never ends.
+    // The title of intervals is written as soon as it counts; the interval never ends.
     let counting = Command::new("kestrel")
         .args(["stat", "-I", "100000000", "-o", file.to_str().unwrap()])
         .args(options)
@@ -206,8 +206,6 @@ fn beside(options: &[&str], mut child: Child) -> Rows {
     until("counting", || {
         fs::read_to_string(file).is_ok_and(|text| text.starts_with('#'))
     });
-    // From the title to the first count it is a few system calls of its own.
-    shell("sleep 0.3").success();
     drop(child.stdin.take());
     child.wait().unwrap();
     let done = counting.wait_with_output().unwrap();

@@ -17,6 +17,7 @@ pub(super) const ORDERS: &[Order] = &[
             "plan",
             "postprocess",
             "session",
+            "stat",
             "dump",
             "agent",
             "tail",

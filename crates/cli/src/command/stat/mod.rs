@@ -386,11 +386,12 @@ impl<'a> Counting<'a> {
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        if self.intervals.is_some() {
-            self.output.write(self.layout.interval_title())?;
-        }
         self.begun = Instant::now();
-        Ok(self.stat.begin()?)
+        self.stat.begin()?;
+        match self.intervals {
+            Some(_) => self.output.write(self.layout.interval_title()),
+            None => Ok(()),
+        }
     }
 
     /// Shows what came since the last interval.
