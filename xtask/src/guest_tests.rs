@@ -29,6 +29,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     // Guests with packages are of a kind of their own: the oldest and the newest kernel say enough.
     ("bpftool", &["6.1", "7.2"]),
     ("uprobes", &["6.1", "7.2", "7.3"]),
+    ("stat", &["6.1", "7.3"]),
     // What readers type is the same everywhere.
     ("pages", &["6.1", "7.3"]),
 ];
@@ -36,7 +37,11 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 /// Files of tests that load compiled objects; they have modules to load, too.
 const OBJECTS: &[&str] = &["objects", "bpftool"];
 /// Files of tests whose guests have Debian packages, and which.
-const PACKAGES: &[(&str, &[&str])] = &[("bpftool", &["bpftool"]), ("uprobes", &["bpftool"])];
+const PACKAGES: &[(&str, &[&str])] = &[
+    ("bpftool", &["bpftool"]),
+    ("uprobes", &["bpftool"]),
+    ("stat", &["linux-perf"]),
+];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
 const MODULES: &str = "/module_";
 /// Files of tests that run examples of the library, and which.

@@ -88,6 +88,11 @@ impl Foreground {
         worked.and(ended)
     }
 
+    /// Whether a signal asked for the end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.requested()
+    }
+
     /// The exit code: a failure if the traced command failed, unless a signal ended the run.
     pub(crate) fn exit(&self) -> Exit {
         match self.status.filter(|_| !self.interrupt.requested()) {

@@ -87,7 +87,12 @@ enum ViaOption {
 
 /// Forks the command to trace and holds it before its exec, if one was given.
 pub(crate) fn start_held(selection: &Selection) -> Result<Option<Held>, Failure> {
-    let Some((program, arguments)) = selection.command.split_first() else {
+    hold(&selection.command)
+}
+
+/// Forks a command and holds it before its exec, if there is one.
+pub(crate) fn hold(command: &[OsString]) -> Result<Option<Held>, Failure> {
+    let Some((program, arguments)) = command.split_first() else {
         return Ok(None);
     };
     check_program(program)?;
@@ -180,7 +185,7 @@ fn options(selection: &Selection, held: Option<&Held>, (mode, bell): (Mode, Bell
 }
 
 /// Checks that a number is the PID of a process, not of a thread.
-fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
+pub(crate) fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
     let fails = |why: &str| Failure::new(Exit::Failed, format!("cannot trace process {pid}: {why}"));
     // A process may be called anything, also what is no text.
     let Ok(status) = host.read(format!("/proc/{pid}/status")) else {

@@ -9,6 +9,7 @@ pub mod probe;
 pub mod record;
 pub mod recover;
 pub mod session;
+pub mod stat;
 pub mod tail;
 mod user_symbols;
 

@@ -2,7 +2,7 @@
 
 mod canonical_name;
 pub mod class;
-mod counter;
+pub mod counter;
 mod function;
 mod glob;
 mod instruction;

@@ -15,6 +15,7 @@ mod record;
 mod recover;
 mod report;
 mod start;
+mod stat;
 mod status;
 mod stop;
 mod table;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Record(record::Options),
     /// Show events as they happen
     Trace(trace::Options),
+    /// Count events: of a command, processes, CPUs, a cgroup
+    Stat(stat::Options),
     /// Show a recorded trace as lines
     Print(print::Options),
     /// Show a recorded trace as tables
@@ -77,6 +80,7 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::List(options) => list::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Trace(options) => trace::run(&options),
+        Command::Stat(options) => stat::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Start(options) => start::run(&options),

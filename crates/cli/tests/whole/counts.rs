@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const EVENT: &str = "syscalls:sys_enter_getppid";
+pub(crate) const EVENT: &str = "syscalls:sys_enter_getppid";
 const CALLS: &str = "KESTREL_TEST_CALLS";
 
 /// Not a test of its own: what the tests below trace, by running this very program with a number in the environment.
@@ -18,7 +18,7 @@ fn calls_as_often_as_told() {
 }
 
 /// Adds this program as the command to be traced.
-fn with_calls(mut command: Command, calls: u64) -> Command {
+pub(crate) fn with_calls(mut command: Command, calls: u64) -> Command {
     command.arg("--").arg(std::env::current_exe().unwrap());
     command.args([
         "--exact",
@@ -84,7 +84,7 @@ fn counted(place: &Place) -> (u64, u64) {
 }
 
 /// Hits that the kernel says it missed, as kernels do where a program was preempted.
-fn missed(told: &str) -> u64 {
+pub(crate) fn missed(told: &str) -> u64 {
     let lines = told.lines().filter(|line| line.contains(" missed"));
     let number = |line: &str| -> Option<u64> { line.split(' ').next()?.replace(',', "").parse().ok() };
     lines.filter_map(number).sum()

@@ -1,8 +1,11 @@
 //! perf_event_open(2) as far as BPF programs are attached to its events: tracepoints, kprobes, uprobes, software counters; the
-//! rings that records of perf go to, and its side band. No sampling.
+//! rings that records of perf go to, and its side band; `counting` those that only count. No sampling.
 
+mod counting;
 pub mod ring;
 pub mod side_band;
+
+pub use counting::{Begin, Counted, Inherit, Levels, Reading, Whose};
 
 use crate::error::{Errno, Error, Interface, Result};
 use crate::host::Host;
@@ -436,9 +439,19 @@ fn text(text: &str) -> Result<CString> {
 }
 
 /// Addresses in `attributes` are this module's own, of strings that outlive the call.
-fn open(mut attributes: Attributes, target: PerfTarget, what: String) -> Result<PerfEvent> {
-    attributes.size = size_of::<Attributes>() as u32;
+fn open(attributes: Attributes, target: PerfTarget, what: String) -> Result<PerfEvent> {
     let (pid, cpu) = target.numbers();
+    open_at(attributes, (pid, cpu, 0), None, what)
+}
+
+/// As [`open`], by the call's own numbers, as a member of a group.
+fn open_at(
+    mut attributes: Attributes,
+    (pid, cpu, flags): (i32, i32, u64),
+    group: Option<BorrowedFd<'_>>,
+    what: String,
+) -> Result<PerfEvent> {
+    attributes.size = size_of::<Attributes>() as u32;
     // SAFETY: the structure has the size it says, and the only addresses in it are of NUL-terminated strings of the callers, alive during
     // the call.
     let fd = unsafe {
@@ -447,8 +460,8 @@ fn open(mut attributes: Attributes, target: PerfTarget, what: String) -> Result<
             std::ptr::from_ref(&attributes),
             pid,
             cpu,
-            -1,
-            FLAG_CLOEXEC,
+            group.map_or(-1, |leader| leader.as_raw_fd()),
+            FLAG_CLOEXEC | flags,
         )
     };
     if fd < 0 {

@@ -6,6 +6,7 @@ mod held;
 mod pidfd;
 mod signal;
 mod thread;
+mod times;
 mod user;
 
 pub use background_close::{CLOSER, close_apart};
@@ -14,4 +15,5 @@ pub use held::Held;
 pub use pidfd::Watched;
 pub use signal::{Interrupt, Signal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};
+pub use times::children_times;
 pub use user::{FileRights, user};

@@ -40,4 +40,6 @@ pub struct Options {
     pub bell: Bell,
     /// Parameters that texts of `-e` may name; a table file declares its own.
     pub parameters: Vec<Parameter>,
+    /// Most keys of each map of texts of `-e`; a table file says so itself.
+    pub max_map_keys: Option<u32>,
 }

@@ -8,7 +8,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
-use kestrel_kernel::procfs::ClockPair;
+use kestrel_kernel::procfs::{ClockPair, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
 use kestrel_trace::layout::{EventName, FieldType, Names};
@@ -99,6 +99,26 @@ impl Maps {
         shown.map(|(ty, map)| self.read_one(ty, map, events)).collect()
     }
 
+    /// What each CPU has added to the maps, by the CPU's number: of maps that are kept per CPU, as those of `count()` are.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read_by_cpu(&self, events: &Names) -> Result<Vec<(u32, Snapshot)>> {
+        let cpus = possible_cpus()?;
+        let mut all = Vec::new();
+        for (ty, map) in self.maps.iter().filter(|(ty, _)| !ty.is_hidden()) {
+            let (ty, state, entries) = (named(ty, events), self.state_bytes()?, map.entries()?);
+            for (place, cpu) in cpus.iter().enumerate() {
+                let elements = entries.iter().map(|(key, element)| {
+                    let mut values = map.cpu_values(element).skip(place);
+                    (key.clone(), values.next())
+                });
+                all.push((cpu, Snapshot::new(&ty, &state, elements)));
+            }
+        }
+        Ok(all)
+    }
+
     /// What hidden maps had no room for: for each the event that was not seen for that reason, and how often.
     ///
     /// # Errors
@@ -118,32 +138,20 @@ impl Maps {
     }
 
     fn read_one(&self, ty: &MapType, map: &Map, events: &Names) -> Result<Snapshot> {
-        let mut ty = ty.clone();
-        if ty.by_event {
-            ty.keys = vec![FieldType::Enumeration {
-                size: 8,
-                signed: false,
-                names: events.clone(),
-            }];
-        }
-        let named = |ty: &mut FieldType| {
-            if let Some(what) = EventName::wanted(ty) {
-                *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
-            }
-        };
-        ty.keys.iter_mut().for_each(named);
-        if let ValueKind::Scalar(held) = &mut ty.value {
-            named(held);
-        }
+        let ty = named(ty, events);
         let entries = map.entries()?;
         let elements = entries
             .iter()
             .map(|(key, element)| (key.clone(), map.cpu_values(element)));
-        let state = match &self.state {
-            Some(state) => state.mapping.to_vec(0..state::ZEROES as usize)?,
-            None => Vec::new(),
-        };
+        let state = self.state_bytes()?;
         Ok(Snapshot::new(&ty, &state, elements).dated(ClockPair::now().offset()))
+    }
+
+    fn state_bytes(&self) -> Result<Vec<u8>> {
+        match &self.state {
+            Some(state) => Ok(state.mapping.to_vec(0..state::ZEROES as usize)?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Empties a map, as `clear(@x)` does. What events add at the same moment to a map without keys may go, too.
@@ -239,6 +247,16 @@ impl Maps {
     }
 }
 
+impl super::Session {
+    /// What each CPU has added to its handlers' maps, by the CPU's number.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn map_snapshots_by_cpu(&self) -> Result<Vec<(u32, Snapshot)>> {
+        self.resources.maps.read_by_cpu(&self.numbers)
+    }
+}
+
 impl State {
     fn open(map: Map) -> Result<Self> {
         let mapping = Mapping::new(map.as_fd(), 0, state::SIZE as usize, Access::ReadWrite)?;
@@ -256,6 +274,28 @@ impl State {
             why: format!("the session's map has no word at {offset}"),
         })
     }
+}
+
+/// A map's type with the names of the events' numbers in it.
+fn named(ty: &MapType, events: &Names) -> MapType {
+    let mut ty = ty.clone();
+    if ty.by_event {
+        ty.keys = vec![FieldType::Enumeration {
+            size: 8,
+            signed: false,
+            names: events.clone(),
+        }];
+    }
+    let named = |ty: &mut FieldType| {
+        if let Some(what) = EventName::wanted(ty) {
+            *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
+        }
+    };
+    ty.keys.iter_mut().for_each(named);
+    if let ValueKind::Scalar(held) = &mut ty.value {
+        named(held);
+    }
+    ty
 }
 
 /// Makes a map that a program or its language asks for.

@@ -18,6 +18,7 @@ pub(super) const ORDERS: &[Order] = &[
             "user_symbols",
             "postprocess",
             "session",
+            "stat",
             "dump",
             "agent",
             "tail",

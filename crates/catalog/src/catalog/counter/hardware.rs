@@ -13,7 +13,10 @@ use kestrel_kernel::perf::Counter;
 pub(super) struct Hardware;
 
 /// `PERF_TYPE_HARDWARE`.
-const TYPE: u32 = 0;
+pub(super) const TYPE: u32 = 0;
+
+/// What perf counts of the processor where nothing is named.
+pub(super) const USUAL: &[&str] = &["cycles", "instructions", "branches", "branch-misses"];
 
 /// A counter, with bpftrace's names and counts.
 struct Row {
@@ -48,6 +51,22 @@ const COUNTERS: &[Row] = &[
     row(9, "ref-cycles", "", 1_000_000),
 ];
 
+/// Whether a row goes by this name.
+fn is_called(row: &Row, name: &str) -> bool {
+    row.name == name || !row.alias.is_empty() && row.alias == name
+}
+
+/// The number of a counter by any of its names.
+pub(super) fn config(name: &str) -> Option<u64> {
+    let row = COUNTERS.iter().find(|row| is_called(row, name));
+    row.map(|row| row.config)
+}
+
+/// All names.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    COUNTERS.iter().flat_map(|row| [row.name, row.alias])
+}
+
 /// Whether the kernel found counters in the processor: names of their devices (`cpu`; `cpu_core` and `cpu_atom` where cores differ).
 fn has_counters(catalog: &Catalog) -> bool {
     let devices = catalog.host().path("/sys/bus/event_source/devices");
@@ -58,13 +77,7 @@ fn has_counters(catalog: &Catalog) -> bool {
 
 /// Whether there is a counter of that name.
 pub(super) fn is_counter(name: &str) -> bool {
-    COUNTERS.iter().any(|row| row.is_called(name))
-}
-
-impl Row {
-    fn is_called(&self, name: &str) -> bool {
-        self.name == name || !self.alias.is_empty() && self.alias == name
-    }
+    COUNTERS.iter().any(|row| is_called(row, name))
 }
 
 impl EventKind for Hardware {
@@ -99,7 +112,7 @@ impl EventKind for Hardware {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = COUNTERS.iter().map(|row| row.name).collect();
         let (row, count) = named(spec, self.name(), &names, |name| {
-            let row = COUNTERS.iter().find(|row| row.is_called(name))?;
+            let row = COUNTERS.iter().find(|row| is_called(row, name))?;
             Some((row, row.count))
         })?;
         if !has_counters(catalog) {

@@ -1,5 +1,7 @@
-//! Events that a clock or a counter of the kernel makes, one in so many: each kind has its own file, and a row here.
+//! Events that a clock or a counter of the kernel makes, one in so many: each kind has its own file, and a row here; `counted` their names
+//! where they are only counted.
 
+pub mod counted;
 mod event;
 mod hardware;
 mod interval;

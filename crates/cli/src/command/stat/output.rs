@@ -1,0 +1,45 @@
+//! Where figures go: a file, standard output, or standard error where standard output is a command's.
+
+use crate::exit::{Exit, Failure};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+/// Where figures go.
+pub(super) enum Output {
+    File(File),
+    Stdout,
+    Stderr,
+}
+
+impl Output {
+    /// The file, if there is one; else standard error beside a command, and standard output without one.
+    pub(super) fn open(path: Option<&Path>, append: bool, beside_command: bool) -> Result<Self, Failure> {
+        let Some(path) = path else {
+            return Ok(match beside_command {
+                true => Self::Stderr,
+                false => Self::Stdout,
+            });
+        };
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).append(append).truncate(!append);
+        options
+            .open(path)
+            .map(Self::File)
+            .map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// Writes text.
+    pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
+        match self {
+            Self::File(file) => file.write_all(text.as_bytes())?,
+            Self::Stdout => {
+                let mut out = crate::screen::out();
+                out.write_all(text.as_bytes())?;
+                out.flush()?;
+            }
+            Self::Stderr => crate::screen::err().write_all(text.as_bytes())?,
+        }
+        Ok(())
+    }
+}

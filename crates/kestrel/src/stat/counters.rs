@@ -1,0 +1,199 @@
+//! Perf events that count, each as often as its scope has threads or CPUs, added up by part when they are read.
+
+use super::scope::Target;
+use super::{Amount, Count, Meaning, Named, Part, Reading, Request};
+use kestrel_catalog::{Error, Result};
+use kestrel_kernel::perf::{Begin, Counted, PerfEvent, Whose};
+use kestrel_kernel::process::allow_open_files;
+use kestrel_kernel::{Errno, Error as Kernel, Host};
+
+/// Counters that the processor has all together or not at all; mostly one.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// The place of the first one's event.
+    pub(super) first: usize,
+    pub(super) named: Vec<Named>,
+}
+
+/// One event at all its places.
+#[derive(Debug)]
+struct Opened {
+    event: usize,
+    places: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    part: Part,
+    /// None where this machine cannot count it.
+    counting: Option<PerfEvent>,
+    /// Whether it is switched by itself, and now.
+    switched: bool,
+}
+
+/// All counters of a request.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    opened: Vec<Opened>,
+}
+
+/// Descriptors beside those of counters.
+const OTHER_FILES: u64 = 256;
+
+impl Counters {
+    /// Opens them, switched off.
+    ///
+    /// # Errors
+    /// The kernel's, but for what this machine cannot count.
+    pub(super) fn open(groups: Vec<Group>, request: &Request, host: &Host) -> Result<Self> {
+        if groups.is_empty() {
+            return Ok(Self::default());
+        }
+        let targets = request.scope.targets(&request.split, host)?;
+        let events: usize = groups.iter().map(|group| group.named.len()).sum();
+        allow_open_files((targets.len() * events) as u64 + OTHER_FILES);
+        let mut opened = Vec::new();
+        for group in &groups {
+            let mut places: Vec<Vec<Place>> = group.named.iter().map(|_| Vec::new()).collect();
+            for target in &targets {
+                for (places, place) in places.iter_mut().zip(open_group(group, target)?) {
+                    places.extend(place);
+                }
+            }
+            opened.extend(
+                (group.first..)
+                    .zip(places)
+                    .map(|(event, places)| Opened { event, places }),
+            );
+        }
+        Ok(Self { opened })
+    }
+
+    /// Switches on those that do not wait for an exec.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn enable(&self) -> Result<()> {
+        self.switch(PerfEvent::enable)
+    }
+
+    /// Switches them off.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn disable(&self) -> Result<()> {
+        for counting in self.places().filter_map(|place| place.counting.as_ref()) {
+            counting.disable()?;
+        }
+        Ok(())
+    }
+
+    fn switch(&self, switch: impl Fn(&PerfEvent) -> kestrel_kernel::Result<()>) -> Result<()> {
+        for place in self.places().filter(|place| place.switched) {
+            place.counting.as_ref().map_or(Ok(()), &switch)?;
+        }
+        Ok(())
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.opened.iter().flat_map(|opened| &opened.places)
+    }
+
+    /// What each has counted.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(super) fn read(&self) -> Result<Vec<Count>> {
+        let mut counts = Vec::new();
+        for opened in &self.opened {
+            let first = counts.len();
+            for place in &opened.places {
+                let amount = match &place.counting {
+                    Some(counting) => Amount::Counted(counting.reading()?),
+                    None => Amount::NotSupported,
+                };
+                add(&mut counts, first, (opened.event, &place.part), amount);
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// Adds an amount to that of the same part, which stands behind `first` where there is one: parts come one after the other, or are few.
+fn add(counts: &mut Vec<Count>, first: usize, (event, part): (usize, &Part), amount: Amount) {
+    let known = counts
+        .iter_mut()
+        .skip(first)
+        .rev()
+        .find(|count| count.part == *part);
+    match (known, amount) {
+        (None, amount) => counts.push(Count {
+            event,
+            part: part.clone(),
+            amount,
+        }),
+        (Some(known), Amount::Counted(more)) => {
+            known.amount = match known.amount {
+                Amount::Counted(sum) => Amount::Counted(Reading {
+                    value: sum.value + more.value,
+                    enabled: sum.enabled + more.enabled,
+                    running: sum.running + more.running,
+                }),
+                Amount::NotSupported => Amount::Counted(more),
+            };
+        }
+        (Some(_), Amount::NotSupported) => {}
+    }
+}
+
+/// The events of a group at one place; none at all where the thread has ended.
+fn open_group(group: &Group, target: &Target<'_>) -> Result<Vec<Option<Place>>> {
+    let mut places: Vec<Option<Place>> = Vec::new();
+    for named in &group.named {
+        let counted = Counted {
+            counter: &named.counter,
+            levels: named.levels,
+            whose: target.whose,
+            cpu: target.cpu,
+            inherit: target.inherit,
+            begin: target.begin,
+        };
+        let leader = places.first().and_then(|place| place.as_ref()?.counting.as_ref());
+        let may_open = places.is_empty() || leader.is_some();
+        let counting = match may_open.then(|| PerfEvent::counting(&counted, leader)) {
+            Some(Ok(counting)) => Some(counting),
+            Some(Err(error)) if error.errno() == Some(Errno::ESRCH) => return Ok(vec![]),
+            Some(Err(error)) if is_closed(&error, target.whose, named) => return Err(closed()),
+            Some(Err(error)) if !is_lacking(&error) => return Err(error.into()),
+            // Without its leader none of a group counts.
+            _ => None,
+        };
+        let switched = places.is_empty() && target.begin == Begin::WhenEnabled;
+        places.push(Some(Place {
+            part: target.part.clone(),
+            counting,
+            switched,
+        }));
+    }
+    Ok(places)
+}
+
+/// Whether perf does not know a cgroup: every machine has the kernel's own counters.
+fn is_closed(error: &Kernel, whose: Whose<'_>, named: &Named) -> bool {
+    let own = matches!(named.meaning, Meaning::Software(_));
+    own && matches!(whose, Whose::Cgroup(_)) && error.errno() == Some(Errno::ENOENT)
+}
+
+/// Groups get perf's controller when their parent hands on any (`cgroup_calc_subtree_ss_mask` in kernel/cgroup/cgroup.c).
+fn closed() -> Error {
+    Error::Unsupported {
+        what: "counting the cgroup with counters".to_owned(),
+        why: "perf does not know it: no controller was ever handed on by the groups above it (`echo +pids > cgroup.subtree_control` in its parent); events of tracers can be counted".to_owned(),
+    }
+}
+
+/// Whether the kernel says that the machine cannot count this (`perf_event_open` in kernel/events/core.c and the drivers).
+fn is_lacking(error: &Kernel) -> bool {
+    let lacking = [Errno::ENOENT, Errno::EOPNOTSUPP, Errno::ENODEV, Errno::EINVAL];
+    error.errno().is_some_and(|errno| lacking.contains(&errno))
+}

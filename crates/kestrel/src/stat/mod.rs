@@ -1,0 +1,248 @@
+//! Counting without recording: events of tracers in maps of our own programs, counters of the kernel and the processor with perf_event_open(2), read together.
+//!
+//! [`Stat::prepare`] opens and attaches all, [`Stat::begin`] lets it count, [`Stat::read`] says what was counted since, [`Stat::end`] stops it.
+//! How the figures look is the caller's business.
+//!
+//! ```text
+//! -e texts ── wanted ──► counters (perf)  ─┐
+//!                   └──► traced (session) ─┴─► Count { event, part, amount }
+//! ```
+
+mod cgroup;
+mod counters;
+mod scope;
+mod traced;
+mod wanted;
+
+pub use cgroup::Cgroup;
+pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
+pub use kestrel_kernel::perf::Reading;
+pub use scope::Scope;
+
+use crate::session::Session;
+use counters::Counters;
+use kestrel_catalog::Result;
+use kestrel_catalog::catalog::counter::counted;
+use kestrel_catalog::catalog::{Catalog, Via};
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_kernel::procfs;
+use traced::Traced;
+use wanted::Wanted;
+
+/// What is to be counted, and how it is told apart.
+#[derive(Debug)]
+pub struct Request {
+    /// Texts as `-e` takes them; without any perf's usual counters.
+    pub events: Vec<String>,
+    /// Whose.
+    pub scope: Scope,
+    /// Told apart by what.
+    pub split: Split,
+    /// How tracepoints are read.
+    pub via: Via,
+}
+
+/// What the counts of an event are told apart by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Split {
+    /// One count for each event.
+    #[default]
+    None,
+    /// By CPU.
+    Cpu,
+    /// By thread.
+    Thread,
+    /// By expressions of the language, with commas between them.
+    By(String),
+}
+
+/// One event that is counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// As people know it: the counter as it was typed, or the event with its predicate.
+    pub name: String,
+    /// What it counts, where that is no event of a tracer.
+    pub counter: Option<Named>,
+}
+
+/// Which part of an event's hits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// All of them.
+    All,
+    /// Those on a CPU.
+    Cpu(u32),
+    /// Those of a thread.
+    Thread {
+        /// Its name.
+        comm: String,
+        /// Its number.
+        tid: u32,
+    },
+    /// Those for which the expressions had these values.
+    By(Vec<String>),
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// This machine cannot count it.
+    NotSupported,
+    /// So much; nothing at all where it never had a counter ([`Reading::running`] is 0).
+    Counted(Reading),
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Which of [`Stat::events`].
+    pub event: usize,
+    /// Which part of it.
+    pub part: Part,
+    /// How much.
+    pub amount: Amount,
+}
+
+/// Everything that counts for a request.
+#[derive(Debug)]
+pub struct Stat {
+    events: Vec<Event>,
+    counters: Counters,
+    traced: Option<Traced>,
+    by_cpu: bool,
+    began: u64,
+}
+
+impl Stat {
+    /// Opens counters, loads and attaches programs; nothing is counted yet.
+    ///
+    /// # Errors
+    /// A text that is wrong or names nothing, with names that come close; what the kernel refuses. That a machine lacks a counter is none:
+    /// its amount is [`Amount::NotSupported`].
+    pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
+        let wanted = match request.events.as_slice() {
+            [] => vec![Wanted::Counters(counted::usual(), false)],
+            texts => wanted::parse(texts)?,
+        };
+        let usual = request.events.is_empty();
+        let mut events = Vec::new();
+        let mut groups = Vec::new();
+        let mut texts = Vec::new();
+        for one in wanted {
+            match one {
+                Wanted::Counters(named, grouped) => {
+                    let named: Vec<Named> = named
+                        .into_iter()
+                        .map(|it| request.scope.suited(it, usual))
+                        .collect();
+                    let first = events.len();
+                    events.extend(named.iter().map(|named| Event {
+                        name: named.name.clone(),
+                        counter: Some(named.clone()),
+                    }));
+                    match grouped {
+                        true => groups.push(counters::Group { first, named }),
+                        false => {
+                            groups.extend(named.into_iter().enumerate().map(|(nth, named)| counters::Group {
+                                first: first + nth,
+                                named: vec![named],
+                            }))
+                        }
+                    }
+                }
+                Wanted::Traced(text) => {
+                    let text = traced::Text::new(text, texts.len(), request);
+                    events.extend(std::iter::once(Event {
+                        name: String::new(),
+                        counter: None,
+                    }));
+                    texts.push((events.len() - 1, text));
+                }
+            }
+        }
+        let mut traced = match texts.is_empty() {
+            true => None,
+            false => Some(Traced::start(texts, request, catalog)?),
+        };
+        if let Some(traced) = &mut traced {
+            events = traced.name_events(events, &mut groups);
+        }
+        let counters = Counters::open(groups, request, catalog.host())?;
+        Ok(Self {
+            events,
+            counters,
+            traced,
+            by_cpu: request.split == Split::Cpu,
+            began: 0,
+        })
+    }
+
+    /// The events in their order.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Remarks about the texts that do not stand in the way.
+    pub fn warnings(&self) -> &[(String, Diagnostic)] {
+        self.traced.as_ref().map_or(&[], Traced::warnings)
+    }
+
+    /// The session of events of tracers, for what it missed or left out.
+    pub fn session(&self) -> Option<&Session> {
+        self.traced.as_ref().map(Traced::session)
+    }
+
+    /// Hits that were counted for no row because a map had no room for another key: for each text its first event, and how many.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn without_row(&self) -> Result<Vec<(String, u64)>> {
+        self.traced.as_ref().map_or(Ok(Vec::new()), Traced::without_row)
+    }
+
+    /// Takes all down, what is slow in the background; gives how many hooks that is for.
+    pub fn detach(&mut self) -> usize {
+        self.traced
+            .as_mut()
+            .map_or(0, |traced| traced.session_mut().detach_apart())
+    }
+
+    /// Lets everything count; counters of a command that waits to exec count from its exec on, and so do tracers.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn begin(&mut self) -> Result<()> {
+        self.began = procfs::monotonic();
+        if let Some(traced) = &self.traced {
+            traced.session().activate();
+        }
+        self.counters.enable()
+    }
+
+    /// What was counted since the beginning, in the order of the events.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read(&self) -> Result<Vec<Count>> {
+        let mut counts = self.counters.read()?;
+        if let Some(traced) = &self.traced {
+            let time = procfs::monotonic().saturating_sub(self.began);
+            counts.extend(traced.read(self.by_cpu, time)?);
+        }
+        // Stable: parts stay in the order in which they were opened or are sorted.
+        counts.sort_by_key(|count| count.event);
+        Ok(counts)
+    }
+
+    /// Stops counting and gives the totals; what happens later is in none of them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn end(&mut self) -> Result<Vec<Count>> {
+        self.counters.disable()?;
+        if let Some(traced) = &self.traced {
+            traced.stop();
+        }
+        self.read()
+    }
+}

@@ -1,0 +1,166 @@
+//! Whose events are counted, said in the ways of both kinds: targets of perf events, conditions of the language.
+
+use super::{Cgroup, Named, Part, Split};
+use crate::session::process_filter::ProcessFilter;
+use kestrel_catalog::catalog::counter::counted;
+use kestrel_catalog::{Error, Result};
+use kestrel_kernel::Host;
+use kestrel_kernel::perf::{Begin, Inherit, Software, Whose};
+use kestrel_kernel::procfs::{self, CpuList};
+
+/// Whose events are counted.
+#[derive(Debug)]
+pub enum Scope {
+    /// Everybody's.
+    All,
+    /// Those on these CPUs.
+    Cpus(CpuList),
+    /// Those of these processes: all their threads, and those that come.
+    Processes(Vec<u32>),
+    /// Those of these threads.
+    Threads(Vec<u32>),
+    /// Those of the tasks of a cgroup, and of those below it.
+    Cgroup(Cgroup),
+    /// Those of a process that waits to exec, from its exec on, and of its children.
+    Command(u32),
+}
+
+/// Where one perf event goes.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub(super) whose: Whose<'a>,
+    pub(super) cpu: Option<u32>,
+    pub(super) inherit: Inherit,
+    pub(super) begin: Begin,
+    pub(super) part: Part,
+}
+
+impl Scope {
+    /// The counter, or of the usual ones another that suits: the clock of no task in particular is that of the CPU, as perf has it.
+    pub(super) fn suited(&self, named: Named, usual: bool) -> Named {
+        let of_tasks = matches!(self, Self::Processes(_) | Self::Threads(_) | Self::Command(_));
+        match usual && !of_tasks && named.meaning == counted::Meaning::Software(Software::TaskClock as u64) {
+            true => counted::of_software(Software::CpuClock),
+            false => named,
+        }
+    }
+
+    /// The processes that hooks follow by themselves.
+    pub(super) fn filter(&self) -> ProcessFilter {
+        match self {
+            Self::Command(pid) => ProcessFilter::Command(*pid),
+            _ => ProcessFilter::All,
+        }
+    }
+
+    /// What must hold for an event of a tracer.
+    pub(super) fn condition(&self) -> Option<String> {
+        let any = |word: &str, numbers: &mut dyn Iterator<Item = u32>| {
+            let each: Vec<String> = numbers.map(|number| format!("{word} == {number}")).collect();
+            Some(each.join(" || "))
+        };
+        match self {
+            Self::All | Self::Command(_) => None,
+            Self::Cpus(cpus) => any("cpu", &mut cpus.iter()),
+            Self::Processes(pids) => any("pid", &mut pids.iter().copied()),
+            Self::Threads(tids) => any("tid", &mut tids.iter().copied()),
+            Self::Cgroup(cgroup) => Some(cgroup.condition()),
+        }
+    }
+
+    /// Where a counter is opened.
+    ///
+    /// # Errors
+    /// What cannot be told apart; a process that has ended.
+    pub(super) fn targets(&self, split: &Split, host: &Host) -> Result<Vec<Target<'_>>> {
+        if let Split::By(text) = split {
+            return Err(Error::WrongShape {
+                wanted: text.clone(),
+                shape: "--by with events of tracers (-e sched:sched_switch): counters have no fields"
+                    .to_owned(),
+            });
+        }
+        match self {
+            Self::All => Self::on_cpus(Whose::All, procfs::online_cpus(host)?.iter(), split, host),
+            Self::Cpus(cpus) => Self::on_cpus(Whose::All, cpus.iter(), split, host),
+            Self::Cgroup(cgroup) => {
+                let whose = Whose::Cgroup(cgroup.directory());
+                Self::on_cpus(whose, procfs::online_cpus(host)?.iter(), split, host)
+            }
+            Self::Processes(pids) => {
+                let mut threads = Vec::new();
+                for pid in pids {
+                    threads.extend(procfs::threads(host, *pid)?);
+                }
+                of_threads(&threads, Inherit::Threads, Begin::WhenEnabled, split, host)
+            }
+            Self::Threads(tids) => of_threads(tids, Inherit::Nothing, Begin::WhenEnabled, split, host),
+            Self::Command(_) if *split == Split::Thread => Err(Error::WrongShape {
+                wanted: "--per-thread".to_owned(),
+                shape: "-p, -t or -a with it: which threads a command will have is not known when its counters are opened (events of tracers can be counted so)".to_owned(),
+            }),
+            Self::Command(pid) => of_threads(&[*pid], Inherit::Children, Begin::AtExec, split, host),
+        }
+    }
+
+    fn on_cpus<'a>(
+        whose: Whose<'a>,
+        cpus: impl Iterator<Item = u32>,
+        split: &Split,
+        host: &Host,
+    ) -> Result<Vec<Target<'a>>> {
+        if *split == Split::Thread && matches!(whose, Whose::All) {
+            let mut threads = Vec::new();
+            for process in procfs::processes(host)? {
+                // One that has ended meanwhile has none.
+                threads.extend(procfs::threads(host, process).unwrap_or_default());
+            }
+            return of_threads(&threads, Inherit::Nothing, Begin::WhenEnabled, split, host);
+        }
+        let target = |cpu| Target {
+            whose,
+            cpu: Some(cpu),
+            inherit: Inherit::Nothing,
+            begin: Begin::WhenEnabled,
+            part: match split {
+                Split::Cpu => Part::Cpu(cpu),
+                _ => Part::All,
+            },
+        };
+        Ok(cpus.map(target).collect())
+    }
+}
+
+fn of_threads<'a>(
+    threads: &[u32],
+    inherit: Inherit,
+    begin: Begin,
+    split: &Split,
+    host: &Host,
+) -> Result<Vec<Target<'a>>> {
+    let cpus: Vec<Option<u32>> = match split {
+        Split::Cpu => procfs::online_cpus(host)?.iter().map(Some).collect(),
+        _ => vec![None],
+    };
+    let mut targets = Vec::new();
+    for tid in threads {
+        for cpu in &cpus {
+            let part = match (split, cpu) {
+                (Split::Thread, _) => Part::Thread {
+                    comm: procfs::comm(host, *tid).unwrap_or_else(|_| "<...>".to_owned()),
+                    tid: *tid,
+                },
+                (_, Some(cpu)) => Part::Cpu(*cpu),
+                _ => Part::All,
+            };
+            targets.push(Target {
+                whose: Whose::Thread(*tid),
+                cpu: *cpu,
+                inherit,
+                begin,
+                part,
+            });
+        }
+    }
+    Ok(targets)
+}

@@ -1,0 +1,177 @@
+//! Texts of `-e` taken apart: counters, groups of counters in braces, and events of tracers, which keep their predicate.
+
+use kestrel_catalog::catalog::counter::counted::{self, Named};
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::lang::ast::Span;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_compiler::lang::parse_probes;
+
+/// What a piece of a text asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// Counters; whether they are a group, which has counters of the processor all together or not at all.
+    Counters(Vec<Named>, bool),
+    /// Events of tracers with their predicate, if they have one.
+    Traced(String),
+}
+
+/// Takes texts apart.
+///
+/// # Errors
+/// A counter that does not exist, a text with a block, braces that do not close.
+pub(super) fn parse(texts: &[String]) -> Result<Vec<Wanted>> {
+    let mut all = Vec::new();
+    for text in texts {
+        let mut traced: Vec<&str> = Vec::new();
+        for piece in pieces(text) {
+            match of_piece(piece, text)? {
+                Some(counters) => all.push(counters),
+                None => traced.push(piece),
+            }
+        }
+        if !traced.is_empty() {
+            let traced = traced.join(",");
+            check(&traced)?;
+            all.push(Wanted::Traced(traced));
+        }
+    }
+    Ok(all)
+}
+
+/// The counters of a piece, or nothing where it is for tracers.
+fn of_piece(piece: &str, text: &str) -> Result<Option<Wanted>> {
+    if let Some(inside) = piece.strip_prefix('{') {
+        let inside = inside.strip_suffix('}').ok_or_else(|| shape(text))?;
+        let group = pieces(inside).into_iter().map(|name| {
+            let counter = counted::find(name)?;
+            counter.ok_or_else(|| not_in_groups(name))
+        });
+        return Ok(Some(Wanted::Counters(group.collect::<Result<_>>()?, true)));
+    }
+    if piece.contains(['/', '{']) {
+        return match counted::find(head(piece)) {
+            Ok(Some(named)) => Err(no_predicate(&named.name)),
+            _ => Ok(None),
+        };
+    }
+    let named = counted::find(piece)?;
+    Ok(named.map(|named| Wanted::Counters(vec![named], false)))
+}
+
+fn head(piece: &str) -> &str {
+    piece.split(['/', '{']).next().unwrap_or_default()
+}
+
+/// The pieces between a text's commas, those in braces, brackets, quotes and predicates left alone.
+fn pieces(text: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut behind_slash) = (0usize, false, false);
+    let cuts = move |c: char| {
+        match c {
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            // A predicate ends the list of events.
+            '/' if depth == 0 => behind_slash = true,
+            _ => {}
+        }
+        c == ',' && depth == 0 && !quoted && !behind_slash
+    };
+    let pieces = text.split(cuts).map(str::trim);
+    pieces.filter(|piece| !piece.is_empty()).collect()
+}
+
+/// Whether events of tracers are written as they must be: the language says what is wrong, but for blocks, which it knows.
+fn check(text: &str) -> Result<()> {
+    let (probes, mut found) = parse_probes(text);
+    for block in probes.iter().filter_map(|probe| probe.block.as_ref()) {
+        found.push(blocked(block.span));
+    }
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Program {
+            source_text: text.to_owned(),
+            diagnostics: found,
+        }),
+    }
+}
+
+fn blocked(span: Span) -> Diagnostic {
+    Diagnostic::error(span, "a block has no place here: each event that the predicate lets through is counted")
+        .hint("`kestrel record -e` and `kestrel trace -e` run blocks, and print their maps; --by EXPR counts by a value")
+}
+
+fn shape(text: &str) -> Error {
+    Error::WrongShape {
+        wanted: text.to_owned(),
+        shape: "{COUNTER,COUNTER…} for a group".to_owned(),
+    }
+}
+
+fn not_in_groups(name: &str) -> Error {
+    Error::WrongShape {
+        wanted: name.to_owned(),
+        shape: "the name of a counter (`cycles`): events of tracers are always counted, and need no group"
+            .to_owned(),
+    }
+}
+
+fn no_predicate(name: &str) -> Error {
+    Error::WrongShape {
+        wanted: name.to_owned(),
+        shape: format!(
+            "{name} alone: a counter has no fields that a predicate could ask for; -p, -C and -G choose whose it counts"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Vec<String> {
+        let wanted = parse(&[text.to_owned()]).unwrap();
+        let shown = wanted.into_iter().map(|one| match one {
+            Wanted::Traced(text) => text,
+            Wanted::Counters(named, grouped) => {
+                let names: Vec<String> = named.into_iter().map(|named| named.name).collect();
+                format!("{}{}", if grouped { "group " } else { "" }, names.join(" "))
+            }
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn counters_groups_and_events_are_told_apart() {
+        assert_eq!(parsed("cycles,cs"), ["cycles", "cs"]);
+        assert_eq!(
+            parsed("{cycles, instructions:u},sched:sched_switch, sched:sched_wakeup /args.prio < 3, 4/"),
+            [
+                "group cycles instructions:u",
+                "sched:sched_switch,sched:sched_wakeup /args.prio < 3, 4/"
+            ]
+        );
+        assert_eq!(
+            parsed("kprobe:vfs_read /comm == \"a,b\"/"),
+            ["kprobe:vfs_read /comm == \"a,b\"/"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_said() {
+        for (text, why) in [
+            ("sched:sched_switch { record() }", "a block has no place here"),
+            ("cycles /pid == 3/", "cycles alone"),
+            ("{cycles", "for a group"),
+            ("{sched:sched_switch}", "need no group"),
+            ("cycless", "cycles"),
+        ] {
+            let error = parse(&[text.to_owned()]).unwrap_err();
+            let said = match &error {
+                Error::Program { diagnostics, .. } => diagnostics[0].message.clone(),
+                error => error.to_string(),
+            };
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}

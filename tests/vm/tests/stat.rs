@@ -1,0 +1,319 @@
+//! `kestrel stat` in guests: counts against programs that do things a known number of times, against perf's of the same run, and against one another.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use vm_tests::recording::missed;
+use vm_tests::{run, skip, until};
+
+const CALLS: u64 = 5_000;
+const GETPPID: &str = "syscalls:sys_enter_getppid";
+
+/// Rows of columns, and what was said beside them.
+struct Rows {
+    rows: Vec<Vec<String>>,
+    said: String,
+}
+
+impl Rows {
+    /// Counts while a command runs, with these options.
+    fn of(options: &[&str], command: &[&str]) -> Self {
+        let file = "/tmp/stat.counts";
+        let mut arguments = vec!["stat", "-x", "\t", "-o", file];
+        arguments.extend(options);
+        arguments.push("--");
+        arguments.extend(command);
+        let done = run("kestrel", &arguments);
+        assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
+        Self {
+            rows: read(Path::new(file)),
+            said: done.err,
+        }
+    }
+
+    /// The sum of an event's rows, whose counts stand at this place.
+    fn sum(&self, at: usize, event: &str) -> u64 {
+        let of_event = self.rows.iter().filter(|row| row[at + 2] == event);
+        // No task of the command ran in that interval.
+        let ran = of_event.filter(|row| row[at] != "<not counted>");
+        ran.map(|row| row[at].parse::<u64>().unwrap()).sum()
+    }
+
+    /// All of them, or what is missing was said.
+    #[track_caller]
+    fn is_all(&self, counted: u64, of: u64) {
+        let explained = counted <= of && counted + missed(&self.said) >= of;
+        assert!(explained, "{counted} of {of}: {}\n{:?}", self.said, self.rows);
+    }
+}
+
+fn read(file: &Path) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(file).unwrap();
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| line.split('\t').map(str::to_owned).collect())
+        .collect()
+}
+
+fn calls(threads: &str) -> [String; 4] {
+    ["calls", "getppid", &CALLS.to_string(), threads].map(str::to_owned)
+}
+
+fn counted_calls(options: &[&str], threads: &str) -> Rows {
+    let command = calls(threads);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    Rows::of(options, &command)
+}
+
+#[test]
+fn calls_are_counted_to_the_last_one_however_they_are_told_apart() {
+    let one = counted_calls(&["-e", GETPPID], "1");
+    one.is_all(one.sum(0, GETPPID), CALLS);
+    let among = counted_calls(&["-e", "syscalls:sys_enter_get*"], "1");
+    among.is_all(among.sum(0, GETPPID), CALLS);
+    let by_cpu = counted_calls(&["--per-cpu", "-e", GETPPID], "4");
+    by_cpu.is_all(by_cpu.sum(1, GETPPID), 4 * CALLS);
+    let by_thread = counted_calls(&["--per-thread", "-e", GETPPID], "4");
+    by_thread.is_all(by_thread.sum(1, GETPPID), 4 * CALLS);
+    if missed(&by_thread.said) == 0 {
+        assert_eq!(by_thread.rows.len(), 4, "{:?}", by_thread.rows);
+    }
+    let by_value = counted_calls(&["--by", "comm", "-e", GETPPID], "2");
+    by_value.is_all(by_value.sum(1, GETPPID), 2 * CALLS);
+    assert!(
+        by_value.rows.iter().all(|row| row[0] == "calls"),
+        "{:?}",
+        by_value.rows
+    );
+}
+
+#[test]
+fn functions_and_returns_are_counted_where_perf_needs_a_probe_first() {
+    let events = "kprobe:ksys_read,kretprobe:ksys_read";
+    let count = CALLS.to_string();
+    let reads = Rows::of(
+        &["-e", &format!("{events} /comm == \"calls\"/")],
+        &["calls", "read", &count],
+    );
+    for event in events.split(',') {
+        let name = format!("{event} /comm == \"calls\"/");
+        let counted = reads.sum(0, &name);
+        // The loader reads the program and its libraries.
+        assert!(
+            counted + missed(&reads.said) >= CALLS && counted < CALLS + 100,
+            "{counted}: {:?} {}",
+            reads.rows,
+            reads.said
+        );
+    }
+}
+
+#[test]
+fn predicates_keep_out_what_they_say() {
+    let none = format!("{GETPPID} /pid == 1/");
+    let all = format!("{GETPPID} /comm == \"calls\"/");
+    let rows = counted_calls(&["-a", "-e", &none, "-e", &all], "2");
+    assert_eq!(rows.sum(0, &none), 0);
+    rows.is_all(rows.sum(0, &all), 2 * CALLS);
+}
+
+#[test]
+fn intervals_add_up_to_the_calls() {
+    let rows = counted_calls(&["-I", "5", "-e", GETPPID, "-e", "page-faults"], "2");
+    rows.is_all(rows.sum(1, GETPPID), 2 * CALLS);
+    let faults = counted_calls(&["-e", "page-faults"], "2");
+    let (parts, whole) = (rows.sum(1, "page-faults"), faults.sum(0, "page-faults"));
+    assert!(
+        parts > 0 && parts.abs_diff(whole) < 50,
+        "{parts} in intervals, {whole} at once"
+    );
+}
+
+#[test]
+fn several_runs_have_a_mean_and_its_deviation() {
+    let rows = counted_calls(&["-r", "3", "-e", GETPPID], "1");
+    let mean = rows.sum(0, GETPPID);
+    assert!(
+        mean <= CALLS && mean + missed(&rows.said) >= CALLS,
+        "{:?}",
+        rows.rows
+    );
+    assert!(rows.rows[0][3].ends_with('%'), "{:?}", rows.rows);
+}
+
+#[test]
+fn software_counters_of_all_cpus_are_those_of_each() {
+    let events = "context-switches,cpu-clock,sched:sched_switch";
+    let rows = counted_calls(&["-a", "--per-cpu", "-e", events], "2");
+    let cpus = fs::read_dir("/sys/devices/system/cpu").unwrap().flatten();
+    let cpus = cpus.filter(|entry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .trim_start_matches("cpu")
+            .parse::<u32>()
+            .is_ok()
+    });
+    assert_eq!(rows.rows.len(), 3 * cpus.count(), "{:?}", rows.rows);
+    // The kernel's counter and our count of the tracepoint begin and end a moment apart.
+    for cpu in ["CPU0", "CPU1"] {
+        let count = |event: &str| -> u64 {
+            let row = rows.rows.iter().find(|row| row[0] == cpu && row[3] == event);
+            row.map_or(0, |row| row[1].parse().unwrap())
+        };
+        let (switches, traced) = (count("context-switches"), count("sched:sched_switch"));
+        let apart = switches.abs_diff(traced + missed(&rows.said));
+        assert!(apart <= 50 + switches / 5, "{cpu}: {switches} and {traced}");
+    }
+}
+
+#[test]
+fn what_the_processor_lacks_does_not_stop_the_rest() {
+    let rows = counted_calls(&["-e", "{cycles,instructions}", "-e", GETPPID], "1");
+    assert_eq!(rows.rows.len(), 3, "{:?}", rows.rows);
+    rows.is_all(rows.sum(0, GETPPID), CALLS);
+    for row in &rows.rows[..2] {
+        let known = row[0] == "<not supported>" || row[0] == "<not counted>" || row[0].parse::<u64>().is_ok();
+        assert!(known, "{row:?}");
+    }
+}
+
+/// A program that waits until it is let go.
+fn waiting(script: &str) -> Child {
+    let script = format!("read go; {script}");
+    let child = Command::new("sh")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .spawn();
+    child.unwrap()
+}
+
+/// Counts beside a program until that has ended, and reads the rows.
+fn beside(options: &[&str], mut child: Child) -> Rows {
+    let file = Path::new("/tmp/stat.beside");
+    let _ = fs::remove_file(file);
+    // The title of intervals is written as soon as it counts; the interval never ends.
+    let counting = Command::new("kestrel")
+        .args(["stat", "-I", "100000000", "-o", file.to_str().unwrap()])
+        .args(options)
+        .stderr(Stdio::piped())
+        .spawn();
+    let counting = counting.unwrap();
+    until("counting", || {
+        fs::read_to_string(file).is_ok_and(|text| text.starts_with('#'))
+    });
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    let done = counting.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{said}");
+    let text = fs::read_to_string(file).unwrap();
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    let rows = rows.map(|line| {
+        line.split_whitespace()
+            .map(|word| word.replace(',', ""))
+            .collect()
+    });
+    Rows {
+        rows: rows.collect(),
+        said,
+    }
+}
+
+#[test]
+fn a_process_is_counted_until_it_ends_and_nobody_else() {
+    let program = waiting(&format!("exec calls getppid {CALLS} 2"));
+    let pid = program.id().to_string();
+    let rows = beside(
+        &["-p", &pid, "-e", &format!("{GETPPID},page-faults,task-clock")],
+        program,
+    );
+    // Not the words of a unit: the rows are text here.
+    let of = |event: &str| -> u64 {
+        let row = rows.rows.iter().find(|row| row.contains(&event.to_owned()));
+        row.unwrap_or_else(|| panic!("{event}: {:?}", rows.rows))[1]
+            .parse::<f64>()
+            .unwrap() as u64
+    };
+    rows.is_all(of(GETPPID), 2 * CALLS);
+    assert!(of("page-faults") > 10, "{:?}", rows.rows);
+    assert!(of("task-clock") > 0, "{:?}", rows.rows);
+}
+
+#[test]
+fn a_cgroup_is_counted_with_those_below_it() {
+    if !Path::new("/sys/fs/cgroup/cgroup.procs").exists() {
+        return skip("no cgroup2");
+    }
+    for name in ["/sys/fs/cgroup/stat", "/sys/fs/cgroup/stat/below"] {
+        let _ = fs::create_dir(name);
+        // As systemd does: perf's controller comes with any other.
+        fs::write(Path::new(name).with_file_name("cgroup.subtree_control"), "+pids").unwrap();
+    }
+    let command =
+        |group: &str| format!("echo $$ > /sys/fs/cgroup/{group}/cgroup.procs && exec calls getppid {CALLS}");
+    let script = format!(
+        "sh -c '{}'; sh -c '{}'; calls getppid {CALLS}",
+        command("stat"),
+        command("stat/below")
+    );
+    for (group, runs) in [("stat", 2), ("stat/below", 1)] {
+        let events = format!("{GETPPID} /comm == \"calls\"/");
+        let rows = Rows::of(
+            &["-G", group, "-e", &events, "-e", "page-faults"],
+            &["sh", "-c", &script],
+        );
+        rows.is_all(rows.sum(0, &events), runs * CALLS);
+        assert!(rows.sum(0, "page-faults") > 10, "{:?}", rows.rows);
+    }
+    let wrong = run("kestrel", &["stat", "-G", "statt", "--", "true"]);
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+    assert!(wrong.err.contains("did you mean stat?"), "{}", wrong.err);
+    for name in ["/sys/fs/cgroup/stat/below", "/sys/fs/cgroup/stat"] {
+        until("the cgroup is empty", || fs::remove_dir(name).is_ok());
+    }
+}
+
+#[test]
+fn counts_are_perfs_of_the_same_run() {
+    if run("sh", &["-c", "command -v perf"]).code != Some(0) {
+        return skip("no perf");
+    }
+    let events = [GETPPID, "sched:sched_process_exit", "sched:sched_process_fork"];
+    let list = events.join(",");
+    let count = CALLS.to_string();
+    let perf = [
+        "perf",
+        "stat",
+        "-x",
+        "\t",
+        "-o",
+        "/tmp/stat.perf",
+        "-e",
+        &list,
+        "--",
+        "calls",
+        "getppid",
+        &count,
+        "3",
+    ];
+    let rows = Rows::of(&["-e", &list], &perf);
+    let perfs: BTreeMap<String, u64> = read(Path::new("/tmp/stat.perf"))
+        .into_iter()
+        .map(|row| (row[2].clone(), row[0].parse().unwrap()))
+        .collect();
+    assert_eq!(perfs[GETPPID], 3 * CALLS);
+    rows.is_all(rows.sum(0, GETPPID), perfs[GETPPID]);
+    for event in &events[1..] {
+        // perf's own process forks and ends, too.
+        let (ours, theirs) = (rows.sum(0, event), perfs[*event]);
+        assert!(
+            ours >= theirs && ours - theirs <= 4,
+            "{event}: {ours} and {theirs}"
+        );
+    }
+}
