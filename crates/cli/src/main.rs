@@ -24,6 +24,7 @@ mod exit;
 mod foreground;
 mod output;
 mod progress;
+mod recording;
 mod screen;
 mod selection;
 mod sessions;
