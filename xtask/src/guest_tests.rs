@@ -36,7 +36,11 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 /// Files of tests that load compiled objects; they have modules to load, too.
 const OBJECTS: &[&str] = &["objects", "bpftool"];
 /// Files of tests whose guests have Debian packages, and which.
-const PACKAGES: &[(&str, &[&str])] = &[("bpftool", &["bpftool"]), ("uprobes", &["bpftool"])];
+const PACKAGES: &[(&str, &[&str])] = &[
+    ("bpftool", &["bpftool"]),
+    ("sched", &["linux-perf"]),
+    ("uprobes", &["bpftool"]),
+];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
 const MODULES: &str = "/module_";
 /// Files of tests that run examples of the library, and which.

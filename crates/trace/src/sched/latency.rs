@@ -4,6 +4,7 @@ use super::comm::{Comm, Who};
 use super::only::Only;
 use super::present::Present;
 use super::scheduler::{Delay, Reason, Scheduler, Step, Switch};
+use crate::process::Processes;
 use crate::record::Record;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -73,10 +74,10 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// For a trace with these events. Of CPUs and times, those count where a delay ended or a task ran.
-    pub fn new(present: Present, only: Only) -> Self {
+    /// For a trace with these events, whose recorder knew these names. Of CPUs and times, those count where a delay ended or a task ran.
+    pub fn new(present: Present, names: Processes, only: Only) -> Self {
         Self {
-            scheduler: Scheduler::new(present),
+            scheduler: Scheduler::new(present, names),
             charged: present.runtime,
             only,
             rows: HashMap::new(),

@@ -3,6 +3,7 @@
 use super::comm::{Comm, Who};
 use super::present::Present;
 use super::scheduler::{Scheduler, Step};
+use crate::process::Processes;
 use crate::record::Record;
 use std::collections::HashMap;
 
@@ -58,10 +59,10 @@ impl std::fmt::Display for Shortcut {
 }
 
 impl Map {
-    /// For a trace with these events.
-    pub fn new(present: Present) -> Self {
+    /// For a trace with these events, whose recorder knew these names.
+    pub fn new(present: Present, names: Processes) -> Self {
         Self {
-            scheduler: Scheduler::new(present),
+            scheduler: Scheduler::new(present, names),
             shortcuts: HashMap::new(),
             given: 0,
             cpus: Vec::new(),

@@ -12,6 +12,7 @@ use super::comm::{Comm, Who};
 use super::event::{Decoder, Event, Kind, Named};
 use super::present::Present;
 use super::state::TaskState;
+use crate::process::Processes;
 use crate::record::Record;
 use crate::value::Frames;
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ pub struct Scheduler {
     waking: bool,
     tasks: HashMap<u32, Task>,
     cpus: Vec<Cpu>,
+    /// Names of tasks that no record names.
+    names: Processes,
 }
 
 /// What a record changes.
@@ -179,13 +182,14 @@ struct Cpu {
 }
 
 impl Scheduler {
-    /// For a trace with these events.
-    pub fn new(present: Present) -> Self {
+    /// For a trace with these events, whose recorder knew these names.
+    pub fn new(present: Present, names: Processes) -> Self {
         Self {
             decoder: Decoder::default(),
             waking: present.waking,
             tasks: HashMap::new(),
             cpus: Vec::new(),
+            names,
         }
     }
 
@@ -248,23 +252,19 @@ impl Scheduler {
 
     /// The task as it is known so far.
     pub fn who(&self, tid: u32) -> Who {
-        let task = self.tasks.get(&tid);
-        match task {
-            _ if tid == 0 => Who {
+        if tid == 0 {
+            return Who {
                 comm: Comm::IDLE,
                 ..Who::default()
-            },
-            Some(task) => Who {
-                tid,
-                pid: if task.pid == 0 { tid } else { task.pid },
-                comm: task.comm,
-            },
-            None => Who {
-                tid,
-                pid: tid,
-                comm: Comm::new(b"<...>"),
-            },
+            };
         }
+        let task = self.tasks.get(&tid).copied().unwrap_or_default();
+        let pid = if task.pid == 0 { tid } else { task.pid };
+        let comm = match task.comm == Comm::default() {
+            true => Comm::new(self.names.name(tid, pid).unwrap_or("<...>").as_bytes()),
+            false => task.comm,
+        };
+        Who { tid, pid, comm }
     }
 
     fn named(&mut self, task: Named) -> Who {

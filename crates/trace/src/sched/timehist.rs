@@ -5,6 +5,7 @@ use super::only::Only;
 use super::present::Present;
 use super::scheduler::{Departure, Migration, Scheduler, Step, Switch, Wakeup};
 use super::state::TaskState;
+use crate::process::Processes;
 use crate::record::Record;
 use crate::value::Frames;
 use serde::Serialize;
@@ -140,10 +141,10 @@ pub struct Summary {
 }
 
 impl Timehist {
-    /// For a trace with these events; with `idle` about idle CPUs only.
-    pub fn new(present: Present, only: Only, idle: bool) -> Self {
+    /// For a trace with these events, whose recorder knew these names; with `idle` about idle CPUs only.
+    pub fn new(present: Present, names: Processes, only: Only, idle: bool) -> Self {
         Self {
-            scheduler: Scheduler::new(present),
+            scheduler: Scheduler::new(present, names),
             only,
             idle,
             tasks: HashMap::new(),

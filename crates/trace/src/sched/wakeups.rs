@@ -4,6 +4,7 @@ use super::comm::Who;
 use super::only::Only;
 use super::present::Present;
 use super::scheduler::{Delay, Migration, Reason, Scheduler, Step, Switch, Wakeup};
+use crate::process::Processes;
 use crate::record::Record;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
@@ -117,10 +118,10 @@ struct Cpu {
 }
 
 impl Wakeups {
-    /// For a trace with these events; keeps so many delays. Of CPUs and times those count where a delay ended.
-    pub fn new(present: Present, only: Only, worst: usize) -> Self {
+    /// For a trace with these events, whose recorder knew these names; keeps so many delays. Of CPUs and times those count where a delay ended.
+    pub fn new(present: Present, names: Processes, only: Only, worst: usize) -> Self {
         Self {
-            scheduler: Scheduler::new(present),
+            scheduler: Scheduler::new(present, names),
             only,
             worst,
             pairs: HashMap::new(),

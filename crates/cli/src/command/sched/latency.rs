@@ -90,7 +90,7 @@ struct Document<'a> {
 /// Shows delays.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut reading = Reading::open(&options.trace, true)?.with_bar(false);
-    let mut latencies = Latencies::new(reading.present, options.filter.only());
+    let mut latencies = Latencies::new(reading.present, reading.names(), options.filter.only());
     reading.each(|record| {
         latencies.add(record);
         Ok(())

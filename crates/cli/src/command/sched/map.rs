@@ -62,7 +62,7 @@ struct Columns {
 /// Shows a map.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut reading = Reading::open(&options.trace, false)?.with_bar(true);
-    let mut map = Map::new(reading.present);
+    let mut map = Map::new(reading.present, reading.names());
     let mut columns = Columns::new(options);
     // Without a summary, columns come as CPUs do.
     for event in reading.trace.summary.iter().flat_map(|summary| &summary.events) {

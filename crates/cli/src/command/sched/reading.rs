@@ -5,6 +5,7 @@ use crate::output::losses::report_absent;
 use crate::progress;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::print::counted;
+use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::sched::{Lacks, Present};
 use kestrel_trace::summary::{Missed, Summary, UNFINISHED};
@@ -48,6 +49,11 @@ impl Reading {
             path: path.to_owned(),
             records: 0,
         })
+    }
+
+    /// The names of tasks that the recorder knew.
+    pub(super) fn names(&mut self) -> Processes {
+        std::mem::take(&mut self.trace.processes)
     }
 
     /// Shows a bar while it is read, where no lines go to the terminal meanwhile.

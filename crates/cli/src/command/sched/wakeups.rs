@@ -62,7 +62,12 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
             "the trace holds no sched:sched_waking: where a task is woken across CPUs, sched:sched_wakeup may name what ran on its own"
         );
     }
-    let mut wakeups = Wakeups::new(reading.present, options.filter.only(), options.worst.into());
+    let mut wakeups = Wakeups::new(
+        reading.present,
+        reading.names(),
+        options.filter.only(),
+        options.worst.into(),
+    );
     reading.each(|record| {
         wakeups.add(record);
         Ok(())

@@ -86,7 +86,12 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         eprintln!("the trace holds no wakeups: there are no delays (`kestrel sched record` records both)");
     }
     let symbols = std::mem::take(&mut reading.trace.symbols);
-    let mut timehist = Timehist::new(reading.present, options.filter.only(), options.idle);
+    let mut timehist = Timehist::new(
+        reading.present,
+        reading.names(),
+        options.filter.only(),
+        options.idle,
+    );
     let mut out = crate::screen::out();
     if lines && options.format == Format::Text {
         head(options, &mut out)?;
@@ -238,7 +243,7 @@ fn migration_json(moved: &Migration) -> Value {
 /// The functions of a stack, the innermost first, without those that every switch has.
 fn frames_of(frames: Frames<'_>, symbols: &Symbols) -> Vec<String> {
     let name = |address: u64| match symbols.resolve(address) {
-        Some(it) => shown(&it.name).into_owned(),
+        Some(it) => shown(it.name).into_owned(),
         None => format!("{address:#x}"),
     };
     let names = frames.iter().map(name);
