@@ -185,27 +185,36 @@ fn latencies_are_those_of_perf_task_by_task() {
     spells_are_those_of_perf(&own_lines, &own, &perf);
 }
 
-/// As many spells of each task as perf has, by the records that both have.
+/// As many spells of each task as perf has, by the records that both have. perf names who leaves a CPU by the numbers of its sample, which a task has no more that was
+/// waited for before it left: that last spell is of a task `-1` there.
 fn spells_are_those_of_perf(lines: &str, own: &About, perf: &About) {
     let text = run("perf", &["sched", "timehist", "-i", PERF]).success();
+    let of = |tid: i64| {
+        let names = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once(']')?;
+            rest.split("  ").find(|word| !word.trim().is_empty())
+        });
+        let is = |name: &&str| name.contains(&format!("[{tid}]")) || name.contains(&format!("[{tid}/"));
+        names.filter(is).count() as u64
+    };
     let summary = json(&["sched", "timehist", "-s", "--format", "json", TRACE]);
     let tasks = summary["tasks"].as_array().unwrap();
-    let mut compared = 0;
+    let (mut compared, mut nameless) = (0, 0);
     for tid in whole(lines) {
         let key = (tid, "prev_pid=");
         if own.get(&key) != perf.get(&key) {
             continue;
         }
         let task = tasks.iter().find(|task| task["tid"] == tid).unwrap();
-        let spells = text.lines().filter(|line| {
-            let name = line.split_once(']').map_or("", |(_, rest)| rest);
-            let name = name.split("  ").find(|word| !word.trim().is_empty());
-            name.is_some_and(|name| name.contains(&format!("[{tid}]")) || name.contains(&format!("[{tid}/")))
-        });
-        assert_eq!(task["count"], spells.count(), "{task}\n{text}");
+        let more = task["count"].as_u64().unwrap().checked_sub(of(tid as i64));
+        assert!(matches!(more, Some(0 | 1)), "{more:?}: {task}\n{text}");
+        nameless += more.unwrap_or(0);
         compared += 1;
     }
-    assert!(compared > 0, "{text}");
+    assert!(
+        compared > 0 && nameless <= of(-1),
+        "{compared} {nameless}: {text}"
+    );
 }
 
 #[test]

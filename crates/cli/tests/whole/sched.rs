@@ -46,9 +46,10 @@ fn each_verb_answers() {
         place.run(&["sched", "latency", "-s", sort]).succeeds();
     }
 
-    let tid = sleeps[0]["tid"].to_string();
+    let number = &sleeps[0]["tid"];
+    let tid = number.to_string();
     let spells = json(&place, &["sched", "timehist", "-t", &tid]);
-    assert!(spells.len() >= 2 && spells.iter().all(|spell| spell["task"]["tid"].to_string() == tid));
+    assert!(spells.len() >= 2 && spells.iter().all(|spell| spell["task"]["tid"] == *number));
     let sums = &json(&place, &["sched", "timehist", "-s", "-t", &tid])[0];
     let run: u64 = spells.iter().map(|spell| spell["run_ns"].as_u64().unwrap()).sum();
     assert_eq!(sums["tasks"][0]["total_ns"].as_u64(), Some(run));
