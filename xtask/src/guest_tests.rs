@@ -41,6 +41,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("bpftool", &["bpftool"]),
     ("uprobes", &["bpftool"]),
     ("stat", &["linux-perf"]),
+    ("sched", &["linux-perf"]),
 ];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
 const MODULES: &str = "/module_";

@@ -24,6 +24,7 @@ mod exit;
 mod foreground;
 mod output;
 mod progress;
+mod recording;
 mod sampling;
 mod screen;
 mod selection;

@@ -85,6 +85,29 @@ enum ViaOption {
     Classic,
 }
 
+impl Selection {
+    /// The same with these events before those of its own, of all processes.
+    pub(crate) fn with_events(mut self, mut events: Vec<String>) -> Self {
+        events.append(&mut self.events);
+        Self {
+            events,
+            all: true,
+            ..self
+        }
+    }
+
+    /// Whether call stacks are asked for; from now on they are not.
+    pub(crate) fn take_stacks(&mut self) -> bool {
+        let stacks = std::mem::take(&mut self.stacks);
+        std::mem::take(&mut self.kernel_stack) || stacks
+    }
+
+    /// Whether a process or a table file is named.
+    pub(crate) fn names_process_or_table(&self) -> bool {
+        self.pid.is_some() || self.table.is_some()
+    }
+}
+
 /// Forks the command to trace and holds it before its exec, if one was given.
 pub(crate) fn start_held(selection: &Selection) -> Result<Option<Held>, Failure> {
     hold(&selection.command)

@@ -34,6 +34,7 @@ pub mod process;
 pub mod record;
 pub mod recover;
 pub mod report;
+pub mod sched;
 pub mod stacks;
 pub mod summary;
 pub mod symbol;

@@ -14,6 +14,7 @@ mod probe;
 mod record;
 mod recover;
 mod report;
+mod sched;
 mod start;
 mod stat;
 mod status;
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
+    /// Record and show what the scheduler does: delays, spells, which CPU has which task, who wakes whom
+    #[command(subcommand, after_help = sched::EXAMPLES)]
+    Sched(sched::Command),
     /// Start a persistent session from a table file
     Start(start::Options),
     /// Show persistent sessions: tables, buffers, busiest events, cost
@@ -83,6 +87,7 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::Stat(options) => stat::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Sched(command) => sched::run(command),
         Command::Start(options) => start::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Stop(options) => stop::run(&options),

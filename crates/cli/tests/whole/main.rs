@@ -6,5 +6,6 @@ mod counts;
 mod house;
 mod manual;
 mod right;
+mod sched;
 mod stat;
 mod wrong;

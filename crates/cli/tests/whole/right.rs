@@ -17,7 +17,7 @@ fn alone_it_shows_help() {
 
 #[test]
 fn every_command_has_examples_in_its_help() {
-    for command in ["list", "record", "trace", "print", "report"] {
+    for command in ["list", "record", "trace", "print", "report", "sched"] {
         let answer = Place::new().run(&[command, "--help"]).succeeds();
         assert!(answer.out.contains("Examples:"), "{command}: {}", answer.out);
         assert!(answer.out.contains(&format!("kestrel {command}")), "{command}");

@@ -1,0 +1,83 @@
+//! `kestrel sched record`: the scheduler's events of all tasks into a trace directory.
+
+use crate::arguments::{DEFAULT_TRACE, directory};
+use crate::exit::{Exit, Failure};
+use crate::recording::{self, Keep};
+use crate::selection::Selection;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Options of `sched record`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("events", |arg| arg.help("Also this event; may be repeated")),
+    mut_arg("stacks", |arg| arg.help("Record the kernel's call stack where a task leaves its CPU")),
+    mut_arg("all", |arg| arg.help("All tasks, which is the default, with a command too")),
+    mut_arg("command", |arg| arg.help("A command to run; all tasks are recorded until it ends")),
+    mut_arg("kernel_stack", |arg| arg.hide(true)),
+    mut_arg("pid", |arg| arg.hide(true)),
+    mut_arg("table", |arg| arg.hide(true)),
+    mut_arg("table_name", |arg| arg.hide(true)),
+    mut_arg("parameters", |arg| arg.hide(true)),
+)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    selection: Selection,
+    /// The trace directory; an old trace there is replaced
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = directory())]
+    output: PathBuf,
+    /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
+    #[arg(long)]
+    overwrite: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel sched record -- make                 all tasks while a command runs
+  kestrel sched record --duration 5            all tasks for five seconds
+  kestrel sched record -g --duration 1         with the kernel's call stack where tasks leave their CPU
+  kestrel sched record -e 'irq:*' -- make      with events of interrupts
+  kestrel sched record --overwrite             the newest events until Ctrl-C
+
+`kestrel sched latency`, `timehist`, `map` and `wakeups` show the trace; so do `kestrel print` and `kestrel report`.";
+
+const SWITCH: &str = "sched:sched_switch";
+const SWITCH_WITH_STACK: &str = "sched:sched_switch { record(args.prev_comm, args.prev_pid, args.prev_prio, args.prev_state, \
+     args.next_comm, args.next_pid, args.next_prio, kstack) }";
+
+/// What is recorded beside switches: wakeups from both sides, moves, the time that the scheduler charges, and whatever gives tasks their names.
+const EVENTS: &[&str] = &[
+    "sched:sched_waking",
+    "sched:sched_wakeup",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+    "sched:sched_stat_runtime",
+    "sched:sched_process_fork",
+    "sched:sched_process_exec",
+    "sched:sched_process_exit",
+    "task:task_rename",
+];
+
+/// Records.
+pub(super) fn run(mut options: Options) -> Result<Exit, Failure> {
+    if options.selection.names_process_or_table() {
+        let failure = Failure::new(
+            Exit::Usage,
+            "sched record takes no -p and no --table: delays are known only where all tasks are recorded",
+        );
+        return Err(failure.hint("`kestrel sched latency -p PID` shows one process of the recording"));
+    }
+    let switch = match options.selection.take_stacks() {
+        true => SWITCH_WITH_STACK,
+        false => SWITCH,
+    };
+    let events = std::iter::once(&switch).chain(EVENTS);
+    let events = events.map(|event| (*event).to_owned()).collect();
+    let selection = options.selection.with_events(events);
+    let keep = Keep {
+        newest: options.overwrite,
+        ..Keep::default()
+    };
+    recording::run(&selection, &options.output, keep)
+}

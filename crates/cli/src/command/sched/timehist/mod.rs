@@ -1,0 +1,253 @@
+//! `kestrel sched timehist`: one line for each time that a task leaves a CPU.
+
+mod summary;
+
+use super::filter::Filter;
+use super::reading::Reading;
+use super::show::{long, milliseconds, seconds};
+use crate::arguments::default_trace;
+use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use crate::output::json;
+use clap::Args;
+use kestrel_trace::print::shown;
+use kestrel_trace::sched::{Line, Migration, Spell, Timehist, Wakeup, Who};
+use kestrel_trace::symbol::Symbols;
+use kestrel_trace::value::Frames;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Options of `sched timehist`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The trace directory
+    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
+    trace: PathBuf,
+    /// How it looks
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Also the state in which a task leaves its CPU; in a summary, what it waited for
+    #[arg(long)]
+    state: bool,
+    /// Also lines for wakeups
+    #[arg(short, long)]
+    wakeups: bool,
+    /// Also lines for tasks that are moved to another CPU
+    #[arg(short = 'M', long)]
+    migrations: bool,
+    /// Also what runs next
+    #[arg(short, long)]
+    next: bool,
+    /// Only the sums of each task: how often and how long it ran
+    #[arg(short, long, conflicts_with = "with_summary")]
+    summary: bool,
+    /// The lines, and the sums behind them
+    #[arg(short = 'S', long)]
+    with_summary: bool,
+    /// Only idle CPUs: how long each was, and after which task
+    #[arg(short = 'I', long)]
+    idle: bool,
+    /// No call stacks
+    #[arg(short = 'G', long)]
+    no_stacks: bool,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel sched timehist                       every spell of every task, in the order of their ends
+  kestrel sched timehist -p 1234 --state -n    those of a process, with its states and what came next
+  kestrel sched timehist -wM                   with wakeups and moves between CPUs
+  kestrel sched timehist -s                    how often and how long each task ran
+  kestrel sched timehist -I -s                 how long CPUs were idle, and after which task
+  kestrel sched timehist --format json | jq 'select(.delay_ns > 1000000)'
+
+Wait time runs from the end of a task's spell before to the beginning of this one, the delay from its wakeup, the run time from beginning to end; in ms.";
+
+/// Frames of every stack that say only that a task was switched.
+const SWITCHING: &[&str] = &[
+    "__traceiter_sched_switch",
+    "__schedule",
+    "schedule",
+    "preempt_schedule",
+];
+
+/// Width of the column of tasks.
+const TASK: usize = 30;
+
+/// Shows spells.
+pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
+    let lines = !options.summary;
+    let mut reading = Reading::open(&options.trace, false)?.with_bar(lines);
+    if !reading.present.has_wakeups() {
+        eprintln!("the trace holds no wakeups: there are no delays (`kestrel sched record` records both)");
+    }
+    let symbols = std::mem::take(&mut reading.trace.symbols);
+    let mut timehist = Timehist::new(
+        reading.present,
+        reading.names(),
+        options.filter.only(),
+        options.idle,
+    );
+    let mut out = crate::screen::out();
+    if lines && options.format == Format::Text {
+        head(options, &mut out)?;
+    }
+    reading.each(|record| match timehist.add(record) {
+        Some(line) if lines => options.write(line, &symbols, &mut out),
+        _ => Ok(()),
+    })?;
+    if options.summary || options.with_summary {
+        summary::write(options, &timehist.finish(), reading.gaps(), &mut out)?;
+    }
+    out.flush()?;
+    Ok(reading.finish())
+}
+
+fn head(options: &Options, out: &mut impl Write) -> Result<(), Failure> {
+    let state = if options.state { "  state" } else { "" };
+    writeln!(
+        out,
+        "{:>15} {:<6}  {:<TASK$}  {:>9}  {:>9}  {:>9}{state}",
+        "time", "cpu", "task name", "wait time", "sch delay", "run time"
+    )?;
+    writeln!(
+        out,
+        "{:>15} {:<6}  {:<TASK$}  {:>9}  {:>9}  {:>9}",
+        "s", "", "[tid/pid]", "(msec)", "(msec)", "(msec)"
+    )?;
+    Ok(())
+}
+
+impl Options {
+    fn write(&self, line: Line<'_>, symbols: &Symbols, out: &mut impl Write) -> Result<(), Failure> {
+        let json = self.format == Format::Json;
+        match line {
+            Line::Spell(spell, stack) => {
+                let stack = stack.filter(|_| !self.no_stacks && !spell.who.is_idle());
+                let stack = stack.map(|frames| frames_of(frames, symbols));
+                match json {
+                    true => writeln!(out, "{}", json::line(&spell_json(&spell, stack))?)?,
+                    false => self.spell(&spell, stack, out)?,
+                }
+            }
+            Line::Wakeup(wakeup) if self.wakeups && json => {
+                writeln!(out, "{}", json::line(&wakeup_json(&wakeup))?)?;
+            }
+            Line::Wakeup(it) if self.wakeups => {
+                let what = format!("awakened: {}", long(&it.woken));
+                between(it.time_ns, it.cpu, &it.waker, &what, out)?;
+            }
+            Line::Migration(moved) if self.migrations && json => {
+                writeln!(out, "{}", json::line(&migration_json(&moved))?)?;
+            }
+            Line::Migration(it) if self.migrations => {
+                let what = format!("migrated: {} cpu {} => {}", long(&it.who), it.from, it.to);
+                between(it.time_ns, it.cpu, &it.by, &what, out)?;
+            }
+            Line::Wakeup(_) | Line::Migration(_) => {}
+        }
+        Ok(())
+    }
+
+    fn spell(&self, spell: &Spell, stack: Option<Vec<String>>, out: &mut impl Write) -> Result<(), Failure> {
+        let mut line = format!(
+            "{:>15} [{:04}]  {:<TASK$}  {:>9}  {:>9}  {:>9}",
+            seconds(spell.time_ns),
+            spell.cpu,
+            long(&spell.who),
+            milliseconds(spell.wait_ns),
+            milliseconds(spell.delay_ns),
+            milliseconds(spell.run_ns)
+        );
+        if self.state {
+            line += &format!("  {:>5}", state(spell));
+        }
+        if self.next {
+            line += &format!("  next: {:<24}", long(&spell.next));
+        }
+        if let Some(frames) = stack {
+            line += &format!("  {}", frames.join(" <- "));
+        }
+        Ok(writeln!(out, "{}", line.trim_end())?)
+    }
+}
+
+/// A line that is no spell: what ran there, and what it did.
+fn between(time_ns: u64, cpu: u32, who: &Who, what: &str, out: &mut impl Write) -> Result<(), Failure> {
+    Ok(writeln!(
+        out,
+        "{:>15} [{cpu:04}]  {:<TASK$}  {:>9}  {:>9}  {:>9}  {what}",
+        seconds(time_ns),
+        long(who),
+        "",
+        "",
+        ""
+    )?)
+}
+
+fn state(spell: &Spell) -> char {
+    // As perf: an idle task is in no other state.
+    if spell.who.is_idle() {
+        'I'
+    } else {
+        spell.state.letter()
+    }
+}
+
+fn spell_json(spell: &Spell, stack: Option<Vec<String>>) -> Value {
+    let mut line = json!({
+        "type": "spell",
+        "time_ns": spell.time_ns,
+        "cpu": spell.cpu,
+        "task": spell.who,
+        "wait_ns": spell.wait_ns,
+        "delay_ns": spell.delay_ns,
+        "run_ns": spell.run_ns,
+        "state": state(spell),
+        "preempted": spell.state.is_preempted(),
+        "next": spell.next,
+    });
+    if let Some(stack) = stack {
+        line["stack"] = json!(stack);
+    }
+    line
+}
+
+fn wakeup_json(wakeup: &Wakeup) -> Value {
+    json!({
+        "type": "wakeup",
+        "time_ns": wakeup.time_ns,
+        "cpu": wakeup.cpu,
+        "task": wakeup.waker,
+        "woken": wakeup.woken,
+        "target_cpu": wakeup.target_cpu,
+    })
+}
+
+fn migration_json(moved: &Migration) -> Value {
+    json!({
+        "type": "migration",
+        "time_ns": moved.time_ns,
+        "cpu": moved.cpu,
+        "task": moved.by,
+        "migrated": moved.who,
+        "from": moved.from,
+        "to": moved.to,
+    })
+}
+
+/// The functions of a stack, the innermost first, without those that every switch has.
+fn frames_of(frames: Frames<'_>, symbols: &Symbols) -> Vec<String> {
+    let name = |address: u64| match symbols.resolve(address) {
+        Some(it) => shown(it.name).into_owned(),
+        None => format!("{address:#x}"),
+    };
+    let names = frames.iter().map(name);
+    names
+        .skip_while(|name| SWITCHING.contains(&name.as_str()))
+        .collect()
+}

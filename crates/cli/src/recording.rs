@@ -1,0 +1,201 @@
+//! A recording in the foreground: what is selected, recorded into a trace directory, with its counts on stderr; `record` and `sched record` are given by this.
+
+use crate::actor::{ActionOutcome, Actor, lost_messages};
+use crate::arguments::command_line;
+use crate::exit::{Exit, Failure};
+use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
+use crate::output::Format;
+use crate::output::losses::report_lost;
+use crate::progress;
+use crate::selection::{self, Selection};
+use crate::style::bytes;
+use kestrel::agent::Answer;
+use kestrel::buffer::bell::Bell;
+use kestrel::buffer::layout::Mode;
+use kestrel::kernel::process::set_niceness;
+use kestrel::record::{Recorded, Recorder};
+use kestrel::session::Session;
+use kestrel::session::process_filter::ProcessFilter;
+use kestrel_trace::print::{counted, thousands, were};
+use std::io::Write;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Pauses between two polls of the rings: after one without data, and after one with. A ring that fills ends them.
+const CALM: Duration = Duration::from_millis(200);
+const BUSY: Duration = Duration::from_millis(1);
+
+/// Priority of the recorder.
+const READER_NICENESS: i32 = -15;
+
+/// What a recording keeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Keep {
+    /// The newest events when a ring is full, not the oldest.
+    pub(crate) newest: bool,
+    /// Inlined functions and source lines of user stacks.
+    pub(crate) lines: bool,
+}
+
+/// Records what is selected into the directory `output`.
+pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Exit, Failure> {
+    let begun = Instant::now();
+    let catalog = selection::catalog(selection);
+    let held = if selection.dry_run {
+        None
+    } else {
+        selection::start_held(selection)?
+    };
+    let mode = if keep.newest {
+        Mode::Overwrite
+    } else {
+        Mode::Stream
+    };
+    let plan = selection::plan(selection, held.as_ref(), (mode, Bell::Filled), &catalog)?;
+    if selection.dry_run {
+        selection::print_plan(selection, &plan)?;
+        return Ok(Exit::Done);
+    }
+    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let session = Session::start(&plan, &catalog, &command_line());
+    let attached = begun.elapsed();
+    // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
+    selection::print_plan(selection, &plan)?;
+    let session = session?;
+    if selection.verbose {
+        let programs = counted(session.programs() as u64, "program");
+        eprintln!(
+            "attached {programs} {:.1} ms after the start; loading and attaching took {:.1} ms",
+            attached.as_secs_f64() * 1e3,
+            session.attaching().as_secs_f64() * 1e3
+        );
+        for detour in session.detours() {
+            eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
+        }
+    }
+    let mut recording = Recording {
+        actor: selection.rights.actor(catalog.host(), Format::Text)?,
+        recorder: Recorder::create(session, output, true)?,
+    };
+    if keep.lines {
+        recording.recorder.keep_lines();
+    }
+    recording.recorder.start();
+    if selection.verbose {
+        eprintln!("recording into {}", show_path(output));
+    }
+    // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
+    let _ = set_niceness(READER_NICENESS);
+    foreground.release(held)?;
+    let recorded = foreground.run(&mut recording);
+    // A full disk or the like: what was written before is a whole trace, and what was not is counted.
+    let stopped = recording.recorder.stop();
+    let acted = recording.perform_actions();
+    let Recording { recorder, mut actor } = recording;
+    actor.finish();
+    match recorder.waiting_messages() {
+        0 => {}
+        some => eprintln!(
+            "{} waited for a place and {} left out",
+            counted(some, "command"),
+            were(some)
+        ),
+    }
+    let failed = recorded.err().or_else(|| stopped.err().map(Failure::from));
+    let failed = failed.or_else(|| acted.err());
+    let finished = recorder.finish(&catalog, progress::bar("counting and naming"));
+    let mut recorded = match (failed, finished) {
+        (None, finished) => finished?,
+        (Some(failure), Err(_)) => return Err(failure),
+        (Some(failure), Ok(mut recorded)) => {
+            print_summary(&recorded, plan.target, actor.count);
+            detach(&mut recorded.session);
+            return Err(failure);
+        }
+    };
+    print_summary(&recorded, plan.target, actor.count);
+    print_maps(&recorded.session, catalog.host(), false)?;
+    let ending = Instant::now();
+    detach(&mut recorded.session);
+    if selection.verbose {
+        eprintln!("detached in {:.1} ms", ending.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(foreground.exit())
+}
+
+/// A recording in progress: the recorder, and the actor for actions of its records.
+struct Recording {
+    recorder: Recorder,
+    actor: Actor,
+}
+
+impl Work for Recording {
+    fn poll(&mut self, _last: bool) -> Result<Duration, Failure> {
+        let pages = self.recorder.poll()?;
+        self.perform_actions()?;
+        let busy = pages > 0 || self.recorder.was_woken();
+        Ok(if busy { BUSY } else { CALM })
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.recorder.session().bell()
+    }
+}
+
+impl Recording {
+    /// Performs the actions of records; their lines go to standard output.
+    fn perform_actions(&mut self) -> Result<(), Failure> {
+        let (recorder, actor) = (&mut self.recorder, &mut self.actor);
+        let mut lines = Vec::new();
+        recorder.poll_messages(&mut |action, record| {
+            Ok(match actor.act("", action, record, &mut lines) {
+                ActionOutcome::Later => Answer::Later,
+                _ => Answer::Done,
+            })
+        })?;
+        if let Some(lost) = recorder.take_lost_messages() {
+            eprintln!("{}", lost_messages(lost));
+        }
+        actor.report_ended();
+        if !lines.is_empty() {
+            let mut out = crate::screen::out();
+            out.write_all(&lines)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints the number of events recorded and lost.
+fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64) {
+    let summary = &recorded.summary;
+    eprintln!(
+        "{} in {:.2} s, {} in {}; lost {}, {}{}",
+        counted(recorded.records(), "event"),
+        summary.duration_ns as f64 / 1e9,
+        bytes(recorded.written.bytes),
+        show_path(&recorded.path),
+        thousands(summary.lost()),
+        summary.missed.unwrap_or_default(),
+        match summary.overwritten() {
+            0 => String::new(),
+            n => format!(", overwritten {}", thousands(n)),
+        }
+    );
+    report_lost(&summary.events);
+    for note in &summary.notes {
+        eprintln!("  {note}");
+    }
+    if let Some(cut_short) = &summary.cut_short {
+        eprintln!("{cut_short}");
+    } else if summary.lost() > 0 {
+        eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
+    }
+    let came = recorded.records() + summary.lost() + asked;
+    hint_if_no_event(came, &recorded.session, target);
+}
+
+fn show_path(path: &Path) -> String {
+    path.display().to_string()
+}

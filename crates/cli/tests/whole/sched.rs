@@ -1,0 +1,161 @@
+//! `kestrel sched`: what it records, what it answers, and what it refuses.
+
+use crate::house::{Place, needs_tracing};
+use serde_json::Value;
+
+/// Two shells that wake each other, then end.
+const LOAD: &str = "(for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.005; done) | while read n; do :; done";
+
+fn recorded(place: &Place, options: &[&str]) {
+    let arguments = [&["sched", "record"], options, &["--", "sh", "-c", LOAD]].concat();
+    place.run(&arguments).succeeds();
+}
+
+fn json(place: &Place, arguments: &[&str]) -> Vec<Value> {
+    let arguments = [arguments, &["--format", "json"]].concat();
+    let out = place.run(&arguments).succeeds().out;
+    out.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn each_verb_answers() {
+    needs_tracing!();
+    let place = Place::new();
+    recorded(&place, &[]);
+    let document = &json(&place, &["sched", "latency"])[0];
+    let tasks = document["tasks"].as_array().unwrap();
+    // Each sleep is a process that is woken by its timer at least.
+    let sleeps: Vec<&Value> = tasks.iter().filter(|task| task["comm"] == "sleep").collect();
+    assert!(sleeps.len() >= 7, "{document}");
+    assert!(
+        sleeps
+            .iter()
+            .all(|task| task["switches"].as_u64() >= Some(2) && task["runtime_ns"].as_u64() > Some(0))
+    );
+    assert_eq!(document["runtime_from"], "sched_stat_runtime");
+    let names = &json(&place, &["sched", "latency", "--by", "comm"])[0];
+    let row = names["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["comm"] == "sleep");
+    assert_eq!(row.unwrap()["tasks"].as_u64(), Some(sleeps.len() as u64));
+    for sort in ["max", "switch", "runtime"] {
+        place.run(&["sched", "latency", "-s", sort]).succeeds();
+    }
+
+    let number = &sleeps[0]["tid"];
+    let tid = number.to_string();
+    let spells = json(&place, &["sched", "timehist", "-t", &tid]);
+    assert!(spells.len() >= 2 && spells.iter().all(|spell| spell["task"]["tid"] == *number));
+    let sums = &json(&place, &["sched", "timehist", "-s", "-t", &tid])[0];
+    let run: u64 = spells.iter().map(|spell| spell["run_ns"].as_u64().unwrap()).sum();
+    assert_eq!(sums["tasks"][0]["total_ns"].as_u64(), Some(run));
+    assert_eq!(sums["tasks"][0]["count"].as_u64(), Some(spells.len() as u64));
+
+    let text = place
+        .run(&["sched", "timehist", "-wMnS", "--state"])
+        .succeeds()
+        .out;
+    for word in ["awakened: ", "next: ", "preempt", "idle for"] {
+        assert!(text.contains(word), "no {word}: {text}");
+    }
+    let map = place.run(&["sched", "map"]).succeeds().out;
+    assert!(map.contains(" A0 => ") && !map.contains('\x1b'), "{map}");
+    let wakeups = &json(&place, &["sched", "wakeups", "--worst", "2"])[0];
+    assert_eq!(wakeups["worst"].as_array().unwrap().len(), 2);
+    let pairs = wakeups["pairs"].as_array().unwrap();
+    assert!(
+        pairs.iter().any(|pair| pair["woken"]["comm"] == "sh"),
+        "{wakeups}"
+    );
+}
+
+#[test]
+fn a_time_says_what_counts() {
+    needs_tracing!();
+    let place = Place::new();
+    recorded(&place, &["-o", "t"]);
+    let all = json(&place, &["sched", "timehist", "t"]);
+    let middle = all[all.len() / 2]["time_ns"].as_u64().unwrap();
+    let seconds = format!("{}.{:09}", middle / 1_000_000_000, middle % 1_000_000_000);
+    let upto = json(
+        &place,
+        &["sched", "timehist", "t", "--time", &format!(",{seconds}")],
+    );
+    assert!(upto.iter().all(|spell| spell["time_ns"].as_u64() <= Some(middle)));
+    assert!(upto.len() > all.len() / 3 && upto.len() < all.len());
+}
+
+#[test]
+fn stacks_say_where_tasks_left() {
+    needs_tracing!();
+    let place = Place::new();
+    recorded(&place, &["-g"]);
+    let spells = json(&place, &["sched", "timehist"]);
+    let stack = |spell: &Value| spell["stack"].as_array().map_or(0, Vec::len);
+    assert!(spells.iter().any(|spell| stack(spell) > 2));
+    let without = json(&place, &["sched", "timehist", "-G"]);
+    assert!(without.iter().all(|spell| spell.get("stack").is_none()));
+}
+
+#[test]
+fn a_trace_without_the_events_is_refused_with_what_to_record() {
+    needs_tracing!();
+    let place = Place::new();
+    let record = |event: &str| {
+        place
+            .run(&["record", "-a", "-e", event, "--", "sleep", "0.01"])
+            .succeeds();
+    };
+    record("sched:sched_process_exit");
+    for verb in ["latency", "timehist", "map", "wakeups"] {
+        let answer = place.run(&["sched", verb]);
+        answer.fails(
+            1,
+            &[
+                "sched:sched_switch",
+                "kestrel sched record",
+                "-e sched:sched_switch",
+            ],
+        );
+    }
+    record("sched:sched_switch");
+    for verb in ["latency", "wakeups"] {
+        place.run(&["sched", verb]).fails(1, &["sched:sched_waking"]);
+    }
+    let spells = place.run(&["sched", "timehist"]).succeeds();
+    assert!(spells.err.contains("no wakeups"), "{}", spells.err);
+    place.run(&["sched", "map"]).succeeds();
+}
+
+#[test]
+fn a_plain_recording_works_too() {
+    needs_tracing!();
+    let place = Place::new();
+    let events = "sched:sched_switch,sched:sched_wakeup,sched:sched_wakeup_new";
+    place
+        .run(&["record", "-a", "-e", events, "--", "sh", "-c", LOAD])
+        .succeeds();
+    let document = &json(&place, &["sched", "latency"])[0];
+    assert_eq!(document["runtime_from"], "sched_switch");
+    let tasks = document["tasks"].as_array().unwrap();
+    assert!(tasks.iter().any(|task| task["comm"] == "sleep"), "{document}");
+}
+
+#[test]
+fn wrong_options_are_named() {
+    let place = Place::new();
+    place
+        .run(&["sched", "record", "-p", "1"])
+        .fails(2, &["no -p", "kestrel sched latency -p"]);
+    place
+        .run(&["sched", "latency", "-C", "3-1"])
+        .fails(2, &["holds no CPU"]);
+    place
+        .run(&["sched", "timehist", "--time", "2,1"])
+        .fails(2, &["ends before it begins"]);
+    place.run(&["sched", "map", "nowhere"]).fails(1, &["nowhere"]);
+}

@@ -1,0 +1,71 @@
+//! Which of the scheduler's events a trace records, and what a question lacks.
+
+use super::event::Kind;
+use crate::info::TraceInfo;
+
+/// The events that a trace may have records of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Present {
+    /// `sched_switch`.
+    pub switches: bool,
+    /// `sched_waking`: what wakes a task, where it runs.
+    pub waking: bool,
+    /// `sched_wakeup`: a task put into a CPU's queue.
+    pub wakeup: bool,
+    /// `sched_wakeup_new`: a new task's first wakeup.
+    pub wakeup_new: bool,
+    /// `sched_stat_runtime`: the time that the scheduler charged.
+    pub runtime: bool,
+    /// `sched_migrate_task`.
+    pub migrations: bool,
+}
+
+/// What a trace lacks for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacks {
+    /// Nothing tells what runs where.
+    Switches,
+    /// Nothing tells who was woken.
+    Wakeups,
+}
+
+impl Present {
+    /// Those that the trace declares with all the fields that are read.
+    pub fn of(info: &TraceInfo) -> Self {
+        let mut present = Self::default();
+        for event in &info.events {
+            match Kind::of(event) {
+                Some(Kind::Switch) => present.switches = true,
+                Some(Kind::Waking) => present.waking = true,
+                Some(Kind::Wakeup) => present.wakeup = true,
+                Some(Kind::WakeupNew) => present.wakeup_new = true,
+                Some(Kind::Runtime) => present.runtime = true,
+                Some(Kind::Migrate) => present.migrations = true,
+                Some(Kind::Rename | Kind::Fork) | None => {}
+            }
+        }
+        present
+    }
+
+    /// What is lacking where switches are asked for, and `wakeups` too.
+    pub fn lacks(&self, wakeups: bool) -> Option<Lacks> {
+        if !self.switches {
+            return Some(Lacks::Switches);
+        }
+        (wakeups && !self.has_wakeups()).then_some(Lacks::Wakeups)
+    }
+
+    /// Whether wakeups of tasks that slept are there.
+    pub fn has_wakeups(&self) -> bool {
+        self.waking || self.wakeup
+    }
+}
+
+impl std::fmt::Display for Lacks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Switches => "no sched:sched_switch with its fields",
+            Self::Wakeups => "neither sched:sched_waking nor sched:sched_wakeup",
+        })
+    }
+}

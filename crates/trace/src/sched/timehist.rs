@@ -1,0 +1,286 @@
+//! What did each CPU run, one spell after the other, and what had each task waited for before? As `perf sched timehist` answers.
+
+use super::comm::Who;
+use super::only::Only;
+use super::present::Present;
+use super::scheduler::{Departure, Migration, Scheduler, Step, Switch, Wakeup};
+use super::state::TaskState;
+use crate::process::Processes;
+use crate::record::Record;
+use crate::value::Frames;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// Follows spells, and sums them up.
+#[derive(Clone, Debug)]
+pub struct Timehist {
+    scheduler: Scheduler,
+    only: Only,
+    /// Only spells of idle CPUs, and those that end in one.
+    idle: bool,
+    tasks: HashMap<u32, TaskSummary>,
+    cpus: BTreeMap<u32, IdleCpu>,
+    span: Option<(u64, u64)>,
+}
+
+/// What is to be shown of a record.
+#[derive(Clone, Copy, Debug)]
+pub enum Line<'a> {
+    /// A spell ended.
+    Spell(Spell, Option<Frames<'a>>),
+    /// A task was woken.
+    Wakeup(Wakeup),
+    /// A task was moved.
+    Migration(Migration),
+}
+
+/// One task on one CPU, from a switch to the next.
+///
+/// ```text
+///   left ─────────── woken ─────────── came ─────────── leaves
+///    │                  └─── delay ───┘│                   │
+///    └────────────── wait ────────────┘└─────── run ──────┘
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spell {
+    /// When it ended, ns of the trace's clock.
+    pub time_ns: u64,
+    /// The CPU.
+    pub cpu: u32,
+    /// The task.
+    pub who: Who,
+    /// From the end of its spell before to the beginning of this one; 0 at its first.
+    pub wait_ns: u64,
+    /// From its wakeup to the beginning; 0 where it was preempted before, or its wakeup is not known.
+    pub delay_ns: u64,
+    /// From the beginning to the end; 0 where the trace begins within it.
+    pub run_ns: u64,
+    /// The state it leaves in.
+    pub state: TaskState,
+    /// What runs next.
+    pub next: Who,
+    /// The state in which it had left before.
+    pub before: Option<TaskState>,
+}
+
+/// Run times of a task's spells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RunTimes {
+    /// Spells.
+    pub count: u64,
+    /// All of it, ns.
+    pub total_ns: u64,
+    /// The shortest, ns.
+    pub min_ns: u64,
+    /// The average, ns.
+    pub average_ns: u64,
+    /// The longest, ns.
+    pub max_ns: u64,
+    /// The average's standard error, in hundredths of the average: `stddev` of perf.
+    pub stddev_percent: f64,
+    #[serde(skip)]
+    mean: f64,
+    #[serde(skip)]
+    squares: f64,
+}
+
+/// All spells of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TaskSummary {
+    /// The task.
+    #[serde(flatten)]
+    pub who: Who,
+    /// Its run times; with [`Timehist::idle`], for how long its CPU was idle after it.
+    #[serde(flatten)]
+    pub run: RunTimes,
+    /// How often it was moved to another CPU.
+    pub migrations: u64,
+    /// Waited asleep, ns.
+    pub sleep_ns: u64,
+    /// Waited without being interruptible, ns.
+    pub iowait_ns: u64,
+    /// Waited while it could run, ns: preempted.
+    pub preempt_ns: u64,
+    /// Waited for a CPU after a wakeup, ns.
+    pub delay_ns: u64,
+    /// Whether it is dead.
+    pub ended: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct IdleCpu {
+    idle_ns: u64,
+    /// Which task left it idle.
+    last: Option<u32>,
+}
+
+/// How long a CPU was idle.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Idle {
+    /// The CPU.
+    pub cpu: u32,
+    /// ns.
+    pub idle_ns: u64,
+    /// In hundredths of the whole time.
+    pub percent: f64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// The tasks, by their numbers.
+    pub tasks: Vec<TaskSummary>,
+    /// The CPUs.
+    pub idle: Vec<Idle>,
+    /// From the first to the last spell's end, ns.
+    pub span_ns: u64,
+    /// Spells, those of idle tasks too.
+    pub switches: u64,
+    /// Run by all tasks that are shown, ns.
+    pub run_ns: u64,
+}
+
+impl Timehist {
+    /// For a trace with these events, whose recorder knew these names; with `idle` about idle CPUs only.
+    pub fn new(present: Present, names: Processes, only: Only, idle: bool) -> Self {
+        Self {
+            scheduler: Scheduler::new(present, names),
+            only,
+            idle,
+            tasks: HashMap::new(),
+            cpus: BTreeMap::new(),
+            span: None,
+        }
+    }
+
+    /// Takes the next record in time; gives what is to be shown of it.
+    pub fn add<'a>(&mut self, record: &Record<'a>) -> Option<Line<'a>> {
+        match self.scheduler.step(record)? {
+            Step::Switch(switch) => {
+                let spell = self.spell(&switch)?;
+                self.sum(&spell);
+                let shown = !self.idle || spell.who.is_idle() || spell.next.is_idle();
+                (shown && self.only.task(&spell.who)).then_some(Line::Spell(spell, switch.stack))
+            }
+            Step::Wakeup(wakeup) => {
+                let shown = self.only.task(&wakeup.waker) || self.only.task(&wakeup.woken);
+                (shown && self.is_asked(wakeup.time_ns, wakeup.cpu)).then_some(Line::Wakeup(wakeup))
+            }
+            Step::Migration(moved) => {
+                if !self.is_asked(moved.time_ns, moved.cpu) {
+                    return None;
+                }
+                self.tasks.entry(moved.who.tid).or_default().migrations += 1;
+                let shown = self.only.task(&moved.by) || self.only.task(&moved.who);
+                shown.then_some(Line::Migration(moved))
+            }
+            Step::Run(_) => None,
+        }
+    }
+
+    fn is_asked(&self, time_ns: u64, cpu: u32) -> bool {
+        !self.idle && self.only.time(time_ns) && self.only.cpu(cpu)
+    }
+
+    /// What of a spell lies within the times that are asked for.
+    fn spell(&self, switch: &Switch<'_>) -> Option<Spell> {
+        let from = self.only.from_ns.unwrap_or(0);
+        let out = &switch.out;
+        let began_behind = out.since_ns.is_some_and(|since| self.only.is_after(since));
+        if switch.time_ns < from || began_behind || !self.only.cpu(switch.cpu) {
+            return None;
+        }
+        let time_ns = switch.time_ns.min(self.only.to_ns.unwrap_or(u64::MAX));
+        let since = out.since_ns.map(|since| since.max(from));
+        let until = |begin: u64| since.and_then(|since| since.checked_sub(begin)).unwrap_or(0);
+        Some(Spell {
+            time_ns,
+            cpu: switch.cpu,
+            who: out.who,
+            wait_ns: out.before.map_or(0, |(left, _)| until(left)),
+            delay_ns: out.ready_ns.map_or(0, until),
+            run_ns: since.map_or(0, |since| time_ns.saturating_sub(since)),
+            state: out.state,
+            next: switch.into.who,
+            before: before(out),
+        })
+    }
+
+    fn sum(&mut self, spell: &Spell) {
+        let (begin, _) = *self.span.get_or_insert((spell.time_ns, spell.time_ns));
+        self.span = Some((begin, spell.time_ns));
+        let cpu = self.cpus.entry(spell.cpu).or_default();
+        if spell.who.is_idle() {
+            cpu.idle_ns += spell.run_ns;
+            if let (true, Some(last)) = (self.idle, cpu.last.take()) {
+                self.tasks.entry(last).or_default().run.add(spell.run_ns);
+            }
+            return;
+        }
+        if self.idle {
+            cpu.last = spell.next.is_idle().then_some(spell.who.tid);
+            return;
+        }
+        let task = self.tasks.entry(spell.who.tid).or_default();
+        task.run.add(spell.run_ns);
+        task.delay_ns += spell.delay_ns;
+        task.ended = spell.state.is_dead();
+        match spell.before {
+            Some(state) if state.is_runnable() => task.preempt_ns += spell.wait_ns,
+            Some(state) if state.is_uninterruptible() => task.iowait_ns += spell.wait_ns,
+            _ => task.sleep_ns += spell.wait_ns,
+        }
+    }
+
+    /// All spells summed up.
+    pub fn finish(self) -> Summary {
+        let span_ns = self.span.map_or(0, |(begin, end)| end - begin);
+        let mut tasks: Vec<TaskSummary> = Vec::new();
+        for (tid, mut task) in self.tasks {
+            task.who = self.scheduler.who(tid);
+            if task.run.count > 0 && self.only.task(&task.who) {
+                task.run.finish();
+                tasks.push(task);
+            }
+        }
+        tasks.sort_by_key(|task| task.who.tid);
+        let percent = |idle: u64| 100.0 * idle as f64 / (span_ns.max(1)) as f64;
+        let idle = self.cpus.iter().map(|(cpu, it)| Idle {
+            cpu: *cpu,
+            idle_ns: it.idle_ns,
+            percent: percent(it.idle_ns),
+        });
+        Summary {
+            switches: tasks.iter().map(|task| task.run.count).sum(),
+            run_ns: tasks.iter().map(|task| task.run.total_ns).sum(),
+            tasks,
+            idle: idle.collect(),
+            span_ns,
+        }
+    }
+}
+
+fn before(out: &Departure) -> Option<TaskState> {
+    out.before.map(|(_, state)| state)
+}
+
+impl RunTimes {
+    fn add(&mut self, ns: u64) {
+        self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
+        self.max_ns = self.max_ns.max(ns);
+        self.count += 1;
+        self.total_ns += ns;
+        // The sum of squares of differences, without keeping the values (Welford).
+        let difference = ns as f64 - self.mean;
+        self.mean += difference / self.count as f64;
+        self.squares += difference * (ns as f64 - self.mean);
+    }
+
+    fn finish(&mut self) {
+        self.average_ns = self.total_ns.checked_div(self.count).unwrap_or(0);
+        if self.count > 1 && self.mean > 0.0 {
+            let variance = self.squares / (self.count - 1) as f64;
+            self.stddev_percent = 100.0 * (variance / self.count as f64).sqrt() / self.mean;
+        }
+    }
+}

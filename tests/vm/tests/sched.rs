@@ -1,0 +1,249 @@
+//! What the scheduler did, against `perf sched`, which records the same tasks at the same time.
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use vm_tests::{kestrel, run, skip};
+
+const TRACE: &str = "/tmp/sched.trace";
+const PERF: &str = "/tmp/sched.perf";
+const LOAD: &str = "/tmp/sched.load";
+
+/// Tasks that sleep, compute, and wake each other through pipes; all are born and dead within the recording.
+const SCRIPT: &str = "for i in 1 2 3; do
+  (for j in 1 2 3 4; do sleep 0.01; n=0; while [ $n -lt 300 ]; do n=$((n+1)); done; done) &
+done
+(n=0; while [ $n -lt 400 ]; do n=$((n+1)); echo $n; done) | (while read n; do :; done) &
+wait
+sleep 0.2";
+
+/// How many records of each kind are about a task: what one recorder has and the other has not bounds how far their figures may be apart.
+type About = BTreeMap<(u64, &'static str), i64>;
+
+/// The events that figures are made of, with the fields that name tasks.
+const ROLES: &[(&str, &str)] = &[
+    ("sched:sched_switch", "prev_pid="),
+    ("sched:sched_switch", "next_pid="),
+    ("sched:sched_waking", "pid="),
+    ("sched:sched_wakeup_new", "pid="),
+    ("sched:sched_stat_runtime", "pid="),
+];
+
+/// What of a task perf shows.
+#[derive(Debug)]
+struct Row {
+    runtime_ms: f64,
+    switches: i64,
+    average_ms: f64,
+}
+
+/// perf around kestrel around the tasks: both have all of a task that was born and died within.
+fn record_both() {
+    fs::write(LOAD, SCRIPT).unwrap();
+    let _ = fs::remove_dir_all(TRACE);
+    let kestrel = format!("kestrel sched record --buffer-size 16M -o {TRACE} -- sh {LOAD}");
+    let clock = ["-k", "CLOCK_MONOTONIC", "-m", "4M", "-o", PERF];
+    let arguments = [&["sched", "record"][..], &clock, &["--", "sh", "-c", &kestrel]].concat();
+    let said = run("perf", &arguments);
+    assert_eq!(said.code, Some(0), "{}\n{}", said.out, said.err);
+}
+
+fn count(about: &mut About, line: &str) {
+    for (event, field) in ROLES {
+        let Some((_, rest)) = line.split_once(&format!("{event}:")) else {
+            continue;
+        };
+        let mut words = rest.split_whitespace();
+        let number = words.find_map(|word| word.strip_prefix(field)?.parse().ok());
+        if let Some(tid) = number {
+            *about.entry((tid, field_of(event, field))).or_default() += 1;
+        }
+    }
+}
+
+/// A name for a role.
+fn field_of(event: &'static str, field: &'static str) -> &'static str {
+    if field == "pid=" { event } else { field }
+}
+
+/// Records about tasks, as the lines of `perf script` and `kestrel print` tell alike.
+fn about(lines: &str) -> About {
+    let mut about = About::new();
+    for line in lines.lines() {
+        count(&mut about, line);
+    }
+    about
+}
+
+/// The tasks that were born and that left a CPU for the last time within kestrel's recording.
+fn whole(lines: &str) -> BTreeSet<u64> {
+    let number = |line: &str, field: &str| -> Option<u64> {
+        let mut words = line.split_whitespace();
+        words.find_map(|word| word.strip_prefix(field)?.parse().ok())
+    };
+    let born = lines
+        .lines()
+        .filter(|line| line.contains("sched:sched_wakeup_new:"));
+    let born: BTreeSet<u64> = born.filter_map(|line| number(line, "pid=")).collect();
+    let dead = lines.lines().filter(|line| {
+        let state = line
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("prev_state="));
+        matches!(state, Some("X" | "Z"))
+    });
+    let dead: BTreeSet<u64> = dead.filter_map(|line| number(line, "prev_pid=")).collect();
+    born.intersection(&dead).copied().collect()
+}
+
+/// The rows of `perf sched latency -p`.
+fn perf_rows() -> BTreeMap<u64, Row> {
+    let text = run("perf", &["sched", "latency", "-i", PERF, "-p", "-s", "pid"]).success();
+    let number = |cell: &str| -> Option<f64> {
+        let mut words = cell.split([' ', ':']);
+        words.find_map(|word| word.parse().ok())
+    };
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').collect();
+        let [task, runtime, switches, average, ..] = cells[..] else {
+            return None;
+        };
+        let tid = task.trim().rsplit(':').next()?.parse().ok()?;
+        let row = Row {
+            runtime_ms: number(runtime)?,
+            switches: number(switches)? as i64,
+            average_ms: number(average)?,
+        };
+        Some((tid, row))
+    };
+    let rows: BTreeMap<u64, Row> = text.lines().filter_map(row).collect();
+    assert!(!rows.is_empty(), "{text}");
+    rows
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&kestrel(arguments).success()).unwrap()
+}
+
+#[test]
+fn latencies_are_those_of_perf_task_by_task() {
+    if run("sh", &["-c", "command -v perf"]).code != Some(0) {
+        return skip("no perf in this guest");
+    }
+    record_both();
+    let own_lines = kestrel(&["print", TRACE]).success();
+    let (own, perf) = (
+        about(&own_lines),
+        about(&run("perf", &["script", "-i", PERF]).success()),
+    );
+    let rows = perf_rows();
+    let document = json(&["sched", "latency", "--format", "json", TRACE]);
+    let (mut compared, mut alike, mut close) = (0, 0, 0);
+    for task in document["tasks"].as_array().unwrap() {
+        let tid = task["tid"].as_u64().unwrap();
+        let Some(row) = rows.get(&tid).filter(|_| whole(&own_lines).contains(&tid)) else {
+            continue;
+        };
+        // Records that one of both has and the other lacks: each changes figures by one switch at most.
+        let lacking = |roles: &[&'static str]| -> i64 {
+            let both = |role: &&'static str| {
+                let of = |about: &About| about.get(&(tid, *role)).copied().unwrap_or(0);
+                (of(&own) - of(&perf)).abs()
+            };
+            roles.iter().map(both).sum()
+        };
+        let (switches, charged) = (
+            lacking(&[
+                "prev_pid=",
+                "next_pid=",
+                "sched:sched_waking",
+                "sched:sched_wakeup_new",
+            ]),
+            lacking(&["sched:sched_stat_runtime"]),
+        );
+        compared += 1;
+        let what = format!("{task}: perf {row:?}, lacking {switches} and {charged}");
+        let apart = task["switches"].as_i64().unwrap() - row.switches;
+        assert!(apart.abs() <= switches, "{what}");
+        if charged == 0 {
+            // perf shows microseconds.
+            let runtime = task["runtime_ns"].as_f64().unwrap() / 1e6;
+            assert!((runtime - row.runtime_ms).abs() <= 0.001, "{what}");
+        }
+        if switches == 0 {
+            alike += 1;
+            // Each recorder stamps an event when it comes to it, one after the other; a processor of this guest may stand still between the two.
+            let average = task["average_ns"].as_f64().unwrap() / 1e6;
+            close += usize::from((average - row.average_ms).abs() <= 1.0);
+        }
+    }
+    println!(
+        "{compared} tasks compared, {alike} of which have the same records, {close} with the same delays"
+    );
+    assert!(compared >= 8 && alike * 2 >= compared, "{compared} {alike}");
+    assert!(close * 4 >= alike * 3, "{close} of {alike}");
+    spells_are_those_of_perf(&own_lines, &own, &perf);
+}
+
+/// As many spells of each task as perf has, by the records that both have. perf names who leaves a CPU by the numbers of its sample, which a task has no more that was
+/// waited for before it left: that last spell is of a task `-1` there.
+fn spells_are_those_of_perf(lines: &str, own: &About, perf: &About) {
+    let text = run("perf", &["sched", "timehist", "-i", PERF]).success();
+    let of = |tid: i64| {
+        let names = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once(']')?;
+            rest.split("  ").find(|word| !word.trim().is_empty())
+        });
+        let is = |name: &&str| name.contains(&format!("[{tid}]")) || name.contains(&format!("[{tid}/"));
+        names.filter(is).count() as u64
+    };
+    let summary = json(&["sched", "timehist", "-s", "--format", "json", TRACE]);
+    let tasks = summary["tasks"].as_array().unwrap();
+    let (mut compared, mut nameless) = (0, 0);
+    for tid in whole(lines) {
+        let key = (tid, "prev_pid=");
+        if own.get(&key) != perf.get(&key) {
+            continue;
+        }
+        let task = tasks.iter().find(|task| task["tid"] == tid).unwrap();
+        let more = task["count"].as_u64().unwrap().checked_sub(of(tid as i64));
+        assert!(matches!(more, Some(0 | 1)), "{more:?}: {task}\n{text}");
+        nameless += more.unwrap_or(0);
+        compared += 1;
+    }
+    assert!(
+        compared > 0 && nameless <= of(-1),
+        "{compared} {nameless}: {text}"
+    );
+}
+
+#[test]
+fn pipes_wake_their_readers() {
+    fs::write(LOAD, SCRIPT).unwrap();
+    let _ = fs::remove_dir_all(TRACE);
+    let said = kestrel(&["sched", "record", "-g", "-o", TRACE, "--", "sh", LOAD]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let document = json(&["sched", "wakeups", "--worst", "3", "--format", "json", TRACE]);
+    let pairs = document["pairs"].as_array().unwrap();
+    let shells = pairs
+        .iter()
+        .filter(|pair| pair["waker"]["comm"] == "sh" && pair["woken"]["comm"] == "sh");
+    assert!(shells.count() > 0, "{document}");
+    let worst = document["worst"].as_array().unwrap();
+    assert_eq!(worst.len(), 3, "{document}");
+    let delays: Vec<u64> = worst.iter().map(|it| it["delay_ns"].as_u64().unwrap()).collect();
+    assert!(delays.is_sorted_by(|left, right| left >= right), "{delays:?}");
+    // What ran meanwhile fills the delay, but for what was lost to the eye.
+    for it in worst {
+        let meanwhile = it["meanwhile"].as_array().unwrap();
+        let sum: u64 = meanwhile.iter().map(|it| it["ns"].as_u64().unwrap()).sum();
+        assert!(sum <= it["delay_ns"].as_u64().unwrap(), "{it}");
+    }
+    let spells = kestrel(&["sched", "timehist", "--format", "json", TRACE]).success();
+    let slept = spells
+        .lines()
+        .any(|line| line.contains("nanosleep") && line.contains("\"stack\""));
+    assert!(slept, "{spells}");
+    let map = kestrel(&["sched", "map", TRACE]).success();
+    assert!(map.lines().any(|line| line.contains(" A0 => ")), "{map}");
+}
