@@ -1,0 +1,39 @@
+//! Patterns over the names of events and threads: `*`, `?`, `[…]`, `{a,b}`.
+
+use crate::error::{Error, Result};
+use kestrel_trace::event::EventClass;
+
+/// Whether a name is one that a pattern stands for.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    pattern == name || fast_glob::glob_match(pattern, name)
+}
+
+/// Whether a text is more than one name.
+pub(crate) fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
+}
+
+/// Whether an event is meant: by its whole name, or, where a pattern has no group, by what stands behind the group (`sched_switch`).
+fn means(pattern: &str, event: &str) -> bool {
+    matches(pattern, event)
+        || !pattern.contains(':')
+            && event
+                .rsplit_once(':')
+                .is_some_and(|(_, name)| matches(pattern, name))
+}
+
+/// The events that a pattern means.
+///
+/// # Errors
+/// When there are none.
+pub(crate) fn events<'e>(pattern: &str, all: &'e [EventClass]) -> Result<Vec<&'e EventClass>> {
+    let pattern = pattern.strip_prefix("tracepoint:").unwrap_or(pattern);
+    let found: Vec<&EventClass> = all.iter().filter(|event| means(pattern, &event.name)).collect();
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(Error::NoEvent {
+            pattern: pattern.to_owned(),
+            events: all.iter().map(|event| event.name.clone()).collect(),
+        }),
+    }
+}
