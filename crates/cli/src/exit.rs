@@ -212,6 +212,9 @@ impl From<kestrel::Error> for Failure {
     }
 }
 
+/// Names of events that a hint shows.
+const SHOWN: usize = 12;
+
 /// Message and hint of questions about traces.
 impl From<kestrel_query::Error> for Failure {
     fn from(error: kestrel_query::Error) -> Self {
@@ -222,7 +225,11 @@ impl From<kestrel_query::Error> for Failure {
         match &error {
             Error::Expression { text, found } => Self::from_diagnostics(Exit::Usage, found, text),
             Error::NoEvent { events, .. } if events.is_empty() => failure.hint("it has no events"),
-            Error::NoEvent { events, .. } => failure.hint(format!("its events are {}", listed(events))),
+            Error::NoEvent { near: Some(near), .. } => failure.hint(shown(near)),
+            Error::NoEvent { events, .. } => failure.hint(match events.len() {
+                0..=SHOWN => format!("its events are {}", listed(events)),
+                _ => "`kestrel report` shows its events".to_owned(),
+            }),
             Error::Column { columns, .. } => failure.hint(format!("the columns are {}", listed(columns))),
             Error::Time { .. } => failure,
             Error::Pair { .. } => failure.hint("`kestrel report --help` has examples of --latency"),

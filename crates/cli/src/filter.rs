@@ -12,6 +12,7 @@ use std::ops::RangeInclusive;
 /// Which records are wanted.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Which records")]
+#[group(skip)]
 pub(crate) struct Options {
     /// Only records of which this predicate holds
     #[arg(long = "where", value_name = "PREDICATE")]

@@ -20,6 +20,8 @@ pub enum Error {
         pattern: String,
         /// Names of its events.
         events: Vec<String>,
+        /// A question about a name that is near.
+        near: Option<String>,
     },
     /// A time is none.
     #[error("`{text}` is no time: {why}")]

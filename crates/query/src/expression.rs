@@ -106,7 +106,7 @@ fn no_field(name: &ast::Spanned<String>, fields: &BTreeSet<&str>) -> Diagnostic 
 /// use kestrel_trace::{process::Processes, record::Record};
 ///
 /// let cpu = FieldType::Integer { size: 4, signed: true, base: Base::Decimal };
-/// let layout = Layout::new([("target_cpu".to_owned(), cpu)])?;
+/// let layout = Layout::new([("target_cpu".to_owned(), cpu)]);
 /// let event = EventClass { id: EventId(1), name: "sched:sched_wakeup".into(), kind: "tracepoint".into(), layout, action: None };
 /// let predicate = Predicate::new("target_cpu == 3 && pid > 1", [&event])?;
 ///

@@ -42,6 +42,23 @@ impl Clocks {
             zone: TimeZone::system(),
         }
     }
+
+    /// When it was this date and time.
+    fn moment(&self, date: DateTime) -> Option<Timestamp> {
+        Some(date.to_zoned_datetime(self.zone.clone()).ok()?.timestamp())
+    }
+
+    /// When it was this time of the day on which the trace began, or of the next one.
+    fn of_day(&self, time: Time) -> Option<Timestamp> {
+        let begin =
+            Timestamp::from_nanosecond(i128::from(self.begin_ns) + i128::from(self.offset_ns)).ok()?;
+        let today = begin.to_zoned_datetime(self.zone.clone()).date();
+        let moment = self.moment(today.to_datetime(time))?;
+        match begin.as_second() - moment.as_second() > HALF_DAY {
+            true => self.moment(today.tomorrow().ok()?.to_datetime(time)),
+            false => Some(moment),
+        }
+    }
 }
 
 impl Moment {
@@ -84,35 +101,19 @@ impl Moment {
             // What was before the machine started is before all records.
             u64::try_from(ns).unwrap_or(if ns < 0 { 0 } else { u64::MAX })
         };
-        let zoned = |date: DateTime| {
-            date.to_zoned_datetime(clocks.zone.clone())
-                .map(|date| date.timestamp())
-        };
         match self {
             Self::Start(since) => clocks.begin_ns.saturating_add(nanoseconds(since)),
             Self::After(since) => base_ns.saturating_add(nanoseconds(since)),
             Self::Monotonic(time) => nanoseconds(time),
             Self::Wall(moment) => wall(moment),
-            Self::Date(date) => zoned(date).map_or(u64::MAX, wall),
-            Self::OfDay(time) => {
-                let begin = i128::from(clocks.begin_ns) + i128::from(clocks.offset_ns);
-                let begin = Timestamp::from_nanosecond(begin).unwrap_or_default();
-                let today = begin.to_zoned_datetime(clocks.zone.clone()).date();
-                let on = |date: jiff::civil::Date| zoned(date.to_datetime(time)).map_or(u64::MAX, wall);
-                // A time that had passed half a day before the trace began is meant to be after midnight.
-                match (on(today), today.tomorrow()) {
-                    (moment, Ok(tomorrow)) if moment.saturating_add(HALF_DAY) < clocks.begin_ns => {
-                        on(tomorrow)
-                    }
-                    (moment, _) => moment,
-                }
-            }
+            Self::Date(date) => clocks.moment(date).map_or(u64::MAX, wall),
+            Self::OfDay(time) => clocks.of_day(time).map_or(u64::MAX, wall),
         }
     }
 }
 
-/// ns of twelve hours.
-const HALF_DAY: u64 = 12 * 3600 * 1_000_000_000;
+/// A time that had passed so many seconds before the trace began is meant to be after midnight.
+const HALF_DAY: i64 = 12 * 3600;
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -122,7 +123,7 @@ fn nanoseconds(time: Duration) -> u64 {
 fn duration(text: &str) -> std::result::Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
-        "" | "s" => 1_000_000_000,
+        "" | "s" => 1_000_000_000u64,
         "ms" => 1_000_000,
         "us" => 1_000,
         "ns" => 1,
@@ -145,7 +146,7 @@ fn duration(text: &str) -> std::result::Result<Duration, String> {
         whole.parse().map_err(long)?
     };
     let part: u128 = format!("{part:0<9}")[..9].parse().map_err(long)?;
-    let ns = u128::from(whole) * u128::from(unit as u64) + part * unit as u128 / 1_000_000_000;
+    let ns = u128::from(whole) * u128::from(unit) + part * u128::from(unit) / 1_000_000_000;
     u64::try_from(ns)
         .map(Duration::from_nanos)
         .map_err(|_| "it is too long".to_owned())

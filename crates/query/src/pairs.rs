@@ -199,7 +199,7 @@ mod tests {
             id: EventId(id),
             name: (*name).to_owned(),
             kind: "tracepoint".to_owned(),
-            layout: Layout::new([]).unwrap(),
+            layout: Layout::new([]),
             action: None,
         };
         (1..).zip(names).map(event).collect()
@@ -212,7 +212,7 @@ mod tests {
             "syscalls:sys_enter_close",
             "syscalls:sys_exit_close",
             "syscalls:sys_enter_exit",
-            "block:block_rq_issue",
+            "block:block_rq_complete",
             "block:block_rq_complete",
             "kprobe:vfs_read",
             "kretprobe:vfs_read",
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(both, calls);
         assert_eq!(pairs("sys_enter_read,sys_exit_read").unwrap(), [calls[1]]);
         for wrong in [
-            "block:block_rq_issue",
+            "block:block_rq_complete",
             "none:*",
             "syscalls:*,kprobe:vfs_read",
             "*e*,*x*",

@@ -1,6 +1,7 @@
 //! Patterns over the names of events and threads: `*`, `?`, `[…]`, `{a,b}`.
 
 use crate::error::{Error, Result};
+use kestrel_compiler::lang::diag::did_you_mean;
 use kestrel_trace::event::EventClass;
 
 /// Whether a name is one that a pattern stands for.
@@ -33,7 +34,14 @@ pub(crate) fn events<'e>(pattern: &str, all: &'e [EventClass]) -> Result<Vec<&'e
         false => Ok(found),
         true => Err(Error::NoEvent {
             pattern: pattern.to_owned(),
+            near: did_you_mean(pattern, all.iter().flat_map(|event| names(&event.name))),
             events: all.iter().map(|event| event.name.clone()).collect(),
         }),
     }
+}
+
+/// The names that an event is called by.
+fn names(event: &str) -> impl Iterator<Item = &str> {
+    let short = event.rsplit_once(':').map(|(_, name)| name);
+    std::iter::once(event).chain(short)
 }

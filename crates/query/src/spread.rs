@@ -2,6 +2,7 @@
 
 use kestrel_trace::aggregate::{Buckets, histogram_json, histogram_text};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 
 /// Values that were added one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,13 +11,12 @@ pub struct Spread {
     sum: i128,
     min: i64,
     max: i64,
-    /// The bucket that `counts` begins with.
-    first: i32,
-    counts: Vec<u64>,
+    /// By bucket: a group of few values takes little, one of many no more than there are buckets.
+    counts: BTreeMap<i32, u64>,
 }
 
 /// Each power of two is cut into so many buckets: `2^PARTS`.
-const PARTS: u32 = 7;
+const PARTS: u32 = 8;
 
 /// The percentiles that are reported, in thousandths, and what they are called.
 pub(crate) const PERCENTILES: [(u32, &str); 4] = [(500, "p50"), (900, "p90"), (990, "p99"), (999, "p99.9")];
@@ -31,23 +31,7 @@ impl Spread {
         self.sum += i128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        *self.bucket(index(value)) += 1;
-    }
-
-    fn bucket(&mut self, index: i32) -> &mut u64 {
-        if self.counts.is_empty() {
-            self.first = index;
-        }
-        if index < self.first {
-            let missing = (self.first - index) as usize;
-            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
-            self.first = index;
-        }
-        let at = (index - self.first) as usize;
-        if self.counts.len() <= at {
-            self.counts.resize(at + 1, 0);
-        }
-        &mut self.counts[at]
+        *self.counts.entry(index(value)).or_default() += 1;
     }
 
     /// How many values there are.
@@ -82,10 +66,10 @@ impl Spread {
             .div_ceil(1000)
             .max(1);
         let mut seen = 0;
-        for (index, count) in (self.first..).zip(&self.counts) {
+        for (index, count) in &self.counts {
             seen += u128::from(*count);
             if seen >= rank {
-                return middle(index).clamp(self.min, self.max);
+                return least(*index).clamp(self.min, self.max);
             }
         }
         self.max
@@ -109,9 +93,9 @@ impl Spread {
     /// Counts by powers of two, for a histogram; the first is for negative values.
     fn powers(&self) -> Vec<u64> {
         let mut powers = vec![0; POWERS.count() as usize];
-        for (index, count) in (self.first..).zip(&self.counts) {
+        for (index, count) in &self.counts {
             // A bucket lies within a power of two.
-            powers[POWERS.index(middle(index).cast_unsigned()) as usize] += count;
+            powers[POWERS.index(least(*index).cast_unsigned()) as usize] += count;
         }
         powers
     }
@@ -160,12 +144,11 @@ fn index(value: i64) -> i32 {
     }
 }
 
-/// The value in the middle of a bucket.
-fn middle(index: i32) -> i64 {
+/// The value of a bucket that is nearest to 0: sizes and times are often round.
+fn least(index: i32) -> i64 {
     let of = |index: u64| {
         let up = (index >> PARTS).saturating_sub(1);
-        let first = (index - (up << PARTS)) << up;
-        (first + (1 << up >> 1)).min(1 << 63)
+        (index - (up << PARTS)) << up
     };
     let value = i128::from(of(index.unsigned_abs().into()));
     let value = if index < 0 { -value } else { value };

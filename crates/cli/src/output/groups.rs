@@ -46,7 +46,7 @@ pub(crate) fn text(grouped: &Grouped, total: u64) -> String {
     if grouped.without > 0 {
         let (events, share) = (counted(grouped.without, "event"), share(grouped.without, total));
         text.push_str(&format!(
-            "\n{events} without {}, {share}\n",
+            "\n{events} lack a field of {}, {share}\n",
             shown(&grouped.names.join(", "))
         ));
     }
