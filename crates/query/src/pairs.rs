@@ -212,7 +212,7 @@ mod tests {
             "syscalls:sys_enter_close",
             "syscalls:sys_exit_close",
             "syscalls:sys_enter_exit",
-            "block:block_rq_complete",
+            "block:block_rq_issue",
             "block:block_rq_complete",
             "kprobe:vfs_read",
             "kretprobe:vfs_read",

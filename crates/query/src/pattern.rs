@@ -6,7 +6,13 @@ use kestrel_trace::event::EventClass;
 
 /// Whether a name is one that a pattern stands for.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    pattern == name || fast_glob::glob_match(pattern, name)
+    // Names are no paths, for which `*` would end at a slash: `kworker*` is `kworker/0:1`.
+    let plain = |text: &str| text.replace('/', "\u{1}");
+    pattern == name
+        || match name.contains('/') {
+            true => fast_glob::glob_match(plain(pattern), plain(name)),
+            false => fast_glob::glob_match(pattern, name),
+        }
 }
 
 /// Whether a text is more than one name.
@@ -44,4 +50,25 @@ pub(crate) fn events<'e>(pattern: &str, all: &'e [EventClass]) -> Result<Vec<&'e
 fn names(event: &str) -> impl Iterator<Item = &str> {
     let short = event.rsplit_once(':').map(|(_, name)| name);
     std::iter::once(event).chain(short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_one_of_names() {
+        for (pattern, name, yes) in [
+            ("kworker*", "kworker/0:1", true),
+            ("kworker/0*", "kworker/0:1", true),
+            ("kworker/1*", "kworker/0:1", false),
+            ("{bash,sh}", "sh", true),
+            ("[0]", "[0]", true),
+            ("sh", "bash", false),
+        ] {
+            assert_eq!(matches(pattern, name), yes, "{pattern} {name}");
+        }
+        assert!(means("sched_*", "sched:sched_switch") && !means("switch", "sched:sched_switch"));
+        assert!(means("sched:*", "sched:sched_switch") && !means("sched_switch", "other:sched_switch_off"));
+    }
 }
