@@ -15,10 +15,10 @@ use std::collections::HashMap;
 pub struct Groups {
     keys: Keys,
     measure: Option<Measure>,
-    /// By the text of the keys.
+    /// By what tells the keys from others.
     groups: HashMap<Vec<u8>, Group>,
     without: u64,
-    text: Vec<u8>,
+    identity: Vec<u8>,
 }
 
 /// Records that are alike in all keys.
@@ -57,27 +57,27 @@ impl Groups {
             measure,
             groups: HashMap::new(),
             without: 0,
-            text: Vec::new(),
+            identity: Vec::new(),
         }
     }
 
     /// Takes a record.
     pub fn add(&mut self, record: &Record<'_>, background: &Background) {
-        self.text.clear();
-        if !self.keys.text(record, background, &mut self.text) {
+        self.identity.clear();
+        if !self.keys.identity(record, background, &mut self.identity) {
             self.without += 1;
             return;
         }
-        let group = match self.groups.get_mut(&self.text) {
+        let group = match self.groups.get_mut(&self.identity) {
             Some(group) => group,
             None => {
                 let group = Group {
-                    shown: shown(&self.text),
+                    shown: self.keys.shown(record, background),
                     keys: self.keys.json(record, background),
                     count: 0,
                     values: Spread::default(),
                 };
-                self.groups.entry(self.text.clone()).or_insert(group)
+                self.groups.entry(self.identity.clone()).or_insert(group)
             }
         };
         group.count += 1;
@@ -110,12 +110,6 @@ impl Groups {
             without: self.without,
         })
     }
-}
-
-/// The parts of the text of keys.
-pub(crate) fn shown(text: &[u8]) -> Vec<String> {
-    let part = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
-    text.split(|byte| *byte == 0).map(part).collect()
 }
 
 const FIGURES: [&str; 5] = ["count", "sum", "avg", "min", "max"];

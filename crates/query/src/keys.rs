@@ -98,24 +98,36 @@ impl Keys {
         &self.names
     }
 
-    /// Appends the values of the expressions as text, with NULs between them, which no text of a value has; false where the event lacks a field of one.
-    pub fn text(&self, record: &Record<'_>, background: &Background, out: &mut Vec<u8>) -> bool {
-        self.each(record, background, |column, value| {
-            if column > 0 {
-                out.push(0);
-            }
-            print::value(value, &self.symbols, out);
-        })
+    /// The values of the expressions as text; none where the event lacks a field of one.
+    pub fn shown(&self, record: &Record<'_>, background: &Background) -> Vec<String> {
+        let mut values = Vec::new();
+        self.each(record, background, |_, value| {
+            let mut text = Vec::new();
+            print::value(value, &self.symbols, &mut text);
+            values.push(String::from_utf8_lossy(&text).into_owned());
+        });
+        values
     }
 
     /// Appends what tells the values from others: numbers are equal whatever their types are at two events. False where the event lacks a field of one.
     pub(crate) fn identity(&self, record: &Record<'_>, background: &Background, out: &mut Vec<u8>) -> bool {
-        self.each(record, background, |_, value| match value.as_u64() {
-            Some(number) => out.extend_from_slice(&number.to_le_bytes()),
-            None => {
-                print::value(value, &self.symbols, out);
+        self.each(record, background, |_, value| match value {
+            Value::Text(text) => {
+                out.push(b't');
+                out.extend_from_slice(text);
                 out.push(0);
             }
+            value => match value.as_u64() {
+                Some(number) => {
+                    out.push(b'n');
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                None => {
+                    out.push(b'o');
+                    print::value(value, &self.symbols, out);
+                    out.push(0);
+                }
+            },
         })
     }
 

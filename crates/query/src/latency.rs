@@ -2,7 +2,6 @@
 
 use crate::background::Background;
 use crate::error::Result;
-use crate::groups::shown;
 use crate::keys::Keys;
 use crate::pairs::{Pair, Pairs, Side};
 use crate::sort::{self, Row, Sort};
@@ -23,7 +22,7 @@ pub struct Latencies {
     by: Option<Keys>,
     /// By pair and key.
     begun: HashMap<Vec<u8>, Begun>,
-    /// By pair and the text of `by`.
+    /// By pair and what tells the values of `by` from others.
     rows: HashMap<Vec<u8>, usize>,
     table: Vec<Latency>,
     text: Vec<u8>,
@@ -183,13 +182,16 @@ impl Latencies {
     /// The row of a begin.
     fn row(&mut self, pair: usize, record: &Record<'_>, background: &Background) -> usize {
         let mut text = (pair as u32).to_le_bytes().to_vec();
-        let has_keys = self.by.as_ref().map(|by| by.text(record, background, &mut text));
+        let has_keys = self
+            .by
+            .as_ref()
+            .map(|by| by.identity(record, background, &mut text));
         if let Some(row) = self.rows.get(&text) {
             return *row;
         }
         let none = || self.by.as_ref().map_or(0, |by| by.names().len());
         let (values, keys) = match (&self.by, has_keys) {
-            (Some(by), Some(true)) => (shown(&text[4..]), by.json(record, background)),
+            (Some(by), Some(true)) => (by.shown(record, background), by.json(record, background)),
             _ => (vec![String::new(); none()], vec![Json::Null; none()]),
         };
         let Pair { begin, end } = &self.pairs[pair].pair;
