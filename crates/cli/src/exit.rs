@@ -212,6 +212,31 @@ impl From<kestrel::Error> for Failure {
     }
 }
 
+/// Names of events that a hint shows.
+const SHOWN: usize = 12;
+
+/// Message and hint of questions about traces.
+impl From<kestrel_query::Error> for Failure {
+    fn from(error: kestrel_query::Error) -> Self {
+        use kestrel_query::Error;
+        // One line, whatever names are in it.
+        let failure = Self::new(Exit::Usage, shown(&error.to_string()));
+        let listed = |names: &[String]| shown(&names.join(", ")).into_owned();
+        match &error {
+            Error::Expression { text, found } => Self::from_diagnostics(Exit::Usage, found, text),
+            Error::NoEvent { events, .. } if events.is_empty() => failure.hint("it has no events"),
+            Error::NoEvent { near: Some(near), .. } => failure.hint(shown(near)),
+            Error::NoEvent { events, .. } => failure.hint(match events.len() {
+                0..=SHOWN => format!("its events are {}", listed(events)),
+                _ => "`kestrel report` shows its events".to_owned(),
+            }),
+            Error::Column { columns, .. } => failure.hint(format!("the columns are {}", listed(columns))),
+            Error::Time { .. } => failure,
+            Error::Pair { .. } => failure.hint("`kestrel report --help` has examples of --latency"),
+        }
+    }
+}
+
 impl Failure {
     /// A failure that shows diagnostics with their source text.
     fn from_diagnostics(exit: Exit, diagnostics: &[kestrel::language::Diagnostic], source: &str) -> Self {

@@ -21,6 +21,7 @@ mod actor;
 mod arguments;
 mod command;
 mod exit;
+mod filter;
 mod foreground;
 mod output;
 mod progress;

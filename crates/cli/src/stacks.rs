@@ -90,8 +90,9 @@ impl StackOptions {
         };
         let mut stacks = Stacks::new(symbols, trace.processes.clone(), weight);
         while let Some(record) = trace.reader.next()? {
-            if wanted(&record) {
-                stacks.add(&record);
+            match wanted(&record) {
+                true => stacks.add(&record),
+                false => stacks.pass(&record),
             }
         }
         let tree = stacks.finish();

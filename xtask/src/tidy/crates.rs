@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-bpf", &[]),
     ("kestrel-trace", &[]),
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
+    ("kestrel-query", &["kestrel-trace", "kestrel-compiler"]),
     ("kestrel-kernel", &["kestrel-bpf"]),
     (
         "kestrel-catalog",
@@ -55,7 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "kestrel-hook",
         ],
     ),
-    ("kestrel-cli", &["kestrel", "kestrel-trace"]),
+    ("kestrel-cli", &["kestrel", "kestrel-trace", "kestrel-query"]),
     ("testkit", &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"]),
     ("vm-tests", &["kestrel-kernel", "kestrel"]),
     ("xtask", &["vm-tests"]),

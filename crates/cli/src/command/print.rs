@@ -2,16 +2,14 @@
 
 use crate::arguments::default_trace;
 use crate::exit::{Exit, Failure};
-use crate::output::losses::report_absent;
+use crate::filter;
+use crate::output::losses::report_read;
 use crate::progress;
 use crate::stacks::with_lines;
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, ValueEnum};
 use kestrel_trace::ctf::directory;
-use kestrel_trace::ctf::read::Losses;
-use kestrel_trace::export::{self, Style};
-use kestrel_trace::print::{are, counted, shown};
-use kestrel_trace::summary::{UNFINISHED, lost_lines};
+use kestrel_trace::export::{self, Style, Times};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -31,15 +29,35 @@ pub(crate) struct Options {
     /// With stacks of processes: show inlined functions and source lines, from binaries that are the same as when they were recorded
     #[arg(long)]
     lines: bool,
+    /// What times are counted from
+    #[arg(long, value_name = "FROM", value_enum, default_value = "mono")]
+    time: Time,
     /// Times with nine decimals
     #[arg(long)]
     ns: bool,
+    #[command(flatten)]
+    filter: filter::Options,
+}
+
+/// What times are counted from.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Time {
+    /// The machine's start, as the kernel counts it
+    Mono,
+    /// 1970; lines have the time of day
+    Wall,
+    /// The trace's first record
+    Start,
+    /// The record printed before
+    Delta,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   kestrel print                                           the trace in ./kestrel.trace
   kestrel print my.trace | less
+  kestrel print --where 'prev_state == 0 && prev_prio < 120' -e sched_switch
+  kestrel print --comm 'bash,sh*' --cpu 0-3,5 --from 1.5 --to +0.25 --time delta
   kestrel print --format csv > events.csv                 a column for each field, for spreadsheets and data frames
   kestrel print --format json | jq -r 'select(.event == \"sched:sched_switch\") | .time'
 
@@ -79,8 +97,19 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
+    let mut choice = options.filter.choose(&mut trace, false)?;
     let style = Style {
         nanoseconds: options.ns,
+        times: match options.time {
+            Time::Mono => Times::Monotonic,
+            Time::Wall => Times::Wall {
+                offset_ns: filter::wall_offset(trace.reader.info()),
+            },
+            Time::Start => Times::Start {
+                begin_ns: choice.background.begin_ns,
+            },
+            Time::Delta => Times::Delta,
+        },
     };
     let format = export::format(&options.format).unwrap_or(&export::FORMATS[0]);
     let symbols = match options.lines {
@@ -89,57 +118,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let mut export = (format.new)(style, symbols, trace.processes);
     let mut stdout = crate::screen::out();
-    let records = export::all(&mut trace.reader, export.as_mut(), &mut stdout, "standard output")?;
-    let lost = trace
-        .summary
-        .as_ref()
-        .map_or(0, kestrel_trace::summary::Summary::lost);
-    let unwritten = trace
-        .summary
-        .as_ref()
-        .and_then(|summary| summary.cut_short.as_ref());
-    let unwritten = unwritten.map_or(0, |cut| cut.unwritten);
-    let frozen = trace.summary.as_ref().and_then(|summary| summary.frozen);
-    report_losses(&trace.reader.losses(), lost.saturating_sub(unwritten), frozen);
-    let whole = match &trace.summary {
-        Some(summary) => report_absent(
-            summary.cut_short.as_ref(),
-            &trace.reader.absent(summary),
-            summary.recorded(),
-        ),
-        None => {
-            eprintln!("{UNFINISHED}");
-            Exit::Done
-        }
-    };
+    let records = export::chosen(
+        &mut trace.reader,
+        &mut |record| choice.wants(record),
+        export.as_mut(),
+        &mut stdout,
+        "standard output",
+    )?;
+    let whole = report_read(&trace.reader, trace.summary.as_ref());
     if records == 0 {
-        eprintln!("kestrel: {} holds no events", options.trace.display());
-        return Ok(Exit::Failed);
+        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
     }
     Ok(whole)
-}
-
-/// Reports losses on stderr: standard output has records only.
-fn report_losses(losses: &Losses, lost: u64, frozen: Option<u64>) {
-    let lost = losses.lost.max(lost);
-    for line in lost_lines(lost, frozen) {
-        eprintln!("{line}");
-    }
-    if losses.packets_missing > 0 {
-        eprintln!(
-            "{} {} missing",
-            counted(losses.packets_missing, "packet"),
-            are(losses.packets_missing)
-        );
-    }
-    if losses.packets_damaged > 0 {
-        eprintln!(
-            "{} {} damaged",
-            counted(losses.packets_damaged, "packet"),
-            are(losses.packets_damaged)
-        );
-    }
-    for note in &losses.notes {
-        eprintln!("{}", shown(note));
-    }
 }

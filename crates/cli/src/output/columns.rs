@@ -15,37 +15,39 @@ pub(crate) enum Column {
 
 /// A table under construction: its columns, and the rows added so far.
 #[derive(Debug)]
-pub(crate) struct Columns<const N: usize> {
-    columns: [Column; N],
-    rows: Vec<Row<N>>,
+pub(crate) struct Columns {
+    columns: Vec<Column>,
+    rows: Vec<Row>,
 }
 
 #[derive(Debug)]
-struct Row<const N: usize> {
+struct Row {
     /// Text before the first cell, the same number of characters in each row.
     lead: String,
-    cells: [String; N],
+    cells: Vec<String>,
     /// Lines between this row and the next, in no column.
     below: String,
 }
 
-impl<const N: usize> Columns<N> {
+impl Columns {
     /// A table without rows.
-    pub(crate) fn new(columns: [Column; N]) -> Self {
-        let rows = Vec::new();
-        Self { columns, rows }
+    pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
+        Self {
+            columns: columns.into(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds the row of column names.
-    pub(crate) fn head(&mut self, lead: &str, names: [&str; N]) {
+    pub(crate) fn head<const N: usize>(&mut self, lead: &str, names: [&str; N]) {
         self.row(lead, names.map(str::to_owned));
     }
 
     /// Adds a row behind its lead: an indentation or a mark.
-    pub(crate) fn row(&mut self, lead: impl Into<String>, cells: [String; N]) {
+    pub(crate) fn row(&mut self, lead: impl Into<String>, cells: impl Into<Vec<String>>) {
         self.rows.push(Row {
             lead: lead.into(),
-            cells,
+            cells: cells.into(),
             below: String::new(),
         });
     }
@@ -60,13 +62,13 @@ impl<const N: usize> Columns<N> {
 
     /// The rows as lines, with two spaces between columns and none at the end of a line.
     pub(crate) fn text(&self) -> String {
-        let widths: Vec<usize> = (0..N).map(|column| self.width(column)).collect();
+        let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width(column)).collect();
         let mut out = String::new();
         for row in &self.rows {
             out.push_str(&row.lead);
             // Spaces are written when a cell follows them.
             let mut spaces = 0;
-            for ((cell, width), column) in row.cells.iter().zip(&widths).zip(self.columns) {
+            for ((cell, width), column) in row.cells.iter().zip(&widths).zip(&self.columns) {
                 let free = width.saturating_sub(cell.chars().count());
                 let (before, after) = match column {
                     Column::Left | Column::LeftOf(_) => (0, free),

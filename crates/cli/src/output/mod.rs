@@ -2,7 +2,9 @@
 
 pub(crate) mod checks;
 pub(crate) mod columns;
+pub(crate) mod groups;
 pub(crate) mod json;
+pub(crate) mod latencies;
 pub(crate) mod losses;
 pub(crate) mod object_maps;
 pub(crate) mod tables;

@@ -87,7 +87,7 @@ pub fn all() -> impl Iterator<Item = &'static Builtin> {
 }
 
 /// All names as they are typed.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     all().map(|b| if b.numbered { "arg0" } else { b.name })
 }
 

@@ -118,7 +118,14 @@ fn print(table: &EventTable, pages: &[u8]) -> Printed {
     };
     let mut processes = Processes::default();
     processes.insert(1234, "worker".to_owned());
-    let mut text = Text::new(Style { nanoseconds: true }, symbols(), processes.clone());
+    let mut text = Text::new(
+        Style {
+            nanoseconds: true,
+            ..Style::default()
+        },
+        symbols(),
+        processes.clone(),
+    );
     let mut json = Json::new(symbols(), processes);
     let (mut lines, mut objects) = (Vec::new(), Vec::new());
     for page in pages.chunks(PAGE as usize) {

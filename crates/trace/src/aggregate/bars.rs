@@ -20,8 +20,8 @@ pub(super) fn brief(counts: &[u64]) -> String {
     format!("a histogram of {}", counted(values, "value"))
 }
 
-/// The rows from the first bucket that holds something to the last.
-pub(super) fn text(out: &mut String, counts: &[u64], buckets: Buckets) {
+/// Appends the rows from the first bucket that holds something to the last.
+pub fn text(out: &mut String, counts: &[u64], buckets: Buckets) {
     out.push('\n');
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let first = counts.iter().position(|c| *c > 0).unwrap_or(0);
@@ -63,7 +63,7 @@ fn short(n: i128) -> String {
 }
 
 /// Buckets from the first that holds something to the last.
-pub(super) fn json(counts: &[u64], buckets: Buckets) -> Json {
+pub fn json(counts: &[u64], buckets: Buckets) -> Json {
     let first = counts.iter().position(|c| *c > 0).unwrap_or(counts.len());
     let last = counts.iter().rposition(|c| *c > 0).map_or(0, |last| last + 1);
     let bucket = |(index, count): (usize, &u64)| {

@@ -22,6 +22,7 @@ pub mod read;
 pub mod state;
 mod text;
 
+pub use bars::{json as histogram_json, text as histogram_text};
 pub use gather::Gathered;
 pub use histogram::{Buckets, Label};
 pub use json::json;

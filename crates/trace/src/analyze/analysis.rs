@@ -9,6 +9,9 @@ pub trait Analysis {
     /// Takes a record.
     fn add(&mut self, record: &Record<'_>);
 
+    /// Takes names of threads from a record that is not counted.
+    fn learn(&mut self, _record: &Record<'_>) {}
+
     /// The answer.
     fn finish(self: Box<Self>) -> Vec<Count>;
 }

@@ -33,6 +33,10 @@ impl Analysis for ProcessCounts {
         *self.counts.entry(record.pid).or_default() += 1;
     }
 
+    fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.names);
+    }
+
     /// `comm-pid`, the largest first.
     fn finish(self: Box<Self>) -> Vec<Count> {
         let rows = self.counts.iter().map(|(pid, count)| Count {

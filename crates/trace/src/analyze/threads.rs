@@ -34,6 +34,10 @@ impl Analysis for Threads {
         *self.counts.entry((record.pid, record.tid)).or_default() += 1;
     }
 
+    fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.names);
+    }
+
     /// `comm-tid (pid)`, the largest first; of the idle tasks, which all have the number 0, one row.
     fn finish(self: Box<Self>) -> Vec<Count> {
         let row = |(&(pid, tid), &count): (&(u32, u32), &u64)| {

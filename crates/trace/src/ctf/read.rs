@@ -11,6 +11,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io::{self, BufReader, Read};
+use std::ops::RangeInclusive;
 
 /// What is not in a trace though it happened, as far as its packets tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -45,6 +46,8 @@ pub struct Reader<R> {
     started: bool,
     /// Whether streams were left out.
     partial: bool,
+    /// The times that are asked for: packets without them are not decoded.
+    within: RangeInclusive<u64>,
     watch: Watch,
 }
 
@@ -97,6 +100,7 @@ impl<R: Read> Reader<R> {
             current: None,
             started: false,
             partial: false,
+            within: 0..=u64::MAX,
             watch: Watch::default(),
             info,
         }
@@ -149,6 +153,23 @@ impl<R: Read> Reader<R> {
         self.partial |= self.streams.len() < before;
     }
 
+    /// The time of the first record in ns; none of a trace without records. Before the first record.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn begin(&mut self) -> Result<Option<u64>> {
+        if !self.started {
+            self.start()?;
+        }
+        Ok(self.order.peek().map(|Reverse((time, _))| *time))
+    }
+
+    /// From now on packets without a record in these times are stepped over, by the times in their headers. Others come whole: what is around the
+    /// times in the first and the last packet is the caller's to leave out.
+    pub fn within(&mut self, times: RangeInclusive<u64>) {
+        self.within = times;
+    }
+
     /// Calls the progress function, at the first record of every so-many-th packet of a stream.
     fn tell(&mut self) {
         let (Some(progress), Some(current)) = (self.watch.0.as_mut(), self.current) else {
@@ -163,14 +184,9 @@ impl<R: Read> Reader<R> {
     /// Makes the stream of the next record the current one.
     fn advance(&mut self) -> Result<()> {
         if !self.started {
-            self.started = true;
-            for (index, stream) in self.streams.iter_mut().enumerate() {
-                if let Some(time) = stream.advance(&self.events, &self.info)? {
-                    self.order.push(Reverse((time, index)));
-                }
-            }
+            self.start()?;
         } else if let Some(current) = self.current
-            && let Some(time) = self.streams[current].advance(&self.events, &self.info)?
+            && let Some(time) = self.streams[current].advance(&self.events, &self.info, &self.within)?
         {
             match self.order.peek() {
                 Some(Reverse(other)) if *other < (time, current) => self.order.push(Reverse((time, current))),
@@ -178,6 +194,17 @@ impl<R: Read> Reader<R> {
             }
         }
         self.current = self.order.pop().map(|Reverse((_, index))| index);
+        Ok(())
+    }
+
+    /// Puts the first records of all streams in order.
+    fn start(&mut self) -> Result<()> {
+        self.started = true;
+        for (index, stream) in self.streams.iter_mut().enumerate() {
+            if let Some(time) = stream.advance(&self.events, &self.info, &self.within)? {
+                self.order.push(Reverse((time, index)));
+            }
+        }
         Ok(())
     }
 
@@ -244,7 +271,12 @@ impl<R: Read> Stream<R> {
     }
 
     /// Steps over the record at hand to the next one, in the next page if need be; gives its time.
-    fn advance(&mut self, events: &EventTable, info: &TraceInfo) -> Result<Option<u64>> {
+    fn advance(
+        &mut self,
+        events: &EventTable,
+        info: &TraceInfo,
+        within: &RangeInclusive<u64>,
+    ) -> Result<Option<u64>> {
         if let Some(extent) = self.next.take() {
             self.at += extent.size;
             self.previous_ns = extent.time_ns;
@@ -262,14 +294,14 @@ impl<R: Read> Stream<R> {
                         self.at = self.end;
                     }
                 }
-            } else if !self.load(info)? {
+            } else if !self.load(info, within)? {
                 return Ok(None);
             }
         }
     }
 
-    /// Reads the next page; false at the end of the file.
-    fn load(&mut self, info: &TraceInfo) -> Result<bool> {
+    /// Reads the next page; false at the end of the file. Of one that is whole and out of the times that are asked for only the header counts.
+    fn load(&mut self, info: &TraceInfo, within: &RangeInclusive<u64>) -> Result<bool> {
         let read =
             fill(&mut self.input, self.page.as_mut_slice()).map_err(Error::io("read stream", &self.name))?;
         (self.at, self.end) = (0, 0);
@@ -292,6 +324,11 @@ impl<R: Read> Stream<R> {
                 self.at = HEADER as usize;
                 self.end = self.at + packet.content().len();
                 let unsealed = packet.state != State::Whole;
+                if !unsealed && (packet.end_ns < *within.start() || packet.begin_ns > *within.end()) {
+                    // They were found, so they are not absent.
+                    self.records += u64::from(packet.events);
+                    self.at = self.end;
+                }
                 self.losses.packets_missing += gap.packets;
                 self.losses.lost += gap.lost;
                 if unsealed {

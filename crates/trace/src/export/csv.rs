@@ -1,5 +1,6 @@
 //! Comma-separated values (RFC 4180, lines that end with LF): a line of names, then a line for each record, for spreadsheets and data frames.
 
+use super::clock::{Clock, Times};
 use super::format::{Export, Format};
 use crate::event::EventClass;
 use crate::print::{decimal, escape::escape, value};
@@ -12,16 +13,17 @@ use std::collections::HashMap;
 pub(super) const FORMAT: Format = Format {
     name: "csv",
     about: "comma-separated values, a column for each field of any event",
-    new: |_, symbols, processes| Box::new(Csv::new(symbols, processes)),
+    new: |style, symbols, processes| Box::new(Csv::new(style.times, symbols, processes)),
 };
 
 /// Columns before the fields.
 const COLUMNS: [&str; 6] = ["time", "cpu", "pid", "tid", "comm", "event"];
 
-/// Writes records as comma-separated values. The columns are `time` (ns of `CLOCK_MONOTONIC`), `cpu`, `pid`, `tid`, `comm`, `event`, and the names of all fields of all events in the
+/// Writes records as comma-separated values. The columns are `time` (ns of `CLOCK_MONOTONIC` unless other [`Times`] are asked for), `cpu`, `pid`, `tid`, `comm`, `event`, and the names of all fields of all events in the
 /// order in which the trace describes them; what an event does not have is empty. A field that is named like one of the first six has `args.` before its name.
 #[derive(Clone, Debug)]
 struct Csv {
+    clock: Clock,
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
@@ -34,8 +36,9 @@ struct Csv {
 }
 
 impl Csv {
-    fn new(symbols: Symbols, processes: Processes) -> Self {
+    fn new(times: Times, symbols: Symbols, processes: Processes) -> Self {
         Self {
+            clock: Clock::new(times),
             symbols,
             processes,
             learner: Learner::default(),
@@ -76,10 +79,14 @@ impl Export for Csv {
         out.extend_from_slice(b"\n");
     }
 
+    fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
+    }
+
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
         for number in [
-            record.time_ns,
+            self.clock.ns(record.time_ns),
             record.cpu.into(),
             record.pid.into(),
             record.tid.into(),

@@ -1,5 +1,6 @@
 //! What a format of records is, and its row in the table of formats.
 
+use super::clock::Times;
 use crate::event::EventClass;
 use crate::process::Processes;
 use crate::record::Record;
@@ -8,11 +9,13 @@ use crate::symbol::Symbols;
 /// The kind of event whose records read like the call in C.
 pub const CALLS: &str = "jprobe";
 
-/// How lines of text look.
+/// How records look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Times with 9 decimals instead of 6.
     pub nanoseconds: bool,
+    /// What times are counted from, in all formats.
+    pub times: Times,
 }
 
 /// A format in which records are written out.
@@ -22,6 +25,9 @@ pub trait Export {
 
     /// Appends one record.
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
+
+    /// Takes names of threads from a record that is not written.
+    fn learn(&mut self, record: &Record<'_>);
 
     /// Appends what stands behind the last record.
     fn finish(&mut self, _out: &mut Vec<u8>) {}

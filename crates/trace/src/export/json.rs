@@ -1,5 +1,6 @@
 //! One record as one JSON object on one line, written without a tree of values in between.
 
+use super::clock::{Clock, Times};
 use super::format::{Export, Format};
 use crate::event::EventClass;
 use crate::print::escape::is_unsafe;
@@ -12,16 +13,20 @@ use crate::value::{Value, name_of};
 pub(super) const FORMAT: Format = Format {
     name: "json",
     about: "a JSON object a line",
-    new: |_, symbols, processes| Box::new(Json::new(symbols, processes)),
+    new: |style, symbols, processes| {
+        let json = Json::new(symbols, processes);
+        Box::new(json.timed(style.times))
+    },
 };
 
 /// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"comm":"…","event":"…","fields":{…}}`.
 ///
-/// `time` is ns of `CLOCK_MONOTONIC`; `comm` is left out where the thread's name is not known. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
+/// `time` is ns of `CLOCK_MONOTONIC` unless other [`Times`] are asked for; `comm` is left out where the thread's name is not known. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
 /// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`;
 /// a text that could not be read is `null`.
 #[derive(Clone, Debug)]
 pub struct Json {
+    clock: Clock,
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
@@ -43,17 +48,28 @@ impl Json {
     /// A printer that knows these symbols of the kernel and these names of threads.
     pub fn new(symbols: Symbols, processes: Processes) -> Self {
         Self {
+            clock: Clock::new(Times::default()),
             symbols,
             processes,
             learner: Learner::default(),
             keys: Vec::new(),
         }
     }
+
+    /// One whose times are counted from something else.
+    pub fn timed(self, times: Times) -> Self {
+        let clock = Clock::new(times);
+        Self { clock, ..self }
+    }
 }
 
 impl Export for Json {
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
+    }
+
+    fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
     }
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
@@ -68,7 +84,7 @@ impl Export for Json {
         }
         let Some(keys) = &self.keys[id] else { return };
         out.extend_from_slice(b"{\"time\":");
-        decimal(record.time_ns, out);
+        decimal(self.clock.ns(record.time_ns), out);
         out.extend_from_slice(b",\"cpu\":");
         decimal(record.cpu, out);
         out.extend_from_slice(b",\"pid\":");
@@ -105,6 +121,14 @@ impl Keys {
             fields: event.layout.shown().enumerate().map(key).collect(),
         }
     }
+}
+
+/// A value as it is written in records, for those who build JSON of several.
+pub fn json_value(value: Value<'_>, symbols: &Symbols) -> serde_json::Value {
+    let mut text = Vec::new();
+    json(value, symbols, &mut text);
+    // What is written here is JSON.
+    serde_json::from_slice(&text).unwrap_or_default()
 }
 
 fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {

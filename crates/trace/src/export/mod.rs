@@ -1,6 +1,7 @@
 //! A trace's records written out in a format, one after another: lines for people, formats for programs. One file and one row of [`FORMATS`] each; tables over all
 //! records are `report`'s matter.
 
+mod clock;
 mod csv;
 mod format;
 mod json;
@@ -8,13 +9,15 @@ mod perf_script;
 mod registers;
 mod text;
 
+pub use clock::Times;
 pub use format::{CALLS, Export, Format, Style};
-pub use json::Json;
+pub use json::{Json, json_value};
 pub use text::Text;
 
 use crate::ctf::read::Reader;
 use crate::error::{Error, Result};
 use crate::event::EventClass;
+use crate::record::Record;
 use std::io::{Read, Write};
 
 /// The formats; the first is for people.
@@ -38,11 +41,29 @@ pub fn all<R: Read>(
     out: &mut dyn Write,
     name: &str,
 ) -> Result<u64> {
+    chosen(reader, &mut |_| true, export, out, name)
+}
+
+/// Writes those of the records left in `reader` that `wanted` says; gives their number. `name` stands for `out` in errors.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn chosen<R: Read>(
+    reader: &mut Reader<R>,
+    wanted: &mut dyn FnMut(&Record<'_>) -> bool,
+    export: &mut dyn Export,
+    out: &mut dyn Write,
+    name: &str,
+) -> Result<u64> {
     let mut bytes = Vec::with_capacity(CHUNK * 2);
     let events: Vec<EventClass> = reader.info().events.clone();
     export.begin(&events.iter().collect::<Vec<_>>(), &mut bytes);
     let mut records = 0;
     while let Some(record) = reader.next()? {
+        if !wanted(&record) {
+            export.learn(&record);
+            continue;
+        }
         export.record(&record, &mut bytes);
         records += 1;
         if bytes.len() >= CHUNK {
@@ -54,4 +75,12 @@ pub fn all<R: Read>(
     let written = out.write_all(&bytes).and_then(|()| out.flush());
     written.map_err(Error::io("write to", name))?;
     Ok(records)
+}
+
+/// A number in at least `width` digits.
+fn padded(value: u64, width: usize, fill: u8, out: &mut Vec<u8>) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value).as_bytes();
+    out.resize(out.len() + width.saturating_sub(digits.len()), fill);
+    out.extend_from_slice(digits);
 }

@@ -43,8 +43,12 @@ impl Export for PerfScript {
         &mut self.processes
     }
 
-    fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
+    }
+
+    fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        self.learn(record);
         let name = shown(self.processes.name(record.tid, record.pid).unwrap_or(":-1"));
         pad_left(16usize.saturating_sub(name.chars().count()), out);
         out.extend_from_slice(name.as_bytes());

@@ -1,7 +1,8 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
+use super::clock::Clock;
 use super::format::{CALLS, Export, Format, Style};
-use super::registers;
+use super::{padded, registers};
 use crate::layout::Space;
 use crate::print::escape::escape;
 use crate::print::{decimal, pad_left, shown, symbol, user_frame, value};
@@ -24,7 +25,8 @@ pub(super) const FORMAT: Format = Format {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Text {
-    style: Style,
+    nanoseconds: bool,
+    clock: Clock,
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
@@ -33,6 +35,10 @@ pub struct Text {
 impl Export for Text {
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
+    }
+
+    fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
     }
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
@@ -88,7 +94,8 @@ impl Text {
     /// A printer that knows these symbols of the kernel and these names of threads.
     pub fn new(style: Style, symbols: Symbols, processes: Processes) -> Self {
         Self {
-            style,
+            nanoseconds: style.nanoseconds,
+            clock: Clock::new(style.times),
             symbols,
             processes,
             learner: Learner::default(),
@@ -96,7 +103,7 @@ impl Text {
     }
 
     /// `comm-tid [cpu] time: event:`, in columns.
-    fn head(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn head(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         let name = shown(self.processes.name(record.tid, record.pid).unwrap_or("<...>"));
         pad_left(16usize.saturating_sub(name.chars().count()), out);
@@ -110,14 +117,7 @@ impl Text {
         out.extend_from_slice(b" [");
         padded(u64::from(record.cpu), 3, b'0', out);
         out.extend_from_slice(b"] ");
-        padded(record.time_ns / 1_000_000_000, 6, b' ', out);
-        out.push(b'.');
-        let ns = record.time_ns % 1_000_000_000;
-        if self.style.nanoseconds {
-            padded(ns, 9, b'0', out);
-        } else {
-            padded(ns / 1000, 6, b'0', out);
-        }
+        self.clock.text(record.time_ns, self.nanoseconds, out);
         out.extend_from_slice(b": ");
         escape(record.event.name.as_bytes(), out);
         out.push(b':');
@@ -143,12 +143,4 @@ impl Text {
             }
         }
     }
-}
-
-/// A number in at least `width` digits.
-fn padded(value: u64, width: usize, fill: u8, out: &mut Vec<u8>) {
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(value).as_bytes();
-    out.resize(out.len() + width.saturating_sub(digits.len()), fill);
-    out.extend_from_slice(digits);
 }

@@ -4,7 +4,7 @@ pub mod escape;
 mod number;
 
 pub use escape::shown;
-pub use number::{are, counted, thousands, were};
+pub use number::{are, counted, duration, thousands, were};
 
 use crate::layout::{Base, Names, Space};
 use crate::symbol::Symbols;

@@ -1,4 +1,4 @@
-//! Numbers in sentences: `1,234,567`, and a count with what is counted: `1 hit`, `2 hits`; what is measured (bytes, times) is not here.
+//! Numbers in sentences: `1,234,567`, and a count with what is counted: `1 hit`, `2 hits`; and times: `1.5 ms`; bytes are not here.
 
 /// `1,234,567`.
 pub fn thousands(number: u64) -> String {
@@ -11,6 +11,25 @@ pub fn thousands(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// `1.234 s`, in the unit that leaves one to three digits before the point.
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        1_000_000_000..120_000_000_000 => format!("{:.3} s", ns as f64 / 1e9),
+        _ => {
+            let seconds = ns / 1_000_000_000;
+            format!(
+                "{} h {:02} min {:02} s",
+                seconds / 3600,
+                seconds / 60 % 60,
+                seconds % 60
+            )
+        }
+    }
 }
 
 /// `1 entry`, `1,234 entries`: the noun as one of it is called. A word that stands behind the noun is no part of it.

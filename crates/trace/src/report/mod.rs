@@ -10,6 +10,7 @@ use crate::ctf::directory::Trace;
 use crate::ctf::read::{Losses, Reader};
 use crate::error::Result;
 use crate::process::Processes;
+use crate::record::Record;
 use crate::summary::{Absent, CutShort, EventCount, Missed, Summary, UNFINISHED};
 use crate::symbol::Symbols;
 use serde::{Serialize, Serializer};
@@ -137,8 +138,17 @@ fn shown(kept: &KeptMaps) -> Vec<MapReport> {
 impl Report {
     /// Reads a trace to its end.
     pub fn gather<R: Read>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
-        let wanted = |kind: &&AnalysisKind| kind.usual || options.also.iter().any(|name| name == kind.name);
-        let kinds = ANALYSES.iter().filter(wanted);
+        Self::of_chosen(reader, options, &mut |_| true)
+    }
+
+    /// Reads a trace to its end, and reports of those records that `wanted` says.
+    pub fn of_chosen<R: Read>(
+        reader: &mut Reader<R>,
+        options: Options,
+        wanted: &mut dyn FnMut(&Record<'_>) -> bool,
+    ) -> Result<Self> {
+        let asked = |kind: &&AnalysisKind| kind.usual || options.also.iter().any(|name| name == kind.name);
+        let kinds = ANALYSES.iter().filter(asked);
         let mut analyses: Vec<_> = kinds.map(|kind| (kind, (kind.new)(&options.processes))).collect();
         let mut timeline = Timeline::default();
         let mut values = options
@@ -147,6 +157,12 @@ impl Report {
             .map(|field| Values::new(field, options.symbols));
         let mut records = 0;
         while let Some(record) = reader.next()? {
+            if !wanted(&record) {
+                analyses
+                    .iter_mut()
+                    .for_each(|(_, analysis)| analysis.learn(&record));
+                continue;
+            }
             records += 1;
             for (_, analysis) in &mut analyses {
                 analysis.add(&record);

@@ -2,7 +2,7 @@
 
 use super::Report;
 use crate::analyze::{Count, Histogram};
-use crate::print::{counted, shown, thousands};
+use crate::print::{counted, duration, shown, thousands};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Rows of each table; what is beyond is summed up in one row.
@@ -252,25 +252,6 @@ fn cell(count: u64, most: u64, row: u64) -> char {
     let eighths = (u128::from(count) * u128::from(HEIGHT) * 8 / u128::from(most)) as u64;
     let eighths = eighths.max(u64::from(count > 0));
     PARTS[eighths.saturating_sub(row * 8).min(8) as usize]
-}
-
-/// `1.234 s`, in the unit that leaves one to three digits before the point.
-fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        1_000_000_000..120_000_000_000 => format!("{:.3} s", ns as f64 / 1e9),
-        _ => {
-            let seconds = ns / 1_000_000_000;
-            format!(
-                "{} h {:02} min {:02} s",
-                seconds / 3600,
-                seconds / 60 % 60,
-                seconds % 60
-            )
-        }
-    }
 }
 
 fn share(count: u64, total: u64) -> String {

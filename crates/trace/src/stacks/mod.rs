@@ -53,6 +53,12 @@ impl Stacks {
         self.weigher.weigh(record, node, &mut self.tree);
     }
 
+    /// Takes note of a record whose stack is not wanted: of names of threads, and that a thread runs again.
+    pub fn pass(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
+        self.weigher.weigh(record, None, &mut self.tree);
+    }
+
     /// The node of a record's innermost frame.
     fn place(&mut self, record: &Record<'_>) -> Option<u32> {
         let (mut stacks, mut kernel) = (0, None);

@@ -26,7 +26,14 @@ fn text_looks_as_it_should() {
     let mut out = Vec::new();
     for nanoseconds in [false, true] {
         let mut reader = sample_reader(&bytes);
-        let mut printer = Text::new(Style { nanoseconds }, sample::symbols(), sample::processes());
+        let mut printer = Text::new(
+            Style {
+                nanoseconds,
+                ..Style::default()
+            },
+            sample::symbols(),
+            sample::processes(),
+        );
         assert_eq!(all(&mut reader, &mut printer, &mut out, "memory").unwrap(), 8);
     }
     testkit::golden("tests/golden/lines.txt", &String::from_utf8(out).unwrap());

@@ -1,0 +1,162 @@
+//! The options that say which records of a trace are wanted, and the choice made of them.
+
+use crate::exit::{Exit, Failure};
+use crate::style;
+use clap::Args;
+use kestrel_query::{Background, Clocks, Filter, Moment, Wanted};
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::info::TraceInfo;
+use kestrel_trace::record::Record;
+use std::ops::RangeInclusive;
+
+/// Which records are wanted.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Which records")]
+#[group(skip)]
+pub(crate) struct Options {
+    /// Only records of which this predicate holds
+    #[arg(long = "where", value_name = "PREDICATE")]
+    predicate: Option<String>,
+    /// Only records of these events; patterns are allowed
+    #[arg(short, long = "event", value_name = "EVENT,…", value_delimiter = ',')]
+    events: Vec<String>,
+    /// Only records of these processes
+    #[arg(short, long = "pid", value_name = "PID,…", value_delimiter = ',')]
+    pids: Vec<u32>,
+    /// Only records of these threads
+    #[arg(short, long = "tid", value_name = "TID,…", value_delimiter = ',')]
+    tids: Vec<u32>,
+    /// Only records of threads with these names; patterns are allowed
+    #[arg(long = "comm", value_name = "NAME,…", value_delimiter = ',')]
+    comms: Vec<String>,
+    /// Only records of these CPUs: `0-3,5`
+    #[arg(long = "cpu", value_name = "CPUS", value_delimiter = ',', value_parser = cpus)]
+    cpus: Vec<RangeInclusive<u32>>,
+    /// Only records from this time on: seconds since the start (`1.5`, `250ms`), a time of day (`12:03:04.5`), a date, or `@` and a time as lines show it
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    from: Option<Moment>,
+    /// Only records up to this time; `+2` is two seconds after --from
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    to: Option<Moment>,
+}
+
+/// A choice among the records of a trace, asked record by record.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    filter: Option<Filter>,
+    /// Names of threads at the time of the record at hand.
+    pub(crate) background: Background,
+    /// Whether names are followed although no option asks for them.
+    follows_names: bool,
+}
+
+impl Options {
+    /// Whether some records are not wanted.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.wanted().is_all()
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            events: self.events.clone(),
+            pids: self.pids.clone(),
+            tids: self.tids.clone(),
+            comms: self.comms.clone(),
+            cpus: self.cpus.clone(),
+            from: self.from,
+            to: self.to,
+            predicate: self.predicate.clone(),
+        }
+    }
+
+    /// Makes the choice for a trace of which nothing was read, and lets its reader step over what lies out of the times. `follows_names`: names of threads are
+    /// wanted for something else, too.
+    pub(crate) fn choose(&self, trace: &mut Trace, follows_names: bool) -> Result<Choice, Failure> {
+        let begin_ns = trace.reader.begin()?.unwrap_or(0);
+        let background = Background::new(trace.processes.clone(), begin_ns);
+        if !self.are_given() {
+            return Ok(Choice {
+                filter: None,
+                background,
+                follows_names,
+            });
+        }
+        let info = trace.reader.info();
+        let filter = Filter::new(&self.wanted(), &info.events, &clocks(info, begin_ns))?;
+        if let Some(text) = &self.predicate
+            && !filter.warnings().is_empty()
+        {
+            eprintln!("{}", style::diagnostics_in("--where", filter.warnings(), text));
+        }
+        trace.reader.within(filter.times());
+        Ok(Choice {
+            filter: Some(filter),
+            background,
+            follows_names: follows_names || self.predicate.is_some() || !self.comms.is_empty(),
+        })
+    }
+}
+
+impl Choice {
+    /// Whether a record is wanted. For every record, in order.
+    pub(crate) fn wants(&mut self, record: &Record<'_>) -> bool {
+        if self.follows_names {
+            self.background.learn(record);
+        }
+        let filter = self.filter.as_ref();
+        filter.is_none_or(|filter| filter.wants(record, &self.background))
+    }
+}
+
+/// The clocks of a trace.
+fn clocks(info: &TraceInfo, begin_ns: u64) -> Clocks {
+    Clocks::here(begin_ns, wall_offset(info))
+}
+
+/// ns since 1970 when the clock of a trace was 0.
+pub(crate) fn wall_offset(info: &TraceInfo) -> u64 {
+    let seconds = info.clock.seconds.saturating_mul(1_000_000_000);
+    seconds.saturating_add(info.clock.nanoseconds.into())
+}
+
+/// Records were wanted and none was found.
+pub(crate) fn none_found(trace: &std::path::Path, filtered: bool) -> Exit {
+    match filtered {
+        true => eprintln!("kestrel: none of the events in {} is wanted", trace.display()),
+        false => eprintln!("kestrel: {} holds no events", trace.display()),
+    }
+    Exit::Failed
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    Moment::parse(text).map_err(|error| error.to_string())
+}
+
+fn cpus(text: &str) -> Result<RangeInclusive<u32>, String> {
+    let number = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("`{text}` is no number of a CPU"))
+    };
+    match text.split_once('-') {
+        None => number(text).map(|cpu| cpu..=cpu),
+        Some((first, last)) => {
+            let (first, last) = (number(first)?, number(last)?);
+            let ordered = (first <= last).then_some(first..=last);
+            ordered.ok_or_else(|| format!("{first} is greater than {last}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_numbers_and_ranges() {
+        assert_eq!(cpus("3"), Ok(3..=3));
+        assert_eq!(cpus("0-3"), Ok(0..=3));
+        for wrong in ["", "x", "3-1", "1-", "-1"] {
+            assert!(cpus(wrong).is_err(), "{wrong}");
+        }
+    }
+}

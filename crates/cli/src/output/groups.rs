@@ -1,0 +1,114 @@
+//! Groups of records, and what one number is in each, as a table and as JSON.
+
+use super::columns::{Column, Columns};
+use kestrel_query::{Group, Grouped, Spread};
+use kestrel_trace::print::{counted, shown, thousands};
+use serde_json::{Map, Value as Json, json};
+
+/// Figures of a measure, as columns.
+const FIGURES: [&str; 6] = ["sum", "avg", "min", "max", "p50", "p99"];
+
+/// The table, and lines about what is not in it.
+pub(crate) fn text(grouped: &Grouped, total: u64) -> String {
+    let mut columns: Vec<Column> = (0..grouped.names.len())
+        .map(|key| key_column(&grouped.groups, key))
+        .collect();
+    columns.extend([Column::Right, Column::Right]);
+    columns.extend(
+        grouped
+            .measure
+            .iter()
+            .flat_map(|_| FIGURES.map(|_| Column::Right)),
+    );
+    let mut table = Columns::new(columns);
+    let keys = grouped.names.iter().map(|name| shown(name).into_owned());
+    let figures = grouped.measure.iter().flat_map(|_| FIGURES);
+    let head = ["count", "share"].into_iter().chain(figures).map(str::to_owned);
+    table.row("", keys.chain(head).collect::<Vec<_>>());
+    for group in &grouped.groups {
+        let keys = group.shown.iter().map(|value| shown(value).into_owned());
+        let counts = [thousands(group.count), share(group.count, total)];
+        let figures = grouped.measure.iter().flat_map(|_| figures_of(&group.values));
+        table.row("", keys.chain(counts).chain(figures).collect::<Vec<_>>());
+    }
+    let mut text = table.text();
+    if let Some(measure) = &grouped.measure {
+        text.push_str(&format!("\nsum to p99 are those of {}\n", shown(measure)));
+    }
+    let (groups, records) = grouped.others;
+    if groups > 0 {
+        let (groups, share) = (counted(groups, "other group"), share(records, total));
+        text.push_str(&format!(
+            "\n{groups} with {}, {share}\n",
+            counted(records, "event")
+        ));
+    }
+    if grouped.without > 0 {
+        let (events, share) = (counted(grouped.without, "event"), share(grouped.without, total));
+        text.push_str(&format!(
+            "\n{events} lack a field of {}, {share}\n",
+            shown(&grouped.names.join(", "))
+        ));
+    }
+    text
+}
+
+/// Numbers stand right, texts left.
+fn key_column(groups: &[Group], key: usize) -> Column {
+    match groups.iter().all(|group| group.keys[key].is_number()) {
+        true => Column::Right,
+        false => Column::Left,
+    }
+}
+
+fn figures_of(values: &Spread) -> [String; 6] {
+    if values.count() == 0 {
+        return FIGURES.map(|_| "-".to_owned());
+    }
+    [
+        values.sum(),
+        values.avg().into(),
+        values.min().into(),
+        values.max().into(),
+        values.percentile(500).into(),
+        values.percentile(990).into(),
+    ]
+    .map(|number| number.to_string())
+}
+
+/// `12.3 %`.
+fn share(count: u64, total: u64) -> String {
+    format!("{:.1} %", count as f64 * 100.0 / total.max(1) as f64)
+}
+
+/// The groups as data.
+pub(crate) fn json(grouped: &Grouped) -> Json {
+    let group = |group: &Group| {
+        let mut row = json!({ "key": keys(&grouped.names, &group.keys), "count": group.count });
+        if grouped.measure.is_some() {
+            row["value"] = group.values.json();
+        }
+        row
+    };
+    let mut all = json!({
+        "by": grouped.names,
+        "groups": grouped.groups.iter().map(group).collect::<Vec<_>>(),
+        "others": { "groups": grouped.others.0, "count": grouped.others.1 },
+        "without": grouped.without,
+    });
+    if let Some(measure) = &grouped.measure {
+        all["measure"] = measure.as_str().into();
+    }
+    all
+}
+
+/// Keys by their names.
+pub(crate) fn keys(names: &[String], values: &[Json]) -> Json {
+    Json::Object(
+        names
+            .iter()
+            .cloned()
+            .zip(values.iter().cloned())
+            .collect::<Map<_, _>>(),
+    )
+}

@@ -1,0 +1,85 @@
+//! Latencies between paired events as a table with histograms, and as JSON.
+
+use super::columns::{Column, Columns};
+use super::groups::keys;
+use kestrel_query::{Latency, Unpaired};
+use kestrel_trace::print::{counted, duration, shown, thousands};
+use serde_json::{Value as Json, json};
+
+/// So many rows have their histograms below the table.
+const HISTOGRAMS: usize = 4;
+
+const FIGURES: [&str; 8] = ["count", "avg", "min", "max", "p50", "p90", "p99", "p99.9"];
+
+/// The first `limit` rows, what is not among them, histograms, and what met no partner.
+pub(crate) fn text(names: &[String], rows: &[Latency], limit: usize, unpaired: &[Unpaired]) -> String {
+    let (rows, others) = rows.split_at(limit.min(rows.len()));
+    let mut text = table(names, rows).text();
+    if !others.is_empty() {
+        let pairs = others.iter().map(|row| row.ns.count()).sum();
+        let (others, pairs) = (
+            counted(others.len() as u64, "other row"),
+            counted(pairs, "latency"),
+        );
+        text.push_str(&format!("\n{others} with {pairs}\n"));
+    }
+    match rows.len() <= HISTOGRAMS {
+        true => rows.iter().for_each(|row| {
+            text.push_str(&format!("\n{} (ns)", title(row)));
+            row.ns.histogram(&mut text);
+        }),
+        false => text.push_str(&format!("\nhistograms: --limit {HISTOGRAMS}, or --format json\n")),
+    }
+    for pair in unpaired {
+        let (begins, ends) = (thousands(pair.begins), thousands(pair.ends));
+        let (begin, end) = (shown(&pair.begin), shown(&pair.end));
+        text.push_str(&format!("unpaired: {begins} {begin}, {ends} {end}\n"));
+    }
+    text
+}
+
+fn table(names: &[String], rows: &[Latency]) -> Columns {
+    let mut columns = vec![Column::Left; 2 + names.len()];
+    columns.extend(FIGURES.map(|_| Column::Right));
+    let mut table = Columns::new(columns);
+    let names = names.iter().map(|name| shown(name).into_owned());
+    let head = ["from", "to"].map(str::to_owned).into_iter().chain(names);
+    table.row("", head.chain(FIGURES.map(str::to_owned)).collect::<Vec<_>>());
+    for row in rows {
+        let ends = [&row.begin, &row.end].into_iter().chain(&row.shown);
+        let cells = ends.map(|text| shown(text).into_owned());
+        let ns = &row.ns;
+        let times = [ns.avg(), ns.min(), ns.max()].into_iter();
+        let times = times.chain([500, 900, 990, 999].map(|thousandths| ns.percentile(thousandths)));
+        let times = times.map(|ns| duration(ns.cast_unsigned()));
+        let cells = cells.chain([thousands(ns.count())]).chain(times);
+        table.row("", cells.collect::<Vec<_>>());
+    }
+    table
+}
+
+fn title(row: &Latency) -> String {
+    let mut title = format!("{} to {}", shown(&row.begin), shown(&row.end));
+    if !row.shown.is_empty() {
+        title.push_str(&format!(", {}", shown(&row.shown.join(", "))));
+    }
+    title
+}
+
+/// The rows as data, all times in ns.
+pub(crate) fn json(names: &[String], rows: &[Latency], limit: usize, unpaired: &[Unpaired]) -> Json {
+    let (rows, others) = rows.split_at(limit.min(rows.len()));
+    let row = |row: &Latency| {
+        let mut latency = json!({ "begin": row.begin, "end": row.end, "ns": row.ns.json() });
+        if !names.is_empty() {
+            latency["key"] = keys(names, &row.keys);
+        }
+        latency
+    };
+    let alone = |pair: &Unpaired| json!({ "begin": pair.begin, "end": pair.end, "begins": pair.begins, "ends": pair.ends });
+    json!({
+        "latencies": rows.iter().map(row).collect::<Vec<_>>(),
+        "others": { "rows": others.len(), "count": others.iter().map(|row| row.ns.count()).sum::<u64>() },
+        "unpaired": unpaired.iter().map(alone).collect::<Vec<_>>(),
+    })
+}

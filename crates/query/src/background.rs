@@ -1,0 +1,30 @@
+//! What expressions are answered from beside the record: names of threads at its time, and when the trace began.
+
+use kestrel_trace::process::{Learner, Processes};
+use kestrel_trace::record::Record;
+
+/// What is known about a trace while its records pass.
+#[derive(Clone, Debug, Default)]
+pub struct Background {
+    /// Names of threads.
+    pub processes: Processes,
+    /// Time of the trace's first record, ns: what `elapsed` is counted from.
+    pub begin_ns: u64,
+    learner: Learner,
+}
+
+impl Background {
+    /// That of a trace whose first record is of this time; some names of threads are known.
+    pub fn new(processes: Processes, begin_ns: u64) -> Self {
+        Self {
+            processes,
+            begin_ns,
+            learner: Learner::default(),
+        }
+    }
+
+    /// Takes what a record tells about names of threads. For every record, wanted or not.
+    pub fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
+    }
+}

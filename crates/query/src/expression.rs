@@ -1,0 +1,151 @@
+//! Predicates over the records of a trace.
+
+use crate::bind;
+use crate::code::{Number, Subject};
+use crate::error::{Error, Result};
+use crate::words::{ALWAYS, NoMeaning};
+use kestrel_compiler::builtin;
+use kestrel_compiler::lang::ast;
+use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, has_errors};
+use kestrel_compiler::lang::parse_expression;
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::process::Processes;
+use kestrel_trace::record::Record;
+use std::collections::BTreeSet;
+
+/// What an expression became at each event of a trace, by the event's number.
+#[derive(Clone, Debug)]
+pub(crate) struct ByEvent<T>(Vec<Option<T>>);
+
+impl<T> ByEvent<T> {
+    /// What it is at this event; none where the event has not all its fields.
+    pub(crate) fn at(&self, event: EventId) -> Option<&T> {
+        self.0.get(usize::from(event.0))?.as_ref()
+    }
+}
+
+/// Parses an expression.
+pub(crate) fn parsed(text: &str) -> Result<ast::Expr> {
+    let (expr, found) = parse_expression(text);
+    match has_errors(&found) {
+        false => Ok(expr),
+        true => Err(Error::Expression {
+            text: text.to_owned(),
+            found,
+        }),
+    }
+}
+
+/// Binds an expression to all events that have its fields.
+///
+/// A trace has many kinds of events, so one that lacks a field is no error; an expression that means something at none of them is.
+pub(crate) fn at_events<'e, T>(
+    text: &str,
+    events: impl IntoIterator<Item = &'e EventClass>,
+    mut bind: impl FnMut(&EventClass) -> bind::Bound<T>,
+) -> Result<(ByEvent<T>, Vec<Diagnostic>)> {
+    let (mut bound, mut warnings) = (Vec::new(), Vec::new());
+    let (mut wrong, mut missing, mut any, mut fields) = (None, None, false, BTreeSet::new());
+    for event in events {
+        fields.extend(event.layout.fields().iter().map(|field| field.name.as_str()));
+        match bind(event) {
+            Ok((code, found)) => {
+                any = true;
+                let index = usize::from(event.id.0);
+                if bound.len() <= index {
+                    bound.resize_with(index + 1, || None);
+                }
+                bound[index] = Some(code);
+                for warning in found {
+                    if !warnings.contains(&warning) {
+                        warnings.push(warning);
+                    }
+                }
+            }
+            Err(NoMeaning::Wrong(diagnostic)) => wrong = wrong.or(Some(diagnostic)),
+            Err(NoMeaning::Field(name)) => missing = missing.or(Some(name)),
+        }
+    }
+    if any || (wrong.is_none() && missing.is_none()) {
+        return Ok((ByEvent(bound), warnings));
+    }
+    let found = wrong.or_else(|| missing.map(|name| no_field(&name, &fields)));
+    Err(Error::Expression {
+        text: text.to_owned(),
+        found: found.into_iter().collect(),
+    })
+}
+
+/// A diagnostic about a word that names no field of any event, or of none that has the other fields.
+fn no_field(name: &ast::Spanned<String>, fields: &BTreeSet<&str>) -> Diagnostic {
+    if fields.contains(name.node.as_str()) {
+        let message = "no event of this trace has all fields of this expression";
+        return Diagnostic::error(name.span, message);
+    }
+    let message = format!("no event of this trace has a field \"{}\"", name.node);
+    let hint = match builtin::names().any(|known| known == name.node) {
+        true => Some(format!("handlers keep it: `EVENT {{ record({}) }}`", name.node)),
+        false => did_you_mean(&name.node, fields.iter().copied().chain(ALWAYS)),
+    };
+    let all = || match fields.is_empty() {
+        true => "its events have no fields".to_owned(),
+        false => format!(
+            "its fields are {}",
+            fields.iter().copied().collect::<Vec<_>>().join(", ")
+        ),
+    };
+    Diagnostic::error(name.span, message).hint(hint.unwrap_or_else(all))
+}
+
+/// A predicate of the event language, bound to the events of a trace.
+///
+/// ```
+/// use kestrel_query::Predicate;
+/// use kestrel_trace::event::{EventClass, EventId};
+/// use kestrel_trace::layout::{Base, FieldType, Layout};
+/// use kestrel_trace::{process::Processes, record::Record};
+///
+/// let cpu = FieldType::Integer { size: 4, signed: true, base: Base::Decimal };
+/// let layout = Layout::new([("target_cpu".to_owned(), cpu)]);
+/// let event = EventClass { id: EventId(1), name: "sched:sched_wakeup".into(), kind: "tracepoint".into(), layout, action: None };
+/// let predicate = Predicate::new("target_cpu == 3 && pid > 1", [&event])?;
+///
+/// let mut bytes = [0; 24];
+/// bytes[16] = 3;
+/// let record = Record { time_ns: 0, cpu: 0, pid: 7, tid: 7, event: &event, bytes: &bytes };
+/// assert!(predicate.holds(&record, &Processes::default(), 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Predicate {
+    code: ByEvent<Number>,
+    warnings: Vec<Diagnostic>,
+}
+
+impl Predicate {
+    /// Binds a predicate to the events of a trace.
+    ///
+    /// # Errors
+    /// When the text is no expression, or means nothing at any of the events.
+    pub fn new<'e>(text: &str, events: impl IntoIterator<Item = &'e EventClass>) -> Result<Self> {
+        let expr = parsed(text)?;
+        let (code, warnings) = at_events(text, events, |event| bind::condition(&expr, event))?;
+        Ok(Self { code, warnings })
+    }
+
+    /// What is probably not meant so.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// Whether it holds for a record; not for one of an event that lacks a field of it. `begin_ns` is what `elapsed` counts from.
+    pub fn holds(&self, record: &Record<'_>, processes: &Processes, begin_ns: u64) -> bool {
+        let subject = Subject {
+            record: *record,
+            processes,
+            begin_ns,
+        };
+        let code = self.code.at(record.event.id);
+        code.is_some_and(|code| code.value(&subject) != 0)
+    }
+}

@@ -1,0 +1,129 @@
+//! Records told apart by keys and counted, with the values of an expression in each group.
+
+use crate::background::Background;
+use crate::error::Result;
+use crate::keys::Keys;
+use crate::measure::Measure;
+use crate::sort::{self, Row, Sort};
+use crate::spread::{PERCENTILES, Spread};
+use kestrel_trace::record::Record;
+use serde_json::Value as Json;
+use std::collections::HashMap;
+
+/// Groups under construction; they take memory by their number, not by that of the records.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    keys: Keys,
+    measure: Option<Measure>,
+    /// By what tells the keys from others.
+    groups: HashMap<Vec<u8>, Group>,
+    without: u64,
+    identity: Vec<u8>,
+}
+
+/// Records that are alike in all keys.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The keys' values as text.
+    pub shown: Vec<String>,
+    /// The same as in JSON.
+    pub keys: Vec<Json>,
+    /// How many records.
+    pub count: u64,
+    /// The values of the measure, where its fields are there.
+    pub values: Spread,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Grouped {
+    /// The keys as they were written.
+    pub names: Vec<String>,
+    /// The measure as it was written.
+    pub measure: Option<String>,
+    /// The groups, in order.
+    pub groups: Vec<Group>,
+    /// Groups beyond the limit, and the records in them.
+    pub others: (u64, u64),
+    /// Records of events that have not all fields of the keys.
+    pub without: u64,
+}
+
+impl Groups {
+    /// Groups by `keys`; `measure` is what is looked at in each.
+    pub fn new(keys: Keys, measure: Option<Measure>) -> Self {
+        Self {
+            keys,
+            measure,
+            groups: HashMap::new(),
+            without: 0,
+            identity: Vec::new(),
+        }
+    }
+
+    /// Takes a record.
+    pub fn add(&mut self, record: &Record<'_>, background: &Background) {
+        self.identity.clear();
+        if !self.keys.identity(record, background, &mut self.identity) {
+            self.without += 1;
+            return;
+        }
+        let group = match self.groups.get_mut(&self.identity) {
+            Some(group) => group,
+            None => {
+                let group = Group {
+                    shown: self.keys.shown(record, background),
+                    keys: self.keys.json(record, background),
+                    count: 0,
+                    values: Spread::default(),
+                };
+                self.groups.entry(self.identity.clone()).or_insert(group)
+            }
+        };
+        group.count += 1;
+        let measure = self.measure.as_ref();
+        if let Some(value) = measure.and_then(|measure| measure.value(record, background)) {
+            group.values.add(value);
+        }
+    }
+
+    /// The answer: the first `limit` groups in an order, the most frequent first where none is asked for.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn finish(self, order: Option<&Sort>, limit: Option<usize>) -> Result<Grouped> {
+        let mut groups: Vec<Group> = self.groups.into_values().collect();
+        let figures: Vec<&str> = match self.measure {
+            None => vec!["count"],
+            Some(_) => FIGURES
+                .into_iter()
+                .chain(PERCENTILES.map(|(_, name)| name))
+                .collect(),
+        };
+        sort::sort(&mut groups, order, self.keys.names(), &figures, "count")?;
+        let others = groups.split_off(limit.unwrap_or(usize::MAX).min(groups.len()));
+        Ok(Grouped {
+            names: self.keys.names().to_vec(),
+            measure: self.measure.map(|measure| measure.text().to_owned()),
+            groups,
+            others: (others.len() as u64, others.iter().map(|group| group.count).sum()),
+            without: self.without,
+        })
+    }
+}
+
+const FIGURES: [&str; 5] = ["count", "sum", "avg", "min", "max"];
+
+impl Row for Group {
+    fn keys(&self) -> &[Json] {
+        &self.keys
+    }
+
+    fn figure(&self, name: &str) -> Option<i128> {
+        match name {
+            "count" => Some(self.count.into()),
+            _ if self.values.count() == 0 => None,
+            name => self.values.figure(name),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Keys of groups: expressions whose values tell records apart.
+
+use crate::background::Background;
+use crate::bind;
+use crate::code::Subject;
+use crate::error::Result;
+use crate::expression::{ByEvent, at_events, parsed};
+use crate::words;
+use kestrel_compiler::lang::ast;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::export::json_value;
+use kestrel_trace::print;
+use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
+use kestrel_trace::value::Value;
+use serde_json::Value as Json;
+
+/// Expressions separated by commas, bound to the events of a trace.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    names: Vec<String>,
+    columns: Vec<ByEvent<Column>>,
+    warnings: Vec<Diagnostic>,
+    symbols: Symbols,
+}
+
+/// One expression at one event.
+#[derive(Clone, Debug)]
+enum Column {
+    /// A field by its index, whatever its type: it looks as in printed records.
+    Field(usize),
+    /// The name of the event.
+    Event,
+    /// A thread with its name: `bash-1977`.
+    Thread,
+    /// A process with its name.
+    Process,
+    /// Another expression.
+    Value(bind::Value),
+}
+
+impl Keys {
+    /// Binds expressions to the events of a trace; `symbols` name addresses.
+    ///
+    /// # Errors
+    /// When one of them is no expression, or means nothing at any of the events.
+    pub fn new<'e>(
+        text: &str,
+        events: impl IntoIterator<Item = &'e EventClass> + Clone,
+        symbols: Symbols,
+    ) -> Result<Self> {
+        let (mut names, mut columns, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        for part in parts(text) {
+            let expr = parsed(part)?;
+            let (column, found) = at_events(part, events.clone(), |event| match whole(&expr, event) {
+                Some(column) => Ok((column, Vec::new())),
+                None => bind::value(&expr, event).map(|(value, found)| (Column::Value(value), found)),
+            })?;
+            names.push(part.to_owned());
+            columns.push(column);
+            warnings.extend(found);
+        }
+        Ok(Self {
+            names,
+            columns,
+            warnings,
+            symbols,
+        })
+    }
+
+    /// What is probably not meant so.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+}
+
+/// What an expression is that needs no code: a field, or a word for what every record has.
+fn whole(expr: &ast::Expr, event: &EventClass) -> Option<Column> {
+    if let ast::ExprKind::Identifier(word) = &expr.kind {
+        match word.as_str() {
+            "event" | "probe" => return Some(Column::Event),
+            "thread" => return Some(Column::Thread),
+            "process" => return Some(Column::Process),
+            _ => {}
+        }
+    }
+    let known = words::field(expr, event)?;
+    let mut fields = event.layout.fields().iter();
+    fields
+        .position(|field| field.name == known.name)
+        .map(Column::Field)
+}
+
+impl Keys {
+    /// The expressions as they were written.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The values of the expressions as text; none where the event lacks a field of one.
+    pub fn shown(&self, record: &Record<'_>, background: &Background) -> Vec<String> {
+        let mut values = Vec::new();
+        self.each(record, background, |_, value| {
+            let mut text = Vec::new();
+            print::value(value, &self.symbols, &mut text);
+            values.push(String::from_utf8_lossy(&text).into_owned());
+        });
+        values
+    }
+
+    /// Appends what tells the values from others: numbers are equal whatever their types are at two events. False where the event lacks a field of one.
+    pub(crate) fn identity(&self, record: &Record<'_>, background: &Background, out: &mut Vec<u8>) -> bool {
+        self.each(record, background, |_, value| match value {
+            Value::Text(text) => {
+                out.push(b't');
+                out.extend_from_slice(text);
+                out.push(0);
+            }
+            value => match value.as_u64() {
+                Some(number) => {
+                    out.push(b'n');
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                None => {
+                    out.push(b'o');
+                    print::value(value, &self.symbols, out);
+                    out.push(0);
+                }
+            },
+        })
+    }
+
+    /// The values of the expressions.
+    pub fn json(&self, record: &Record<'_>, background: &Background) -> Vec<Json> {
+        let mut values = Vec::new();
+        self.each(record, background, |_, value| {
+            values.push(json_value(value, &self.symbols));
+        });
+        values
+    }
+}
+
+impl Keys {
+    /// Calls `each` with the value of every column; false where the event of the record lacks one.
+    fn each(
+        &self,
+        record: &Record<'_>,
+        background: &Background,
+        mut each: impl FnMut(usize, Value<'_>),
+    ) -> bool {
+        let event = record.event.id;
+        if self.columns.iter().any(|column| column.at(event).is_none()) {
+            return false;
+        }
+        let subject = Subject::new(record, background);
+        let named = |tid: u32| {
+            let name = background.processes.name(tid, record.pid);
+            format!("{}-{tid}", name.unwrap_or("<...>"))
+        };
+        for (index, column) in self.columns.iter().enumerate() {
+            match column.at(event) {
+                Some(Column::Field(field)) => {
+                    each(index, record.value(&record.event.layout.fields()[*field]))
+                }
+                Some(Column::Event) => each(index, Value::Text(record.event.name.as_bytes())),
+                Some(Column::Thread) => each(index, Value::Text(named(record.tid).as_bytes())),
+                Some(Column::Process) => each(index, Value::Text(named(record.pid).as_bytes())),
+                Some(Column::Value(bind::Value::Number(code, ty))) => {
+                    let bytes = code.value(&subject).to_le_bytes();
+                    each(index, Value::read(ty, &bytes));
+                }
+                Some(Column::Value(bind::Value::Text(text))) => {
+                    each(index, text.value(&subject).map_or(Value::Fault, Value::Text));
+                }
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// The expressions of a list: commas in parentheses, brackets, braces and quotes do not separate.
+pub(crate) fn parts(text: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut escaped, mut from) = (0i32, false, false, 0);
+    let mut parts = Vec::new();
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(text[from..at].trim());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[from..].trim());
+    parts
+}

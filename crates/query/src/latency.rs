@@ -1,0 +1,260 @@
+//! How long it took from one event to another that belongs to it: the same thread, or the same value of a key.
+
+use crate::background::Background;
+use crate::error::Result;
+use crate::keys::Keys;
+use crate::pairs::{Pair, Pairs, Side};
+use crate::sort::{self, Row, Sort};
+use crate::spread::{PERCENTILES, Spread};
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
+use serde_json::Value as Json;
+use std::collections::HashMap;
+
+/// Latencies under construction. Memory goes with the number of rows and of begins whose end has not come.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    pairs: Vec<Paired>,
+    /// By the number of an event: its pairs, and whether it is the begin.
+    roles: Vec<Vec<(usize, bool)>>,
+    by: Option<Keys>,
+    /// By pair and key.
+    begun: HashMap<Vec<u8>, Begun>,
+    /// By pair and what tells the values of `by` from others.
+    rows: HashMap<Vec<u8>, usize>,
+    table: Vec<Latency>,
+    text: Vec<u8>,
+}
+
+/// A pair with its keys.
+#[derive(Clone, Debug)]
+struct Paired {
+    pair: Pair,
+    /// At the begin and at the end; none where it is the thread.
+    key: Option<(Keys, Keys)>,
+    unpaired: (u64, u64),
+}
+
+/// A begin whose end has not come.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    time_ns: u64,
+    row: usize,
+}
+
+/// The latencies of one pair of events, or of one group of them.
+#[derive(Clone, Debug)]
+pub struct Latency {
+    /// The event that begins.
+    pub begin: String,
+    /// The event that ends.
+    pub end: String,
+    /// The values of the keys that split, as text.
+    pub shown: Vec<String>,
+    /// The same as in JSON.
+    pub keys: Vec<Json>,
+    /// ns.
+    pub ns: Spread,
+}
+
+/// Events of a pair that met no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpaired {
+    /// The event that begins.
+    pub begin: String,
+    /// The event that ends.
+    pub end: String,
+    /// Begins without an end: it was not recorded, or another begin came first.
+    pub begins: u64,
+    /// Ends without a begin.
+    pub ends: u64,
+}
+
+impl Latencies {
+    /// Pairs events of a trace; `by` splits each pair by values at its begin.
+    ///
+    /// # Errors
+    /// When a key means nothing at one side of a pair, or `by` at no begin.
+    pub fn new(
+        wanted: Vec<Pairs>,
+        by: Option<&str>,
+        events: &[EventClass],
+        symbols: &Symbols,
+    ) -> Result<Self> {
+        let of = |ids: &[EventId]| -> Vec<&EventClass> {
+            events.iter().filter(|event| ids.contains(&event.id)).collect()
+        };
+        let keys = |text: &str, side: &Side| Keys::new(text, of(&side.events), Symbols::default());
+        let (mut pairs, mut roles, mut begins) = (Vec::new(), Vec::<Vec<(usize, bool)>>::new(), Vec::new());
+        for wanted in wanted {
+            for pair in wanted.pairs {
+                let key = wanted.key.as_ref();
+                let key = key.map(|(begin, end)| Ok((keys(begin, &pair.begin)?, keys(end, &pair.end)?)));
+                let index = pairs.len();
+                // An event that is both ends what was, and begins anew.
+                for (side, begins) in [(&pair.end, false), (&pair.begin, true)] {
+                    for id in &side.events {
+                        let id = usize::from(id.0);
+                        roles.resize(roles.len().max(id + 1), Vec::new());
+                        roles[id].push((index, begins));
+                    }
+                }
+                begins.extend(pair.begin.events.iter().copied());
+                pairs.push(Paired {
+                    pair,
+                    key: key.transpose()?,
+                    unpaired: (0, 0),
+                });
+            }
+        }
+        Ok(Self {
+            pairs,
+            roles,
+            by: by
+                .map(|by| Keys::new(by, of(&begins), symbols.clone()))
+                .transpose()?,
+            begun: HashMap::new(),
+            rows: HashMap::new(),
+            table: Vec::new(),
+            text: Vec::new(),
+        })
+    }
+
+    /// What is probably not meant so.
+    pub fn warnings(&self) -> Vec<Diagnostic> {
+        let keys = self.pairs.iter().filter_map(|paired| paired.key.as_ref());
+        let keys = keys.flat_map(|(begin, end)| [begin, end]).chain(&self.by);
+        keys.flat_map(Keys::warnings).cloned().collect()
+    }
+
+    /// Takes a record.
+    pub fn add(&mut self, record: &Record<'_>, background: &Background) {
+        let id = usize::from(record.event.id.0);
+        for role in 0..self.roles.get(id).map_or(0, Vec::len) {
+            let (pair, begins) = self.roles[id][role];
+            self.text.clear();
+            self.text.extend_from_slice(&(pair as u32).to_le_bytes());
+            let paired = &mut self.pairs[pair];
+            let known = match &paired.key {
+                Some((begin, end)) => {
+                    let keys = if begins { begin } else { end };
+                    keys.identity(record, background, &mut self.text)
+                }
+                None => {
+                    thread(record, &mut self.text);
+                    true
+                }
+            };
+            match begins {
+                _ if !known => {}
+                true => self.begins(pair, record, background),
+                false => match self.begun.remove(&self.text) {
+                    Some(begun) => {
+                        let ns = record.time_ns.saturating_sub(begun.time_ns);
+                        self.table[begun.row]
+                            .ns
+                            .add(i64::try_from(ns).unwrap_or(i64::MAX));
+                    }
+                    None => paired.unpaired.1 += 1,
+                },
+            }
+        }
+    }
+
+    fn begins(&mut self, pair: usize, record: &Record<'_>, background: &Background) {
+        let begun = Begun {
+            time_ns: record.time_ns,
+            row: self.row(pair, record, background),
+        };
+        match self.begun.get_mut(&self.text) {
+            Some(before) => {
+                *before = begun;
+                self.pairs[pair].unpaired.0 += 1;
+            }
+            None => {
+                self.begun.insert(self.text.clone(), begun);
+            }
+        }
+    }
+
+    /// The row of a begin.
+    fn row(&mut self, pair: usize, record: &Record<'_>, background: &Background) -> usize {
+        let mut text = (pair as u32).to_le_bytes().to_vec();
+        let has_keys = self
+            .by
+            .as_ref()
+            .map(|by| by.identity(record, background, &mut text));
+        if let Some(row) = self.rows.get(&text) {
+            return *row;
+        }
+        let none = || self.by.as_ref().map_or(0, |by| by.names().len());
+        let (values, keys) = match (&self.by, has_keys) {
+            (Some(by), Some(true)) => (by.shown(record, background), by.json(record, background)),
+            _ => (vec![String::new(); none()], vec![Json::Null; none()]),
+        };
+        let Pair { begin, end } = &self.pairs[pair].pair;
+        self.table.push(Latency {
+            begin: begin.name.clone(),
+            end: end.name.clone(),
+            shown: values,
+            keys,
+            ns: Spread::default(),
+        });
+        self.rows.insert(text, self.table.len() - 1);
+        self.table.len() - 1
+    }
+
+    /// Names of the keys that split.
+    pub fn names(&self) -> Vec<String> {
+        self.by.as_ref().map(|by| by.names().to_vec()).unwrap_or_default()
+    }
+
+    /// The answer: rows in an order, those of the longest total time first where none is asked for, and what was left without a partner.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn finish(mut self, order: Option<&Sort>) -> Result<(Vec<Latency>, Vec<Unpaired>)> {
+        for key in self.begun.keys() {
+            let pair = key
+                .first_chunk()
+                .map_or(0, |pair| u32::from_le_bytes(*pair) as usize);
+            self.pairs[pair].unpaired.0 += 1;
+        }
+        let names = self.names();
+        let mut table: Vec<Latency> = self.table.into_iter().filter(|row| row.ns.count() > 0).collect();
+        let figures = ["count", "sum", "avg", "min", "max"];
+        let figures: Vec<&str> = figures
+            .into_iter()
+            .chain(PERCENTILES.map(|(_, name)| name))
+            .collect();
+        sort::sort(&mut table, order, &names, &figures, "sum")?;
+        let unpaired = self.pairs.into_iter().map(|paired| Unpaired {
+            begin: paired.pair.begin.name,
+            end: paired.pair.end.name,
+            begins: paired.unpaired.0,
+            ends: paired.unpaired.1,
+        });
+        let unpaired = unpaired.filter(|unpaired| unpaired.begins + unpaired.ends > 0);
+        Ok((table, unpaired.collect()))
+    }
+}
+
+/// The thread of a record. The idle tasks all have the number 0, one for each CPU.
+fn thread(record: &Record<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&record.tid.to_le_bytes());
+    if record.tid == 0 {
+        out.extend_from_slice(&record.cpu.to_le_bytes());
+    }
+}
+
+impl Row for Latency {
+    fn keys(&self) -> &[Json] {
+        &self.keys
+    }
+
+    fn figure(&self, name: &str) -> Option<i128> {
+        self.ns.figure(name)
+    }
+}
