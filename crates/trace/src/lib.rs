@@ -36,6 +36,7 @@ pub mod recover;
 pub mod report;
 pub mod summary;
 pub mod symbol;
+pub mod syscall;
 pub mod value;
 
 pub use error::{Error, Result};

@@ -90,6 +90,7 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "error",
             "packet",
+            "syscall",
             "layout",
             "action",
             "event",
