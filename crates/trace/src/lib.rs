@@ -18,6 +18,7 @@
 
 pub mod action;
 pub mod aggregate;
+pub mod calls;
 pub mod analyze;
 pub mod ctf;
 pub mod decode;

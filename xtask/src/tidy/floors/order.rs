@@ -107,6 +107,7 @@ pub(super) const ORDERS: &[Order] = &[
             "ctf",
             "image",
             "recover",
+            "calls",
             "export",
             "analyze",
             "report",
