@@ -9,6 +9,7 @@ pub mod probe;
 pub mod record;
 pub mod recover;
 pub mod session;
+pub mod syscalls;
 pub mod tail;
 
 pub use kestrel_catalog::{Error, Result};
