@@ -5,6 +5,9 @@ mod x86_64;
 use kestrel_compiler::context::{Register, Source, ValueType};
 use kestrel_trace::layout::Base;
 
+/// No system call of any architecture has a greater number.
+pub const HIGHEST_SYSCALL: u32 = 1023;
+
 /// One architecture's conventions.
 #[derive(Debug)]
 pub struct Arch {

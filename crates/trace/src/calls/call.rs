@@ -66,7 +66,6 @@ impl Call {
     /// The error that it returned.
     pub fn error(&self) -> Option<Errno> {
         match self.end {
-            End::Returned(value) if !self.returns_address() => Errno::of(value),
             // No address is in the last page.
             End::Returned(value) => Errno::of(value),
             _ => None,

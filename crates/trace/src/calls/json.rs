@@ -4,52 +4,75 @@ use super::call::{Argument, Call, End};
 use super::descriptors::Descriptors;
 use super::line::text;
 use crate::layout::FieldType;
-use crate::syscall::usual_name;
-use serde_json::{Value, json};
+use crate::syscall::{Kind, Meaning, usual_name};
+use serde::Serialize;
 
-/// `{"time":…,"pid":…,"tid":…,"comm":…,"call":"openat","args":[{"name":"dfd","value":-100,"text":"AT_FDCWD"},…],"ret":-2,"error":"ENOENT","duration_ns":…}`.
+/// `{"time":…,"pid":…,"tid":…,"comm":…,"call":"openat","args":[{"name":"dfd","value":-100,"text":"AT_FDCWD"},…],"end":"returned","ret":-2,…}`.
 ///
 /// Each argument has its number, in its type, and the text that a line shows. `ret` is what the kernel returned, null where the call did not return.
-pub fn json(call: &Call, comm: Option<&str>, files: &Descriptors) -> Value {
-    let arguments: Vec<Value> = call.arguments().map(|it| argument(call, it, files)).collect();
-    let ended = match call.end {
-        End::Returned(_) => "returned",
-        End::Never => "never returns",
-        End::Unfinished => "unfinished",
-        End::Unseen => "return not recorded",
-    };
-    let ret = match call.end {
-        End::Returned(value) => Value::from(value),
-        _ => Value::Null,
-    };
-    json!({
-        "time": call.time_ns(),
-        "pid": call.pid,
-        "tid": call.tid,
-        "comm": comm,
-        "call": usual_name(&call.signature.call),
-        "args": arguments,
-        "end": ended,
-        "ret": ret,
-        "error": call.error().and_then(|error| error.name),
-        "duration_ns": call.duration(),
-    })
+#[derive(Debug, Serialize)]
+struct Object<'c> {
+    time: u64,
+    pid: u32,
+    tid: u32,
+    comm: Option<&'c str>,
+    call: &'c str,
+    args: Vec<Named<'c>>,
+    end: &'static str,
+    ret: Option<i64>,
+    error: Option<&'static str>,
+    duration_ns: Option<u64>,
 }
 
-fn argument(call: &Call, argument: Argument<'_>, files: &Descriptors) -> Value {
-    let value = match argument.parameter.ty {
-        FieldType::Integer { signed: true, .. } => Value::from(argument.value),
-        _ if argument.value < 0 && is_signed(argument) => Value::from(argument.value),
-        _ => Value::from(argument.value.cast_unsigned()),
-    };
-    json!({"name": argument.parameter.name, "value": value, "text": text(call, argument, files)})
+#[derive(Debug, Serialize)]
+struct Named<'c> {
+    name: &'c str,
+    value: serde_json::Value,
+    text: String,
 }
 
-/// Descriptors are, whatever their C type.
-fn is_signed(argument: Argument<'_>) -> bool {
-    use crate::syscall::{Kind, Meaning};
-    matches!(
-        argument.parameter.kind,
-        Some(Kind::Descriptor | Kind::Named(Meaning::Directory))
-    )
+/// A call as one line of JSON.
+pub fn json(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
+    let named = |it: Argument<'_>| -> Named<'_> {
+        // The parameter lives as long as the call.
+        let parameter = &call.signature.parameters[it.place];
+        Named {
+            name: &parameter.name,
+            value: number(it),
+            text: text(call, it, files),
+        }
+    };
+    let object = Object {
+        time: call.time_ns(),
+        pid: call.pid,
+        tid: call.tid,
+        comm,
+        call: usual_name(&call.signature.call),
+        args: call.arguments().map(named).collect(),
+        end: match call.end {
+            End::Returned(_) => "returned",
+            End::Never => "never returns",
+            End::Unfinished => "unfinished",
+            End::Unseen => "return not recorded",
+        },
+        ret: match call.end {
+            End::Returned(value) => Some(value),
+            _ => None,
+        },
+        error: call.error().and_then(|error| error.name),
+        duration_ns: call.duration(),
+    };
+    serde_json::to_string(&object).unwrap_or_default()
+}
+
+/// Descriptors are signed, whatever their C type.
+fn number(argument: Argument<'_>) -> serde_json::Value {
+    let signed = match argument.parameter.kind {
+        Some(Kind::Descriptor | Kind::Named(Meaning::Directory)) => true,
+        _ => matches!(argument.parameter.ty, FieldType::Integer { signed: true, .. }),
+    };
+    match signed {
+        true => argument.value.into(),
+        false => argument.value.cast_unsigned().into(),
+    }
 }

@@ -82,6 +82,7 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
             0 => out.push('0'),
             _ => out.push_str(&format!("0{value:o}")),
         },
+        Some(Kind::Place) => pointer(value, &mut out),
         Some(Kind::Bits) => hexadecimal(value, &mut out),
         Some(Kind::Text) => path(call, argument, &mut out),
         Some(Kind::FilledText | Kind::Filled | Kind::Given(_)) => buffer(call, argument, &mut out),

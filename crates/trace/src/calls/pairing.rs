@@ -7,6 +7,9 @@ use std::collections::HashMap;
 /// Calls that never return.
 const NEVER: &[&str] = &["exit", "exit_group"];
 
+/// Calls that return twice.
+const FORKS: &[&str] = &["fork", "vfork", "clone", "clone3"];
+
 /// The calls that have begun, by thread.
 #[derive(Clone, Debug, Default)]
 pub struct Pairing {
@@ -55,6 +58,10 @@ impl Pairing {
                     other => (None, other),
                 };
                 unseen(other, done);
+                // The child's return: it never made the call.
+                if begun.is_none() && value == 0 && FORKS.contains(&signature.call.as_str()) {
+                    return;
+                }
                 let call = begun.unwrap_or_else(|| Call {
                     pid,
                     tid,

@@ -25,12 +25,14 @@ pub enum Kind {
     ModeWith(i64),
     /// A number whose bits are meant.
     Bits,
+    /// An address that is declared as a number.
+    Place,
 }
 
 /// The call of rows that are about any call.
 const ANY: &str = "*";
 
-use Kind::{Address, Bits, Descriptor, Filled, FilledText, Given, Mode, ModeWith, Named, Text};
+use Kind::{Address, Bits, Descriptor, Filled, FilledText, Given, Mode, ModeWith, Named, Place, Text};
 
 /// Call, argument, kind. Rows of one call come before those of any.
 #[rustfmt::skip]
@@ -160,13 +162,13 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("memfd_create", "flags", Named(Meaning::Memfd)),
     ("memfd_secret", "flags", Named(Meaning::Open)),
     // Memory.
-    ("mmap", "addr", Bits),
+    ("mmap", "addr", Place),
     ("mmap", "prot", Named(Meaning::Protection)),
     ("mmap", "flags", Named(Meaning::Map)),
     ("mmap", "off", Bits),
-    ("munmap", "addr", Bits),
-    ("mremap", "addr", Bits),
-    ("mremap", "new_addr", Bits),
+    ("munmap", "addr", Place),
+    ("mremap", "addr", Place),
+    ("mremap", "new_addr", Place),
     ("mremap", "flags", Named(Meaning::Remap)),
     ("mprotect", "prot", Named(Meaning::Protection)),
     ("pkey_mprotect", "prot", Named(Meaning::Protection)),
@@ -175,13 +177,13 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("msync", "flags", Named(Meaning::SyncMemory)),
     ("mlock2", "flags", Named(Meaning::LockRange)),
     ("mlockall", "flags", Named(Meaning::LockMemory)),
-    ("brk", "brk", Bits),
+    ("brk", "brk", Place),
     ("set_mempolicy", "mode", Named(Meaning::MemoryPolicy)),
     ("mbind", "mode", Named(Meaning::MemoryPolicy)),
     ("membarrier", "cmd", Named(Meaning::Membarrier)),
     // Processes.
     ("clone", "clone_flags", Named(Meaning::Clone)),
-    ("clone", "newsp", Bits),
+    ("clone", "newsp", Place),
     ("clone", "tls", Bits),
     ("unshare", "unshare_flags", Named(Meaning::Namespace)),
     ("setns", "flags", Named(Meaning::Namespace)),
@@ -250,6 +252,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("request_key", "_type", Text),
     ("request_key", "_description", Text),
     // Arguments that mean the same in every call that has them.
+    (ANY, "start", Place),
     (ANY, "fd", Descriptor),
     (ANY, "dfd", Named(Meaning::Directory)),
     (ANY, "olddfd", Named(Meaning::Directory)),

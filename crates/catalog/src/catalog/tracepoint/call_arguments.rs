@@ -66,7 +66,7 @@ fn declared_type(format: &Format, field: &Field) -> Option<ValueType> {
 pub fn signatures(catalog: &Catalog) -> Result<Vec<(u32, Signature)>> {
     let arch = arch::current();
     let tracefs = catalog.tracefs()?;
-    let mut all: Vec<(u32, Signature)> = (0..=HIGHEST)
+    let mut all: Vec<(u32, Signature)> = (0..=arch::HIGHEST_SYSCALL)
         .filter_map(|number| Some((number, Signature::new((arch.syscall_name)(number)?, []))))
         .collect();
     for event in tracefs.events()?.iter().filter(|event| event.group == "syscalls") {
@@ -83,9 +83,6 @@ pub fn signatures(catalog: &Catalog) -> Result<Vec<(u32, Signature)>> {
     }
     Ok(all)
 }
-
-/// No call of any architecture has a greater number.
-const HIGHEST: u32 = 1023;
 
 /// The arguments of a call with their types.
 pub(super) fn typed(format: &Format) -> impl Iterator<Item = (String, FieldType)> {

@@ -214,7 +214,7 @@ impl View {
         let comm = self.processes.name(call.tid, call.pid);
         let text = match self.format {
             Format::Text => line(call, comm, &self.files, Style::default()),
-            Format::Json => json(call, comm, &self.files).to_string(),
+            Format::Json => json(call, comm, &self.files),
         };
         self.out.extend_from_slice(text.as_bytes());
         self.out.push(b'\n');
