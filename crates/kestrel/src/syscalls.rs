@@ -78,7 +78,10 @@ impl Calls {
     /// The names of those that are asked for; `None` where those are all.
     pub fn shown(&self) -> Option<BTreeSet<String>> {
         let all = self.shown.len() == self.signatures.iter().count();
-        let named = self.signatures.iter().filter(|(number, _)| self.shown.contains(number));
+        let named = self
+            .signatures
+            .iter()
+            .filter(|(number, _)| self.shown.contains(number));
         (!all).then(|| named.map(|(_, it)| it.call.clone()).collect())
     }
 }
@@ -89,7 +92,8 @@ fn unknown(word: &str, calls: &[(String, Vec<String>)]) -> Error {
     let bare = word.trim_start_matches('%');
     let calls = calls.iter().map(|(call, _)| usual_name(call));
     let names = CLASSES.iter().map(|class| class.name).chain(calls);
-    let near = names.filter(|name| bare.len() >= 3 && (name.contains(bare) || name.len() >= 3 && bare.contains(name)));
+    let near = names
+        .filter(|name| bare.len() >= 3 && (name.contains(bare) || name.len() >= 3 && bare.contains(name)));
     Error::NoSuchEvent {
         what: "system call, or class of system calls,".to_owned(),
         wanted: word.to_owned(),
@@ -110,7 +114,11 @@ fn times(shown: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -
 /// kernel has read it itself, or filled it.
 fn lines(shown: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -> Vec<String> {
     let needed = signatures.iter().filter(|(_, it)| Descriptors::needs(&it.call));
-    let recorded: BTreeSet<u64> = shown.iter().copied().chain(needed.map(|(number, _)| number)).collect();
+    let recorded: BTreeSet<u64> = shown
+        .iter()
+        .copied()
+        .chain(needed.map(|(number, _)| number))
+        .collect();
     let predicate = predicate(&recorded, signatures, without);
     let places = |wanted: fn(Kind) -> bool| -> Places {
         std::array::from_fn(|place| {
@@ -125,7 +133,12 @@ fn lines(shown: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -
     let filled = places(|kind| matches!(kind, Kind::Filled));
     let filled_texts = places(|kind| matches!(kind, Kind::FilledText));
     let before = places(|kind| matches!(kind, Kind::Text | Kind::Given(_)));
-    let after = places(|kind| matches!(kind, Kind::Text | Kind::Given(_) | Kind::Filled | Kind::FilledText));
+    let after = places(|kind| {
+        matches!(
+            kind,
+            Kind::Text | Kind::Given(_) | Kind::Filled | Kind::FilledText
+        )
+    });
     let registers = arch::current().syscall_arguments;
     let entry = |place: usize| {
         let length = format!("args.args[{}]", (place + 1).min(5));
@@ -139,11 +152,28 @@ fn lines(shown: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -
             (&filled[place], returned(BUFFER)),
             (&filled_texts[place], returned(EXIT_TEXT)),
         ]);
-        text(place, &after[place], &format!("args.regs->{}", registers[place]), &bytes)
+        text(
+            place,
+            &after[place],
+            &format!("args.regs->{}", registers[place]),
+            &bytes,
+        )
     };
     vec![
-        handler("raw_syscalls:sys_enter", &predicate, "args.id, args.args", &before, entry),
-        handler("raw_syscalls:sys_exit", &predicate, "args.id, args.ret", &after, exit),
+        handler(
+            "raw_syscalls:sys_enter",
+            &predicate,
+            "args.id, args.args",
+            &before,
+            entry,
+        ),
+        handler(
+            "raw_syscalls:sys_exit",
+            &predicate,
+            "args.id, args.ret",
+            &after,
+            exit,
+        ),
         format!("{FORK} {{ record(args.child_pid) }}"),
         format!("{EXIT} {{ record(args.pid) }}"),
     ]
@@ -212,8 +242,18 @@ fn is_one_of(calls: &BTreeSet<u64>) -> String {
     /// So many comparisons cost no more than a look at bits.
     const FEW: usize = 3;
     if calls.len() <= FEW {
-        let each: Vec<String> = calls.iter().map(|number| format!("args.id == {number}")).collect();
-        return format!("({})", if each.is_empty() { "0".to_owned() } else { each.join(" || ") });
+        let each: Vec<String> = calls
+            .iter()
+            .map(|number| format!("args.id == {number}"))
+            .collect();
+        return format!(
+            "({})",
+            if each.is_empty() {
+                "0".to_owned()
+            } else {
+                each.join(" || ")
+            }
+        );
     }
     let words = calls.iter().max().map_or(0, |number| number / 64 + 1);
     let word = |at: u64| {
@@ -231,12 +271,17 @@ pub fn open_files(host: &Host, pid: Option<u32>) -> Vec<(u32, i64, String)> {
     let pids = pid.map_or_else(|| procfs::processes(host).unwrap_or_default(), |pid| vec![pid]);
     let mut all = Vec::new();
     for pid in pids {
-        let Ok((files, current)) = procfs::open_files(host, pid) else {
+        let Ok(open) = procfs::open_files(host, pid) else {
             continue;
         };
-        let files = files.into_iter().map(|(number, path)| (i64::from(number), path));
-        let current = current.map(|path| (Descriptors::CURRENT, path));
-        let named = files.chain(current).map(|(number, path)| (pid, number, path.display().to_string()));
+        let files = open
+            .files
+            .into_iter()
+            .map(|(number, path)| (i64::from(number), path));
+        let current = open.current.map(|path| (Descriptors::CURRENT, path));
+        let named = files
+            .chain(current)
+            .map(|(number, path)| (pid, number, path.display().to_string()));
         all.extend(named);
     }
     all

@@ -18,8 +18,8 @@
 
 pub mod action;
 pub mod aggregate;
-pub mod calls;
 pub mod analyze;
+pub mod calls;
 pub mod ctf;
 pub mod decode;
 mod error;

@@ -2,14 +2,14 @@
 
 use crate::arguments::default_trace;
 use crate::exit::{Exit, Failure};
-use crate::output::{Format, calls};
 use crate::output::losses::report_absent;
+use crate::output::{Format, calls};
 use crate::progress;
 use crate::style;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use kestrel_trace::analyze::ANALYSES;
 use kestrel::arch;
+use kestrel_trace::analyze::ANALYSES;
 use kestrel_trace::calls::{Pairing, Reader, Signature, Signatures, Summary};
 use kestrel_trace::ctf::directory::{self, Trace};
 use kestrel_trace::info::TraceInfo;
@@ -130,7 +130,9 @@ fn syscalls(mut trace: Trace, options: &Options) -> Result<Exit, Failure> {
     while let Some(record) = trace.reader.next()? {
         learner.learn(&record, &mut processes);
         if let Some(moment) = reader.read(&record) {
-            pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| summary.add(&call));
+            pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| {
+                summary.add(&call)
+            });
         }
     }
     pairing.finish(&mut |call| summary.add(&call));
@@ -144,7 +146,11 @@ fn syscalls(mut trace: Trace, options: &Options) -> Result<Exit, Failure> {
     let lost: u64 = counted.clone().map(|count| count.lost + count.overwritten).sum();
     let lost = lost.max(trace.reader.losses().lost);
     if lost > 0 {
-        eprintln!("{} of this recording {} lost: the counts are too low", thousands(lost), were(lost));
+        eprintln!(
+            "{} of this recording {} lost: the counts are too low",
+            thousands(lost),
+            were(lost)
+        );
     }
     let recorded = counted.map(|count| count.recorded).sum();
     Ok(report_absent(cut_short.as_ref(), &absent, recorded))

@@ -123,7 +123,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Says what is missing, prints maps and detaches.
-fn end(mut live: Live, (came, target): (u64, ProcessFilter), host: &Host, format: Format) -> Result<(), Failure> {
+fn end(
+    mut live: Live,
+    (came, target): (u64, ProcessFilter),
+    host: &Host,
+    format: Format,
+) -> Result<(), Failure> {
     report_lost(&live.lost());
     for gap in live.session().module_gaps() {
         eprintln!("{gap}");

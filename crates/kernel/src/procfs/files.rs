@@ -4,19 +4,29 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use std::path::PathBuf;
 
-/// The descriptors of a process with what /proc calls the files behind them (`/etc/passwd`, `socket:[123]`), and its current directory.
+/// What a process has open, as /proc calls it: `/etc/passwd`, `socket:[123]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenFiles {
+    /// By descriptor.
+    pub files: Vec<(u32, PathBuf)>,
+    /// Its current directory.
+    pub current: Option<PathBuf>,
+}
+
+/// What a process has open; a file that is closed meanwhile is left out.
 ///
 /// # Errors
 /// That the process is gone, or somebody else's.
-pub fn open_files(host: &Host, pid: u32) -> Result<(Vec<(u32, PathBuf)>, Option<PathBuf>)> {
+pub fn open_files(host: &Host, pid: u32) -> Result<OpenFiles> {
     let folder = host.path(format!("/proc/{pid}/fd"));
     let entries = std::fs::read_dir(&folder).map_err(|error| Error::file("list", &folder, error))?;
     let file = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.ok()?;
         let number = entry.file_name().to_str()?.parse().ok()?;
-        // One that was closed meanwhile is none.
         Some((number, std::fs::read_link(entry.path()).ok()?))
     };
-    let current = std::fs::read_link(host.path(format!("/proc/{pid}/cwd"))).ok();
-    Ok((entries.filter_map(file).collect(), current))
+    Ok(OpenFiles {
+        files: entries.filter_map(file).collect(),
+        current: std::fs::read_link(host.path(format!("/proc/{pid}/cwd"))).ok(),
+    })
 }

@@ -9,7 +9,7 @@ mod task;
 
 pub use clock::{ClockPair, boottime, monotonic};
 pub use cpu::{CpuList, cpu_stay, online_cpus, possible_cpus};
-pub use files::open_files;
+pub use files::{OpenFiles, open_files};
 pub use locks::holder;
 pub use machine::{
     KernelConfig, Lockdown, available_memory, boot_id, bpf_stats_enabled, config, hostname, kernel_release,

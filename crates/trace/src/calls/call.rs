@@ -1,8 +1,8 @@
 //! One system call from its entry to its return.
 
 use super::signature::{Parameter, Signature};
-use crate::syscall::{Errno, Kind, Meaning};
 use crate::layout::FieldType;
+use crate::syscall::{Errno, Kind, Meaning};
 use std::sync::Arc;
 
 /// How a call ended.

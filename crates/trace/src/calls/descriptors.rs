@@ -6,14 +6,54 @@ use std::collections::HashMap;
 
 /// Calls that return a new descriptor.
 const MAKERS: &[&str] = &[
-    "open", "openat", "openat2", "creat", "dup", "dup2", "dup3", "socket", "accept", "accept4", "epoll_create", "epoll_create1", "eventfd", "eventfd2",
-    "inotify_init", "inotify_init1", "signalfd", "signalfd4", "timerfd_create", "memfd_create", "memfd_secret", "pidfd_open", "pidfd_getfd",
-    "perf_event_open", "userfaultfd", "fanotify_init", "open_tree", "open_by_handle_at", "fsopen", "fsmount", "fspick", "io_uring_setup", "mq_open",
+    "open",
+    "openat",
+    "openat2",
+    "creat",
+    "dup",
+    "dup2",
+    "dup3",
+    "socket",
+    "accept",
+    "accept4",
+    "epoll_create",
+    "epoll_create1",
+    "eventfd",
+    "eventfd2",
+    "inotify_init",
+    "inotify_init1",
+    "signalfd",
+    "signalfd4",
+    "timerfd_create",
+    "memfd_create",
+    "memfd_secret",
+    "pidfd_open",
+    "pidfd_getfd",
+    "perf_event_open",
+    "userfaultfd",
+    "fanotify_init",
+    "open_tree",
+    "open_by_handle_at",
+    "fsopen",
+    "fsmount",
+    "fspick",
+    "io_uring_setup",
+    "mq_open",
     "landlock_create_ruleset",
 ];
 
 /// Other calls that change what descriptors mean.
-const CHANGERS: &[&str] = &["close", "close_range", "fcntl", "chdir", "fchdir", "execve", "execveat", "unshare", "chroot"];
+const CHANGERS: &[&str] = &[
+    "close",
+    "close_range",
+    "fcntl",
+    "chdir",
+    "fchdir",
+    "execve",
+    "execveat",
+    "unshare",
+    "chroot",
+];
 
 /// F_DUPFD and F_DUPFD_CLOEXEC.
 const DUPLICATES: [i64; 2] = [0, 1030];
@@ -36,7 +76,8 @@ impl Descriptors {
     /// Whether what a call returns is a descriptor.
     pub fn is_made_by(call: &Call) -> bool {
         let name = call.signature.call.as_str();
-        MAKERS.contains(&name) || name == "fcntl" && call.argument(1).is_some_and(|cmd| DUPLICATES.contains(&cmd))
+        MAKERS.contains(&name)
+            || name == "fcntl" && call.argument(1).is_some_and(|cmd| DUPLICATES.contains(&cmd))
     }
 
     /// The file behind a descriptor of a process, or its current directory.
@@ -123,11 +164,20 @@ impl Descriptors {
     /// The name of what a call has made.
     fn made(&self, call: &Call) -> Option<String> {
         match call.signature.call.as_str() {
+            // A file without a name.
+            "open" | "openat" if Self::is_nameless(call) => None,
             "open" | "creat" => self.path(call.pid, Self::CURRENT, call.text(0)),
-            "openat" | "openat2" => self.path(call.pid, call.argument(0)?, call.text(1)),
+            "openat" => self.path(call.pid, call.argument(0)?, call.text(1)),
             "dup" | "dup2" | "dup3" | "fcntl" => self.name(call.pid, call.argument(0)?).map(str::to_owned),
             _ => None,
         }
+    }
+
+    fn is_nameless(call: &Call) -> bool {
+        /// `__O_TMPFILE`
+        const NAMELESS: i64 = 0o20_000_000;
+        let place = if call.signature.call == "open" { 1 } else { 2 };
+        call.argument(place).is_none_or(|flags| flags & NAMELESS != 0)
     }
 
     /// A path from the directory behind a descriptor.

@@ -10,6 +10,9 @@ use crate::syscall::{Kind, Meaning, usual_name};
 
 /// Most bytes of a buffer that are shown.
 const BUFFER: i64 = 32;
+/// Levels of options that have names.
+const SOL_SOCKET: i64 = 1;
+const IPPROTO_TCP: i64 = 6;
 /// Columns of a thread's name and number.
 const THREAD: usize = 22;
 
@@ -86,7 +89,17 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
         Some(Kind::Bits) => hexadecimal(value, &mut out),
         Some(Kind::Text) => path(call, argument, &mut out),
         Some(Kind::FilledText | Kind::Filled | Kind::Given(_)) => buffer(call, argument, &mut out),
-        Some(Kind::Address(_)) | None => number(argument, &mut out),
+        Some(Kind::Protocol) => match call.argument(0) {
+            // AF_INET and AF_INET6; others have protocols of their own.
+            Some(2 | 10) => Meaning::Protocol.write(value, &mut out),
+            _ => number(argument, &mut out),
+        },
+        Some(Kind::Option) => match argument.place.checked_sub(1).and_then(|at| call.argument(at)) {
+            Some(SOL_SOCKET) => Meaning::SocketOption.write(value, &mut out),
+            Some(IPPROTO_TCP) => Meaning::TcpOption.write(value, &mut out),
+            _ => number(argument, &mut out),
+        },
+        Some(Kind::Plain | Kind::Address(_)) | None => number(argument, &mut out),
     }
     out
 }
@@ -94,9 +107,9 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
 /// Of a set of bits in a signed number, the bits.
 fn bits(meaning: Meaning, argument: Argument<'_>) -> i64 {
     match argument.parameter.ty {
-        FieldType::Integer { size, signed: true, .. } if meaning.is_set() && size < 8 => {
-            argument.value & ((1 << (8 * size)) - 1)
-        }
+        FieldType::Integer {
+            size, signed: true, ..
+        } if meaning.is_set() && size < 8 => argument.value & ((1 << (8 * size)) - 1),
         _ => argument.value,
     }
 }
@@ -162,17 +175,25 @@ fn number(argument: Argument<'_>, out: &mut String) {
     let value = argument.value;
     let name = argument.parameter.name.as_str();
     match &argument.parameter.ty {
-        FieldType::Integer { base: Base::Octal, .. } if value != 0 => out.push_str(&format!("0{value:o}")),
+        FieldType::Integer {
+            base: Base::Octal, ..
+        } if value != 0 => out.push_str(&format!("0{value:o}")),
         FieldType::Integer { signed: true, .. } => out.push_str(&value.to_string()),
         // `unsigned long` is any word; a length is counted.
-        FieldType::Integer { size: 8, base: Base::Hexadecimal, .. } if !is_count(name) => hexadecimal(value, out),
+        FieldType::Integer {
+            size: 8,
+            base: Base::Hexadecimal,
+            ..
+        } if !is_count(name) => hexadecimal(value, out),
         FieldType::Integer { .. } => out.push_str(&value.cast_unsigned().to_string()),
         _ => pointer(value, out),
     }
 }
 
 fn is_count(name: &str) -> bool {
-    ["len", "size", "count", "nr", "num"].iter().any(|word| name.contains(word))
+    ["len", "size", "count", "nr", "num"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
@@ -190,5 +211,8 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
     if Descriptors::is_made_by(call) {
         return descriptor(call.pid, value, files, out);
     }
-    out.push_str(&value.to_string());
+    match call.signature.call.as_str() {
+        "umask" if value != 0 => out.push_str(&format!("0{value:o}")),
+        _ => out.push_str(&value.to_string()),
+    }
 }

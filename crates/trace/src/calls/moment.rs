@@ -92,7 +92,9 @@ impl Reader {
             Event::Entry(signature) => {
                 let fields = record.fields().filter(|(field, _)| is_argument(&field.name));
                 Moment::Entry {
-                    values: fields.map(|(_, value)| value.as_u64().unwrap_or_default()).collect(),
+                    values: fields
+                        .map(|(_, value)| value.as_u64().unwrap_or_default())
+                        .collect(),
                     texts: written(record, &signature),
                     signature,
                 }

@@ -1,7 +1,7 @@
 //! The arguments that a system call takes: names, types, and what each is.
 
 use crate::event::EventClass;
-use crate::layout::FieldType;
+use crate::layout::{Base, FieldType};
 use crate::syscall::{Kind, kind};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +46,19 @@ impl Signature {
         }
     }
 
+    /// A call of which only the number is known: its registers are shown.
+    fn unknown(number: u64) -> Self {
+        let word = FieldType::Integer {
+            size: 8,
+            signed: false,
+            base: Base::Hexadecimal,
+        };
+        Self::new(
+            &format!("syscall_{number}"),
+            (0..6).map(|at| (format!("arg{at}"), word.clone())),
+        )
+    }
+
     /// What the fields of a call's own tracepoint say.
     pub(super) fn of_event(call: &str, event: &EventClass) -> Self {
         let fields = event.layout.shown().filter(|field| is_argument(&field.name));
@@ -72,7 +85,7 @@ impl Signatures {
 
     /// The call of a number; one that is not known is named by it.
     pub fn get(&mut self, number: u64) -> Arc<Signature> {
-        let made = || Arc::new(Signature::new(&format!("syscall_{number}"), []));
+        let made = || Arc::new(Signature::unknown(number));
         self.by_number.entry(number).or_insert_with(made).clone()
     }
 

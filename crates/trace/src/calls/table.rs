@@ -45,8 +45,16 @@ fn together(group: &Group, out: &mut String) {
 }
 
 fn summed(row: &Row, total: u64, out: &mut String) {
-    let share = if total == 0 { 0.0 } else { row.total_ns as f64 * 100.0 / total as f64 };
-    let errors = if row.errors == 0 { String::new() } else { row.errors.to_string() };
+    let share = if total == 0 {
+        0.0
+    } else {
+        row.total_ns as f64 * 100.0 / total as f64
+    };
+    let errors = if row.errors == 0 {
+        String::new()
+    } else {
+        row.errors.to_string()
+    };
     let (seconds, each) = match row.timed {
         0 => ("-".to_owned(), "-".to_owned()),
         timed => (
@@ -66,9 +74,15 @@ fn one(id: u32, group: &Group, all: u64, out: &mut String) {
     let share = group.calls() as f64 * 100.0 / all.max(1) as f64;
     let calls = counted(group.calls(), "call");
     out.push_str(&format!("{} ({id}), {calls}, {share:.1}%\n\n", shown(name)));
-    out.push_str("  syscall              calls   errors       total         min         avg         max      stddev\n");
-    out.push_str("                                           (msec)      (msec)      (msec)      (msec)      (msec)\n");
-    out.push_str("  ---------------- --------- -------- ----------- ----------- ----------- ----------- -----------\n");
+    out.push_str(
+        "  syscall              calls   errors       total         min         avg         max      stddev\n",
+    );
+    out.push_str(
+        "                                           (msec)      (msec)      (msec)      (msec)      (msec)\n",
+    );
+    out.push_str(
+        "  ---------------- --------- -------- ----------- ----------- ----------- ----------- -----------\n",
+    );
     for row in &group.rows {
         let ms = |ns: f64| match row.timed {
             0 => "-".to_owned(),
@@ -100,5 +114,9 @@ fn unfinished(calls: &BTreeMap<String, u64>, out: &mut String) {
             count => format!("{call} ({count})"),
         })
         .collect();
-    out.push_str(&format!("{} did not return: {}\n", counted(all, "call"), names.join(", ")));
+    out.push_str(&format!(
+        "{} did not return: {}\n",
+        counted(all, "call"),
+        names.join(", ")
+    ));
 }

@@ -27,12 +27,18 @@ pub enum Kind {
     Bits,
     /// An address that is declared as a number.
     Place,
+    /// A number without names, where an argument of its name has some in other calls.
+    Plain,
+    /// The protocol of a socket, whose family is the first argument.
+    Protocol,
+    /// The option of a socket, whose level is the argument before.
+    Option,
 }
 
 /// The call of rows that are about any call.
 const ANY: &str = "*";
 
-use Kind::{Address, Bits, Descriptor, Filled, FilledText, Given, Mode, ModeWith, Named, Place, Text};
+use Kind::{Address, Bits, Descriptor, Filled, FilledText, Given, Mode, ModeWith, Named, Place, Plain, Text};
 
 /// Call, argument, kind. Rows of one call come before those of any.
 #[rustfmt::skip]
@@ -132,9 +138,9 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("dup2", "newfd", Descriptor),
     ("dup3", "oldfd", Descriptor),
     ("dup3", "newfd", Descriptor),
-    ("dup3", "flags", Named(Meaning::Open)),
-    ("pipe2", "flags", Named(Meaning::Open)),
-    ("close_range", "fd", Bits),
+    ("dup3", "flags", Named(Meaning::Pipe)),
+    ("pipe2", "flags", Named(Meaning::Pipe)),
+    ("close_range", "fd", Plain),
     ("close_range", "flags", Named(Meaning::CloseRange)),
     ("copy_file_range", "fd_in", Descriptor),
     ("copy_file_range", "fd_out", Descriptor),
@@ -160,7 +166,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("timerfd_gettime", "ufd", Descriptor),
     ("memfd_create", "uname", Text),
     ("memfd_create", "flags", Named(Meaning::Memfd)),
-    ("memfd_secret", "flags", Named(Meaning::Open)),
+    ("memfd_secret", "flags", Named(Meaning::Pipe)),
     // Memory.
     ("mmap", "addr", Place),
     ("mmap", "prot", Named(Meaning::Protection)),
@@ -207,7 +213,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("pidfd_open", "flags", Named(Meaning::PidFd)),
     ("pidfd_send_signal", "pidfd", Descriptor),
     ("pidfd_getfd", "pidfd", Descriptor),
-    ("pidfd_getfd", "fd", Bits),
+    ("pidfd_getfd", "fd", Plain),
     ("rseq", "flags", Named(Meaning::Rseq)),
     ("rseq", "sig", Bits),
     ("bpf", "cmd", Named(Meaning::Bpf)),
@@ -217,9 +223,10 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     // Sockets.
     ("socket", "family", Named(Meaning::AddressFamily)),
     ("socket", "type", Named(Meaning::SocketType)),
-    ("socket", "protocol", Named(Meaning::Protocol)),
+    ("socket", "protocol", Kind::Protocol),
     ("socketpair", "family", Named(Meaning::AddressFamily)),
     ("socketpair", "type", Named(Meaning::SocketType)),
+    ("socketpair", "protocol", Kind::Protocol),
     ("accept4", "flags", Named(Meaning::SocketFlags)),
     ("connect", "uservaddr", Address(2)),
     ("bind", "umyaddr", Address(2)),
@@ -234,6 +241,8 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("shutdown", "how", Named(Meaning::Shutdown)),
     ("getsockopt", "level", Named(Meaning::Level)),
     ("setsockopt", "level", Named(Meaning::Level)),
+    ("getsockopt", "optname", Kind::Option),
+    ("setsockopt", "optname", Kind::Option),
     // Clocks, IPC, the system.
     ("clock_nanosleep", "flags", Named(Meaning::Timer)),
     ("timer_settime", "flags", Named(Meaning::Timer)),
@@ -242,6 +251,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("getrandom", "flags", Named(Meaning::Random)),
     ("getrandom", "ubuf", Filled),
     ("msgget", "msgflg", Named(Meaning::IpcGet)),
+    ("shmget", "shmflg", Named(Meaning::IpcGet)),
     ("semget", "semflg", Named(Meaning::IpcGet)),
     ("msgctl", "cmd", Named(Meaning::IpcControl)),
     ("shmctl", "cmd", Named(Meaning::IpcControl)),
@@ -290,7 +300,9 @@ mod tests {
     #[test]
     fn each_argument_has_one_row() {
         for (at, (call, argument, _)) in ARGUMENTS.iter().enumerate() {
-            let again = ARGUMENTS[at + 1..].iter().any(|(c, a, _)| c == call && a == argument);
+            let again = ARGUMENTS[at + 1..]
+                .iter()
+                .any(|(c, a, _)| c == call && a == argument);
             assert!(!again, "{call} {argument}");
         }
         assert_eq!(kind("close", "fd"), Some(Descriptor));

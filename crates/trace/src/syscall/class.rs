@@ -25,7 +25,11 @@ fn never(_: &str, _: &str) -> bool {
 /// A path of a file, as far as names tell: texts of keys and attributes are not meant.
 fn is_path(call: &str, argument: &str) -> bool {
     let is_text = kind(call, argument) == Some(Kind::Text);
-    is_text && !matches!(argument, "name" | "_type" | "_description" | "_key" | "_fs_name" | "uname" | "u_name" | "type")
+    is_text
+        && !matches!(
+            argument,
+            "name" | "_type" | "_description" | "_key" | "_fs_name" | "uname" | "u_name" | "type"
+        )
 }
 
 fn is_descriptor(call: &str, argument: &str) -> bool {
@@ -187,7 +191,9 @@ fn matches(word: &str, call: &str, arguments: &[&str]) -> bool {
         Some(name) => (name, true),
         None => (word, false),
     };
-    let class = CLASSES.iter().find(|class| class.name == name || class.aliases.contains(&name));
+    let class = CLASSES
+        .iter()
+        .find(|class| class.name == name || class.aliases.contains(&name));
     if let Some(class) = class {
         let by_argument = arguments.iter().any(|argument| (class.argument)(call, argument));
         return by_argument || class.calls.contains(&call);
@@ -254,6 +260,9 @@ mod tests {
     #[test]
     fn misspelt_words_are_found() {
         let calls = [("openat".to_owned(), vec!["dfd".to_owned()])];
-        assert_eq!(Set::parse("openat,opnat,!%fil").unmatched(&calls), ["opnat", "%fil"]);
+        assert_eq!(
+            Set::parse("openat,opnat,!%fil").unmatched(&calls),
+            ["opnat", "%fil"]
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! What a number of a system call stands for, so that it is shown by the names that the kernel's headers have for it.
 
-use super::family::{Family, Unnamed};
 use serde::{Deserialize, Serialize};
 
 /// Declares the meanings, each with the word that metadata of traces has for it.
@@ -22,6 +21,8 @@ meanings! {
     Directory = "dirfd",
     /// `O_*`.
     Open = "open",
+    /// `O_CLOEXEC` and others of pipe2(2) and dup3(2).
+    Pipe = "pipe",
     /// `AT_*`.
     At = "at",
     /// `AT_EACCESS` and other `AT_*` of faccessat2(2).
@@ -179,42 +180,5 @@ impl Meaning {
     pub fn from_word(word: &str) -> Option<Self> {
         let found = MEANINGS.iter().find(|(_, own)| *own == word);
         found.map(|(meaning, _)| *meaning)
-    }
-
-    /// Whether the number is a set of bits, not one thing.
-    pub fn is_set(self) -> bool {
-        Family::of(self).is_some_and(|family| family.unnamed == Unnamed::Hexadecimal)
-    }
-
-    /// Appends the number by its names.
-    pub fn write(self, value: i64, out: &mut String) {
-        match (self, value) {
-            (Self::FileMode | Self::IpcGet, _) => octal_rest(self, value, out),
-            // SIGRTMIN is 32 for the kernel; user space uses the first two itself.
-            (Self::Signal, 32..=64) => out.push_str(&format!("SIGRT_{}", value - 32)),
-            _ => match Family::of(self) {
-                Some(family) => family.write(value, out),
-                None => out.push_str(&value.to_string()),
-            },
-        }
-    }
-}
-
-/// Named bits, and permissions as octal digits behind them: `S_IFIFO|0644`.
-fn octal_rest(meaning: Meaning, value: i64, out: &mut String) {
-    let named = value & !0o7777;
-    let (named, rest) = match meaning {
-        Meaning::IpcGet => (value & !0o777, value & 0o777),
-        _ => (named, value & 0o7777),
-    };
-    if named != 0
-        && let Some(family) = Family::of(meaning)
-    {
-        family.write(named, out);
-        out.push('|');
-    }
-    match rest {
-        0 => out.push('0'),
-        rest => out.push_str(&format!("0{rest:o}")),
     }
 }

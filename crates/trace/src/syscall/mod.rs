@@ -6,9 +6,10 @@ mod class;
 mod errno;
 mod family;
 mod meaning;
+mod written;
 
 pub use argument::{ARGUMENTS, Kind, kind, meaning};
 pub use class::{CLASSES, Class, Set, usual_name};
 pub use errno::Errno;
-pub use family::{Family, Row, Unnamed};
+pub use family::{Family, Row, Unnamed, family};
 pub use meaning::{MEANINGS, Meaning};

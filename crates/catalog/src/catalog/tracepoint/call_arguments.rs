@@ -22,7 +22,10 @@ pub(super) fn arguments(format: &Format) -> impl Iterator<Item = &Field> {
 /// its numbers have.
 pub(super) fn argument_type(format: &Format, field: &Field) -> Option<ValueType> {
     let ty = declared_type(format, field)?;
-    let kind = format.name.strip_prefix("sys_enter_").and_then(|call| kind(call, &field.name));
+    let kind = format
+        .name
+        .strip_prefix("sys_enter_")
+        .and_then(|call| kind(call, &field.name));
     let ValueType::Integer { size, signed, base } = ty else {
         return Some(ty);
     };
@@ -73,7 +76,9 @@ pub fn signatures(catalog: &Catalog) -> Result<Vec<(u32, Signature)>> {
         let Some(call) = event.name.strip_prefix("sys_enter_") else {
             continue;
         };
-        let Some(number) = (arch.syscall)(call) else { continue };
+        let Some(number) = (arch.syscall)(call) else {
+            continue;
+        };
         let format = tracefs.format("syscalls", &event.name)?;
         let signature = Signature::new(call, typed(&format));
         match all.iter_mut().find(|(own, _)| *own == number) {

@@ -185,9 +185,13 @@ impl View {
             EXIT => return self.files.remove(record.tid),
             _ => {}
         }
-        let Some(moment) = self.reader.read(record) else { return };
+        let Some(moment) = self.reader.read(record) else {
+            return;
+        };
         let mut pairing = std::mem::take(&mut self.pairing);
-        pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| self.done(&call));
+        pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| {
+            self.done(&call)
+        });
         self.pairing = pairing;
     }
 
@@ -207,7 +211,10 @@ impl View {
     }
 
     fn show(&mut self, call: &Call) {
-        let wanted = self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&call.signature.call));
+        let wanted = self
+            .wanted
+            .as_ref()
+            .is_none_or(|wanted| wanted.contains(&call.signature.call));
         if !wanted || self.failed_only && call.error().is_none() {
             return;
         }

@@ -1,6 +1,6 @@
 //! Clocks and timers.
 
-use super::{Family, flags, names, rows};
+use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
@@ -11,10 +11,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             CLOCK_MONOTONIC_COARSE, CLOCK_BOOTTIME, CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM, CLOCK_TAI,
         ])),
     ),
-    (
-        Meaning::Timer,
-        flags(rows!(bit general [TIMER_ABSTIME])),
-    ),
+    (Meaning::Timer, flags(rows!(bit general [TIMER_ABSTIME]))),
     (
         Meaning::TimerFd,
         flags(rows!(bit general [TFD_CLOEXEC, TFD_NONBLOCK])),

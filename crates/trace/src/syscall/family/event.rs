@@ -1,6 +1,6 @@
 //! Waiting for events: epoll, eventfd, inotify.
 
-use super::{Family, flags, names, rows};
+use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
@@ -8,10 +8,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::Epoll,
         names(rows!(whole general [EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD])),
     ),
-    (
-        Meaning::EpollCreate,
-        flags(rows!(bit general [EPOLL_CLOEXEC])),
-    ),
+    (Meaning::EpollCreate, flags(rows!(bit general [EPOLL_CLOEXEC]))),
     (
         Meaning::EventFd,
         flags(rows!(bit general [EFD_SEMAPHORE, EFD_CLOEXEC, EFD_NONBLOCK])),

@@ -1,6 +1,6 @@
 //! Files: opening, places, modes, locks, commands of descriptors, mounts.
 
-use super::{Family, flags, names, rows};
+use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
@@ -15,6 +15,10 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
                 O_NOFOLLOW, O_NOATIME, O_CLOEXEC, O_PATH,
             ]
         )),
+    ),
+    (
+        Meaning::Pipe,
+        flags(rows!(bit general [O_NONBLOCK, O_DIRECT, O_CLOEXEC])),
     ),
     (
         Meaning::At,

@@ -1,6 +1,6 @@
 //! Memory: protections, mappings, advice, policies.
 
-use super::{Family, flags, names, rows};
+use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
@@ -40,10 +40,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::LockMemory,
         flags(rows!(bit general [MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT])),
     ),
-    (
-        Meaning::LockRange,
-        flags(rows!(bit general [MLOCK_ONFAULT])),
-    ),
+    (Meaning::LockRange, flags(rows!(bit general [MLOCK_ONFAULT]))),
     (
         Meaning::Memfd,
         flags(rows!(bit general [

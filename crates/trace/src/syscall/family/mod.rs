@@ -6,70 +6,13 @@ mod file;
 mod memory;
 mod network;
 mod process;
+mod row;
 mod signal;
 mod system;
 
+pub use row::{Family, Row, Unnamed};
+
 use super::meaning::Meaning;
-
-/// One name: it stands where `bits & mask == value`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The bits that the name is about; all of them where the whole number has one name.
-    pub mask: i64,
-    /// What those bits are.
-    pub value: i64,
-    /// The header's name.
-    pub name: &'static str,
-}
-
-/// How a number is written where it has no name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unnamed {
-    /// `42`, `-1`.
-    Decimal,
-    /// `0x2a`.
-    Hexadecimal,
-}
-
-/// A family of names.
-#[derive(Clone, Copy, Debug)]
-pub struct Family {
-    /// The names, those of more bits before those of fewer.
-    pub rows: &'static [Row],
-    /// How the rest is written.
-    pub unnamed: Unnamed,
-}
-
-/// Rows of the headers' names: those of the bits of a mask (`& MASK MODULE [NAME, …]`), of one bit each (`bit MODULE […]`), of the whole number
-/// (`whole MODULE […]`), and of numbers that the crate of headers lacks (`+ [NAME = NUMBER / MASK, …]`).
-macro_rules! rows {
-    (
-        $(& $mask:literal $from:ident [$($part:ident),* $(,)?])*
-        $(bit $bits:ident [$($bit:ident),* $(,)?])?
-        $(whole $wholes:ident [$($whole:ident),* $(,)?])*
-        $(+ [$($own:ident = $number:literal / $own_mask:literal),* $(,)?])?
-    ) => {
-        &[
-            $($($crate::syscall::family::Row {
-                mask: $mask,
-                value: linux_raw_sys::$from::$part as i64,
-                name: stringify!($part),
-            },)*)*
-            $($($crate::syscall::family::Row {
-                mask: linux_raw_sys::$bits::$bit as i64,
-                value: linux_raw_sys::$bits::$bit as i64,
-                name: stringify!($bit),
-            },)*)?
-            $($($crate::syscall::family::Row {
-                mask: -1,
-                value: linux_raw_sys::$wholes::$whole as i64,
-                name: stringify!($whole),
-            },)*)*
-            $($($crate::syscall::family::Row { mask: $own_mask, value: $number, name: stringify!($own) },)*)?
-        ]
-    };
-}
-use rows;
 
 /// The families by what they mean; a meaning without a row is a fault that a test finds.
 const FAMILIES: &[&[(Meaning, Family)]] = &[
@@ -83,67 +26,10 @@ const FAMILIES: &[&[(Meaning, Family)]] = &[
     system::FAMILIES,
 ];
 
-/// Names of bits, the rest in hexadecimal.
-const fn flags(rows: &'static [Row]) -> Family {
-    Family {
-        rows,
-        unnamed: Unnamed::Hexadecimal,
-    }
-}
-
-/// Names of numbers, others in decimal.
-const fn names(rows: &'static [Row]) -> Family {
-    Family {
-        rows,
-        unnamed: Unnamed::Decimal,
-    }
-}
-
-impl Family {
-    /// The family of a meaning.
-    pub fn of(meaning: Meaning) -> Option<&'static Self> {
-        let mut all = FAMILIES.iter().flat_map(|families| families.iter());
-        all.find(|(own, _)| *own == meaning).map(|(_, family)| family)
-    }
-
-    /// Appends the names of a number, `A|B|0x40`; the number itself where it has none.
-    pub fn write(&self, value: i64, out: &mut String) {
-        let start = out.len();
-        let (mut taken, mut zero) = (0_i64, None);
-        for row in self.rows {
-            if value & row.mask != row.value || taken & row.mask != 0 {
-                continue;
-            }
-            // A part that is 0, as O_RDONLY is, says something; the lack of all bits of a mask of flags does not.
-            if row.mask == 0 {
-                zero = Some(row.name);
-                continue;
-            }
-            taken |= row.mask;
-            separated(row.name, start, out);
-        }
-        let rest = value & !taken;
-        match (rest, out.len() == start, zero) {
-            (0, true, Some(name)) => out.push_str(name),
-            (0, true, None) => out.push('0'),
-            (0, false, _) => {}
-            _ => self.number(rest, start, out),
-        }
-    }
-
-    fn number(&self, value: i64, start: usize, out: &mut String) {
-        match self.unnamed {
-            Unnamed::Decimal => separated(&value.to_string(), start, out),
-            Unnamed::Hexadecimal => separated(&format!("{value:#x}"), start, out),
-        }
-    }
-}
-
-fn separated(text: &str, start: usize, out: &mut String) {
-    if out.len() > start {
-        out.push('|');
-    }
-    out.push_str(text);
+/// The family of a meaning.
+pub fn family(meaning: Meaning) -> Option<&'static Family> {
+    let mut all = FAMILIES.iter().flat_map(|families| families.iter());
+    all.find(|(own, _)| *own == meaning).map(|(_, family)| family)
 }
 
 #[cfg(test)]
@@ -180,9 +66,17 @@ mod tests {
             (Meaning::Protection, 0, "PROT_NONE"),
             (Meaning::Protection, 3, "PROT_READ|PROT_WRITE"),
             (Meaning::Map, 0x22, "MAP_PRIVATE|MAP_ANONYMOUS"),
-            (Meaning::Clone, 0x1200011, "SIGCHLD|CLONE_CHILD_CLEARTID|CLONE_CHILD_SETTID"),
+            (
+                Meaning::Clone,
+                0x1200011,
+                "SIGCHLD|CLONE_CHILD_CLEARTID|CLONE_CHILD_SETTID",
+            ),
             (Meaning::SocketType, 0o2000001, "SOCK_STREAM|SOCK_CLOEXEC"),
-            (Meaning::Futex, 0x189, "FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG|FUTEX_CLOCK_REALTIME"),
+            (
+                Meaning::Futex,
+                0x189,
+                "FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG|FUTEX_CLOCK_REALTIME",
+            ),
             (Meaning::Signal, 9, "SIGKILL"),
             (Meaning::Signal, 0, "0"),
             (Meaning::Signal, 40, "SIGRT_8"),
@@ -202,7 +96,7 @@ mod tests {
             $(
                 #[allow(clippy::unnecessary_cast, reason = "the constants have many types")]
                 let number = libc::$name as i64;
-                let row = Family::of(Meaning::$meaning).unwrap().rows.iter().find(|row| row.name == stringify!($name));
+                let row = family(Meaning::$meaning).unwrap().rows.iter().find(|row| row.name == stringify!($name));
                 assert_eq!(row.map(|row| row.value & 0xffff_ffff), Some(number & 0xffff_ffff), stringify!($name));
             )*
         };

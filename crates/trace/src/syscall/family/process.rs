@@ -1,6 +1,6 @@
 //! Processes: making, waiting, limits, scheduling, what they may.
 
-use super::{Family, flags, names, rows};
+use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
@@ -99,8 +99,5 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::PidFd,
         flags(rows!(+ [PIDFD_NONBLOCK = 0o4000 / 0o4000, PIDFD_THREAD = 0o200 / 0o200])),
     ),
-    (
-        Meaning::Rseq,
-        flags(rows!(+ [RSEQ_FLAG_UNREGISTER = 1 / 1])),
-    ),
+    (Meaning::Rseq, flags(rows!(+ [RSEQ_FLAG_UNREGISTER = 1 / 1]))),
 ];

@@ -1,6 +1,6 @@
 //! The system: random numbers, BPF, perf, System V IPC.
 
-use super::{Family, flags, names, rows};
+use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
