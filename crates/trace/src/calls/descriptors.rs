@@ -161,8 +161,8 @@ impl Descriptors {
         }
     }
 
-    /// The name of what a call has made.
-    fn made(&self, call: &Call) -> Option<String> {
+    /// The file behind the descriptor that a call has returned.
+    pub fn made(&self, call: &Call) -> Option<String> {
         match call.signature.call.as_str() {
             // A file without a name.
             "open" | "openat" if Self::is_nameless(call) => None,

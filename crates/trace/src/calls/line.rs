@@ -78,8 +78,10 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
     let value = argument.value;
     let mut out = String::new();
     match argument.parameter.kind {
-        Some(Kind::Descriptor) => descriptor(call.pid, value, files, &mut out),
-        Some(Kind::Named(Meaning::Directory)) if value >= 0 => descriptor(call.pid, value, files, &mut out),
+        Some(Kind::Descriptor) => descriptor(value, files.name(call.pid, value), &mut out),
+        Some(Kind::Named(Meaning::Directory)) if value >= 0 => {
+            descriptor(value, files.name(call.pid, value), &mut out);
+        }
         Some(Kind::Named(meaning)) => meaning.write(bits(meaning, argument), &mut out),
         Some(Kind::Mode | Kind::ModeWith(_)) => match value {
             0 => out.push('0'),
@@ -115,9 +117,9 @@ fn bits(meaning: Meaning, argument: Argument<'_>) -> i64 {
 }
 
 /// `3</etc/passwd>`; a number alone where the file is not known.
-fn descriptor(pid: u32, number: i64, files: &Descriptors, out: &mut String) {
+fn descriptor(number: i64, file: Option<&str>, out: &mut String) {
     out.push_str(&number.to_string());
-    if let Some(name) = files.name(pid, number) {
+    if let Some(name) = file {
         out.push('<');
         out.push_str(&shown(name));
         out.push('>');
@@ -209,7 +211,7 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
         return out.push_str(&format!("{value:#x}"));
     }
     if Descriptors::is_made_by(call) {
-        return descriptor(call.pid, value, files, out);
+        return descriptor(value, files.made(call).as_deref(), out);
     }
     match call.signature.call.as_str() {
         "umask" if value != 0 => out.push_str(&format!("0{value:o}")),

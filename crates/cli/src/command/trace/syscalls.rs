@@ -195,19 +195,13 @@ impl View {
         self.pairing = pairing;
     }
 
-    /// A call is over. Its line names what its arguments were before it, and what it returned after.
+    /// A call is over. Its arguments are shown as they were before it.
     fn done(&mut self, call: &Call) {
         if let Some(summary) = &mut self.summary {
             return summary.add(call);
         }
-        let closes = call.signature.call == "close";
-        if !closes {
-            self.files.follow(call);
-        }
         self.show(call);
-        if closes {
-            self.files.follow(call);
-        }
+        self.files.follow(call);
     }
 
     fn show(&mut self, call: &Call) {
