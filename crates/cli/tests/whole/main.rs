@@ -6,4 +6,5 @@ mod counts;
 mod house;
 mod manual;
 mod right;
+mod syscalls;
 mod wrong;
