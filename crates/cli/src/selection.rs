@@ -241,6 +241,30 @@ pub(crate) fn plan(
             "-e EVENT does (`kestrel list` shows the events there are), -F 99 for a profile, or --table FILE",
         ));
     }
+    let options = checked_options(selection, held, (mode, bell), catalog)?;
+    match &selection.table {
+        Some(name) => table(selection, name, &options, catalog),
+        None => of_events(&events, &options, catalog),
+    }
+}
+
+/// Makes the plan of these events instead of those of `-e`.
+pub(crate) fn plan_of(
+    events: &[String],
+    selection: &Selection,
+    held: Option<&Held>,
+    catalog: &Catalog,
+) -> Result<Plan, Failure> {
+    let options = checked_options(selection, held, (Mode::Stream, Bell::Records), catalog)?;
+    of_events(events, &options, catalog)
+}
+
+fn checked_options(
+    selection: &Selection,
+    held: Option<&Held>,
+    mode: (Mode, Bell),
+    catalog: &Catalog,
+) -> Result<Options, Failure> {
     if let Some(pid) = selection.pid {
         check_process(pid, catalog.host())?;
     }
@@ -250,11 +274,11 @@ pub(crate) fn plan(
             style::bytes(MIN_BYTES)
         );
     }
-    let options = options(selection, held, (mode, bell));
-    if let Some(name) = &selection.table {
-        return table(selection, name, &options, catalog);
-    }
-    let plan = kestrel::plan::plan(Source::Events(&events), &options, catalog)?;
+    Ok(options(selection, held, mode))
+}
+
+fn of_events(events: &[String], options: &Options, catalog: &Catalog) -> Result<Plan, Failure> {
+    let plan = kestrel::plan::plan(Source::Events(events), options, catalog)?;
     for (text, warning) in &plan.warnings {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }

@@ -10,6 +10,7 @@ pub mod record;
 pub mod recover;
 pub mod session;
 pub mod stat;
+pub mod syscalls;
 pub mod tail;
 mod user_symbols;
 

@@ -4,6 +4,7 @@
 //! constant offsets and natural alignment. Fields of variable length (strings, stacks) keep an element count (`u16`) in the
 //! fixed part; their elements follow in the tail: stacks first (8-aligned), then strings without padding between them.
 
+use crate::syscall::Meaning;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub enum Base {
     Hexadecimal,
     /// `052`, for file modes.
     Octal,
+    /// By the names that the headers of system calls have: `O_RDONLY|O_CLOEXEC`. It is a number all the same.
+    Named(Meaning),
 }
 
 /// The address space of a stack's addresses.

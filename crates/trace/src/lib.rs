@@ -19,6 +19,7 @@
 pub mod action;
 pub mod aggregate;
 pub mod analyze;
+pub mod calls;
 pub mod ctf;
 pub mod decode;
 mod error;
@@ -38,6 +39,7 @@ pub mod sched;
 pub mod stacks;
 pub mod summary;
 pub mod symbol;
+pub mod syscall;
 pub mod user_symbol;
 pub mod value;
 

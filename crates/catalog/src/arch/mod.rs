@@ -5,6 +5,9 @@ mod x86_64;
 use kestrel_compiler::context::{Register, Source, ValueType};
 use kestrel_trace::layout::Base;
 
+/// No system call of any architecture has a greater number.
+pub const HIGHEST_SYSCALL: u32 = 1023;
+
 /// One architecture's conventions.
 #[derive(Debug)]
 pub struct Arch {
@@ -33,6 +36,8 @@ pub struct Arch {
     pub syscall_function: &'static str,
     /// The number of a system call by the name that its tracepoints bear (`openat`, `newfstat`).
     pub syscall: fn(&str) -> Option<u32>,
+    /// The name of a system call by its number, as the ABI has it (`fstat`).
+    pub syscall_name: fn(u32) -> Option<&'static str>,
     /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.
     pub operand: fn(&str) -> Option<u32>,
 }

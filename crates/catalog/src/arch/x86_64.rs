@@ -17,6 +17,7 @@ pub(super) const ARCH: Arch = Arch {
     syscall_number: "orig_ax",
     syscall_function: "__x64_sys_",
     syscall,
+    syscall_name,
     operand,
 };
 
@@ -163,6 +164,11 @@ fn syscall(name: &str) -> Option<u32> {
     u32::try_from(call.id()).ok()
 }
 
+fn syscall_name(number: u32) -> Option<&'static str> {
+    let call = syscalls::x86_64::Sysno::new(usize::try_from(number).ok()?)?;
+    Some(call.name())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,5 +179,7 @@ mod tests {
         assert_eq!(syscall("openat"), Some(257));
         assert_eq!(syscall("newfstat"), Some(5));
         assert_eq!(syscall("no_such_call"), None);
+        assert_eq!(syscall_name(5), Some("fstat"));
+        assert_eq!(syscall_name(5000), None);
     }
 }

@@ -1,5 +1,8 @@
 //! `kestrel trace`: events as lines while they happen.
 
+mod names;
+mod syscalls;
+
 use crate::actor::{ActionOutcome, Actor};
 use crate::arguments::{command_line, duration};
 use crate::exit::{Exit, Failure};
@@ -13,17 +16,17 @@ use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
 use kestrel::record::symbols_for;
 use kestrel::session::Session;
-use kestrel::session::pinned::ThreadNames;
+use kestrel::session::process_filter::ProcessFilter;
 use kestrel::tail::{Live, Unseen, Watch};
 use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::print::{counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
-use std::collections::HashMap;
+use names::ThreadNameLookup;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Options of `trace`.
 #[derive(Args, Debug)]
@@ -47,6 +50,8 @@ pub(crate) struct Options {
     /// Start with the records of the last TIME that the buffers still hold
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "session")]
     since: Option<Duration>,
+    #[command(flatten)]
+    calls: syscalls::CallOptions,
     /// How lines look
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -61,6 +66,9 @@ Examples:
   kestrel trace -e 'jprobe:do_sys_openat2 { record(args.dfd, str(args.filename)) }'     calls as in C
   kestrel trace -e 'kprobe:ksys_read+0x12 { record(regs) }' -e 'kprobe:ksys_read+0x12:post { record(regs) }'
   kestrel trace -e 'kretprobe:vfs_read { record(entry.args.count, retval, took = nsecs - entry.nsecs) }'
+  kestrel trace --syscalls -- ls                          system calls, as strace -f shows them
+  kestrel trace --syscalls=%file,!stat -p 1234            those that take a file's name, but stat
+  kestrel trace --syscalls --summary -- make              a table of calls, as strace -c
   kestrel trace --session                                 records of a running session as they arrive
   kestrel trace --session web --buffer main --since 10s --duration 60
 
@@ -78,6 +86,9 @@ type PrintRecord = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if let Some(set) = &options.calls.syscalls {
+        return syscalls::run(set, &options.calls, &options.selection, options.format);
+    }
     if let Some(session) = &options.session {
         return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
     }
@@ -108,12 +119,23 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     foreground.release(held)?;
     foreground.run(&mut shown)?;
     let LiveTrace {
-        mut live,
+        live,
         mut actor,
         came,
         ..
     } = shown;
     actor.finish();
+    end(live, (came, plan.target), catalog.host(), options.format)?;
+    Ok(foreground.exit())
+}
+
+/// Says what is missing, prints maps and detaches.
+fn end(
+    mut live: Live,
+    (came, target): (u64, ProcessFilter),
+    host: &Host,
+    format: Format,
+) -> Result<(), Failure> {
     report_lost(&live.lost());
     for gap in live.session().module_gaps() {
         eprintln!("{gap}");
@@ -124,10 +146,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(why) = live.session().uncounted()? {
         eprintln!("not all missed hits are counted: {why}");
     }
-    hint_if_no_event(came, live.session(), plan.target);
-    print_maps(live.session(), catalog.host(), options.format == Format::Json)?;
+    hint_if_no_event(came, live.session(), target);
+    print_maps(live.session(), host, format == Format::Json)?;
     detach(live.session_mut());
-    Ok(foreground.exit())
+    Ok(())
 }
 
 /// Shows the records of a persistent session until it is stopped or the foreground run ends.
@@ -197,41 +219,6 @@ fn printer(format: Format, symbols: Symbols, mut names: ThreadNameLookup) -> Pri
     })
 }
 
-/// Names of threads, from the session's map of names (threads may exit before their records are shown) and from /proc.
-struct ThreadNameLookup {
-    kept: ThreadNames,
-    host: Host,
-    /// Time of the last lookup per thread.
-    looked_up: HashMap<u32, Instant>,
-}
-
-impl ThreadNameLookup {
-    fn new(kept: ThreadNames, host: &Host) -> Self {
-        Self {
-            kept,
-            host: host.clone(),
-            looked_up: HashMap::new(),
-        }
-    }
-
-    /// Updates the name of a record's thread.
-    fn update(&mut self, record: &Record<'_>, processes: &mut Processes) {
-        let now = Instant::now();
-        let looked_up = self.looked_up.get(&record.tid);
-        if record.tid == 0 || looked_up.is_some_and(|looked_up| now - *looked_up < POLL_INTERVAL) {
-            return;
-        }
-        self.looked_up.insert(record.tid, now);
-        if let Some(name) = self.kept.name(record.tid) {
-            processes.insert(record.tid, name);
-        } else if processes.name(record.tid, record.pid).is_none()
-            && let Ok(name) = kestrel::kernel::procfs::comm(&self.host, record.tid)
-        {
-            processes.insert(record.tid, name);
-        }
-    }
-}
-
 /// Live tracing: records are printed as they are read.
 struct LiveTrace {
     live: Live,
@@ -275,11 +262,7 @@ impl Work for LiveTrace {
             }
         }
         self.came += came as u64 + full + frozen;
-        Ok(match came {
-            0 if self.live.has_waiting() => POLL_INTERVAL,
-            0 => CALM,
-            _ => Duration::ZERO,
-        })
+        Ok(pause(came, &self.live))
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {
@@ -321,6 +304,15 @@ impl Work for WatchedSession {
 
     fn has_ended(&self) -> bool {
         self.watch.has_ended()
+    }
+}
+
+/// The time to sleep before the next poll: none while records arrive.
+fn pause(came: usize, live: &Live) -> Duration {
+    match came {
+        0 if live.has_waiting() => POLL_INTERVAL,
+        0 => CALM,
+        _ => Duration::ZERO,
     }
 }
 

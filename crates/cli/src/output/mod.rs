@@ -1,5 +1,6 @@
 //! Output shared by commands: formats, columns, and one file per kind of data.
 
+pub(crate) mod calls;
 pub(crate) mod checks;
 pub(crate) mod columns;
 pub(crate) mod groups;

@@ -9,4 +9,5 @@ mod manual;
 mod right;
 mod sched;
 mod stat;
+mod syscalls;
 mod wrong;

@@ -2,12 +2,14 @@
 
 mod clock;
 mod cpu;
+mod files;
 mod locks;
 mod machine;
 mod task;
 
 pub use clock::{ClockPair, boottime, monotonic};
 pub use cpu::{CpuList, cpu_stay, online_cpus, possible_cpus};
+pub use files::{OpenFiles, open_files};
 pub use locks::holder;
 pub use machine::{
     KernelConfig, Lockdown, available_memory, boot_id, bpf_stats_enabled, config, hostname, kernel_release,

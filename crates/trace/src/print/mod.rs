@@ -8,6 +8,7 @@ pub use number::{are, counted, duration, thousands, were};
 
 use crate::layout::{Base, Names, Space};
 use crate::symbol::Symbols;
+use crate::syscall::Meaning;
 use crate::user_symbol::{Line, code_address};
 use crate::value::{Frames, Value, flags, name_of};
 use escape::escape;
@@ -26,6 +27,11 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
             base: Base::Decimal,
             ..
         } => decimal(value, out),
+        Value::Signed {
+            value,
+            base: Base::Named(meaning),
+            ..
+        } if !meaning.is_set() => named(meaning, value, out),
         // In other bases people mean the bits.
         Value::Signed { value, base, size } => {
             let bits = u32::from(size.clamp(1, 8)) * 8;
@@ -84,7 +90,14 @@ pub(crate) fn unsigned(value: u64, base: Base, out: &mut Vec<u8>) {
                 out.extend_from_slice(format!("{value:o}").as_bytes());
             }
         }
+        Base::Named(meaning) => named(meaning, value.cast_signed(), out),
     }
+}
+
+fn named(meaning: Meaning, value: i64, out: &mut Vec<u8>) {
+    let mut text = String::new();
+    meaning.write(value, &mut text);
+    out.extend_from_slice(text.as_bytes());
 }
 
 pub(crate) fn hexadecimal(value: u64, out: &mut Vec<u8>) {

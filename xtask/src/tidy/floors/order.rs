@@ -14,6 +14,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
+            "syscalls",
             "plan",
             "user_symbols",
             "postprocess",
@@ -93,6 +94,7 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "error",
             "packet",
+            "syscall",
             "layout",
             "action",
             "event",
@@ -110,6 +112,7 @@ pub(super) const ORDERS: &[Order] = &[
             "ctf",
             "image",
             "recover",
+            "calls",
             "export",
             "analyze",
             "stacks",

@@ -1,5 +1,6 @@
 //! The classic way: fields of a tracepoint's formatted entry, from its format file.
 
+use super::call_arguments::argument_type;
 use super::field_type::value_type;
 use super::syscall;
 use kestrel_compiler::context::{EventField, Source, ValueType};
@@ -19,7 +20,7 @@ pub(super) fn fields(format: &Format, user_pointers: bool) -> Vec<EventField> {
 
 fn event_field(format: &Format, field: &Field, user_pointers: bool) -> Option<EventField> {
     let ty = if user_pointers {
-        syscall::argument_type(format, field)?
+        argument_type(format, field)?
     } else {
         value_type(format, field, false)?
     };

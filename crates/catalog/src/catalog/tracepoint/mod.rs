@@ -1,5 +1,6 @@
 //! Tracepoints of tracefs: named `group:event`, read raw where a rule says how and the classic way otherwise.
 
+pub mod call_arguments;
 mod classic;
 mod field_type;
 mod one;

@@ -4,6 +4,7 @@ use super::super::instruction::names_one;
 use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
 use super::super::raw_tracepoint;
+use super::call_arguments::{argument_type, typed};
 use super::field_type::value_type;
 use super::one::resolve_one;
 use super::raw::from_expressions;
@@ -254,31 +255,6 @@ pub(super) fn member(catalog: &Catalog, full: &str) -> Result<Option<Resolved>> 
     }))
 }
 
-/// The arguments of a system call among the fields of its entry, in order.
-fn arguments(format: &Format) -> impl Iterator<Item = &Field> {
-    format
-        .fields
-        .iter()
-        .filter(|f| f.name != "__syscall_nr" && f.location == Location::Inline)
-}
-
-/// The type that the system call declares, not the register-wide one that its entry stores: `dfd=-100`, not 4294967196.
-pub(super) fn argument_type(format: &Format, field: &Field) -> Option<ValueType> {
-    let integer = |size, signed, base| Some(ValueType::Integer { size, signed, base });
-    match field.type_text.as_str() {
-        "int" | "pid_t" | "key_t" | "clockid_t" | "timer_t" | "mqd_t" | "key_serial_t" | "rwf_t" => {
-            integer(4, true, Base::Decimal)
-        }
-        "unsigned int" | "unsigned" | "uid_t" | "gid_t" | "u32" | "__u32" | "qid_t" => {
-            integer(4, false, Base::Decimal)
-        }
-        "umode_t" => integer(2, false, Base::Octal),
-        "long" | "loff_t" | "off_t" => integer(8, true, Base::Decimal),
-        "size_t" => integer(8, false, Base::Decimal),
-        _ => value_type(format, field, true),
-    }
-}
-
 /// More system calls than this share one program per side, which tells them apart by their numbers.
 const FEW: usize = 4;
 /// Bytes of each field in the record of a set.
@@ -423,17 +399,7 @@ fn words(format: &Format) -> Vec<(String, FieldType)> {
         signed: false,
         base: Base::Hexadecimal,
     };
-    let mut fields: Vec<_> = arguments(format)
-        .take(6)
-        .map(|field| {
-            let ty = match argument_type(format, field) {
-                _ if field.type_text.ends_with('*') => FieldType::Pointer { symbolic: false },
-                Some(ValueType::Integer { size, signed, base }) => FieldType::Integer { size, signed, base },
-                _ => word.clone(),
-            };
-            (field.name.clone(), ty)
-        })
-        .collect();
+    let mut fields: Vec<_> = typed(format).collect();
     let count = 6 - fields.len() as u32;
     if count > 0 {
         let element = Box::new(word);

@@ -1,16 +1,18 @@
 //! The `env` strings that carry what TSDL cannot: `KIND FIELD FIELD:hint …`, the fields in reading order; not their places.
 //!
 //! ```text
-//! bool   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   string(256)
+//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   string(256)
 //! ```
 //! A hint on an array is about its elements. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
-use crate::layout::{FieldType, Names, Space};
+use crate::layout::{Base, FieldType, Names, Space};
+use crate::syscall::Meaning;
 
 /// What is to be known about one field beyond TSDL.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Hint {
     Bool,
+    Call(Meaning),
     Pointer {
         symbolic: bool,
     },
@@ -31,6 +33,10 @@ impl Hint {
     pub(super) fn of(ty: &FieldType) -> Option<Self> {
         Some(match ty {
             FieldType::Bool => Self::Bool,
+            FieldType::Integer {
+                base: Base::Named(meaning),
+                ..
+            } => Self::Call(*meaning),
             FieldType::Pointer { symbolic } => Self::Pointer { symbolic: *symbolic },
             FieldType::Flags { names, .. } => Self::Flags(names.clone()),
             FieldType::Enumeration { size, signed, names } if !expressible(*size, *signed, names) => {
@@ -54,6 +60,7 @@ impl Hint {
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Self::Bool => out.push_str(":bool"),
+            Self::Call(meaning) => out.push_str(&format!(":call({})", meaning.word())),
             Self::Pointer { symbolic: true } => out.push_str(":symbol"),
             Self::Pointer { symbolic: false } => out.push_str(":pointer"),
             Self::Flags(names) => write_names(":flags", names, out),
@@ -78,6 +85,7 @@ impl Hint {
         };
         Some(match word {
             "bool" => Self::Bool,
+            "call" => Self::Call(Meaning::from_word(argument)?),
             "symbol" => Self::Pointer { symbolic: true },
             "pointer" => Self::Pointer { symbolic: false },
             "flags" => Self::Flags(parse_names(argument)?),

@@ -280,6 +280,11 @@ fn number(integer: &Integer, hint: Option<&Hint>) -> Option<FieldType> {
                 _ => return None,
             },
         },
+        Some(Hint::Call(meaning)) => FieldType::Integer {
+            size,
+            signed: integer.signed,
+            base: Base::Named(*meaning),
+        },
         Some(Hint::Bool) if size == 1 => FieldType::Bool,
         Some(Hint::Pointer { symbolic }) if size == 8 => FieldType::Pointer { symbolic: *symbolic },
         Some(Hint::Flags(names)) => FieldType::Flags {

@@ -282,6 +282,8 @@ fn number_of(base: Base) -> u8 {
         Base::Decimal => 10,
         Base::Hexadecimal => 16,
         Base::Octal => 8,
+        Base::Named(meaning) if meaning.is_set() => 16,
+        Base::Named(_) => 10,
     }
 }
 

@@ -1,23 +1,23 @@
 //! `kestrel report`: a recorded trace as tables and a histogram over time.
 
+mod question;
+mod syscalls;
+
 use crate::arguments::default_trace;
 use crate::exit::{Exit, Failure};
-use crate::filter::{self, Choice};
-use crate::output::losses::{report_absent, report_read};
-use crate::output::{self, Format};
+use crate::filter;
+use crate::output::Format;
+use crate::output::losses::report_absent;
 use crate::progress;
 use crate::stacks::StackOptions;
 use crate::style;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgGroup, Args};
-use kestrel::language::Diagnostic;
-use kestrel_query::{Background, Groups, Keys, Latencies, Measure, Pairs, Sort};
 use kestrel_trace::analyze::ANALYSES;
-use kestrel_trace::ctf::directory::{self, Trace};
+use kestrel_trace::ctf::directory;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::record::Record;
 use kestrel_trace::report::{self, Report};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Count system calls instead, as strace -c does: of any recording with syscalls:* or raw_syscalls:* events
+    #[arg(long, conflicts_with_all = ["also", "field"])]
+    syscalls: bool,
     /// Also this table; may be repeated
     #[arg(long, value_name = "TABLE", value_parser = tables())]
     also: Vec<String>,
@@ -40,7 +43,7 @@ pub(crate) struct Options {
     field: Option<String>,
     #[command(flatten)]
     stacks: StackOptions,
-    /// Instead, a table of how many records there are for each value of these expressions: fields, `comm`, `pid`, `tid`, `thread`, `process`, `cpu`, `event`
+    /// Instead, a table of how many records there are for each value of these expressions: fields, `comm`, `pid`, `tid`, `thread`, `process`, `cpu`, `event`; with --syscalls `call`, `thread` or `process`
     #[arg(long, value_name = "EXPR,…", conflicts_with_all = ["also", "field"])]
     by: Option<String>,
     /// In each group of --by, the sum, mean, least, greatest, median and 99th percentile of this expression
@@ -73,6 +76,8 @@ Examples:
   kestrel report --latency 'syscalls:*' --by comm         how long system calls took
   kestrel report --latency block:block_rq_issue,block:block_rq_complete,dev,sector
   kestrel report --latency sched:sched_waking,sched:sched_switch,args.pid=next_pid
+  kestrel report --syscalls                               system calls, as strace -c counts them
+  kestrel report --syscalls --by thread                   of each thread, as perf trace -s does
   kestrel report --format json my.trace | jq .events";
 
 /// Columns where the output is no terminal.
@@ -93,6 +98,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let total = trace.packets;
     let asked = options.by.is_some() || !options.latency.is_empty();
     let mut choice = options.filter.choose(&mut trace, asked)?;
+    if options.syscalls {
+        return syscalls::report(trace, options, &mut choice);
+    }
     if options.stacks.are_wanted() {
         let wanted = &mut |record: &Record<'_>| choice.wants(record);
         return options
@@ -103,7 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
     if asked {
-        return answer(options, trace, &mut choice);
+        return question::answer(options, trace, &mut choice);
     }
     let report = Report::of_chosen(
         &mut trace.reader,
@@ -139,96 +147,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(filter::none_found(&options.trace, options.filter.are_given()));
     }
     Ok(whole)
-}
-
-/// Answers with groups or latencies.
-fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -> Result<Exit, Failure> {
-    let mut question = Question::new(options, &trace)?;
-    let mut records = 0;
-    while let Some(record) = trace.reader.next()? {
-        if choice.wants(&record) {
-            records += 1;
-            question.add(&record, &choice.background);
-        }
-    }
-    // The bar goes before the table comes.
-    trace.reader.watch(Box::new(|_| {}));
-    let limit = options.limit.unwrap_or(usize::MAX);
-    let sort = options.sort.as_deref().map(Sort::parse);
-    let mut stdout = crate::screen::out();
-    let mut json = serde_json::json!({ "records": records, "losses": trace.reader.losses() });
-    let (text, answer) = match question {
-        Question::Groups(groups) => {
-            let grouped = groups.finish(sort.as_ref(), options.limit)?;
-            (
-                output::groups::text(&grouped, records),
-                output::groups::json(&grouped),
-            )
-        }
-        Question::Latencies(latencies) => {
-            let names = latencies.names();
-            let (rows, unpaired) = latencies.finish(sort.as_ref())?;
-            let text = output::latencies::text(&names, &rows, limit, &unpaired);
-            (text, output::latencies::json(&names, &rows, limit, &unpaired))
-        }
-    };
-    match options.format {
-        Format::Text => write!(stdout, "{text}")?,
-        Format::Json => {
-            if let (Some(all), Value::Object(answer)) = (json.as_object_mut(), answer) {
-                all.extend(answer);
-            }
-            writeln!(stdout, "{json}")?;
-        }
-    }
-    stdout.flush()?;
-    let whole = report_read(&trace.reader, trace.summary.as_ref());
-    match records {
-        0 => Ok(filter::none_found(&options.trace, options.filter.are_given())),
-        _ => Ok(whole),
-    }
-}
-
-/// What is asked in the place of the usual tables.
-#[derive(Debug)]
-enum Question {
-    Groups(Groups),
-    Latencies(Latencies),
-}
-
-impl Question {
-    fn new(options: &Options, trace: &Trace) -> Result<Self, Failure> {
-        let events = &trace.reader.info().events;
-        let symbols = &trace.symbols;
-        if !options.latency.is_empty() {
-            let pairs = options.latency.iter().map(|text| Pairs::new(text, events));
-            let pairs = pairs.collect::<Result<_, _>>()?;
-            let latencies = Latencies::new(pairs, options.by.as_deref(), events, symbols)?;
-            return Ok(Self::Latencies(latencies));
-        }
-        let by = options.by.as_deref().unwrap_or_default();
-        let keys = Keys::new(by, events, symbols.clone())?;
-        warn("--by", keys.warnings(), by);
-        let measure = options.value.as_deref().map(|text| Measure::new(text, events));
-        let measure = measure.transpose()?;
-        if let Some(measure) = &measure {
-            warn("--value", measure.warnings(), measure.text());
-        }
-        Ok(Self::Groups(Groups::new(keys, measure)))
-    }
-
-    fn add(&mut self, record: &Record<'_>, background: &Background) {
-        match self {
-            Self::Groups(groups) => groups.add(record, background),
-            Self::Latencies(latencies) => latencies.add(record, background),
-        }
-    }
-}
-
-fn warn(option: &str, warnings: &[Diagnostic], text: &str) {
-    if !warnings.is_empty() {
-        eprintln!("{}", style::diagnostics_in(option, warnings, text));
-    }
 }
 
 /// Whether any event of a trace has such a field.

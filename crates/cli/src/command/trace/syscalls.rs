@@ -1,0 +1,243 @@
+//! `kestrel trace --syscalls`: a line for each system call, or a table of them at the end.
+
+use super::names::ThreadNameLookup;
+use super::{end, pause, write_out};
+use crate::arguments::command_line;
+use crate::exit::{Exit, Failure};
+use crate::foreground::{Foreground, Work};
+use crate::output::Format;
+use crate::output::calls::{By, print};
+use crate::selection::{self, Selection};
+use clap::Args;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::session::Session;
+use kestrel::session::process_filter::ProcessFilter;
+use kestrel::syscalls::{Calls, Detail, EXIT, FORK, open_files};
+use kestrel::tail::Live;
+use kestrel_trace::calls::{Call, Descriptors, End, Pairing, Reader, Style, Summary, json, line};
+use kestrel_trace::print::counted;
+use kestrel_trace::process::Processes;
+use kestrel_trace::record::Record;
+use kestrel_trace::syscall::Set;
+use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Options about system calls.
+#[derive(Args, Debug)]
+pub(crate) struct CallOptions {
+    /// Show system calls with their arguments, results and durations, as strace does: all, or a SET of names, globs and classes
+    /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out
+    #[arg(
+        long,
+        value_name = "SET",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        conflicts_with_all = ["events", "table", "session", "stacks", "kernel_stack", "user"]
+    )]
+    pub(super) syscalls: Option<String>,
+    /// Count the calls and show a table of them at the end, as strace -c does
+    #[arg(short, long, requires = "syscalls")]
+    summary: bool,
+    /// Only calls that fail
+    #[arg(long, requires = "syscalls", conflicts_with = "summary")]
+    failed_only: bool,
+    /// What the table of --summary is about
+    #[arg(long, value_enum, requires = "summary", default_value = "call")]
+    by: By,
+}
+
+/// Traces system calls.
+pub(super) fn run(
+    set: &str,
+    options: &CallOptions,
+    selection: &Selection,
+    format: Format,
+) -> Result<Exit, Failure> {
+    let catalog = selection::catalog(selection);
+    let held = match selection.dry_run {
+        true => None,
+        false => selection::start_held(selection)?,
+    };
+    let detail = match options.summary {
+        true => Detail::Times,
+        false => Detail::Lines,
+    };
+    let own = Some(std::process::id());
+    let calls = Calls::of(&catalog, &Set::parse(set), detail, own)?;
+    let plan = selection::plan_of(&calls.events, selection, held.as_ref(), &catalog)?;
+    if selection::print_plan(selection, &plan)? {
+        return Ok(Exit::Done);
+    }
+    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
+    let mut shown = LiveCalls {
+        names: ThreadNameLookup::new(live.session().kept_names()?, catalog.host()),
+        view: View::new(&calls, options, format),
+        came: 0,
+        live,
+    };
+    if !options.summary {
+        shown.begin(plan.target, &catalog);
+    } else {
+        shown.live.start();
+    }
+    foreground.release(held)?;
+    foreground.run(&mut shown)?;
+    let LiveCalls {
+        live, mut view, came, ..
+    } = shown;
+    view.finish()?;
+    end(live, (came, plan.target), catalog.host(), format)?;
+    Ok(foreground.exit())
+}
+
+/// Live tracing of calls.
+struct LiveCalls {
+    live: Live,
+    names: ThreadNameLookup,
+    view: View,
+    came: u64,
+}
+
+impl LiveCalls {
+    /// Lets calls in. What descriptors mean is read before and after: what is the same then was so in between.
+    fn begin(&mut self, target: ProcessFilter, catalog: &Catalog) {
+        let pid = match target {
+            ProcessFilter::Process(pid) | ProcessFilter::Command(pid) => Some(pid),
+            ProcessFilter::All => None,
+        };
+        let read = |host: &Host| open_files(host, pid);
+        let before: BTreeSet<_> = read(catalog.host()).into_iter().collect();
+        self.live.start();
+        let after = read(catalog.host());
+        for (pid, number, name) in after.into_iter().filter(|file| before.contains(file)) {
+            self.view.files.insert(pid, number, name);
+        }
+    }
+}
+
+impl Work for LiveCalls {
+    fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
+        let Self {
+            live, names, view, ..
+        } = self;
+        let mut show = |record: &Record<'_>| {
+            names.update(record, &mut view.processes);
+            view.take(record);
+            Ok(())
+        };
+        let came = match last {
+            true => live.stop(&mut show)?,
+            false => live.poll(&mut show)?,
+        };
+        write_out(&mut self.view.out)?;
+        let (full, frozen) = self.live.take_lost();
+        if full + frozen > 0 {
+            eprintln!("lost {}: the ring was full", counted(full + frozen, "event"));
+            // Descriptors may have been opened and closed in what is missing.
+            self.view.files.clear();
+        }
+        self.came += came as u64 + full + frozen;
+        Ok(pause(came, &self.live))
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.live.session().bell()
+    }
+}
+
+/// What becomes of calls: lines, or a table.
+struct View {
+    reader: Reader,
+    pairing: Pairing,
+    files: Descriptors,
+    processes: Processes,
+    /// The calls that are shown; `None` for all.
+    wanted: Option<BTreeSet<String>>,
+    failed_only: bool,
+    format: Format,
+    summary: Option<Summary>,
+    out: Vec<u8>,
+}
+
+impl View {
+    fn new(calls: &Calls, options: &CallOptions, format: Format) -> Self {
+        Self {
+            reader: Reader::new(calls.signatures.clone()),
+            pairing: Pairing::default(),
+            files: Descriptors::default(),
+            processes: Processes::default(),
+            wanted: calls.shown(),
+            failed_only: options.failed_only,
+            format,
+            summary: options.summary.then(|| Summary::new(options.by.into())),
+            out: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, record: &Record<'_>) {
+        let number = |field: &str| record.get(field).and_then(|value| value.as_u64());
+        match record.event.name.as_str() {
+            FORK => {
+                if let Some(child) = number("child_pid") {
+                    self.files.fork(record.pid, child as u32);
+                }
+                return;
+            }
+            EXIT => return self.files.remove(record.tid),
+            _ => {}
+        }
+        let Some(moment) = self.reader.read(record) else {
+            return;
+        };
+        let mut pairing = std::mem::take(&mut self.pairing);
+        pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| {
+            self.done(&call)
+        });
+        self.pairing = pairing;
+    }
+
+    /// A call is over. Its arguments are shown as they were before it.
+    fn done(&mut self, call: &Call) {
+        if let Some(summary) = &mut self.summary {
+            return summary.add(call);
+        }
+        self.show(call);
+        self.files.follow(call);
+    }
+
+    fn show(&mut self, call: &Call) {
+        let wanted = self
+            .wanted
+            .as_ref()
+            .is_none_or(|wanted| wanted.contains(&call.signature.call));
+        if !wanted || self.failed_only && call.error().is_none() {
+            return;
+        }
+        let comm = self.processes.name(call.tid, call.pid);
+        let text = match self.format {
+            Format::Text => line(call, comm, &self.files, Style::default()),
+            Format::Json => json(call, comm, &self.files),
+        };
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.push(b'\n');
+    }
+
+    /// Shows what is left: calls that have not returned, or the table.
+    fn finish(&mut self) -> Result<(), Failure> {
+        let mut left = Vec::new();
+        self.pairing.finish(&mut |call| left.push(call));
+        for call in &left {
+            debug_assert!(matches!(call.end, End::Unfinished));
+            self.done(call);
+        }
+        if let Some(summary) = self.summary.take() {
+            let groups = summary.finish(&|tid, pid| self.processes.name(tid, pid).map(str::to_owned));
+            print(&groups, self.format)?;
+        }
+        write_out(&mut self.out)
+    }
+}

@@ -1,0 +1,319 @@
+//! System calls as people read them: lines and tables against strace's of the same program.
+
+use crate::house::{Place, has, needs_tracing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Command, Stdio};
+
+/// A hundred calls, most of which fail, between two calls of access(2) with these names.
+const AWKWARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/whole/awkward.pl");
+const BEGIN: &str = "/kestrel-begin";
+const END: &str = "/kestrel-end";
+
+/// A call as either tool writes it.
+#[derive(Debug)]
+struct Line {
+    call: String,
+    arguments: Vec<String>,
+    result: String,
+}
+
+/// `call(a, "b, c", {d, e}) = result`.
+fn line(text: &str) -> Option<Line> {
+    let (call, rest) = text.split_once('(')?;
+    let mut arguments = vec![String::new()];
+    let (mut depth, mut quoted, mut escaped, mut end) = (0, false, false, None);
+    for (at, c) in rest.char_indices() {
+        match c {
+            _ if escaped => {}
+            '"' => quoted = !quoted,
+            '{' | '[' | '(' if !quoted => depth += 1,
+            ')' if !quoted && depth == 0 => {
+                end = Some(at);
+                break;
+            }
+            '}' | ']' | ')' if !quoted => depth -= 1,
+            ',' if !quoted && depth == 0 => {
+                arguments.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        escaped = c == '\\' && quoted && !escaped;
+        arguments.last_mut()?.push(c);
+    }
+    let (_, result) = rest[end?..].split_once(" = ")?;
+    Some(Line {
+        call: call.to_owned(),
+        arguments: arguments
+            .iter()
+            .map(|it| it.trim().to_owned())
+            .filter(|it| !it.is_empty())
+            .collect(),
+        result: result.trim().to_owned(),
+    })
+}
+
+/// The calls between the marks.
+fn marked(text: &str, strip: impl Fn(&str) -> Option<String>) -> Vec<Line> {
+    let lines = text.lines().filter_map(|text| line(&strip(text)?));
+    let all: Vec<Line> = lines
+        .skip_while(|line| !line.arguments.iter().any(|it| it.contains(BEGIN)))
+        .collect();
+    let end = all
+        .iter()
+        .position(|line| line.arguments.iter().any(|it| it.contains(END)));
+    all.into_iter().take(end.unwrap() + 1).collect()
+}
+
+/// `TIME COMM/TID call(name: value) = result <duration>` as strace's line.
+fn without_names(text: &str) -> Option<String> {
+    let place = text.find('/')?;
+    let call = text[place..].split_once(' ')?.1.trim_start();
+    let call = call.rsplit_once(" <").map_or(call, |(call, _)| call);
+    Some(call.to_owned())
+}
+
+/// An argument without its name and without the file behind a descriptor.
+fn value(argument: &str) -> &str {
+    let value = argument.split_once(": ").map_or(argument, |(_, value)| value);
+    bare(value)
+}
+
+fn bare(value: &str) -> &str {
+    match value.split_once('<') {
+        Some((number, _)) if number.parse::<i64>().is_ok() => number,
+        _ => value,
+    }
+}
+
+/// Names that strace has for what the headers call otherwise, or puts there by itself.
+fn flags(value: &str) -> BTreeSet<&str> {
+    let names = value.split('|').flat_map(|name| match name {
+        "WSTOPPED" => vec!["WUNTRACED"],
+        "AT_STATX_SYNC_AS_STAT" => vec![],
+        "NETLINK_ROUTE" => vec!["0"],
+        name => match name
+            .strip_suffix("_PRIVATE")
+            .filter(|_| name.starts_with("FUTEX_"))
+        {
+            Some(operation) => vec![operation, "FUTEX_PRIVATE_FLAG"],
+            None => vec![name],
+        },
+    });
+    names.collect()
+}
+
+/// Whether two arguments say the same. strace shows what some addresses point to, and comments numbers without a name.
+fn same(theirs: &str, ours: &str) -> bool {
+    if theirs.starts_with(['{', '['])
+        || theirs.starts_with("0x")
+        || theirs.contains("_???")
+        || theirs.starts_with("_IOC(")
+    {
+        return true;
+    }
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    if theirs == ours
+        || flags(theirs) == flags(ours)
+        || number(theirs).is_some() && number(theirs) == number(ours)
+    {
+        return true;
+    }
+    // Of a buffer, bytes behind the first NUL are not read; the random ones differ.
+    let start = ours.trim_end_matches("...").trim_end_matches('"');
+    theirs.starts_with('"') && (theirs.starts_with(start) || theirs.contains("\\x"))
+}
+
+#[test]
+fn lines_say_what_strace_says() {
+    needs_tracing!();
+    if !has("strace") || !has("perl") {
+        return;
+    }
+    let place = Place::new();
+    let strace = Command::new("strace")
+        .args(["-s", "32", "-o", "strace.txt", "perl", AWKWARD])
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if !strace.status.success() {
+        eprintln!("skipped: strace may not trace here");
+        return;
+    }
+    std::fs::remove_file(place.path().join("made")).unwrap();
+    let theirs = std::fs::read_to_string(place.path().join("strace.txt")).unwrap();
+    let theirs = marked(&theirs, |text| Some(text.to_owned()));
+    let ours = place
+        .run(&["trace", "--syscalls", "--", "perl", AWKWARD])
+        .succeeds();
+    assert!(!ours.err.contains("lost"), "{}", ours.err);
+    let ours = marked(&ours.out, without_names);
+    assert!(theirs.len() >= 50, "{}", theirs.len());
+    assert_eq!(theirs.len(), ours.len());
+    for (theirs, ours) in theirs.iter().zip(&ours) {
+        if theirs.call.starts_with("syscall_") {
+            continue;
+        }
+        assert_eq!(theirs.call, ours.call, "{theirs:?} {ours:?}");
+        for (a, b) in theirs.arguments.iter().zip(&ours.arguments) {
+            assert!(same(bare(a), value(b)), "{a} is not {b}: {theirs:?} {ours:?}");
+        }
+        // Addresses, numbers of processes and flags as a result are of each run.
+        let failed = theirs.result.starts_with("-1");
+        let is_own = matches!(theirs.call.as_str(), "mmap" | "getpid" | "fcntl" | "shmget");
+        if failed || !is_own {
+            assert_eq!(theirs.result, bare(&ours.result), "{theirs:?} {ours:?}");
+        }
+    }
+}
+
+/// Calls and errors by call, out of a table like strace -c's.
+fn counts(table: &str) -> BTreeMap<String, (u64, u64)> {
+    let rows = table.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let errors = |word: &str| word.parse().unwrap_or(0);
+        match words[..] {
+            [_, _, _, calls, errors_, call] => {
+                Some((call.to_owned(), (calls.parse().ok()?, errors(errors_))))
+            }
+            [_, _, _, calls, call] => Some((call.to_owned(), (calls.parse().ok()?, 0))),
+            _ => None,
+        }
+    });
+    rows.filter(|(call, _)| call != "total").collect()
+}
+
+#[test]
+fn tables_count_what_strace_counts() {
+    needs_tracing!();
+    if !has("strace") || !has("perl") {
+        return;
+    }
+    let place = Place::new();
+    let strace = Command::new("strace")
+        .args(["-f", "-c", "-o", "counts.txt", "perl", AWKWARD])
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    if !strace.status.success() {
+        eprintln!("skipped: strace may not trace here");
+        return;
+    }
+    let file = std::fs::read_to_string(place.path().join("counts.txt")).unwrap();
+    let mut theirs = counts(&file);
+    // It has no name for the number, and does not count it.
+    theirs.retain(|call, _| !call.starts_with("syscall_"));
+    let check = |table: &str, how: &str| {
+        let mut ours = counts(table);
+        ours.retain(|call, _| !call.starts_with("syscall_"));
+        // What is read of libraries by their sizes, and where they are mapped, is the same in each run.
+        assert_eq!(theirs, ours, "{how}");
+    };
+    let live = place
+        .run(&["trace", "--syscalls", "--summary", "--", "perl", AWKWARD])
+        .succeeds();
+    check(&live.out, "live");
+    for events in ["raw_syscalls:*", "syscalls:*"] {
+        place
+            .run(&["record", "-e", events, "--", "perl", AWKWARD])
+            .succeeds();
+        check(&place.run(&["report", "--syscalls"]).succeeds().out, events);
+    }
+    let threads = place
+        .run(&["report", "--syscalls", "--by", "thread", "--format", "json"])
+        .succeeds();
+    let threads: serde_json::Value = serde_json::from_str(&threads.out).unwrap();
+    let rows = threads["syscalls"][0]["rows"].as_array().unwrap();
+    let calls = |row: &serde_json::Value| (row["calls"].as_u64().unwrap(), row["errors"].as_u64().unwrap());
+    let openat = rows.iter().find(|row| row["call"] == "openat").map(calls);
+    assert_eq!(openat.as_ref(), theirs.get("openat"));
+}
+
+#[test]
+fn numbers_are_numbers_in_json_and_names_in_text() {
+    needs_tracing!();
+    let place = Place::new();
+    let events = "syscalls:sys_enter_openat,syscalls:sys_exit_openat";
+    let command = ["--", "cat", "/no/such/file"];
+    let run = |arguments: &[&str]| {
+        let arguments = [arguments, &command].concat();
+        let answer = place.run(&arguments);
+        assert!(
+            answer.err.contains("No such file") || !answer.out.is_empty(),
+            "{}",
+            answer.err
+        );
+        answer.out
+    };
+    // One by one, and among so many that they share a program.
+    for events in [events, "syscalls:*"] {
+        run(&["record", "-e", events]);
+        let text = place.run(&["print"]).succeeds().out;
+        let named = "dfd=AT_FDCWD";
+        assert!(
+            text.lines()
+                .any(|line| line.contains(named) && line.contains("flags=O_RDONLY")),
+            "{text}"
+        );
+        assert!(
+            text.contains("sys_exit_openat: __syscall_nr=257 ret=-2"),
+            "{text}"
+        );
+        let json = place.run(&["print", "--format", "json"]).succeeds().out;
+        assert!(
+            json.contains(r#""dfd":-100"#) && json.contains(r#""flags":0,"mode":0"#),
+            "{json}"
+        );
+    }
+    let json = run(&["trace", "--syscalls=openat", "--failed-only", "--format", "json"]);
+    let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        last["args"][0],
+        serde_json::json!({"name": "dfd", "value": -100, "text": "AT_FDCWD"})
+    );
+    assert_eq!((&last["ret"], &last["error"]), (&(-2).into(), &"ENOENT".into()));
+}
+
+#[test]
+fn descriptors_are_followed() {
+    needs_tracing!();
+    let place = Place::new();
+    std::fs::write(place.path().join("file"), "text").unwrap();
+    let script = "cd /; exec 7<etc/passwd; read x <&7; exec 8<&7 7<&-; read x <&7; cat <&8 >/dev/null";
+    let answer = place.run(&["trace", "--syscalls=dup2,read,chdir", "--", "sh", "-c", script]);
+    let lines: Vec<&str> = answer.out.lines().collect();
+    let has = |words: &[&str]| {
+        lines
+            .iter()
+            .any(|line| words.iter().all(|word| line.contains(word)))
+    };
+    assert!(
+        has(&["dup2(oldfd: 7</etc/passwd>", "newfd: 8)", "= 8</etc/passwd>"]),
+        "{}",
+        answer.out
+    );
+    assert!(has(&["cat/", "read(fd: 0</etc/passwd>"]), "{}", answer.out);
+    assert!(!answer.out.contains("openat("), "{}", answer.out);
+}
+
+#[test]
+fn words_of_sets_that_mean_nothing_are_refused() {
+    needs_tracing!();
+    let place = Place::new();
+    let answer = place.run(&["trace", "--syscalls=opena,read", "--", "true"]);
+    answer.fails(2, &["opena", "openat"]);
+    place
+        .run(&["trace", "--summary", "--", "true"])
+        .fails(2, &["--syscalls"]);
+    place
+        .run(&["record", "-e", "sched:sched_process_exec", "--", "true"])
+        .succeeds();
+    place
+        .run(&["report", "--syscalls"])
+        .fails(1, &["no events of system calls", "hint:"]);
+}

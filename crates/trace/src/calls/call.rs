@@ -1,0 +1,133 @@
+//! One system call from its entry to its return.
+
+use super::signature::{Parameter, Signature};
+use crate::layout::FieldType;
+use crate::syscall::{Errno, Kind, Meaning};
+use std::sync::Arc;
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It returned this.
+    Returned(i64),
+    /// It never returns: exit(2).
+    Never,
+    /// It had not returned when the records ended.
+    Unfinished,
+    /// Its thread made another call, and its return was not recorded.
+    Unseen,
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Who made it.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// What it is.
+    pub signature: Arc<Signature>,
+    /// When it began, ns; `None` if that was before the records began.
+    pub begun_ns: Option<u64>,
+    /// When it returned.
+    pub ended_ns: Option<u64>,
+    /// The arguments' registers.
+    pub values: Vec<u64>,
+    /// By place, what arguments pointed to at the entry.
+    pub texts: Vec<(usize, Vec<u8>)>,
+    /// And at the return.
+    pub texts_after: Vec<(usize, Vec<u8>)>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// An argument of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Argument<'c> {
+    /// Its place among the call's.
+    pub place: usize,
+    /// What the call says of it.
+    pub parameter: &'c Parameter,
+    /// Its number, in its type: `-100`, not 4294967196.
+    pub value: i64,
+}
+
+impl Call {
+    /// How long it took, ns.
+    pub fn duration(&self) -> Option<u64> {
+        Some(self.ended_ns?.saturating_sub(self.begun_ns?))
+    }
+
+    /// When it began, or else when it ended.
+    pub fn time_ns(&self) -> u64 {
+        self.begun_ns.or(self.ended_ns).unwrap_or_default()
+    }
+
+    /// The error that it returned.
+    pub fn error(&self) -> Option<Errno> {
+        match self.end {
+            // No address is in the last page.
+            End::Returned(value) => Errno::of(value),
+            _ => None,
+        }
+    }
+
+    /// Whether what it returns is an address.
+    pub fn returns_address(&self) -> bool {
+        matches!(self.signature.call.as_str(), "mmap" | "brk" | "mremap" | "shmat")
+    }
+
+    /// The arguments; one that does not count for this call (a mode without O_CREAT) is left out.
+    pub fn arguments(&self) -> impl Iterator<Item = Argument<'_>> {
+        let all = self.signature.parameters.iter().zip(&self.values).enumerate();
+        all.filter_map(|(place, (parameter, register))| {
+            let before = place.checked_sub(1).and_then(|at| self.values.get(at));
+            match parameter.kind {
+                Some(Kind::ModeWith(bits)) if before.is_some_and(|it| it.cast_signed() & bits == 0) => None,
+                _ => Some(Argument {
+                    place,
+                    parameter,
+                    value: typed(*register, parameter),
+                }),
+            }
+        })
+    }
+
+    /// The argument at a place.
+    pub fn argument(&self, place: usize) -> Option<i64> {
+        let parameter = self.signature.parameters.get(place)?;
+        Some(typed(*self.values.get(place)?, parameter))
+    }
+
+    /// What the argument at a place pointed to.
+    pub fn text(&self, place: usize) -> Option<&[u8]> {
+        let find = |texts: &'_ [(usize, Vec<u8>)]| texts.iter().position(|(own, _)| *own == place);
+        let kind = self.signature.parameters.get(place).and_then(|it| it.kind);
+        let (first, second) = match kind {
+            // Only what the call has filled is of interest, and only if it did.
+            Some(Kind::Filled | Kind::FilledText) => match self.end {
+                End::Returned(0..) => (&self.texts_after, &self.texts_after),
+                _ => return None,
+            },
+            _ => (&self.texts, &self.texts_after),
+        };
+        let found = find(first).and_then(|at| first.get(at));
+        let found = found.or_else(|| find(second).and_then(|at| second.get(at)));
+        found.map(|(_, text)| text.as_slice())
+    }
+}
+
+/// A register as the type that an argument has.
+fn typed(register: u64, parameter: &Parameter) -> i64 {
+    let (size, signed) = match (&parameter.ty, parameter.kind) {
+        // `unsigned int fd` holds -1 as well as any other descriptor.
+        (_, Some(Kind::Descriptor | Kind::Named(Meaning::Directory))) => (4, true),
+        (FieldType::Integer { size, signed, .. }, _) => (*size, *signed),
+        _ => (8, false),
+    };
+    let unused = 64 - 8 * u32::from(size.clamp(1, 8));
+    match signed {
+        true => (register << unused).cast_signed() >> unused,
+        false => (register << unused >> unused).cast_signed(),
+    }
+}

@@ -1,0 +1,78 @@
+//! A call as one JSON object.
+
+use super::call::{Argument, Call, End};
+use super::descriptors::Descriptors;
+use super::line::text;
+use crate::layout::FieldType;
+use crate::syscall::{Kind, Meaning, usual_name};
+use serde::Serialize;
+
+/// `{"time":…,"pid":…,"tid":…,"comm":…,"call":"openat","args":[{"name":"dfd","value":-100,"text":"AT_FDCWD"},…],"end":"returned","ret":-2,…}`.
+///
+/// Each argument has its number, in its type, and the text that a line shows. `ret` is what the kernel returned, null where the call did not return.
+#[derive(Debug, Serialize)]
+struct Object<'c> {
+    time: u64,
+    pid: u32,
+    tid: u32,
+    comm: Option<&'c str>,
+    call: &'c str,
+    args: Vec<Named<'c>>,
+    end: &'static str,
+    ret: Option<i64>,
+    error: Option<&'static str>,
+    duration_ns: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Named<'c> {
+    name: &'c str,
+    value: serde_json::Value,
+    text: String,
+}
+
+/// A call as one line of JSON.
+pub fn json(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
+    let named = |it: Argument<'_>| -> Named<'_> {
+        // The parameter lives as long as the call.
+        let parameter = &call.signature.parameters[it.place];
+        Named {
+            name: &parameter.name,
+            value: number(it),
+            text: text(call, it, files),
+        }
+    };
+    let object = Object {
+        time: call.time_ns(),
+        pid: call.pid,
+        tid: call.tid,
+        comm,
+        call: usual_name(&call.signature.call),
+        args: call.arguments().map(named).collect(),
+        end: match call.end {
+            End::Returned(_) => "returned",
+            End::Never => "never returns",
+            End::Unfinished => "unfinished",
+            End::Unseen => "return not recorded",
+        },
+        ret: match call.end {
+            End::Returned(value) => Some(value),
+            _ => None,
+        },
+        error: call.error().and_then(|error| error.name),
+        duration_ns: call.duration(),
+    };
+    serde_json::to_string(&object).unwrap_or_default()
+}
+
+/// Descriptors are signed, whatever their C type.
+fn number(argument: Argument<'_>) -> serde_json::Value {
+    let signed = match argument.parameter.kind {
+        Some(Kind::Descriptor | Kind::Named(Meaning::Directory)) => true,
+        _ => matches!(argument.parameter.ty, FieldType::Integer { signed: true, .. }),
+    };
+    match signed {
+        true => argument.value.into(),
+        false => argument.value.cast_unsigned().into(),
+    }
+}

@@ -1,0 +1,220 @@
+//! A call as a line, in strace's and perf trace's layout.
+
+use super::call::{Argument, Call, End};
+use super::descriptors::Descriptors;
+use super::moment::EXIT_TEXT;
+use super::quoted::quoted;
+use crate::layout::{Base, FieldType};
+use crate::print::shown;
+use crate::syscall::{Kind, Meaning, usual_name};
+
+/// Most bytes of a buffer that are shown.
+const BUFFER: i64 = 32;
+/// Levels of options that have names.
+const SOL_SOCKET: i64 = 1;
+const IPPROTO_TCP: i64 = 6;
+/// Columns of a thread's name and number.
+const THREAD: usize = 22;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Times with 9 decimals instead of 6.
+    pub nanoseconds: bool,
+}
+
+/// `TIME COMM/TID call(name: value, …) = result <duration>`.
+pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors, style: Style) -> String {
+    let time = call.time_ns();
+    let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
+    let mut out = match style.nanoseconds {
+        true => format!("{seconds:>6}.{ns:09} "),
+        false => format!("{seconds:>6}.{:06} ", ns / 1000),
+    };
+    let thread = format!("{}/{}", shown(comm.unwrap_or("<...>")), call.tid);
+    out.push_str(&format!("{thread:<THREAD$} "));
+    let name = usual_name(&call.signature.call);
+    match call.begun_ns {
+        Some(_) => {
+            out.push_str(name);
+            out.push('(');
+            arguments(call, files, &mut out);
+        }
+        // Only its return was seen.
+        None => out.push_str(&format!("<... {name} resumed>")),
+    }
+    match call.end {
+        End::Unfinished => out.push_str(" <unfinished ...>"),
+        End::Unseen => out.push_str(") = ? <return not recorded>"),
+        End::Never => out.push_str(") = ?"),
+        End::Returned(value) => {
+            out.push_str(") = ");
+            result(call, value, files, &mut out);
+        }
+    }
+    if let Some(duration) = call.duration() {
+        out.push_str(&format!(
+            " <{}.{:06}>",
+            duration / 1_000_000_000,
+            duration % 1_000_000_000 / 1000
+        ));
+    }
+    out
+}
+
+fn arguments(call: &Call, files: &Descriptors, out: &mut String) {
+    for (index, argument) in call.arguments().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(&argument.parameter.name);
+        out.push_str(": ");
+        out.push_str(&text(call, argument, files));
+    }
+}
+
+/// An argument as text.
+pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> String {
+    let value = argument.value;
+    let mut out = String::new();
+    match argument.parameter.kind {
+        Some(Kind::Descriptor) => descriptor(value, files.name(call.pid, value), &mut out),
+        Some(Kind::Named(Meaning::Directory)) if value >= 0 => {
+            descriptor(value, files.name(call.pid, value), &mut out);
+        }
+        Some(Kind::Named(meaning)) => meaning.write(bits(meaning, argument), &mut out),
+        Some(Kind::Mode | Kind::ModeWith(_)) => match value {
+            0 => out.push('0'),
+            _ => out.push_str(&format!("0{value:o}")),
+        },
+        Some(Kind::Place) => pointer(value, &mut out),
+        Some(Kind::Bits) => hexadecimal(value, &mut out),
+        Some(Kind::Text) => path(call, argument, &mut out),
+        Some(Kind::FilledText | Kind::Filled | Kind::Given(_)) => buffer(call, argument, &mut out),
+        Some(Kind::Protocol) => match call.argument(0) {
+            // AF_INET and AF_INET6; others have protocols of their own.
+            Some(2 | 10) => Meaning::Protocol.write(value, &mut out),
+            _ => number(argument, &mut out),
+        },
+        Some(Kind::Option) => match argument.place.checked_sub(1).and_then(|at| call.argument(at)) {
+            Some(SOL_SOCKET) => Meaning::SocketOption.write(value, &mut out),
+            Some(IPPROTO_TCP) => Meaning::TcpOption.write(value, &mut out),
+            _ => number(argument, &mut out),
+        },
+        Some(Kind::Plain | Kind::Address(_)) | None => number(argument, &mut out),
+    }
+    out
+}
+
+/// Of a set of bits in a signed number, the bits.
+fn bits(meaning: Meaning, argument: Argument<'_>) -> i64 {
+    match argument.parameter.ty {
+        FieldType::Integer {
+            size, signed: true, ..
+        } if meaning.is_set() && size < 8 => argument.value & ((1 << (8 * size)) - 1),
+        _ => argument.value,
+    }
+}
+
+/// `3</etc/passwd>`; a number alone where the file is not known.
+fn descriptor(number: i64, file: Option<&str>, out: &mut String) {
+    out.push_str(&number.to_string());
+    if let Some(name) = file {
+        out.push('<');
+        out.push_str(&shown(name));
+        out.push('>');
+    }
+}
+
+fn hexadecimal(value: i64, out: &mut String) {
+    match value {
+        0 => out.push('0'),
+        _ => out.push_str(&format!("{value:#x}")),
+    }
+}
+
+fn pointer(value: i64, out: &mut String) {
+    match value {
+        0 => out.push_str("NULL"),
+        _ => out.push_str(&format!("{value:#x}")),
+    }
+}
+
+fn path(call: &Call, argument: Argument<'_>, out: &mut String) {
+    match call.text(argument.place) {
+        Some(text) if argument.value != 0 => quoted(text, text.len() >= EXIT_TEXT, out),
+        _ => pointer(argument.value, out),
+    }
+}
+
+/// Bytes that a call was given or has filled, as many as were read: up to the first NUL.
+fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
+    let length = match (argument.parameter.kind, call.end) {
+        (Some(Kind::Given(place)), _) => call.argument(usize::from(place)),
+        (_, End::Returned(length)) => Some(length),
+        _ => None,
+    };
+    let (Some(text), Some(length)) = (call.text(argument.place), length) else {
+        return pointer(argument.value, out);
+    };
+    if length < 0 || argument.value == 0 {
+        return pointer(argument.value, out);
+    }
+    if argument.parameter.kind == Some(Kind::FilledText) {
+        let end = usize::try_from(length).unwrap_or(text.len()).min(text.len());
+        return quoted(&text[..end], (end as i64) < length - 1, out);
+    }
+    let most = usize::try_from(length.min(BUFFER)).unwrap_or_default();
+    let text = &text[..text.len().min(most)];
+    match text.len() < most {
+        // The reading ended at a NUL, which is one of the bytes.
+        true => quoted(&[text, b"\0"].concat(), (text.len() as i64) + 1 < length, out),
+        false => quoted(text, (text.len() as i64) < length, out),
+    }
+}
+
+fn number(argument: Argument<'_>, out: &mut String) {
+    let value = argument.value;
+    let name = argument.parameter.name.as_str();
+    match &argument.parameter.ty {
+        FieldType::Integer {
+            base: Base::Octal, ..
+        } if value != 0 => out.push_str(&format!("0{value:o}")),
+        FieldType::Integer { signed: true, .. } => out.push_str(&value.to_string()),
+        // `unsigned long` is any word; a length is counted.
+        FieldType::Integer {
+            size: 8,
+            base: Base::Hexadecimal,
+            ..
+        } if !is_count(name) => hexadecimal(value, out),
+        FieldType::Integer { .. } => out.push_str(&value.cast_unsigned().to_string()),
+        _ => pointer(value, out),
+    }
+}
+
+fn is_count(name: &str) -> bool {
+    ["len", "size", "count", "nr", "num"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
+    if let Some(error) = call.error() {
+        out.push_str(if error.interrupted { "?" } else { "-1" });
+        match error.name {
+            Some(name) => out.push_str(&format!(" {name}")),
+            None => out.push_str(&format!(" error {}", error.number)),
+        }
+        return out.push_str(&format!(" ({})", error.text));
+    }
+    if call.returns_address() {
+        return out.push_str(&format!("{value:#x}"));
+    }
+    if Descriptors::is_made_by(call) {
+        return descriptor(value, files.made(call).as_deref(), out);
+    }
+    match call.signature.call.as_str() {
+        "umask" if value != 0 => out.push_str(&format!("0{value:o}")),
+        _ => out.push_str(&value.to_string()),
+    }
+}

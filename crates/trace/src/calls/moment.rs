@@ -1,0 +1,173 @@
+//! A record as a moment of a system call: its entry or its return, whatever event told it.
+
+use super::signature::{Signature, Signatures, is_argument};
+use crate::event::EventClass;
+use crate::record::Record;
+use crate::value::Value;
+use std::sync::Arc;
+
+/// The tracepoint of all entries.
+pub const RAW_ENTER: &str = "raw_syscalls:sys_enter";
+/// The tracepoint of all returns.
+pub const RAW_EXIT: &str = "raw_syscalls:sys_exit";
+/// The field that holds a call's number.
+pub const ID: &str = "id";
+/// Before the place of an argument, the name of the field with the text that the argument pointed to.
+pub const TEXT: &str = "text";
+/// Most bytes of a text in such a field.
+pub const EXIT_TEXT: usize = 255;
+
+/// What a record says of a call.
+#[derive(Clone, Debug)]
+pub enum Moment {
+    /// It began.
+    Entry {
+        /// The call.
+        signature: Arc<Signature>,
+        /// The arguments' registers; as many as are known.
+        values: Vec<u64>,
+        /// By place, what arguments pointed to, where it was read.
+        texts: Vec<(usize, Vec<u8>)>,
+    },
+    /// It returned.
+    Return {
+        /// The call.
+        signature: Arc<Signature>,
+        /// What it returned.
+        value: i64,
+        /// By place, what arguments point to now.
+        texts: Vec<(usize, Vec<u8>)>,
+    },
+}
+
+/// What the records of an event are, by its name.
+#[derive(Clone, Debug)]
+enum Event {
+    RawEntry,
+    RawReturn,
+    Entry(Arc<Signature>),
+    Return(Arc<Signature>),
+    Other,
+}
+
+/// Reads records as moments of calls.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    signatures: Signatures,
+    /// By event number: the event's name, and what it is.
+    events: Vec<Option<(String, Event)>>,
+}
+
+impl Reader {
+    /// One that knows these calls by their numbers; calls with events of their own say themselves what they are.
+    pub fn new(signatures: Signatures) -> Self {
+        Self {
+            signatures,
+            events: Vec::new(),
+        }
+    }
+
+    /// Whether records of an event are moments of calls.
+    pub fn is_of_calls(event: &EventClass) -> bool {
+        !matches!(Event::of(event), Event::Other)
+    }
+
+    /// The moment that a record is of.
+    pub fn read(&mut self, record: &Record<'_>) -> Option<Moment> {
+        let event = self.event(record.event);
+        let texts = || texts(record);
+        let number = || record.get(ID).and_then(|id| id.as_u64());
+        let returned = || record.get("ret").and_then(|value| value.as_i64());
+        Some(match event {
+            Event::RawEntry => Moment::Entry {
+                signature: self.signatures.get(number()?),
+                values: registers(record),
+                texts: texts(),
+            },
+            Event::RawReturn => Moment::Return {
+                signature: self.signatures.get(number()?),
+                value: returned()?,
+                texts: texts(),
+            },
+            Event::Entry(signature) => {
+                let fields = record.fields().filter(|(field, _)| is_argument(&field.name));
+                Moment::Entry {
+                    values: fields
+                        .map(|(_, value)| value.as_u64().unwrap_or_default())
+                        .collect(),
+                    texts: written(record, &signature),
+                    signature,
+                }
+            }
+            Event::Return(signature) => Moment::Return {
+                signature,
+                value: returned()?,
+                texts: Vec::new(),
+            },
+            Event::Other => return None,
+        })
+    }
+
+    fn event(&mut self, event: &EventClass) -> Event {
+        let id = usize::from(event.id.0);
+        if self.events.len() <= id {
+            self.events.resize(id + 1, None);
+        }
+        match &self.events[id] {
+            Some((name, known)) if *name == event.name => known.clone(),
+            _ => {
+                let found = Event::of(event);
+                self.events[id] = Some((event.name.clone(), found.clone()));
+                found
+            }
+        }
+    }
+}
+
+impl Event {
+    fn of(event: &EventClass) -> Self {
+        let name = event.name.as_str();
+        if name == RAW_ENTER {
+            return Self::RawEntry;
+        }
+        if name == RAW_EXIT {
+            return Self::RawReturn;
+        }
+        let signature = |call: &str| Arc::new(Signature::of_event(call, event));
+        if let Some(call) = name.strip_prefix("syscalls:sys_enter_") {
+            return Self::Entry(signature(call));
+        }
+        match name.strip_prefix("syscalls:sys_exit_") {
+            Some(call) => Self::Return(signature(call)),
+            None => Self::Other,
+        }
+    }
+}
+
+fn registers(record: &Record<'_>) -> Vec<u64> {
+    match record.get("args") {
+        Some(Value::Array(elements)) => elements.iter().filter_map(|value| value.as_u64()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Texts in fields that are named by the arguments' places.
+fn texts(record: &Record<'_>) -> Vec<(usize, Vec<u8>)> {
+    let text = |(field, value): (&crate::layout::Field, Value<'_>)| match value {
+        Value::Text(text) => Some((field.name.strip_prefix(TEXT)?.parse().ok()?, text.to_vec())),
+        _ => None,
+    };
+    record.fields().filter_map(text).collect()
+}
+
+/// Texts that a handler recorded under the arguments' own names: `record(str(args.filename))`.
+fn written(record: &Record<'_>, signature: &Signature) -> Vec<(usize, Vec<u8>)> {
+    let text = |(field, value): (&crate::layout::Field, Value<'_>)| match value {
+        Value::Text(text) => {
+            let place = signature.parameters.iter().position(|it| it.name == field.name)?;
+            Some((place, text.to_vec()))
+        }
+        _ => None,
+    };
+    record.fields().filter_map(text).collect()
+}

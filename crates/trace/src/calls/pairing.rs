@@ -1,0 +1,165 @@
+//! Entries and returns put together, by thread.
+
+use super::call::{Call, End};
+use super::moment::Moment;
+use std::collections::HashMap;
+
+/// Calls that never return.
+const NEVER: &[&str] = &["exit", "exit_group"];
+
+/// Calls that return twice.
+const FORKS: &[&str] = &["fork", "vfork", "clone", "clone3"];
+
+/// The calls that have begun, by thread.
+#[derive(Clone, Debug, Default)]
+pub struct Pairing {
+    begun: HashMap<u32, Call>,
+}
+
+impl Pairing {
+    /// Takes a moment of the thread `tid` of `pid` and gives each call that is over with it.
+    pub fn add(&mut self, (pid, tid): (u32, u32), time_ns: u64, moment: Moment, done: &mut dyn FnMut(Call)) {
+        match moment {
+            Moment::Entry {
+                signature,
+                values,
+                texts,
+            } => {
+                let call = Call {
+                    pid,
+                    tid,
+                    signature,
+                    begun_ns: Some(time_ns),
+                    ended_ns: None,
+                    values,
+                    texts,
+                    texts_after: Vec::new(),
+                    end: End::Never,
+                };
+                let before = match NEVER.contains(&call.signature.call.as_str()) {
+                    true => {
+                        let before = self.begun.remove(&tid);
+                        unseen(before, done);
+                        done(call);
+                        None
+                    }
+                    false => self.begun.insert(tid, call),
+                };
+                unseen(before, done);
+            }
+            Moment::Return {
+                signature,
+                value,
+                texts,
+            } => {
+                let begun = self.begun.remove(&tid);
+                let (begun, other) = match begun {
+                    Some(call) if call.signature.call == signature.call => (Some(call), None),
+                    other => (None, other),
+                };
+                unseen(other, done);
+                // The child's return: it never made the call.
+                if begun.is_none() && value == 0 && FORKS.contains(&signature.call.as_str()) {
+                    return;
+                }
+                let call = begun.unwrap_or_else(|| Call {
+                    pid,
+                    tid,
+                    signature,
+                    begun_ns: None,
+                    ended_ns: None,
+                    values: Vec::new(),
+                    texts: Vec::new(),
+                    texts_after: Vec::new(),
+                    end: End::Unseen,
+                });
+                done(Call {
+                    ended_ns: Some(time_ns),
+                    texts_after: texts,
+                    end: End::Returned(value),
+                    ..call
+                });
+            }
+        }
+    }
+
+    /// Gives the calls that have not returned, by the time at which they began.
+    pub fn finish(&mut self, done: &mut dyn FnMut(Call)) {
+        let mut left: Vec<Call> = self.begun.drain().map(|(_, call)| call).collect();
+        left.sort_by_key(|call| (call.begun_ns, call.tid));
+        for call in left {
+            done(Call {
+                end: End::Unfinished,
+                ..call
+            });
+        }
+    }
+}
+
+fn unseen(call: Option<Call>, done: &mut dyn FnMut(Call)) {
+    if let Some(call) = call {
+        done(Call {
+            end: End::Unseen,
+            ..call
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::signature::Signature;
+    use super::*;
+    use std::sync::Arc;
+
+    fn entry(call: &str) -> Moment {
+        Moment::Entry {
+            signature: Arc::new(Signature::new(call, [])),
+            values: Vec::new(),
+            texts: Vec::new(),
+        }
+    }
+
+    fn back(call: &str, value: i64) -> Moment {
+        Moment::Return {
+            signature: Arc::new(Signature::new(call, [])),
+            value,
+            texts: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_call_ends_once() {
+        let mut pairing = Pairing::default();
+        let mut done = Vec::new();
+        let moments = [
+            (1, back("read", 5)),
+            (1, entry("read")),
+            (2, entry("write")),
+            (1, back("read", 3)),
+            (1, entry("futex")),
+            (1, entry("exit_group")),
+            (3, entry("poll")),
+            (2, back("close", 0)),
+        ];
+        for (time, (tid, moment)) in (0..).zip(moments) {
+            pairing.add((tid, tid), time, moment, &mut |call| done.push(call));
+        }
+        pairing.finish(&mut |call| done.push(call));
+        let told: Vec<_> = done
+            .iter()
+            .map(|call| (call.tid, call.signature.call.as_str(), call.end, call.duration()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (1, "read", End::Returned(5), None),
+                (1, "read", End::Returned(3), Some(2)),
+                (1, "futex", End::Unseen, None),
+                (1, "exit_group", End::Never, None),
+                (2, "write", End::Unseen, None),
+                (2, "close", End::Returned(0), None),
+                (3, "poll", End::Unfinished, None),
+            ]
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Files: opening, places, modes, locks, commands of descriptors, mounts.
+
+use super::row::{Family, flags, names, rows};
+use crate::syscall::meaning::Meaning;
+
+pub(super) const FAMILIES: &[(Meaning, Family)] = &[
+    (Meaning::Directory, names(rows!(whole general [AT_FDCWD]))),
+    (
+        Meaning::Open,
+        flags(rows!(
+            & 3 general [O_RDONLY, O_WRONLY, O_RDWR]
+            // Names of two bits come before those of one of them.
+            bit general [
+                O_TMPFILE, O_SYNC, O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_APPEND, O_NONBLOCK, O_DSYNC, FASYNC, O_DIRECT, O_LARGEFILE, O_DIRECTORY,
+                O_NOFOLLOW, O_NOATIME, O_CLOEXEC, O_PATH,
+            ]
+        )),
+    ),
+    (
+        Meaning::Pipe,
+        flags(rows!(bit general [O_NONBLOCK, O_DIRECT, O_CLOEXEC])),
+    ),
+    (
+        Meaning::At,
+        flags(rows!(bit general [
+            AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_NO_AUTOMOUNT, AT_EMPTY_PATH, AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC, AT_RECURSIVE,
+        ])),
+    ),
+    // These two are the same bit.
+    (
+        Meaning::AccessAt,
+        flags(rows!(bit general [AT_EACCESS, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH])),
+    ),
+    (Meaning::UnlinkAt, flags(rows!(bit general [AT_REMOVEDIR]))),
+    (
+        Meaning::Access,
+        flags(rows!(bit general [F_OK, R_OK, W_OK, X_OK])),
+    ),
+    (
+        Meaning::FileMode,
+        flags(rows!(& 0o170000 general [S_IFSOCK, S_IFLNK, S_IFREG, S_IFBLK, S_IFDIR, S_IFCHR, S_IFIFO])),
+    ),
+    (
+        Meaning::Whence,
+        names(rows!(whole general [SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE])),
+    ),
+    (
+        Meaning::Fcntl,
+        names(rows!(whole general [
+            F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_SETOWN, F_GETOWN, F_SETSIG, F_GETSIG, F_SETOWN_EX, F_GETOWN_EX,
+            F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS,
+            F_GET_SEALS, F_GET_RW_HINT, F_SET_RW_HINT,
+        ])),
+    ),
+    (
+        Meaning::Lock,
+        flags(rows!(bit general [LOCK_SH, LOCK_EX, LOCK_NB, LOCK_UN])),
+    ),
+    (
+        Meaning::Ioctl,
+        flags(rows!(whole ioctl [
+            TCGETS, TCSETS, TCSETSW, TCSETSF, TCGETS2, TCSETS2, TCSETSW2, TCSETSF2, TCSBRK, TCXONC, TCFLSH, TIOCEXCL, TIOCNXCL, TIOCSCTTY, TIOCGPGRP,
+            TIOCSPGRP, TIOCOUTQ, TIOCSTI, TIOCGWINSZ, TIOCSWINSZ, TIOCNOTTY, TIOCGSID, TIOCGPTN, TIOCSPTLCK, TIOCGPTPEER, FIONREAD, FIONBIO, FIOASYNC,
+            FIOCLEX, FIONCLEX, FICLONE, FICLONERANGE, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_FIEMAP, BLKGETSIZE64, BLKSSZGET, BLKROGET,
+            SIOCGIFCONF, SIOCGIFFLAGS, SIOCGIFADDR, SIOCGIFINDEX, SIOCGIFNAME, SIOCGIFHWADDR, SIOCGIFMTU, TUNSETIFF,
+        ])),
+    ),
+    (
+        Meaning::Rename,
+        flags(rows!(bit general [RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT])),
+    ),
+    (
+        Meaning::Statx,
+        flags(rows!(bit general [
+            STATX_ALL, STATX_BASIC_STATS, STATX_TYPE, STATX_MODE, STATX_NLINK, STATX_UID, STATX_GID, STATX_ATIME, STATX_MTIME, STATX_CTIME, STATX_INO,
+            STATX_SIZE, STATX_BLOCKS, STATX_BTIME, STATX_MNT_ID, STATX_DIOALIGN,
+        ])),
+    ),
+    (
+        Meaning::Xattr,
+        flags(rows!(bit general [XATTR_CREATE, XATTR_REPLACE])),
+    ),
+    (
+        Meaning::Fallocate,
+        flags(rows!(bit general [
+            FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_ZERO_RANGE, FALLOC_FL_INSERT_RANGE, FALLOC_FL_UNSHARE_RANGE,
+        ])),
+    ),
+    (
+        Meaning::FileAdvice,
+        names(rows!(whole general [
+            POSIX_FADV_NORMAL, POSIX_FADV_RANDOM, POSIX_FADV_SEQUENTIAL, POSIX_FADV_WILLNEED, POSIX_FADV_DONTNEED, POSIX_FADV_NOREUSE,
+        ])),
+    ),
+    (
+        Meaning::Splice,
+        flags(rows!(bit general [SPLICE_F_MOVE, SPLICE_F_NONBLOCK, SPLICE_F_MORE, SPLICE_F_GIFT])),
+    ),
+    (
+        Meaning::SyncRange,
+        flags(rows!(bit general [
+            SYNC_FILE_RANGE_WAIT_BEFORE, SYNC_FILE_RANGE_WRITE, SYNC_FILE_RANGE_WAIT_AFTER,
+        ])),
+    ),
+    (
+        Meaning::ReadWrite,
+        flags(rows!(+ [
+            RWF_HIPRI = 1 / 1, RWF_DSYNC = 2 / 2, RWF_SYNC = 4 / 4, RWF_NOWAIT = 8 / 8, RWF_APPEND = 16 / 16, RWF_NOAPPEND = 32 / 32, RWF_ATOMIC = 64 / 64,
+        ])),
+    ),
+    (
+        Meaning::MountFlags,
+        flags(rows!(bit general [
+            MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_SYNCHRONOUS, MS_REMOUNT, MS_MANDLOCK, MS_DIRSYNC, MS_NOSYMFOLLOW, MS_NOATIME, MS_NODIRATIME,
+            MS_BIND, MS_MOVE, MS_REC, MS_SILENT, MS_POSIXACL, MS_UNBINDABLE, MS_PRIVATE, MS_SLAVE, MS_SHARED, MS_RELATIME, MS_KERNMOUNT,
+            MS_I_VERSION, MS_STRICTATIME, MS_LAZYTIME,
+        ])),
+    ),
+    (
+        Meaning::Unmount,
+        flags(rows!(bit general [MNT_FORCE, MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW])),
+    ),
+    (
+        Meaning::CloseRange,
+        flags(rows!(+ [CLOSE_RANGE_UNSHARE = 2 / 2, CLOSE_RANGE_CLOEXEC = 4 / 4])),
+    ),
+];

@@ -1,0 +1,68 @@
+//! Sockets: families, types, protocols, options, messages.
+
+use super::row::{Family, flags, names, rows};
+use crate::syscall::meaning::Meaning;
+
+pub(super) const FAMILIES: &[(Meaning, Family)] = &[
+    (
+        Meaning::AddressFamily,
+        names(rows!(whole net [
+            AF_UNSPEC, AF_UNIX, AF_INET, AF_AX25, AF_IPX, AF_APPLETALK, AF_X25, AF_INET6, AF_NETLINK, AF_PACKET, AF_RDS, AF_CAN, AF_TIPC, AF_BLUETOOTH,
+            AF_ALG, AF_VSOCK, AF_QIPCRTR, AF_XDP,
+        ])),
+    ),
+    (
+        Meaning::SocketType,
+        flags(rows!(
+            & 0xf net [SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET]
+            + [SOCK_DCCP = 6 / 0xf, SOCK_PACKET = 10 / 0xf, SOCK_CLOEXEC = 0o2000000 / 0o2000000, SOCK_NONBLOCK = 0o4000 / 0o4000]
+        )),
+    ),
+    (
+        Meaning::SocketFlags,
+        flags(rows!(+ [SOCK_CLOEXEC = 0o2000000 / 0o2000000, SOCK_NONBLOCK = 0o4000 / 0o4000])),
+    ),
+    (
+        Meaning::Protocol,
+        names(rows!(whole net [
+            IPPROTO_IP, IPPROTO_ICMP, IPPROTO_IGMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_DCCP, IPPROTO_IPV6, IPPROTO_GRE, IPPROTO_ESP, IPPROTO_AH,
+            IPPROTO_ICMPV6, IPPROTO_SCTP, IPPROTO_UDPLITE, IPPROTO_RAW, IPPROTO_MPTCP,
+        ])),
+    ),
+    (
+        Meaning::Level,
+        names(rows!(whole net [
+            SOL_IP, SOL_SOCKET, SOL_TCP, SOL_UDP, SOL_IPV6, SOL_RAW, SOL_PACKET, SOL_NETLINK, SOL_ALG, SOL_XDP,
+        ] + [SOL_VSOCK = 287 / -1])),
+    ),
+    (
+        Meaning::SocketOption,
+        names(rows!(whole net [
+            SO_DEBUG, SO_REUSEADDR, SO_TYPE, SO_ERROR, SO_DONTROUTE, SO_BROADCAST, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE, SO_OOBINLINE, SO_NO_CHECK,
+            SO_PRIORITY, SO_LINGER, SO_REUSEPORT, SO_PASSCRED, SO_PEERCRED, SO_RCVLOWAT, SO_SNDLOWAT, SO_BINDTODEVICE, SO_ATTACH_FILTER,
+            SO_DETACH_FILTER, SO_PEERNAME, SO_ACCEPTCONN, SO_PEERSEC, SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_MARK, SO_PROTOCOL, SO_DOMAIN,
+            SO_PEEK_OFF, SO_BUSY_POLL, SO_ATTACH_BPF, SO_INCOMING_CPU, SO_COOKIE, SO_PEERGROUPS, SO_ZEROCOPY, SO_TXTIME, SO_PEERPIDFD,
+        ])),
+    ),
+    (
+        Meaning::TcpOption,
+        names(rows!(whole net [
+            TCP_NODELAY, TCP_MAXSEG, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_SYNCNT, TCP_LINGER2, TCP_DEFER_ACCEPT, TCP_WINDOW_CLAMP,
+            TCP_INFO, TCP_QUICKACK, TCP_CONGESTION, TCP_USER_TIMEOUT, TCP_FASTOPEN, TCP_ULP, TCP_FASTOPEN_CONNECT,
+        ])),
+    ),
+    (
+        Meaning::Message,
+        flags(rows!(bit net [
+            MSG_OOB, MSG_PEEK, MSG_DONTROUTE, MSG_CTRUNC, MSG_PROBE, MSG_TRUNC, MSG_DONTWAIT, MSG_EOR, MSG_WAITALL, MSG_FIN, MSG_SYN, MSG_CONFIRM,
+            MSG_RST, MSG_ERRQUEUE, MSG_NOSIGNAL, MSG_MORE, MSG_CMSG_CLOEXEC,
+        ] + [
+            MSG_WAITFORONE = 0x10000 / 0x10000, MSG_BATCH = 0x40000 / 0x40000, MSG_ZEROCOPY = 0x4000000 / 0x4000000,
+            MSG_FASTOPEN = 0x20000000 / 0x20000000,
+        ])),
+    ),
+    (
+        Meaning::Shutdown,
+        names(rows!(whole net [SHUT_RD, SHUT_WR, SHUT_RDWR])),
+    ),
+];

@@ -1,0 +1,118 @@
+//! What a family of names is, how its table is made of the constants of the headers, and how a number is written with it.
+
+/// One name: it stands where `bits & mask == value`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The bits that the name is about; all of them where the whole number has one name.
+    pub mask: i64,
+    /// What those bits are.
+    pub value: i64,
+    /// The header's name.
+    pub name: &'static str,
+}
+
+/// How a number is written where it has no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unnamed {
+    /// `42`, `-1`.
+    Decimal,
+    /// `0x2a`.
+    Hexadecimal,
+}
+
+/// A family of names.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// The names, those of more bits before those of fewer.
+    pub rows: &'static [Row],
+    /// How the rest is written.
+    pub unnamed: Unnamed,
+}
+
+/// Rows of the headers' names: those of the bits of a mask (`& MASK MODULE [NAME, …]`), of one bit each (`bit MODULE […]`), of the whole number
+/// (`whole MODULE […]`), and of numbers that the crate of headers lacks (`+ [NAME = NUMBER / MASK, …]`).
+macro_rules! rows {
+    (
+        $(& $mask:literal $from:ident [$($part:ident),* $(,)?])*
+        $(bit $bits:ident [$($bit:ident),* $(,)?])?
+        $(whole $wholes:ident [$($whole:ident),* $(,)?])*
+        $(+ [$($own:ident = $number:literal / $own_mask:literal),* $(,)?])?
+    ) => {
+        &[
+            $($($crate::syscall::family::row::Row {
+                mask: $mask,
+                value: linux_raw_sys::$from::$part as i64,
+                name: stringify!($part),
+            },)*)*
+            $($($crate::syscall::family::row::Row {
+                mask: linux_raw_sys::$bits::$bit as i64,
+                value: linux_raw_sys::$bits::$bit as i64,
+                name: stringify!($bit),
+            },)*)?
+            $($($crate::syscall::family::row::Row {
+                mask: -1,
+                value: linux_raw_sys::$wholes::$whole as i64,
+                name: stringify!($whole),
+            },)*)*
+            $($($crate::syscall::family::row::Row { mask: $own_mask, value: $number, name: stringify!($own) },)*)?
+        ]
+    };
+}
+pub(super) use rows;
+
+/// Names of bits, the rest in hexadecimal.
+pub(super) const fn flags(rows: &'static [Row]) -> Family {
+    Family {
+        rows,
+        unnamed: Unnamed::Hexadecimal,
+    }
+}
+
+/// Names of numbers, others in decimal.
+pub(super) const fn names(rows: &'static [Row]) -> Family {
+    Family {
+        rows,
+        unnamed: Unnamed::Decimal,
+    }
+}
+
+impl Family {
+    /// Appends the names of a number, `A|B|0x40`; the number itself where it has none.
+    pub fn write(&self, value: i64, out: &mut String) {
+        let start = out.len();
+        let (mut taken, mut zero) = (0_i64, None);
+        for row in self.rows {
+            if value & row.mask != row.value || taken & row.mask != 0 {
+                continue;
+            }
+            // A part that is 0, as O_RDONLY is, says something; the lack of all bits of a mask of flags does not.
+            if row.mask == 0 {
+                zero = Some(row.name);
+                continue;
+            }
+            taken |= row.mask;
+            separated(row.name, start, out);
+        }
+        let rest = value & !taken;
+        match (rest, out.len() == start, zero) {
+            (0, true, Some(name)) => out.push_str(name),
+            (0, true, None) => out.push('0'),
+            (0, false, _) => {}
+            _ => self.number(rest, start, out),
+        }
+    }
+
+    fn number(&self, value: i64, start: usize, out: &mut String) {
+        match self.unnamed {
+            Unnamed::Decimal => separated(&value.to_string(), start, out),
+            Unnamed::Hexadecimal => separated(&format!("{value:#x}"), start, out),
+        }
+    }
+}
+
+fn separated(text: &str, start: usize, out: &mut String) {
+    if out.len() > start {
+        out.push('|');
+    }
+    out.push_str(text);
+}

@@ -1,0 +1,22 @@
+//! Signals.
+
+use super::row::{Family, flags, names, rows};
+use crate::syscall::meaning::Meaning;
+
+pub(super) const FAMILIES: &[(Meaning, Family)] = &[
+    (
+        Meaning::Signal,
+        names(rows!(whole general [
+            SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT,
+            SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGIO, SIGPWR, SIGSYS,
+        ])),
+    ),
+    (
+        Meaning::MaskHow,
+        names(rows!(whole general [SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK])),
+    ),
+    (
+        Meaning::SignalFd,
+        flags(rows!(+ [SFD_CLOEXEC = 0o2000000 / 0o2000000, SFD_NONBLOCK = 0o4000 / 0o4000])),
+    ),
+];

@@ -1,0 +1,43 @@
+//! Numbers of system calls as text: by the names of their family.
+
+use super::family::{Unnamed, family};
+use super::meaning::Meaning;
+
+impl Meaning {
+    /// Whether the number is a set of bits, not one thing.
+    pub fn is_set(self) -> bool {
+        family(self).is_some_and(|family| family.unnamed == Unnamed::Hexadecimal)
+    }
+
+    /// Appends the number by its names.
+    pub fn write(self, value: i64, out: &mut String) {
+        match (self, value) {
+            (Meaning::FileMode | Meaning::IpcGet, _) => octal_rest(self, value, out),
+            // SIGRTMIN is 32 for the kernel; user space uses the first two itself.
+            (Meaning::Signal, 32..=64) => out.push_str(&format!("SIGRT_{}", value - 32)),
+            _ => match family(self) {
+                Some(family) => family.write(value, out),
+                None => out.push_str(&value.to_string()),
+            },
+        }
+    }
+}
+
+/// Named bits, and permissions as octal digits behind them: `S_IFIFO|0644`.
+fn octal_rest(meaning: Meaning, value: i64, out: &mut String) {
+    let named = value & !0o7777;
+    let (named, rest) = match meaning {
+        Meaning::IpcGet => (value & !0o777, value & 0o777),
+        _ => (named, value & 0o7777),
+    };
+    if named != 0
+        && let Some(family) = family(meaning)
+    {
+        family.write(named, out);
+        out.push('|');
+    }
+    match rest {
+        0 => out.push('0'),
+        rest => out.push_str(&format!("0{rest:o}")),
+    }
+}
