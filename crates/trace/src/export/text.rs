@@ -2,9 +2,9 @@
 
 use super::clock::Clock;
 use super::format::{CALLS, Export, Format, Style};
-use super::{padded, registers};
+use super::registers;
 use crate::print::escape::escape;
-use crate::print::{decimal, pad_left, shown, symbol, value};
+use crate::print::{decimal, pad_left, padded, shown, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
