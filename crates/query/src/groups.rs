@@ -6,6 +6,7 @@ use crate::keys::Keys;
 use crate::measure::Measure;
 use crate::sort::{self, Row, Sort};
 use crate::spread::{PERCENTILES, Spread};
+use foldhash::fast::RandomState;
 use kestrel_trace::record::Record;
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ pub struct Groups {
     keys: Keys,
     measure: Option<Measure>,
     /// By what tells the keys from others.
-    groups: HashMap<Vec<u8>, Group>,
+    groups: HashMap<Vec<u8>, Group, RandomState>,
     without: u64,
     identity: Vec<u8>,
 }
@@ -55,7 +56,7 @@ impl Groups {
         Self {
             keys,
             measure,
-            groups: HashMap::new(),
+            groups: HashMap::default(),
             without: 0,
             identity: Vec::new(),
         }

@@ -6,6 +6,7 @@ use crate::keys::Keys;
 use crate::pairs::{Pair, Pairs, Side};
 use crate::sort::{self, Row, Sort};
 use crate::spread::{PERCENTILES, Spread};
+use foldhash::fast::RandomState;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::record::Record;
@@ -21,9 +22,9 @@ pub struct Latencies {
     roles: Vec<Vec<(usize, bool)>>,
     by: Option<Keys>,
     /// By pair and key.
-    begun: HashMap<Vec<u8>, Begun>,
+    begun: HashMap<Vec<u8>, Begun, RandomState>,
     /// By pair and what tells the values of `by` from others.
-    rows: HashMap<Vec<u8>, usize>,
+    rows: HashMap<Vec<u8>, usize, RandomState>,
     table: Vec<Latency>,
     text: Vec<u8>,
 }
@@ -115,8 +116,8 @@ impl Latencies {
             by: by
                 .map(|by| Keys::new(by, of(&begins), symbols.clone()))
                 .transpose()?,
-            begun: HashMap::new(),
-            rows: HashMap::new(),
+            begun: HashMap::default(),
+            rows: HashMap::default(),
             table: Vec::new(),
             text: Vec::new(),
         })

@@ -133,7 +133,7 @@ fn duration(text: &str) -> std::result::Result<Duration, String> {
     };
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(part) || digits.len() < 1 || digits == "." {
+    if !is_number(whole) || !is_number(part) || digits.is_empty() || digits == "." {
         return Err(
             "give seconds (`1.5`), a time of day (`12:03:04.5`), or a time as lines show it (`@17284.99`)"
                 .to_owned(),

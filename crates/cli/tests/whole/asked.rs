@@ -34,6 +34,9 @@ fn report(place: &Place, options: &[&str]) -> Value {
     serde_json::from_str(&answer.out).unwrap()
 }
 
+/// What a filter lets through.
+type Wants<'a> = &'a dyn Fn(&Value) -> bool;
+
 fn is(record: &Value, event: &str) -> bool {
     record["event"].as_str().unwrap().ends_with(event)
 }
@@ -48,7 +51,7 @@ fn filters_leave_what_is_left_when_all_is_looked_through() {
     let from = format!("{}ns", middle - begin);
     let at = format!("@{}.{:09}", middle / 1_000_000_000, middle % 1_000_000_000);
     let pids = pid.to_string();
-    let wanted: [(&[&str], &dyn Fn(&Value) -> bool); 9] = [
+    let wanted: [(&[&str], Wants<'_>); 9] = [
         (&["--where", "ret > 0 && ret < 20000"], &|r| {
             r["fields"]["ret"]
                 .as_i64()

@@ -1,6 +1,6 @@
 //! Which times of records are shown: the kernel's, those of a clock on the wall, since the start, since the record before; and how they look in lines.
 
-use super::padded;
+use crate::print::padded;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 

@@ -76,11 +76,3 @@ pub fn chosen<R: Read>(
     written.map_err(Error::io("write to", name))?;
     Ok(records)
 }
-
-/// A number in at least `width` digits.
-fn padded(value: u64, width: usize, fill: u8, out: &mut Vec<u8>) {
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(value).as_bytes();
-    out.resize(out.len() + width.saturating_sub(digits.len()), fill);
-    out.extend_from_slice(digits);
-}

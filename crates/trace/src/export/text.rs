@@ -2,10 +2,10 @@
 
 use super::clock::Clock;
 use super::format::{CALLS, Export, Format, Style};
-use super::{padded, registers};
+use super::registers;
 use crate::layout::Space;
 use crate::print::escape::escape;
-use crate::print::{decimal, pad_left, shown, symbol, user_frame, value};
+use crate::print::{decimal, pad_left, padded, shown, symbol, user_frame, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;

@@ -70,6 +70,14 @@ pub(crate) fn pad_left(blanks: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + blanks, b' ');
 }
 
+/// A number in at least `width` digits.
+pub(crate) fn padded(value: u64, width: usize, fill: u8, out: &mut Vec<u8>) {
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value).as_bytes();
+    out.resize(out.len() + width.saturating_sub(digits.len()), fill);
+    out.extend_from_slice(digits);
+}
+
 pub(crate) fn separate(index: usize, separator: &[u8], out: &mut Vec<u8>) {
     if index > 0 {
         out.extend_from_slice(separator);
