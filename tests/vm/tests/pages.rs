@@ -26,6 +26,11 @@ fn commands_of_the_page_about_marks_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_counting_run() {
+    Page::of("stat.md").run(10);
+}
+
+#[test]
 fn commands_of_the_page_about_tables_run() {
     let page = Page::of("tables-and-sessions.md");
     page.write("demo.kst", &page.block("buffer main "));
