@@ -36,6 +36,11 @@ fn commands_of_the_page_about_the_scheduler_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_counting_run() {
+    Page::of("stat.md").run(10);
+}
+
+#[test]
 fn commands_of_the_page_about_tables_run() {
     let page = Page::of("tables-and-sessions.md");
     page.write("demo.kst", &page.block("buffer main "));

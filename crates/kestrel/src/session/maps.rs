@@ -247,16 +247,6 @@ impl Maps {
     }
 }
 
-impl super::Session {
-    /// What each CPU has added to its handlers' maps, by the CPU's number.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    pub fn map_snapshots_by_cpu(&self) -> Result<Vec<(u32, Snapshot)>> {
-        self.resources.maps.read_by_cpu(&self.numbers)
-    }
-}
-
 impl State {
     fn open(map: Map) -> Result<Self> {
         let mapping = Mapping::new(map.as_fd(), 0, state::SIZE as usize, Access::ReadWrite)?;

@@ -3,6 +3,7 @@
 mod attach;
 mod attached;
 pub mod buffers;
+mod by_cpu;
 mod follow_modules;
 pub mod handlers;
 mod hook_maps;

@@ -1,9 +1,11 @@
 //! Perf events that count, each as often as its scope has threads or CPUs, added up by part when they are read.
 
+use super::count::{Amount, Count, Part};
+use super::request::Request;
 use super::scope::Target;
-use super::{Amount, Count, Meaning, Named, Part, Reading, Request};
+use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::perf::{Begin, Counted, PerfEvent, Whose};
+use kestrel_kernel::perf::{Begin, Counted, PerfEvent, Reading, Whose};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::{Errno, Error as Kernel, Host};
 

@@ -9,99 +9,29 @@
 //! ```
 
 mod cgroup;
+mod count;
 mod counters;
+mod request;
 mod scope;
 mod traced;
 mod wanted;
 
 pub use cgroup::Cgroup;
+pub use count::{Amount, Count, Event, Part};
 pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
 pub use kestrel_kernel::perf::Reading;
-pub use scope::Scope;
+pub use request::Request;
+pub use scope::{Scope, Split};
 
 use crate::session::Session;
 use counters::Counters;
 use kestrel_catalog::Result;
+use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::catalog::counter::counted;
-use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs;
 use traced::Traced;
 use wanted::Wanted;
-
-/// What is to be counted, and how it is told apart.
-#[derive(Debug)]
-pub struct Request {
-    /// Texts as `-e` takes them; without any perf's usual counters.
-    pub events: Vec<String>,
-    /// Whose.
-    pub scope: Scope,
-    /// Told apart by what.
-    pub split: Split,
-    /// How tracepoints are read.
-    pub via: Via,
-}
-
-/// What the counts of an event are told apart by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Split {
-    /// One count for each event.
-    #[default]
-    None,
-    /// By CPU.
-    Cpu,
-    /// By thread.
-    Thread,
-    /// By expressions of the language, with commas between them.
-    By(String),
-}
-
-/// One event that is counted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// As people know it: the counter as it was typed, or the event with its predicate.
-    pub name: String,
-    /// What it counts, where that is no event of a tracer.
-    pub counter: Option<Named>,
-}
-
-/// Which part of an event's hits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Part {
-    /// All of them.
-    All,
-    /// Those on a CPU.
-    Cpu(u32),
-    /// Those of a thread.
-    Thread {
-        /// Its name.
-        comm: String,
-        /// Its number.
-        tid: u32,
-    },
-    /// Those for which the expressions had these values.
-    By(Vec<String>),
-}
-
-/// What was counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// This machine cannot count it.
-    NotSupported,
-    /// So much; nothing at all where it never had a counter ([`Reading::running`] is 0).
-    Counted(Reading),
-}
-
-/// One figure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
-    /// Which of [`Stat::events`].
-    pub event: usize,
-    /// Which part of it.
-    pub part: Part,
-    /// How much.
-    pub amount: Amount,
-}
 
 /// Everything that counts for a request.
 #[derive(Debug)]

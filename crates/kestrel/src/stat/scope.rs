@@ -1,12 +1,27 @@
 //! Whose events are counted, said in the ways of both kinds: targets of perf events, conditions of the language.
 
-use super::{Cgroup, Named, Part, Split};
+use super::cgroup::Cgroup;
+use super::count::Part;
 use crate::session::process_filter::ProcessFilter;
-use kestrel_catalog::catalog::counter::counted;
+use kestrel_catalog::catalog::counter::counted::{self, Named};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::perf::{Begin, Inherit, Software, Whose};
 use kestrel_kernel::procfs::{self, CpuList};
+
+/// What the counts of an event are told apart by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Split {
+    /// One count for each event.
+    #[default]
+    None,
+    /// By CPU.
+    Cpu,
+    /// By thread.
+    Thread,
+    /// By expressions of the language, with commas between them.
+    By(String),
+}
 
 /// Whose events are counted.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
 //! Events of tracers, counted in the kernel: a session whose handlers count in maps, per CPU and without a lock, so that no hit is lost to another.
 
+use super::count::{Amount, Count, Event, Part};
 use super::counters::Group;
-use super::{Amount, Count, Event, Part, Reading, Request, Scope, Split};
+use super::request::Request;
+use super::scope::{Scope, Split};
 use crate::plan::{self, Options, Plan, Source};
 use crate::session::Session;
 use kestrel_catalog::Result;
@@ -11,6 +13,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_hook::buffer::layout::MIN_BYTES;
 use kestrel_kernel::barrier::wait_for_running_programs;
+use kestrel_kernel::perf::Reading;
 use kestrel_kernel::procfs::online_cpus;
 use kestrel_trace::aggregate::read::Row;
 use kestrel_trace::aggregate::{MapType, ValueKind};

@@ -1,0 +1,51 @@
+//! What was counted: events, their parts, and how much of each.
+
+use kestrel_catalog::catalog::counter::counted::Named;
+use kestrel_kernel::perf::Reading;
+
+/// One event that is counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// As people know it: the counter as it was typed, or the event with its predicate.
+    pub name: String,
+    /// What it counts, where that is no event of a tracer.
+    pub counter: Option<Named>,
+}
+
+/// Which part of an event's hits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// All of them.
+    All,
+    /// Those on a CPU.
+    Cpu(u32),
+    /// Those of a thread.
+    Thread {
+        /// Its name.
+        comm: String,
+        /// Its number.
+        tid: u32,
+    },
+    /// Those for which the expressions had these values.
+    By(Vec<String>),
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// This machine cannot count it.
+    NotSupported,
+    /// So much; nothing at all where it never had a counter ([`Reading::running`] is 0).
+    Counted(Reading),
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Which of [`Stat::events`](super::Stat::events).
+    pub event: usize,
+    /// Which part of it.
+    pub part: Part,
+    /// How much.
+    pub amount: Amount,
+}
