@@ -26,6 +26,11 @@ fn commands_of_the_page_about_reading_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_system_calls_run() {
+    Page::of("system-calls.md").run(10);
+}
+
+#[test]
 fn commands_of_the_page_about_marks_run() {
     Page::of("marks.md").run(5);
 }
