@@ -21,7 +21,10 @@ fn tracepoints_are_listed_as_tracefs_does() {
 fn formats_are_the_kernels() {
     for (asked, path) in [
         ("sched:sched_switch", "sched/sched_switch"),
-        ("tracepoint:syscalls:sys_enter_openat", "syscalls/sys_enter_openat"),
+        (
+            "tracepoint:syscalls:sys_enter_openat",
+            "syscalls/sys_enter_openat",
+        ),
     ] {
         let printed = kestrel(&["list", "--format-of", asked]).success();
         let there = fs::read_to_string(format!("{TRACEFS}/events/{path}/format")).unwrap();

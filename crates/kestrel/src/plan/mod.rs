@@ -9,6 +9,7 @@ mod existing;
 mod findings;
 mod hook;
 mod load;
+mod own_events;
 mod per_event;
 mod planned;
 mod planner;
