@@ -42,6 +42,9 @@ pub(crate) struct Selection {
     /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
+    /// Keep scheduling events (switches, wakeups, migrations, run times) that are about Kestrel's own process alone
+    #[arg(long)]
+    include_self: bool,
     /// Record the kernel and user call stacks with each event that has no block
     #[arg(short = 'g', long = "stacks", conflicts_with = "table")]
     stacks: bool,
@@ -195,6 +198,7 @@ fn via(selection: &Selection) -> Via {
 fn options(selection: &Selection, held: Option<&Held>, (mode, bell): (Mode, Bell)) -> Options {
     Options {
         target: target(selection, held),
+        leave_out: (!selection.include_self).then(std::process::id),
         kernel_stack: selection.stacks || selection.kernel_stack,
         user_stack: selection.stacks,
         mode: Some(mode),

@@ -10,6 +10,7 @@ use kestrel::session::process_filter::ProcessFilter;
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use vm_tests::recording::{Record, records};
 use vm_tests::{getppid_calls, kestrel, shell, until};
 
 /// Wakes of an idle program in a second.
@@ -96,6 +97,43 @@ fn an_agent_with_nothing_to_do_sleeps() {
     watcher.becomes_quiet("a watcher");
     drop(watcher);
     kestrel(&["stop"]).success();
+}
+
+/// The switches of a recording of an idle machine, and of them those between the recorder and the idle thread, and between it and others.
+fn switches(options: &[&str]) -> (usize, usize, usize) {
+    let mut command = vec![
+        "record",
+        "-a",
+        "-e",
+        "sched:sched_switch",
+        "--duration",
+        "4",
+        "-o",
+        "/tmp/idle",
+    ];
+    command.extend(options);
+    kestrel(&command).success();
+    let all = records("/tmp/idle");
+    let is_own = |record: &&Record| {
+        ["prev_comm", "next_comm"]
+            .iter()
+            .any(|comm| record.text(comm) == "kestrel")
+    };
+    let own: Vec<&Record> = all.iter().filter(is_own).collect();
+    let idle = own
+        .iter()
+        .filter(|record| record.number("prev_pid") == 0 || record.number("next_pid") == 0);
+    let idle = idle.count();
+    (all.len(), idle, own.len() - idle)
+}
+
+#[test]
+fn the_recorder_is_left_out_unless_it_is_asked_for() {
+    let (all, alone, _) = switches(&[]);
+    assert!(all > 0);
+    assert_eq!(alone, 0, "of {all} switches");
+    let (all, alone, _) = switches(&["--include-self"]);
+    assert!(alone > 4, "{alone} of {all} switches");
 }
 
 /// A session for this process's calls of getppid, with this bell and the smallest ring but one.

@@ -1,13 +1,13 @@
 //! `kestrel list`: the events of this kernel and their fields.
 
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
 use crate::output::columns::Column::{Left, LeftOf, RightOf};
 use crate::output::columns::Columns;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kestrel::catalog::class::{self, CLASSES};
 use kestrel::catalog::{Catalog, EventKind, Glob, find_kind, kinds};
 use kestrel::kernel::Host;
+use kestrel::kernel::tracefs::Tracefs;
 use std::io::Write;
 
 /// Options of `list`.
@@ -23,9 +23,23 @@ pub(crate) struct Options {
     /// Show the typed fields of events and the parameters of functions
     #[arg(short, long)]
     verbose: bool,
+    /// Print the format of a tracepoint as the kernel does (tracefs's events/GROUP/NAME/format)
+    #[arg(long, value_name = "EVENT", conflicts_with_all = ["patterns", "classes", "verbose", "format"])]
+    format_of: Option<String>,
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: ListFormat,
+}
+
+/// How lists look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+    /// Tracepoints alone, in the layout of tracefs's available_events, which set_event takes
+    Tracefs,
 }
 
 const EXAMPLES: &str = "\
@@ -35,6 +49,8 @@ Examples:
   kestrel list -v sched:sched_switch                      its fields and their types
   kestrel list -v kprobe:vfs_read                         its parameters and their types
   kestrel list interval profile software                  clocks and counters: COUNT is yours to fill in
+  kestrel list 'sched:*' --format tracefs                 as available_events has them
+  kestrel list --format-of sched:sched_switch             as the kernel prints its format
   kestrel list --classes                                  process, memory, …: what class:NAME stands for
   kestrel list '*openat*' --format json | jq -r .event";
 
@@ -46,8 +62,15 @@ struct Pattern {
 
 /// Lists.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    if let Some(event) = &options.format_of {
+        return format_of(event, &Host::default());
+    }
     let catalog = Catalog::new(Host::default());
     if options.classes {
+        if options.format == ListFormat::Tracefs {
+            let message = "--classes with --format tracefs: available_events has no classes";
+            return Err(Failure::new(Exit::Usage, message).hint("leave out one of the two"));
+        }
         return classes(options, &catalog);
     }
     let wanted: Vec<Pattern> = match options.patterns.as_slice() {
@@ -100,6 +123,33 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     .hint("put patterns into quotes; `kestrel list '*word*'` finds events with a word in their name"))
 }
 
+/// Prints what the kernel says about a tracepoint's fields.
+fn format_of(event: &str, host: &Host) -> Result<Exit, Failure> {
+    let name = event.strip_prefix("tracepoint:").unwrap_or(event);
+    let is_name =
+        |part: &str| !part.is_empty() && !part.contains(['/', '*', '?', '[', ':']) && !part.starts_with('.');
+    let parts = name
+        .split_once(':')
+        .filter(|(group, name)| is_name(group) && is_name(name));
+    let Some((group, name)) = parts else {
+        let message = format!("`{event}` names no tracepoint: it should read GROUP:NAME");
+        return Err(
+            Failure::new(Exit::Usage, message).hint("`kestrel list 'sched:*'` lists those of a group")
+        );
+    };
+    let tracefs = Tracefs::open(host).map_err(kestrel::Error::from)?;
+    if !tracefs.has(group, name).map_err(kestrel::Error::from)? {
+        let message = format!("this kernel has no tracepoint {group}:{name}");
+        return Err(Failure::new(Exit::Failed, message).hint(format!(
+            "`kestrel list '*{name}*'` finds events with that in their name"
+        )));
+    }
+    let format = tracefs.read(&format!("events/{group}/{name}/format"));
+    let format = format.map_err(kestrel::Error::from)?;
+    crate::screen::out().write_all(format.as_bytes())?;
+    Ok(Exit::Done)
+}
+
 /// The classes, with the number of their events on this kernel.
 fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
     let globs: Vec<Glob> = options
@@ -118,7 +168,7 @@ fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
         .filter(|(class, _)| wanted(class.name))
     {
         any = true;
-        if options.format == Format::Json {
+        if options.format == ListFormat::Json {
             let mut object =
                 serde_json::json!({ "class": class.name, "about": class.about, "events": events.len() });
             if options.verbose {
@@ -175,6 +225,9 @@ impl Lister<'_> {
                 Some(only) => only.name() == kind.name(),
                 None => kind.listed(),
             };
+            // Of the events that Kestrel knows, tracefs lists these.
+            let chosen =
+                chosen && (self.options.format != ListFormat::Tracefs || kind.name() == "tracepoint");
             let Some(parts) = globs_for(kind, wanted).filter(|_| chosen) else {
                 continue;
             };
@@ -196,8 +249,9 @@ impl Lister<'_> {
     fn line(&mut self, kind: &dyn EventKind, name: &str) -> Result<(), Failure> {
         self.lines += 1;
         match self.options.format {
-            Format::Json => self.json(kind, name)?,
-            Format::Text => {
+            ListFormat::Json => self.json(kind, name)?,
+            ListFormat::Tracefs => writeln!(self.out, "{name}")?,
+            ListFormat::Text => {
                 writeln!(self.out, "{}", full_name(kind, name))?;
                 if self.options.verbose {
                     self.fields(kind, name)?;

@@ -7,9 +7,8 @@
 //!
 //! There are two bells, because a persistent session has two readers that sleep apart: the agent that acts on messages, and the one that keeps logs. Rings that nobody reads while they are filled have none.
 
-use super::layout::{Mode, offset};
+use super::layout::offset;
 use super::memory::Memory;
-use super::name::MESSAGES;
 use super::reader::{PAGE64, Ring};
 use kestrel_bpf::helper;
 use kestrel_catalog::Result;
@@ -39,19 +38,6 @@ pub enum Bell {
     Filled,
     /// A record.
     Records,
-}
-
-impl Bell {
-    /// The bell of a buffer in a session whose readers are woken so; only streams are read while they are filled, and each message is awaited.
-    #[must_use]
-    pub fn of(self, name: &str, mode: Mode) -> Self {
-        match mode {
-            _ if self == Self::Silent => Self::Silent,
-            Mode::Overwrite => Self::Silent,
-            Mode::Stream if name == MESSAGES => Self::Records,
-            Mode::Stream => self,
-        }
-    }
 }
 
 /// The small ring buffer that programs write to, and its reader's side.

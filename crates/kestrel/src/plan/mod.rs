@@ -9,6 +9,7 @@ mod existing;
 mod findings;
 mod hook;
 mod load;
+mod own_events;
 mod per_event;
 mod planned;
 mod planner;
@@ -100,7 +101,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
             name: spec.name.clone(),
             geometry: Geometry::new(mode, bytes, room),
             process: spec.process.clone(),
-            bell: options.bell.of(&spec.name, mode),
+            bell: BufferPlan::bell_of(options.bell, &spec.name, mode),
         }
     };
     let mut plan = Plan {

@@ -27,6 +27,18 @@ pub struct BufferPlan {
     pub bell: Bell,
 }
 
+impl BufferPlan {
+    /// What wakes the reader of a buffer in a session whose readers are woken by `bell`: only streams are read while they are filled, and each message is
+    /// awaited.
+    pub(crate) fn bell_of(bell: Bell, name: &str, mode: Mode) -> Bell {
+        match mode {
+            Mode::Stream if bell != Bell::Silent && name == MESSAGES => Bell::Records,
+            Mode::Stream => bell,
+            Mode::Overwrite => Bell::Silent,
+        }
+    }
+}
+
 /// A session before anything is attached.
 pub struct Plan {
     /// Names of the tables: the first has number 1.

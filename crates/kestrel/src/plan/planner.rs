@@ -4,6 +4,7 @@ use super::check_handlers::{CalledProgram, Candidate, check_set};
 use super::events::{Events, about, is_name};
 use super::findings::Findings;
 use super::hook::Hook;
+use super::own_events;
 use super::source::Options;
 use super::text;
 use kestrel_catalog::attach::Mechanism;
@@ -414,7 +415,10 @@ impl<'a> Planner<'a> {
     /// A hook for each group.
     pub(super) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
         let mut hooks = Vec::new();
-        for Group { events, cells } in groups {
+        for Group { mut events, cells } in groups {
+            if let Some(own) = self.options.leave_out {
+                own_events::leave_out(&mut events, own);
+            }
             let (candidates, own) = candidates(&self.handlers, &cells, numbers);
             match check_set(events, &candidates, &mut self.globals) {
                 Ok(checked) => {

@@ -21,6 +21,8 @@ pub enum Source<'a> {
 pub struct Options {
     /// The processes whose events are traced.
     pub target: ProcessFilter,
+    /// The process of the recorder: scheduling events that are about it alone are left out.
+    pub leave_out: Option<u32>,
     /// How tracepoints are read.
     pub via: Via,
     /// Add the kernel's call stack to records of events without a block.

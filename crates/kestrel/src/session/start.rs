@@ -7,7 +7,7 @@ use super::pins::{self, Directory};
 use super::state::State;
 use super::store::Store;
 use super::{Fallback, Skipped};
-use crate::plan::{Plan, room_to_grow};
+use crate::plan::{BufferPlan, Plan, room_to_grow};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::bell::Bell;
@@ -62,7 +62,7 @@ impl Store {
         }
         plan.give_messages_a_buffer();
         for buffer in &mut plan.buffers {
-            buffer.bell = Bell::Filled.of(&buffer.name, buffer.geometry.mode);
+            buffer.bell = BufferPlan::bell_of(Bell::Filled, &buffer.name, buffer.geometry.mode);
         }
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command, name)
