@@ -215,12 +215,13 @@ mod tests {
         };
         assert_eq!(event.reading().unwrap(), Reading::default());
         event.enable().unwrap();
-        let pages = vec![1u8; 64 * 4096];
+        // So much comes from the kernel, never out of what was freed; in huge pages at best.
+        let pages = vec![1u8; 64 << 20];
         event.disable().unwrap();
         let reading = event.reading().unwrap();
-        assert!(reading.value >= 60, "{} {reading:?}", pages.len());
+        assert!(reading.value >= 16, "{} {reading:?}", pages.len());
         assert!(reading.running > 0 && reading.running == reading.enabled);
-        let again = vec![1u8; 64 * 4096];
+        let again = vec![1u8; 64 << 20];
         assert_eq!(event.reading().unwrap(), reading, "{}", again.len());
     }
 
