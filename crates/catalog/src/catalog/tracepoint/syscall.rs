@@ -429,7 +429,7 @@ mod tests {
         let dfd = ValueType::Integer {
             size: 4,
             signed: true,
-            base: Base::Decimal,
+            base: Base::Named(kestrel_trace::syscall::Meaning::Directory),
         };
         assert_eq!(alone("dfd"), dfd);
         let layout = Layout::words(words(&format));
