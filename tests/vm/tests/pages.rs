@@ -36,6 +36,11 @@ fn commands_of_the_page_about_marks_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_profiles_run() {
+    Page::of("profiles.md").run(6);
+}
+
+#[test]
 fn commands_of_the_page_about_the_scheduler_run() {
     Page::of("sched.md").run(10);
 }
