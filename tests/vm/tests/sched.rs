@@ -186,7 +186,7 @@ fn latencies_are_those_of_perf_task_by_task() {
 }
 
 /// As many spells of each task as perf has, by the records that both have. perf names who leaves a CPU by the numbers of its sample, which a task has no more that was
-/// waited for before it left: that last spell is of a task `-1` there.
+/// waited for before it left: what it still ran, preempted or not, is of a task `-1` there.
 fn spells_are_those_of_perf(lines: &str, own: &About, perf: &About) {
     let text = run("perf", &["sched", "timehist", "-i", PERF]).success();
     let of = |tid: i64| {
@@ -207,7 +207,7 @@ fn spells_are_those_of_perf(lines: &str, own: &About, perf: &About) {
         }
         let task = tasks.iter().find(|task| task["tid"] == tid).unwrap();
         let more = task["count"].as_u64().unwrap().checked_sub(of(tid as i64));
-        assert!(matches!(more, Some(0 | 1)), "{more:?}: {task}\n{text}");
+        assert!(more.is_some(), "{task}\n{text}");
         nameless += more.unwrap_or(0);
         compared += 1;
     }

@@ -18,7 +18,9 @@ const SECOND: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 #[derive(Clone, Debug)]
 pub struct Map {
     scheduler: Scheduler,
-    shortcuts: HashMap<u32, (Shortcut, Comm)>,
+    shortcuts: HashMap<u32, Shortcut>,
+    /// Under which names tasks were explained.
+    explained: HashMap<u32, Comm>,
     given: usize,
     cpus: Vec<Option<(Who, Shortcut)>>,
 }
@@ -36,8 +38,6 @@ pub struct Change {
     pub who: Who,
     /// The shortcut of that.
     pub shortcut: Shortcut,
-    /// Whether the shortcut is new, or its task has another name now.
-    pub fresh: bool,
 }
 
 impl Shortcut {
@@ -64,6 +64,7 @@ impl Map {
         Self {
             scheduler: Scheduler::new(present, names),
             shortcuts: HashMap::new(),
+            explained: HashMap::new(),
             given: 0,
             cpus: Vec::new(),
         }
@@ -75,7 +76,7 @@ impl Map {
             return None;
         };
         let who = switch.into.who;
-        let (shortcut, fresh) = self.shortcut(who);
+        let shortcut = self.shortcut(who);
         let index = switch.cpu as usize;
         if self.cpus.len() <= index {
             self.cpus.resize(index + 1, None);
@@ -87,7 +88,6 @@ impl Map {
             out: switch.out.who,
             who,
             shortcut,
-            fresh,
         })
     }
 
@@ -96,19 +96,20 @@ impl Map {
         &self.cpus
     }
 
-    fn shortcut(&mut self, who: Who) -> (Shortcut, bool) {
-        if let Some((shortcut, comm)) = self.shortcuts.get_mut(&who.tid) {
-            let renamed = std::mem::replace(comm, who.comm) != who.comm;
-            return (*shortcut, renamed);
+    /// Whether a shortcut wants an explanation where it is shown now: it has none yet, or its task has another name since.
+    pub fn explain(&mut self, who: &Who) -> bool {
+        !who.is_idle() && self.explained.insert(who.tid, who.comm) != Some(who.comm)
+    }
+
+    fn shortcut(&mut self, who: Who) -> Shortcut {
+        if who.is_idle() {
+            return Shortcut::IDLE;
         }
-        let shortcut = if who.is_idle() {
-            Shortcut::IDLE
-        } else {
-            self.given += 1;
-            Shortcut::numbered(self.given - 1)
-        };
-        self.shortcuts.insert(who.tid, (shortcut, who.comm));
-        (shortcut, true)
+        let given = &mut self.given;
+        *self.shortcuts.entry(who.tid).or_insert_with(|| {
+            *given += 1;
+            Shortcut::numbered(*given - 1)
+        })
     }
 }
 

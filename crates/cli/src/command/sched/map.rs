@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         match options.format {
             Format::Json => writeln!(out, "{}", json::line(&document(&change, &map, &columns))?)?,
-            Format::Text => writeln!(out, "{}", options.line(&change, &map, &columns, colour))?,
+            Format::Text => writeln!(out, "{}", options.line(&change, &mut map, &columns, colour))?,
         }
         Ok(())
     })?;
@@ -125,7 +125,7 @@ impl Options {
         self.task_name.is_empty() || self.task_name.iter().any(|name| *name == who.comm.text())
     }
 
-    fn line(&self, change: &Change, map: &Map, columns: &Columns, colour: bool) -> String {
+    fn line(&self, change: &Change, map: &mut Map, columns: &Columns, colour: bool) -> String {
         let (bold, plain) = if colour { (BOLD, PLAIN) } else { ("", "") };
         let mut line = String::from("  ");
         for cpu in &columns.shown {
@@ -141,7 +141,7 @@ impl Options {
             };
         }
         line += &format!(" {:>14} s", seconds(change.time_ns));
-        if change.fresh && !change.who.is_idle() && self.names(&change.who) {
+        if self.names(&change.who) && map.explain(&change.who) {
             line += &format!(" {bold}{} => {}{plain}", change.shortcut, short(&change.who));
         }
         line
