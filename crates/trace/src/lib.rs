@@ -37,6 +37,7 @@ pub mod report;
 pub mod stacks;
 pub mod summary;
 pub mod symbol;
+pub mod unwound;
 pub mod user_symbol;
 pub mod value;
 
