@@ -50,14 +50,26 @@ fn copied_stacks_have_every_function_and_frame_pointers_do_not() {
 fn a_copy_that_is_too_short_says_so() {
     for record in recorded(&["--call-graph", "dwarf,64"]) {
         let frames = frames(&record);
-        assert_eq!(frames.last().map(String::as_str), Some("(truncated)"), "{frames:?}");
+        assert_eq!(
+            frames.last().map(String::as_str),
+            Some("(truncated)"),
+            "{frames:?}"
+        );
         assert!(levels(&record).len() < 12, "{frames:?}");
     }
 }
 
 #[test]
 fn live_traces_refuse_it() {
-    let run = kestrel(&["trace", "--call-graph", "dwarf", "-e", "syscalls:sys_enter_getppid", "--", "true"]);
+    let run = kestrel(&[
+        "trace",
+        "--call-graph",
+        "dwarf",
+        "-e",
+        "syscalls:sys_enter_getppid",
+        "--",
+        "true",
+    ]);
     assert_eq!(run.code, Some(2), "{}", run.err);
     assert!(run.err.contains("unwound when a recording ends"), "{}", run.err);
 }

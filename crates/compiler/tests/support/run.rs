@@ -10,7 +10,8 @@ use kestrel_compiler::ir::{MapKind, MapUse};
 use kestrel_compiler::program::Program;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::value::Value;
+use kestrel_trace::layout::FieldType;
+use kestrel_trace::value::{StackCopy, Value};
 
 /// A machine that has the program's maps.
 pub struct Bench {

@@ -155,3 +155,108 @@ fn holds(ranges: &[(u64, u64)], address: u64) -> bool {
     let place = ranges.partition_point(|(_, end)| *end <= address);
     ranges.get(place).is_some_and(|(start, _)| *start <= address)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_kernel::{Host, procfs};
+    use proptest::prelude::*;
+
+    /// This process's code, as its records would need it.
+    fn own() -> (Binaries, Vec<Mapping>) {
+        let host = Host::default();
+        let pid = std::process::id();
+        let mut binaries = Binaries::new(&host);
+        let maps = procfs::maps(&host, pid).unwrap();
+        let code = maps.into_iter().filter(|mapped| mapped.permissions.execute);
+        let mappings = code.map(|mapped| Mapping {
+            until_ns: u64::MAX,
+            start: mapped.start,
+            end: mapped.end,
+            offset: mapped.offset,
+            binary: binaries.mapped(pid, &mapped),
+            ..Mapping::default()
+        });
+        let mappings = mappings.collect();
+        (binaries, mappings)
+    }
+
+    fn frames(copy: &StackCopy<'_>, mappings: &[Mapping], binaries: &Binaries) -> FoundFrames {
+        Unwinding::default().frames(copy, 7, mappings.iter(), binaries)
+    }
+
+    #[test]
+    fn the_own_binary_and_the_vdso_have_tables() {
+        let (binaries, mappings) = own();
+        let exe = std::env::current_exe().unwrap();
+        for path in [exe.to_str().unwrap(), "[vdso]"] {
+            let of = |it: &&Mapping| binaries.get(it.binary).is_some_and(|it| it.path == path);
+            let mapping = mappings.iter().find(of).unwrap();
+            let tables = UnwindTables::of(binaries.get(mapping.binary).unwrap()).unwrap();
+            assert!(tables.module(mapping).is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn generated_code_is_followed_by_frame_pointers_and_a_copy_that_ends_is_truncated() {
+        let host = Host::default();
+        let binaries = Binaries::new(&host);
+        let mapping = Mapping {
+            until_ns: u64::MAX,
+            start: 0x1000,
+            end: 0x9000,
+            binary: 9,
+            ..Mapping::default()
+        };
+        let sp = 0x7ffe_0000_u64;
+        let words = [0, 0, sp + 32, 0x2000, sp + 64, 0x3000, 0, 0];
+        let stack: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        let copy = StackCopy {
+            ip: 0x1500,
+            sp,
+            bp: sp + 16,
+            stack: &stack,
+        };
+        let found = frames(&copy, &[mapping], &binaries);
+        assert_eq!(found.addresses, [0x1500, 0x2000, 0x3000]);
+        assert!(found.truncated);
+        let nowhere = frames(&copy, &[], &binaries);
+        assert_eq!(nowhere.addresses, [0x1500]);
+    }
+
+    #[test]
+    fn whatever_was_copied_is_followed_to_an_end() {
+        let (binaries, mappings) = own();
+        let (first, count) = (mappings.first().copied().unwrap(), mappings.len());
+        let unwinding = std::cell::RefCell::new(Unwinding::default());
+        let strategy = (
+            any::<[u64; 3]>(),
+            any::<bool>(),
+            0..count,
+            prop::collection::vec(any::<u64>(), 0..64),
+            0..8_usize,
+        );
+        proptest!(|((registers, known, which, words, odd) in strategy)| {
+            let mapping = mappings.get(which).copied().unwrap_or(first);
+            let within = |value: u64| mapping.start + value % (mapping.end - mapping.start);
+            let sp = if known { registers[1] | 1 << 40 } else { registers[1] };
+            // Some words are code, some are the stack's: they lead on.
+            let words = words.iter().map(|word| match word % 3 {
+                0 => within(*word),
+                1 => sp.wrapping_add(word % 512),
+                _ => *word,
+            });
+            let mut stack: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+            stack.truncate(stack.len().saturating_sub(odd));
+            let copy = StackCopy {
+                ip: if known { within(registers[0]) } else { registers[0] },
+                sp,
+                bp: if known { sp.wrapping_add(registers[2] % 512) } else { registers[2] },
+                stack: &stack,
+            };
+            let found = unwinding.borrow_mut().frames(&copy, 7, mappings.iter(), &binaries);
+            prop_assert_eq!(found.addresses.first(), Some(&copy.ip));
+            prop_assert!(found.addresses.len() <= MOST);
+        });
+    }
+}
