@@ -1,5 +1,7 @@
 //! Stacks of code without frame pointers: copied by the recorder, unwound when it ends.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use vm_tests::kestrel;
 use vm_tests::recording::{Record, record_command};
 
