@@ -19,6 +19,7 @@ macro_rules! eprint {
 
 mod actor;
 mod arguments;
+mod call_graph;
 mod command;
 mod exit;
 mod filter;

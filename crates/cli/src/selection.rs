@@ -2,6 +2,7 @@
 
 use crate::actor::Rights;
 use crate::arguments::{duration, size};
+use crate::call_graph::{CallGraph, call_graph};
 use crate::exit::{Exit, Failure};
 use crate::sampling::Sampling;
 use crate::style;
@@ -11,7 +12,7 @@ use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::Held;
-use kestrel::plan::{Options, Plan, Source};
+use kestrel::plan::{Options, Plan, Source, UserStack};
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::table::shipped::open;
 use std::ffi::{OsStr, OsString};
@@ -48,6 +49,10 @@ pub(crate) struct Selection {
     /// Record the kernel and user call stacks with each event that has no block
     #[arg(short = 'g', long = "stacks", conflicts_with = "table")]
     stacks: bool,
+    /// Record call stacks as -g does, those of processes by frame pointers (fp) or from a copy of the stack (dwarf), which needs none: BYTES of
+    /// it, or as much as a record has room for, unwound by .eh_frame when the recording ends
+    #[arg(long, value_name = "fp|dwarf[,BYTES]", conflicts_with = "table", value_parser = call_graph)]
+    pub(crate) call_graph: Option<CallGraph>,
     /// Record the kernel call stack with each event that has no block
     #[arg(long, conflicts_with = "table")]
     kernel_stack: bool,
@@ -199,8 +204,12 @@ fn options(selection: &Selection, held: Option<&Held>, (mode, bell): (Mode, Bell
     Options {
         target: target(selection, held),
         leave_out: (!selection.include_self).then(std::process::id),
-        kernel_stack: selection.stacks || selection.kernel_stack,
-        user_stack: selection.stacks,
+        kernel_stack: selection.stacks || selection.kernel_stack || selection.call_graph.is_some(),
+        user_stack: match (selection.call_graph, selection.stacks) {
+            (Some(call_graph), _) => call_graph.user_stack(),
+            (None, true) => UserStack::FramePointers,
+            (None, false) => UserStack::Nothing,
+        },
         mode: Some(mode),
         buffer_bytes: selection.buffer_size,
         via: via(selection),

@@ -7,7 +7,6 @@ use clap::{Args, ValueEnum};
 use kestrel::kernel::Host;
 use kestrel_trace::ctf::directory::{Trace, replace_file};
 use kestrel_trace::files::Folder;
-use kestrel_trace::layout::FieldType;
 use kestrel_trace::print::{counted, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::stacks::{CallGraph, CallTree, Direction, Stacks, Weight, flame_graph, folded};
@@ -108,11 +107,10 @@ impl StackOptions {
 
     /// Whether the trace's events have what is asked for.
     fn check(&self, trace: &Trace, path: &Path) -> Result<(), Failure> {
-        let stack = |ty: &FieldType| matches!(ty, FieldType::Stack { .. });
         let events = &trace.reader.info().events;
         let mut with_stacks = events
             .iter()
-            .filter(|event| event.layout.fields().iter().any(|field| stack(&field.ty)));
+            .filter(|event| event.layout.fields().iter().any(|field| field.ty.is_stack()));
         let failure = |what: &str| Failure::new(Exit::Failed, format!("{} has no {what}", path.display()));
         match self.off_cpu {
             true if !with_stacks.any(|event| event.name == "sched:sched_switch") => {

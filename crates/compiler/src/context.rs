@@ -169,6 +169,17 @@ pub struct Selector {
     pub map: String,
 }
 
+/// Byte offsets in the kernel's `struct pt_regs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserRegisters {
+    /// The instruction pointer.
+    pub ip: u32,
+    /// The stack pointer.
+    pub sp: u32,
+    /// The frame pointer.
+    pub bp: u32,
+}
+
 /// What this kernel's BPF can do, found by trying.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
@@ -182,6 +193,8 @@ pub struct Features {
     pub func_ip: bool,
     /// `bpf_get_current_task_btf` (5.11).
     pub current_task_btf: bool,
+    /// `bpf_task_pt_regs` (5.15), and where in what it gives lie the instruction, stack and frame pointer.
+    pub user_registers: Option<UserRegisters>,
     /// `bpf_probe_read_kernel` and relatives (5.5); without them `bpf_probe_read` is used.
     pub probe_read_kernel: bool,
 }

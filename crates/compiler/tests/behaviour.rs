@@ -309,6 +309,38 @@ fn stacks_and_strings_share_a_record() {
     }
 }
 
+/// The process's registers and so many words of its stack are there.
+fn copied(words: usize) -> Vec<u64> {
+    const REGISTERS: u64 = 0xffff_c900_0000_3f58;
+    let max = 600;
+    let field = ("ustack", FieldType::StackCopy { max }, expr(ExprKind::StackCopy));
+    let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
+    let mut registers = [0_u64; 21];
+    (registers[4], registers[16], registers[19]) = (0xb, 0x40_1000, USER);
+    let bytes: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bench.machine.add_memory(Memory::Kernel, REGISTERS, &bytes);
+    bench.machine.direct_kernel_reads = true;
+    let stack: Vec<u8> = (0..words as u64).flat_map(|word| word.to_le_bytes()).collect();
+    if !stack.is_empty() {
+        bench.machine.add_memory(Memory::User, USER, &stack);
+    }
+    match bench.run(&[]).row().get("ustack") {
+        Seen::Stack(words) => words.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_stack_is_copied_as_far_as_it_is_there() {
+    let registers = [0x40_1000, USER, 0xb];
+    let whole = |words: u64| registers.into_iter().chain(0..words).collect::<Vec<_>>();
+    assert_eq!(copied(75), whole(75), "all that was asked for");
+    assert_eq!(copied(80), whole(75), "and no more");
+    assert_eq!(copied(70), whole(64), "two pieces of three");
+    assert_eq!(copied(10), whole(0)[..0], "less than a piece");
+    assert_eq!(copied(0), whole(0)[..0], "as a thread of the kernel has it");
+}
+
 #[test]
 fn texts_compare_up_to_their_nul() {
     let cases = [

@@ -12,6 +12,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::summary::EventCount;
 use kestrel_trace::symbol::{self, Symbols};
+use kestrel_trace::unwound::Unwound;
 use kestrel_trace::user_symbol::code_addresses;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -30,6 +31,8 @@ pub(crate) struct Review {
     pub symbols: Symbols,
     /// What else a reader should know of them.
     pub notes: Vec<String>,
+    /// Frames that were found in copies of stacks.
+    pub unwound: Unwound,
     /// Names of the threads.
     pub processes: Processes,
 }
@@ -64,6 +67,7 @@ pub(crate) fn review(
             symbol::addresses(&record, &mut addresses);
         }
         if let Some(code) = &mut code {
+            code.unwind(&record);
             code_addresses(&record, |address| code.need(record.pid, record.time_ns, address));
         }
         learner.learn(&record, &mut processes);
@@ -82,12 +86,14 @@ pub(crate) fn review(
     } else {
         kernel_symbols(host, &addresses)
     };
-    let (user, notes) = code.map(UserCode::name).unwrap_or_default();
+    let (user, notes) = code.as_mut().map(|code| code.name()).unwrap_or_default();
+    let unwound = code.map(UserCode::take_unwound).unwrap_or_default();
     Ok(Review {
         recorded,
         span,
         symbols: symbols.with_user(user),
         notes,
+        unwound,
         processes,
     })
 }

@@ -379,6 +379,12 @@ impl Recorder {
                 kept?;
             }
         }
+        if !seen.unwound.is_empty() {
+            let kept = self.writer.keep_unwound(&seen.unwound);
+            if summary.cut_short.is_none() {
+                kept?;
+            }
+        }
         let written = if summary.cut_short.is_some() {
             self.writer.finish_short(&summary, &seen.symbols, &seen.processes)
         } else {

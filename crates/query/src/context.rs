@@ -77,7 +77,7 @@ fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
             };
             (ty, whole(inner.fixed_size().saturating_mul(*count)))
         }
-        FieldType::Stack { .. } => return None,
+        FieldType::Stack { .. } | FieldType::StackCopy { .. } => return None,
     })
 }
 
@@ -103,7 +103,8 @@ fn element(ty: &FieldType) -> Option<ValueType> {
         FieldType::Text { .. }
         | FieldType::Array { .. }
         | FieldType::String { .. }
-        | FieldType::Stack { .. } => {
+        | FieldType::Stack { .. }
+        | FieldType::StackCopy { .. } => {
             return None;
         }
     })

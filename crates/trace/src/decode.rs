@@ -1,8 +1,9 @@
 //! From bytes in a page to records: finds the class, checks the bounds, completes the time; fields are `record`'s matter.
 
 use crate::event::{EventClass, EventId};
-use crate::layout::{FieldType, PAYLOAD};
+use crate::layout::PAYLOAD;
 use crate::record::Record;
+use crate::unwound::Unwound;
 
 /// The event classes of a trace, found by number.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +11,7 @@ pub struct EventTable {
     classes: Vec<Class>,
     /// For each number, 1 + its index in `classes`, or 0.
     by_id: Vec<u32>,
+    unwound: Option<Unwound>,
 }
 
 /// An event class, prepared for walking over its records.
@@ -58,14 +60,9 @@ impl EventTable {
     /// Adds a class.
     pub fn insert(&mut self, event: EventClass) {
         let layout = &event.layout;
-        let counts = layout.tail().map(|field| {
-            let unit = if matches!(field.ty, FieldType::Stack { .. }) {
-                8
-            } else {
-                1
-            };
-            (field.offset() as usize, unit)
-        });
+        let counts = layout
+            .tail()
+            .map(|field| (field.offset() as usize, field.ty.unit()));
         let id = usize::from(event.id.0);
         let class = Class {
             constant: layout.constant_size().unwrap_or(0) as usize,
@@ -77,6 +74,11 @@ impl EventTable {
         }
         self.classes.push(class);
         self.by_id[id] = self.classes.len() as u32;
+    }
+
+    /// Gives its records the frames that were found in copies of their stacks.
+    pub(crate) fn set_unwound(&mut self, unwound: Unwound) {
+        self.unwound = Some(unwound);
     }
 
     /// The class of that number.
@@ -127,6 +129,7 @@ impl EventTable {
             tid: u32::from_le_bytes(*context.last_chunk()?),
             event: &self.classes.get(extent.class as usize)?.event,
             bytes,
+            unwound: self.unwound.as_ref(),
         })
     }
 }

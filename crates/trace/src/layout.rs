@@ -133,7 +133,13 @@ pub enum FieldType {
     String { max: u32 },
     /// At most `max` return addresses of 8 bytes, innermost first, in the tail.
     Stack { space: Space, max: u32 },
+    /// A process's registers `ip`, `sp` and `bp`, and behind them at most `max` bytes of its stack from `sp` upwards, in the tail as words of 8
+    /// bytes: what its frames are found from later. No word where there is no such memory.
+    StackCopy { max: u32 },
 }
+
+/// Words before the stack's own in a [`FieldType::StackCopy`]: `ip`, `sp`, `bp`.
+pub const COPIED_REGISTERS: u32 = 3;
 
 /// Where a field lies; offsets count from the start of the record (its header).
 #[allow(missing_docs, reason = "the variants say what each offset is")]
@@ -170,7 +176,28 @@ pub struct Layout {
 impl FieldType {
     /// Whether the field lives in the tail.
     pub fn is_variable(&self) -> bool {
-        matches!(self, Self::String { .. } | Self::Stack { .. })
+        matches!(self, Self::String { .. }) || self.is_stack()
+    }
+
+    /// Whether its elements are words of 8 bytes: a stack, or a copy of one.
+    pub fn is_stack(&self) -> bool {
+        matches!(self, Self::Stack { .. } | Self::StackCopy { .. })
+    }
+
+    /// Whether it holds a process's stack.
+    pub fn is_user_stack(&self) -> bool {
+        matches!(
+            self,
+            Self::Stack {
+                space: Space::User,
+                ..
+            } | Self::StackCopy { .. }
+        )
+    }
+
+    /// Bytes of one of its elements in the tail.
+    pub(crate) fn unit(&self) -> usize {
+        if self.is_stack() { 8 } else { 1 }
     }
 
     /// Size and alignment in the fixed part, in bytes (of the count, for a variable field).
@@ -186,7 +213,7 @@ impl FieldType {
                 let (size, align) = element.fixed_shape();
                 (size.saturating_mul(*count), align)
             }
-            Self::String { .. } | Self::Stack { .. } => (2, 2),
+            Self::String { .. } | Self::Stack { .. } | Self::StackCopy { .. } => (2, 2),
         }
     }
 
@@ -200,6 +227,7 @@ impl FieldType {
         match self {
             Self::String { max } => *max,
             Self::Stack { max, .. } => *max * 8,
+            Self::StackCopy { max } => max.saturating_add(COPIED_REGISTERS * 8),
             _ => 0,
         }
     }
@@ -231,7 +259,7 @@ impl Layout {
             }
             end = at + size;
         }
-        if fields.iter().any(|f| matches!(f.ty, FieldType::Stack { .. })) {
+        if fields.iter().any(|f| f.ty.is_stack()) {
             end = end.next_multiple_of(8);
         }
         Self {
@@ -276,10 +304,7 @@ impl Layout {
 
     /// The variable fields in the order in which their elements stand in the tail: stacks, then strings.
     pub fn tail(&self) -> impl Iterator<Item = &Field> {
-        let stacks = self
-            .fields
-            .iter()
-            .filter(|f| matches!(f.ty, FieldType::Stack { .. }));
+        let stacks = self.fields.iter().filter(|f| f.ty.is_stack());
         stacks.chain(
             self.fields
                 .iter()

@@ -40,6 +40,7 @@ pub mod stacks;
 pub mod summary;
 pub mod symbol;
 pub mod syscall;
+pub mod unwound;
 pub mod user_symbol;
 pub mod value;
 

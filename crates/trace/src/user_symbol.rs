@@ -3,7 +3,6 @@
 //! A recorder keeps only the mappings and the places in binaries that its records' stacks need, so a trace is read anywhere, when processes and binaries are gone.
 
 use crate::error::{Error, Result};
-use crate::layout::{FieldType, Space};
 use crate::record::Record;
 use crate::value::{Frames, Value};
 use serde::{Deserialize, Serialize};
@@ -198,9 +197,7 @@ impl<'a> Location<'a> {
 /// Calls `each` with every frame of a record's user stacks, by its [`code_address`].
 pub fn code_addresses(record: &Record<'_>, mut each: impl FnMut(u64)) {
     for field in record.event.layout.fields() {
-        if let FieldType::Stack {
-            space: Space::User, ..
-        } = field.ty
+        if field.ty.is_user_stack()
             && let Value::Stack(frames) = record.value(field)
         {
             addresses_of(frames, &mut each);

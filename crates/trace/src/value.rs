@@ -1,6 +1,6 @@
 //! One field's value, borrowed from the record's bytes and the layout's names; how it looks in text is decided in `print`.
 
-use crate::layout::{Base, FieldType, Names, Space};
+use crate::layout::{Base, COPIED_REGISTERS, FieldType, Names, Space};
 
 /// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
 /// anything behind a NUL there.
@@ -83,7 +83,36 @@ pub struct Frames<'a> {
     pub pid: u32,
     /// When it was taken, ns.
     pub time_ns: u64,
+    /// Whether there are more frames than it has: the copy of the stack that they were found in ends before.
+    pub truncated: bool,
     bytes: &'a [u8],
+}
+
+/// A process's stack as it was copied: what its frames are found from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackCopy<'a> {
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer: the address of the first byte of `stack`.
+    pub sp: u64,
+    /// The frame pointer, where the code has one.
+    pub bp: u64,
+    /// The stack's bytes.
+    pub stack: &'a [u8],
+}
+
+impl<'a> StackCopy<'a> {
+    /// Reads the elements of a [`FieldType::StackCopy`]; none where nothing was copied.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (registers, _) = bytes.as_chunks::<8>();
+        let [ip, sp, bp, ..] = *registers else { return None };
+        Some(Self {
+            ip: u64::from_le_bytes(ip),
+            sp: u64::from_le_bytes(sp),
+            bp: u64::from_le_bytes(bp),
+            stack: &bytes[COPIED_REGISTERS as usize * 8..],
+        })
+    }
 }
 
 impl<'a> Value<'a> {
@@ -146,8 +175,14 @@ impl<'a> Value<'a> {
                 space,
                 pid: 0,
                 time_ns: 0,
+                truncated: false,
                 bytes,
             }),
+            // Where nobody found the frames there is the innermost.
+            FieldType::StackCopy { .. } => {
+                let innermost = &bytes[..bytes.len().min(8)];
+                Self::Stack(Frames::unwound(innermost, !innermost.is_empty()))
+            }
         })
     }
 
@@ -188,6 +223,17 @@ impl<'a> Elements<'a> {
 }
 
 impl<'a> Frames<'a> {
+    /// Frames of a process that were found in a copy of its stack, 8 bytes each.
+    pub(crate) fn unwound(bytes: &'a [u8], truncated: bool) -> Self {
+        Self {
+            space: Space::User,
+            pid: 0,
+            time_ns: 0,
+            truncated,
+            bytes,
+        }
+    }
+
     /// The stack as one of a process at a time.
     pub(crate) fn of(self, pid: u32, time_ns: u64) -> Self {
         Self { pid, time_ns, ..self }

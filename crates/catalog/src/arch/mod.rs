@@ -2,7 +2,7 @@
 
 mod x86_64;
 
-use kestrel_compiler::context::{Register, Source, ValueType};
+use kestrel_compiler::context::{Register, Source, UserRegisters, ValueType};
 use kestrel_trace::layout::Base;
 
 /// No system call of any architecture has a greater number.
@@ -18,6 +18,8 @@ pub struct Arch {
     /// Bytes that the instruction pointer is ahead of a probed instruction when its kprobe's handler runs: those of the breakpoint, however the
     /// probe is made.
     pub breakpoint: u64,
+    /// Members of `struct pt_regs` that hold the instruction, stack and frame pointer.
+    pub(crate) frame_registers: [&'static str; 3],
     /// The exceptions of instructions by number.
     pub traps: &'static [(i64, &'static str)],
     /// Below it lies no code, neither the kernel's nor that of modules and programs.
@@ -40,6 +42,18 @@ pub struct Arch {
     pub syscall_name: fn(u32) -> Option<&'static str>,
     /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.
     pub operand: fn(&str) -> Option<u32>,
+}
+
+impl Arch {
+    /// Where in `struct pt_regs` lies what a stack is unwound from.
+    pub(crate) fn user_registers(&self) -> Option<UserRegisters> {
+        let at = |name| Some(self.registers.iter().find(|saved| saved.name == name)?.offset);
+        Some(UserRegisters {
+            ip: at(self.frame_registers[0])?,
+            sp: at(self.frame_registers[1])?,
+            bp: at(self.frame_registers[2])?,
+        })
+    }
 }
 
 /// A register in `struct pt_regs`.

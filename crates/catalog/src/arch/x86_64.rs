@@ -7,6 +7,7 @@ pub(super) const ARCH: Arch = Arch {
     name: "x86_64",
     registers: REGISTERS,
     breakpoint: 1,
+    frame_registers: ["ip", "sp", "bp"],
     traps: TRAPS,
     // __START_KERNEL_map (Documentation/arch/x86/x86_64/mm.rst).
     lowest_code: 0xffff_ffff_8000_0000,

@@ -2,6 +2,7 @@
 
 mod ftrace_sites;
 
+use crate::arch;
 use crate::error::{Error, Result};
 use crate::executable::Executables;
 use ftrace_sites::Traced;
@@ -205,6 +206,7 @@ impl Facts {
 
     /// What generated code of a program kind may use on this kernel.
     pub fn features(&self, program: ProgramKind) -> Features {
+        // Helpers are functions of the kernel like those that are called by name.
         let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());
         let perf = matches!(
             program,
@@ -216,6 +218,9 @@ impl Facts {
             attach_cookie: perf,
             func_ip: matches!(program, ProgramKind::Kprobe | ProgramKind::Kretprobe),
             current_task_btf: true,
+            user_registers: arch::current()
+                .user_registers()
+                .filter(|_| kfunc("bpf_task_pt_regs")),
             probe_read_kernel: true,
         }
     }

@@ -30,6 +30,7 @@ Examples:
   kestrel record -e 'sched:*,irq:*' -a --duration 5       all processes, for five seconds
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
+  kestrel record -F 99 --call-graph dwarf -- ./server     a profile of code without frame pointers
   kestrel record -e 'profile:hz:99 { record(kstack, ustack) }' -a --duration 5   what runs on every CPU
   kestrel record -e 'kprobe:vfs_read handler \"count.o\"' -a --duration 5   a program of a compiled object instead of a block
   kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel

@@ -5,6 +5,7 @@ mod syscalls;
 
 use crate::actor::{ActionOutcome, Actor};
 use crate::arguments::{command_line, duration};
+use crate::call_graph::CallGraph;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
@@ -41,7 +42,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "kernel_stack", "via", "nested", "user", "dry_run"]
+        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
     )]
     session: Option<String>,
     /// Only these buffers of the session
@@ -93,6 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
     }
     let selection = &options.selection;
+    selection.call_graph.map_or(Ok(()), CallGraph::live)?;
     let catalog = selection::catalog(selection);
     let held = if selection.dry_run {
         None

@@ -299,7 +299,8 @@ impl Expr {
             | ExprKind::Variable(_)
             | ExprKind::Parameter(_)
             | ExprKind::Comm
-            | ExprKind::Stack { .. } => {}
+            | ExprKind::Stack { .. }
+            | ExprKind::StackCopy => {}
         }
     }
 }

@@ -16,6 +16,9 @@ const DEPTH: usize = 4;
 /// Most kinds of record of one event: each takes a number of its own.
 const RECORDS: u32 = 256;
 
+/// A copy of a stack is not cut below so many bytes: other fields are.
+const STACK_BYTES: u32 = 512;
+
 /// A field on its way into a record.
 type Recorded = (String, FieldType, Expr);
 
@@ -69,7 +72,7 @@ impl Checker<'_> {
                 "this record could take {} bytes; there is room for {CAPACITY}",
                 layout.max_size()
             );
-            let hint = "limit texts and stacks: str(p, 64), kstack(16)";
+            let hint = "limit texts and stacks: str(p, 64), kstack(16), ustack_copy(1024)";
             return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         }
         self.records += 1;
@@ -300,7 +303,8 @@ fn is_registers(arg: &Arg) -> bool {
 }
 
 /// Fields with their places.
-fn placed(fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
+fn placed(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
+    fill_room(&mut fields);
     let mut values = Vec::new();
     let shapes: Vec<_> = fields
         .into_iter()
@@ -329,6 +333,19 @@ fn fitted(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
                 value.ty = Type::String { max: *max };
             }
         }
+    }
+}
+
+/// Gives copies of stacks for which no size was chosen the room that the other fields leave.
+fn fill_room(fields: &mut [Recorded]) {
+    let open = |(_, _, value): &&mut Recorded| value.ty == Type::StackCopy { max: None };
+    let taken = Layout::new(fields.iter().map(|(name, ty, _)| (name.clone(), ty.clone()))).max_size();
+    let mut copies: Vec<&mut Recorded> = fields.iter_mut().filter(open).collect();
+    let room = CAPACITY.saturating_sub(taken) / copies.len().max(1) as u32;
+    for (_, ty, value) in &mut copies {
+        let max = (room & !7).max(STACK_BYTES);
+        *ty = FieldType::StackCopy { max };
+        value.ty = Type::StackCopy { max: Some(max) };
     }
 }
 

@@ -145,6 +145,7 @@ pub struct Record {
     /// | array | [`ExprKind::Bytes`] of the array's size, or [`ExprKind::Elements`], one each |
     /// | string | [`ExprKind::ReadString`] with the same `max` |
     /// | stack | [`ExprKind::Stack`] with the same `max` |
+    /// | copy of a stack | [`ExprKind::StackCopy`]; the field's `max` counts |
     pub values: Vec<Expr>,
     /// Where it goes.
     pub to: Destination,
@@ -300,6 +301,8 @@ pub enum ExprKind {
     },
     /// Not a scalar: at most `max` return addresses, innermost first.
     Stack { space: Space, max: u32 },
+    /// Not a scalar: the process's registers, and its stack as far as it is there.
+    StackCopy,
     /// What a map of scalars or texts holds there: 0 or the empty text where it holds nothing. A text is not a scalar.
     MapValue(MapPlace),
     /// 1 where the map holds something there, else 0.
@@ -425,6 +428,8 @@ pub enum Type {
     Struct(TypeId),
     /// Return addresses.
     Stack { space: Space, max: u32 },
+    /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.
+    StackCopy { max: Option<u32> },
 }
 
 /// How an integer is shown.

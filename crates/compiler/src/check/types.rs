@@ -7,7 +7,7 @@ use crate::context::ValueType;
 use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
-use kestrel_trace::layout::{Base, FieldType, Names, Space};
+use kestrel_trace::layout::{Base, COPIED_REGISTERS, FieldType, Names, Space};
 
 /// Links of modifiers, typedefs and pointers that are followed.
 const CHAIN: usize = 64;
@@ -276,6 +276,7 @@ impl<'a> Checker<'a> {
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
+            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
         }
     }
 
@@ -291,7 +292,7 @@ impl<'a> Checker<'a> {
             Type::Struct(id) => self
                 .btf()
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
-            Type::Stack { .. } => "a stack".to_owned(),
+            Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
         }
     }
 
@@ -346,6 +347,10 @@ impl<'a> Checker<'a> {
             Type::Stack { space, max } => FieldType::Stack {
                 space: *space,
                 max: *max,
+            },
+            // Where nothing is said about its size, that is known when all fields are.
+            Type::StackCopy { max } => FieldType::StackCopy {
+                max: max.unwrap_or_default(),
             },
             Type::Text { .. } | Type::Array { .. } | Type::Struct(_) => return None,
         })

@@ -221,6 +221,7 @@ impl Dump<'_> {
                 let length = length.unwrap_or_default();
                 format!("({space}.string {} {max}{length})", self.expr(address))
             }
+            ExprKind::StackCopy => "(stack-copy)".to_owned(),
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }
     }

@@ -181,6 +181,11 @@ fn context(name: &str, program: ProgramKind, types: &Types) -> Context {
         types: Some(types.btf.clone()),
         features: Features {
             current_task_btf: true,
+            user_registers: Some(kestrel_compiler::context::UserRegisters {
+                ip: 128,
+                sp: 152,
+                bp: 32,
+            }),
             probe_read_kernel: true,
             func_ip: true,
             ..Features::default()

@@ -10,7 +10,8 @@ use kestrel_compiler::ir::{MapKind, MapUse};
 use kestrel_compiler::program::Program;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
-use kestrel_trace::value::Value;
+use kestrel_trace::layout::FieldType;
+use kestrel_trace::value::{StackCopy, Value};
 
 /// A machine that has the program's maps.
 pub struct Bench {
@@ -196,7 +197,12 @@ impl Bench {
                 tid: record.tid,
                 fields: record
                     .fields()
-                    .map(|(field, value)| (field.name.clone(), seen(value)))
+                    .map(|(field, value)| {
+                        let copy = record
+                            .stack_copy()
+                            .filter(|_| matches!(field.ty, FieldType::StackCopy { .. }));
+                        (field.name.clone(), copy.map_or_else(|| seen(value), copied))
+                    })
                     .collect(),
             });
             at += record.bytes.len().next_multiple_of(8);
@@ -238,6 +244,13 @@ impl Row {
         let found = self.fields.iter().find(|(n, _)| n == name);
         &found.unwrap_or_else(|| panic!("no field {name}")).1
     }
+}
+
+/// Registers and words of a copied stack.
+fn copied(copy: StackCopy<'_>) -> Seen {
+    let (words, _) = copy.stack.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    Seen::Stack([copy.ip, copy.sp, copy.bp].into_iter().chain(words).collect())
 }
 
 fn seen(value: Value<'_>) -> Seen {

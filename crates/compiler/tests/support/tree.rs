@@ -200,6 +200,11 @@ pub fn context() -> Context {
             attach_cookie: true,
             func_ip: true,
             current_task_btf: true,
+            user_registers: Some(kestrel_compiler::context::UserRegisters {
+                ip: 128,
+                sp: 152,
+                bp: 32,
+            }),
             probe_read_kernel: true,
         },
         direct_loads: true,

@@ -16,7 +16,8 @@
 //!             80  bell u64          0, or a sleeping reader: the position of the page whose writer wakes it (1: the next record wakes it)
 //!            128  per event number n:  recorded u64, lost u64  at 128 + 16 n
 //! data         a power of two of pages; the page of position p is p / 4096 modulo their number
-//! slack        one page that is never used: the verifier sees data offset + record length, not the page boundary
+//! slack        two pages that are never used: the verifier sees data offset + record length, not the page boundary, and for a length that
+//!              varies the next power of two
 //! ```
 
 use kestrel_trace::info::{BufferInfo, BufferMode};
@@ -49,6 +50,9 @@ pub mod offset {
     /// First of the counters per event number.
     pub const COUNTERS: u32 = 128;
 }
+
+/// Bytes behind the data.
+pub const SLACK: u32 = 2 * PAGE;
 
 /// Bytes of counters per event number: recorded, lost.
 pub const COUNTER: u32 = 16;
@@ -130,7 +134,7 @@ impl Geometry {
 
     /// Bytes of a region: the map's value size.
     pub fn region(&self) -> u32 {
-        self.control() + self.data() + PAGE
+        self.control() + self.data() + SLACK
     }
 
     /// Offset in the region of the counters of an event number.

@@ -47,7 +47,7 @@
 //! *A record's number* is 0, which no event has, until the record is committed: an unfinished one is never taken for an event.
 
 use super::bell::{self, Bell};
-use super::layout::{COUNTER, Geometry, Mode, offset};
+use super::layout::{COUNTER, Geometry, Mode, SLACK, offset};
 use super::name::MESSAGES;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::Destination;
@@ -430,7 +430,7 @@ impl Sink for RingSink {
     }
 
     fn slack(&self) -> u32 {
-        PAGE
+        SLACK
     }
 
     fn wants_preemption_off(&self) -> bool {

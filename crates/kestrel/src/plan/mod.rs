@@ -32,7 +32,7 @@ pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;
 pub use show::show;
-pub use source::{Options, Source};
+pub use source::{Options, Source, UserStack};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;

@@ -16,6 +16,33 @@ pub enum Source<'a> {
     File(&'a TableFile),
 }
 
+/// How the call stack of the process is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UserStack {
+    /// Not at all.
+    #[default]
+    Nothing,
+    /// By frame pointers.
+    FramePointers,
+    /// By a copy of the stack, from which a recorder finds the frames at its end.
+    Copy {
+        /// How much of it; without it as much as a record has room for.
+        bytes: Option<u32>,
+    },
+}
+
+impl UserStack {
+    /// As the language has it.
+    pub(super) fn text(self) -> Option<String> {
+        match self {
+            Self::Nothing => None,
+            Self::FramePointers => Some("ustack".to_owned()),
+            Self::Copy { bytes: None } => Some("ustack = ustack_copy".to_owned()),
+            Self::Copy { bytes: Some(bytes) } => Some(format!("ustack = ustack_copy({bytes})")),
+        }
+    }
+}
+
 /// How a source is put to use.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -28,7 +55,7 @@ pub struct Options {
     /// Add the kernel's call stack to records of events without a block.
     pub kernel_stack: bool,
     /// Add the process's call stack to records of events without a block.
-    pub user_stack: bool,
+    pub user_stack: UserStack,
     /// What happens when a buffer is full, whatever a table file says; without it, as the file says, or [`Mode::Stream`].
     pub mode: Option<Mode>,
     /// Bytes of each buffer per CPU, whatever a table file says; without it, as the file says, or 4 MiB.

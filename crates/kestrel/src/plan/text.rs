@@ -7,13 +7,9 @@ use kestrel_hook::hook::process_filter::ProcessFilter;
 
 /// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
 pub(super) fn complete(probe: &mut Probe, options: &Options, source: &str) {
-    if probe.block.is_none() && (options.kernel_stack || options.user_stack) {
-        let stacks = [(options.kernel_stack, "kstack"), (options.user_stack, "ustack")];
-        let stacks: Vec<&str> = stacks
-            .iter()
-            .filter(|(wanted, _)| *wanted)
-            .map(|(_, name)| *name)
-            .collect();
+    let kernel = options.kernel_stack.then(|| "kstack".to_owned());
+    let stacks: Vec<String> = kernel.into_iter().chain(options.user_stack.text()).collect();
+    if probe.block.is_none() && !stacks.is_empty() {
         let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
         probe.block = beside(source, &text).block;
     }

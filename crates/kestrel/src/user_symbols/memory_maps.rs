@@ -91,6 +91,12 @@ impl MemoryMaps {
         self.forgotten
     }
 
+    /// All that a process had mapped at a time, the newest first; older ones may lie where newer ones do.
+    pub(super) fn at(&self, pid: u32, time_ns: u64) -> impl Iterator<Item = &Mapping> {
+        let mappings = self.processes.get(&pid).into_iter().flatten().rev();
+        mappings.filter(move |mapping| (mapping.from_ns..mapping.until_ns).contains(&time_ns))
+    }
+
     /// What lay at an address of a process at a time: the newest that was mapped there.
     pub(super) fn locate(&self, pid: u32, time_ns: u64, address: u64) -> Option<Mapping> {
         let mappings = self.processes.get(&pid)?;

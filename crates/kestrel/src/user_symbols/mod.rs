@@ -3,39 +3,34 @@
 //! ```text
 //!   /proc at the start ─┐
 //!   perf's side band ───┴► memory_maps ──► binaries (open files, build ids) ──► naming (blazesym, debug files, perf maps) ──► UserSymbols of the trace
+//!                                             └─► unwind_tables ─► unwinding (framehop): frames of copied stacks ──► Unwound of the trace
 //! ```
 
 mod binaries;
 mod memory_maps;
 mod naming;
 mod perf_map;
+mod unwind_tables;
+mod unwinding;
 
 use binaries::Binaries;
 use kestrel_catalog::Result;
 use kestrel_kernel::perf::side_band::{MemoryChange, MemoryEvent, SideBand};
 use kestrel_kernel::{Host, procfs};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::layout::{FieldType, Space};
 use kestrel_trace::print::counted;
 use kestrel_trace::process::Processes;
-use kestrel_trace::user_symbol::UserSymbols;
+use kestrel_trace::record::Record;
+use kestrel_trace::unwound::Unwound;
+use kestrel_trace::user_symbol::{UserSymbols, code_address};
 use memory_maps::MemoryMaps;
 use naming::Needed;
+use unwinding::Unwinding;
 
 /// Whether records of these classes hold stacks of processes.
 pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
-    let of_process = |ty: &FieldType| {
-        matches!(
-            ty,
-            FieldType::Stack {
-                space: Space::User,
-                ..
-            }
-        )
-    };
-    classes
-        .iter()
-        .any(|class| class.layout.fields().iter().any(|field| of_process(&field.ty)))
+    let mut fields = classes.iter().flat_map(|class| class.layout.fields());
+    fields.any(|field| field.ty.is_user_stack())
 }
 
 /// What is known of the processes' code while a recording runs.
@@ -52,6 +47,8 @@ pub(crate) struct UserCode {
     /// Names that processes took with their programs.
     names: Processes,
     needed: Needed,
+    unwinding: Unwinding,
+    unwound: Unwound,
     /// Whether inlined functions and source lines are wanted, too.
     lines: bool,
 }
@@ -77,6 +74,8 @@ impl UserCode {
             names: Processes::default(),
             needed: Needed::default(),
             lines: false,
+            unwinding: Unwinding::default(),
+            unwound: Unwound::default(),
         };
         // What is mapped meanwhile is seen twice, which is no harm.
         for pid in procfs::processes(host)? {
@@ -147,10 +146,34 @@ impl UserCode {
         self.needed.add(pid, address, mapping);
     }
 
+    /// Finds the frames of a record that holds a copy of its process's stack.
+    pub(crate) fn unwind(&mut self, record: &Record<'_>) {
+        let Some(copy) = record.stack_copy() else { return };
+        let mappings = self.maps.at(record.pid, record.time_ns);
+        let frames = self.unwinding.frames(&copy, record.pid, mappings, &self.binaries);
+        for (index, address) in frames.addresses.iter().enumerate() {
+            self.need(record.pid, record.time_ns, code_address(*address, index == 0));
+        }
+        self.unwound
+            .insert(record.key(), &frames.addresses, frames.truncated);
+    }
+
+    /// The frames that were found in copies of stacks.
+    pub(crate) fn take_unwound(&mut self) -> Unwound {
+        std::mem::take(&mut self.unwound)
+    }
+
     /// Names for all that is needed, and what else a reader should know.
     pub(crate) fn name(&mut self) -> (UserSymbols, Vec<String>) {
         let named = naming::name(&self.needed, &self.binaries, &self.host, self.lines);
         let mut notes = named.remarks();
+        let truncated = self.unwound.truncated();
+        if truncated > 0 {
+            notes.push(format!(
+                "{} truncated: not all frames lie in the bytes that were copied",
+                counted(truncated, "stack")
+            ));
+        }
         if self.lost > 0 {
             notes.push(format!(
                 "{} of memory maps lost: some code of processes has no name",

@@ -113,7 +113,11 @@ impl MapType {
 fn is_scalar(ty: &FieldType) -> bool {
     !matches!(
         ty,
-        FieldType::Text { .. } | FieldType::Array { .. } | FieldType::String { .. } | FieldType::Stack { .. }
+        FieldType::Text { .. }
+            | FieldType::Array { .. }
+            | FieldType::String { .. }
+            | FieldType::Stack { .. }
+            | FieldType::StackCopy { .. }
     )
 }
 

@@ -14,6 +14,7 @@ use crate::packet::{MAGIC, PAGE};
 use crate::process::Processes;
 use crate::summary::Summary;
 use crate::symbol::Symbols;
+use crate::unwound::Unwound;
 use crate::user_symbol::UserSymbols;
 use lock::Lock;
 use std::ffi::{OsStr, OsString};
@@ -22,10 +23,11 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What may lie beside the streams.
-const SIDE_FILES: [&str; 5] = [
+const SIDE_FILES: [&str; 6] = [
     Summary::FILE,
     Symbols::FILE,
     UserSymbols::FILE,
+    Unwound::FILE,
     Processes::FILE,
     KeptMaps::FILE,
 ];
@@ -318,10 +320,19 @@ pub fn open(path: &Path) -> Result<Trace> {
         remarks.push(error.to_string());
         None
     });
+    let unwound = side(Unwound::FILE).and_then(|text| text.map(|text| Unwound::parse(&text)).transpose());
+    let unwound = unwound.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
+    let reader = Reader::new(info, streams);
     Ok(Trace {
         maps: maps.unwrap_or_default(),
         remarks,
-        reader: Reader::new(info, streams),
+        reader: match unwound {
+            Some(unwound) => reader.with_unwound(unwound),
+            None => reader,
+        },
         packets,
         summary: side(Summary::FILE)?
             .map(|text| Summary::parse(&text))

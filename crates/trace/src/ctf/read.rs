@@ -7,6 +7,7 @@ use crate::info::{BufferInfo, TraceInfo};
 use crate::packet::{HEADER, PAGE};
 use crate::record::Record;
 use crate::summary::{Absent, Summary};
+use crate::unwound::Unwound;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -109,6 +110,12 @@ impl<R: Read> Reader<R> {
     /// From now on `progress` is called with the number of packets read so far, every few hundred packets.
     pub fn watch(&mut self, progress: Box<dyn FnMut(u64)>) {
         self.watch = Watch(Some(progress));
+    }
+
+    /// Gives the records the frames that were found in copies of their stacks.
+    pub(super) fn with_unwound(mut self, unwound: Unwound) -> Self {
+        self.events.set_unwound(unwound);
+        self
     }
 
     /// What the trace says about itself.

@@ -9,6 +9,7 @@ use crate::packet::PAGE;
 use crate::process::Processes;
 use crate::summary::Summary;
 use crate::symbol::Symbols;
+use crate::unwound::Unwound;
 use crate::user_symbol::UserSymbols;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -171,6 +172,15 @@ impl<F: Folder> Writer<F> {
     pub fn keep_maps(&mut self, maps: &KeptMaps) -> Result<()> {
         let name = format!("{SIDE}/{}", KeptMaps::FILE);
         self.folder.replace(&name, maps.to_text().as_bytes())
+    }
+
+    /// Writes the frames that were found in copies of stacks, beside the streams.
+    ///
+    /// # Errors
+    /// When the file cannot be written: of those stacks the trace has the innermost frames only.
+    pub fn keep_unwound(&mut self, unwound: &Unwound) -> Result<()> {
+        let name = format!("{SIDE}/{}", Unwound::FILE);
+        self.folder.replace(&name, unwound.to_text().as_bytes())
     }
 
     /// Writes what CTF cannot hold, beside the streams.

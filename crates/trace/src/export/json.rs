@@ -4,7 +4,7 @@ use super::clock::{Clock, Times};
 use super::format::{Export, Format};
 use crate::event::EventClass;
 use crate::print::escape::is_unsafe;
-use crate::print::{decimal, flag_names, frame, hexadecimal, separate, symbol};
+use crate::print::{TRUNCATED, decimal, flag_names, frame, hexadecimal, separate, symbol};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -152,9 +152,15 @@ fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
         }
         Value::Text(bytes) => string(bytes, out),
         Value::Array(elements) => list(elements.iter(), out, |value, out| json(value, symbols, out)),
-        Value::Stack(frames) => list(frames.iter().enumerate(), out, |(index, address), out| {
-            quoted(out, |out| frame(&frames, index, address, symbols, out));
-        }),
+        Value::Stack(frames) => {
+            let addresses = frames.iter().map(Some).chain(frames.truncated.then_some(None));
+            list(addresses.enumerate(), out, |(index, address), out| {
+                quoted(out, |out| match address {
+                    Some(address) => frame(&frames, index, address, symbols, out),
+                    None => out.extend_from_slice(TRUNCATED.as_bytes()),
+                });
+            });
+        }
         Value::Fault | Value::Missing => out.extend_from_slice(b"null"),
     }
 }

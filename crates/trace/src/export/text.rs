@@ -5,7 +5,7 @@ use super::format::{CALLS, Export, Format, Style};
 use super::registers;
 use crate::layout::Space;
 use crate::print::escape::escape;
-use crate::print::{decimal, pad_left, padded, shown, symbol, user_frame, value};
+use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -139,6 +139,11 @@ impl Text {
                     Space::User if user_frame(&frames, index, address, &self.symbols, out) => {}
                     Space::User => out.extend_from_slice(b"[unknown]"),
                 }
+                out.push(b'\n');
+            }
+            if frames.truncated {
+                pad_left(16, out);
+                out.extend_from_slice(TRUNCATED.as_bytes());
                 out.push(b'\n');
             }
         }

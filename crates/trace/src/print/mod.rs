@@ -19,6 +19,9 @@ pub fn wall_time(ns: u64) -> String {
     humantime::format_rfc3339_nanos(time).to_string()
 }
 
+/// Stands for the frames that a copy of a stack was too short for.
+pub(crate) const TRUNCATED: &str = "(truncated)";
+
 /// Appends a value as text people read; a stack as its frames with `<-` between them.
 pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     match value {
@@ -59,6 +62,10 @@ pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
             for (i, address) in frames.iter().enumerate() {
                 separate(i, b" <- ", out);
                 frame(&frames, i, address, symbols, out);
+            }
+            if frames.truncated {
+                separate(usize::from(!frames.is_empty()), b" <- ", out);
+                out.extend_from_slice(TRUNCATED.as_bytes());
             }
         }
         Value::Fault => out.extend_from_slice(b"(fault)"),

@@ -143,6 +143,7 @@ fn tell(story: &[Happening], mut take: impl FnMut(&Record<'_>)) {
             tid,
             event: &classes[class],
             bytes: &bytes,
+            unwound: None,
         });
     }
 }

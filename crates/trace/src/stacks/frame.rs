@@ -2,6 +2,7 @@
 
 use super::tree::CallTree;
 use crate::layout::Space;
+use crate::print::TRUNCATED;
 use crate::symbol::Symbols;
 use crate::user_symbol::code_address;
 use crate::value::Frames;
@@ -29,6 +30,11 @@ impl Frame {
             binary: String::new(),
             kernel: false,
         }
+    }
+
+    /// What stands for the frames that a copy of a stack was too short for.
+    pub(super) fn truncated() -> Self {
+        Self::command(TRUNCATED)
     }
 
     /// The name in folded lines: where there is none, the binary's.

@@ -89,6 +89,11 @@ impl Stacks {
             Some(node) => node,
             None => self.command(record),
         };
+        if frames.truncated {
+            // Who called the outermost of these is not known: they are no roots.
+            let truncated = self.tree.frame(Frame::truncated());
+            node = self.tree.child(node, truncated);
+        }
         let addresses: Vec<u64> = frames.iter().collect();
         for (index, address) in addresses.iter().enumerate().rev() {
             for frame in self.names.of(&frames, index, *address, &mut self.tree) {

@@ -59,7 +59,7 @@ fn append_tail(layout: &Layout, cells: &[Cell], bytes: &mut Vec<u8>) {
     for stacks in [true, false] {
         for (field, cell) in layout.fields().iter().zip(cells) {
             match (&field.ty, cell) {
-                (FieldType::Stack { .. }, Cell::A(frames)) if stacks => {
+                (FieldType::Stack { .. } | FieldType::StackCopy { .. }, Cell::A(frames)) if stacks => {
                     bytes.extend(frames.iter().flat_map(|frame| frame.to_le_bytes()));
                 }
                 (FieldType::String { .. }, Cell::T(text)) if !stacks => bytes.extend_from_slice(text),

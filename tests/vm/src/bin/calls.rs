@@ -4,7 +4,7 @@
 use std::{env, hint, io, process::ExitCode, thread};
 
 fn usage() -> ExitCode {
-    eprintln!("usage: calls function|getppid|getpriority|mark|open|read|seek N [THREADS]");
+    eprintln!("usage: calls deep|function|getppid|getpriority|mark|open|read|seek N [THREADS]");
     ExitCode::from(2)
 }
 
@@ -28,11 +28,42 @@ fn function_calls(count: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Functions that call one another, each with a frame of its own and none with a frame pointer: `level_1` calls `level_2`, …, the last one makes a system call.
+macro_rules! levels {
+    ($name:ident $($rest:ident)*) => {
+        levels!(@ $name, $($rest)*);
+    };
+    (@ $name:ident, $next:ident $($rest:ident)*) => {
+        #[inline(never)]
+        fn $name(number: u64) -> u64 {
+            let kept = hint::black_box([number; 4]);
+            hint::black_box($next(hint::black_box(number + 1))) ^ kept[1]
+        }
+        levels!(@ $next, $($rest)*);
+    };
+    (@ $name:ident,) => {
+        #[inline(never)]
+        fn $name(number: u64) -> u64 {
+            vm_tests::getppid_calls(1);
+            hint::black_box(number) + 1
+        }
+    };
+}
+
+levels!(level_1 level_2 level_3 level_4 level_5 level_6 level_7 level_8 level_9 level_10 level_11 level_12);
+
+/// Goes down twelve functions for each call.
+fn deep_calls(count: u64) -> io::Result<()> {
+    (0..count).for_each(|number| _ = hint::black_box(level_1(number)));
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let count: Option<u64> = arguments.get(1).and_then(|text| text.parse().ok());
     let threads = arguments.get(2).map_or(Some(1), |text| text.parse().ok());
     let calls: fn(u64) -> io::Result<()> = match arguments.first().map(String::as_str) {
+        Some("deep") => deep_calls,
         Some("function") => function_calls,
         Some("getppid") => |count| {
             vm_tests::getppid_calls(count);

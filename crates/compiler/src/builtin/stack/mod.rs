@@ -1,5 +1,6 @@
 //! Built-ins that take stacks.
 
+mod copy;
 mod depth;
 pub(super) mod kstack;
 pub(super) mod ustack;
@@ -7,4 +8,4 @@ pub(super) mod ustack;
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&kstack::KSTACK, &ustack::USTACK];
+pub(super) static ROWS: &[&Builtin] = &[&kstack::KSTACK, &ustack::USTACK, &copy::USTACK_COPY];

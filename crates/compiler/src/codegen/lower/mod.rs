@@ -3,6 +3,7 @@
 mod bucket;
 mod map;
 mod record;
+mod stack_copy;
 mod string;
 mod text;
 mod value;

@@ -49,12 +49,12 @@ enum Plan<'e> {
 
 /// A variable field's elements.
 #[derive(Clone, Copy)]
-struct Staged {
-    slot: Slot,
+pub(super) struct Staged {
+    pub(super) slot: Slot,
     /// Bytes.
-    length: Vreg,
+    pub(super) length: Vreg,
     /// Most bytes as the verifier sees it.
-    bound: u32,
+    pub(super) bound: u32,
 }
 
 impl Lower<'_> {
@@ -197,6 +197,9 @@ impl Lower<'_> {
             }
             (FieldType::Stack { max, .. }, ExprKind::Stack { space, .. }) => {
                 Plan::Tail(self.stage_stack(*space, *max))
+            }
+            (FieldType::StackCopy { max }, ExprKind::StackCopy) => {
+                Plan::Tail(self.stage_stack_copy(*max, value.span)?)
             }
             (_, ExprKind::Text(text)) => Plan::Text(text),
             (FieldType::Array { element, .. }, ExprKind::Elements(values)) => {
@@ -397,7 +400,7 @@ impl Lower<'_> {
             }
             Plan::Tail(staged) => {
                 let count = match ty {
-                    FieldType::Stack { .. } => self.b.shift_right(staged.length, 3),
+                    stack if stack.is_stack() => self.b.shift_right(staged.length, 3),
                     _ => staged.length,
                 };
                 let (to, offset) = self.near(to, offset.cast_signed());

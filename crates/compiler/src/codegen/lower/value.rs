@@ -115,7 +115,8 @@ impl Lower<'_> {
             | ExprKind::Elements(_)
             | ExprKind::Comm
             | ExprKind::ReadString { .. }
-            | ExprKind::Stack { .. } => Err(Error::Malformed {
+            | ExprKind::Stack { .. }
+            | ExprKind::StackCopy => Err(Error::Malformed {
                 what: "bytes where a number is wanted",
                 span: expr.span,
             }),

@@ -1,7 +1,7 @@
 //! The `env` strings that carry what TSDL cannot: `KIND FIELD FIELD:hint …`, the fields in reading order; not their places.
 //!
 //! ```text
-//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   string(256)
+//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)
 //! ```
 //! A hint on an array is about its elements. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
@@ -21,6 +21,9 @@ pub(super) enum Hint {
     Enumeration(Names),
     Stack {
         space: Space,
+        max: u32,
+    },
+    StackCopy {
         max: u32,
     },
     String {
@@ -46,6 +49,7 @@ impl Hint {
                 space: *space,
                 max: *max,
             },
+            FieldType::StackCopy { max } => Self::StackCopy { max: *max },
             FieldType::String { max } => Self::String { max: *max },
             FieldType::Array { element, .. } => return Self::of(element),
             _ => return None,
@@ -53,7 +57,10 @@ impl Hint {
     }
 
     pub(super) fn is_variable(&self) -> bool {
-        matches!(self, Self::Stack { .. } | Self::String { .. })
+        matches!(
+            self,
+            Self::Stack { .. } | Self::StackCopy { .. } | Self::String { .. }
+        )
     }
 
     /// `:hint`, appended to a field's name.
@@ -73,6 +80,7 @@ impl Hint {
                 space: Space::User,
                 max,
             } => out.push_str(&format!(":ustack({max})")),
+            Self::StackCopy { max } => out.push_str(&format!(":stackcopy({max})")),
             Self::String { max } => out.push_str(&format!(":string({max})")),
         }
     }
@@ -96,6 +104,9 @@ impl Hint {
             },
             "ustack" => Self::Stack {
                 space: Space::User,
+                max: argument.parse().ok()?,
+            },
+            "stackcopy" => Self::StackCopy {
                 max: argument.parse().ok()?,
             },
             "string" => Self::String {

@@ -198,11 +198,7 @@ fn write_event(event: &EventClass, out: &mut String, aliases: &mut BTreeSet<Alia
             .iter()
             .find(|(field, _)| std::ptr::eq(*field, tail))
             .map_or("", |(_, name)| name);
-        let ty = if matches!(tail.ty, FieldType::Stack { .. }) {
-            "addr_t"
-        } else {
-            "char_t"
-        };
+        let ty = if tail.ty.is_stack() { "addr_t" } else { "char_t" };
         line(&format!("{ty} _{name}[_{}]", length_name(name)));
     }
     // Records begin at multiples of 8 bytes: other readers learn of the gap by an empty aligned structure.
@@ -270,7 +266,10 @@ fn declaration(
             _ = write!(counts, "[{size}]");
             "char_t".into()
         }
-        FieldType::Array { .. } | FieldType::String { .. } | FieldType::Stack { .. } => {
+        FieldType::Array { .. }
+        | FieldType::String { .. }
+        | FieldType::Stack { .. }
+        | FieldType::StackCopy { .. } => {
             return Err(fail("is an array of elements of variable length"));
         }
     };

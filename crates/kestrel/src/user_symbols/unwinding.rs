@@ -1,0 +1,262 @@
+//! Frames found in copies of stacks, by framehop: with the unwind tables of what the process had mapped then, from the copied registers and bytes alone.
+
+use super::binaries::Binaries;
+use super::unwind_tables::{Bytes, UnwindTables};
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{Error, Unwinder};
+use kestrel_trace::user_symbol::{Mapping, code_address};
+use kestrel_trace::value::StackCopy;
+use std::collections::HashMap;
+
+/// Most frames of a stack: each takes 8 bytes of the copy at least, so this is out of reach.
+const MOST: usize = 1024;
+/// Processes that are kept ready: records come in the order of their times, so few take turns.
+const READY: usize = 256;
+/// How far beyond the copy an address may lie and still be the stack's (its usual limit).
+const STACK: u64 = 8 << 20;
+
+/// What is known of the tables so far.
+#[derive(Default)]
+pub(super) struct Unwinding {
+    /// By binary.
+    tables: HashMap<u32, Option<UnwindTables>>,
+    ready: HashMap<u32, Process>,
+}
+
+/// A process as long as it has the same mapped.
+struct Process {
+    /// As they were given.
+    mappings: Vec<Mapping>,
+    /// Where they lie, in order, without those that lie under newer ones.
+    ranges: Vec<(u64, u64)>,
+    unwinder: UnwinderX86_64<Bytes>,
+    cache: CacheX86_64,
+}
+
+/// The frames of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FoundFrames {
+    /// Innermost first: where it was, then return addresses.
+    pub(super) addresses: Vec<u64>,
+    /// Whether the copy ended before they did.
+    pub(super) truncated: bool,
+}
+
+impl std::fmt::Debug for Unwinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unwinding")
+            .field("binaries", &self.tables.len())
+            .field("processes", &self.ready.len())
+            .finish()
+    }
+}
+
+impl Unwinding {
+    /// The frames of a process's copied stack; `mappings` are those of its time, the newest first.
+    pub(super) fn frames<'m>(
+        &mut self,
+        copy: &StackCopy<'_>,
+        pid: u32,
+        mappings: impl Iterator<Item = &'m Mapping>,
+        binaries: &Binaries,
+    ) -> FoundFrames {
+        let mappings: Vec<Mapping> = mappings.copied().collect();
+        if self
+            .ready
+            .get(&pid)
+            .is_none_or(|process| process.mappings != mappings)
+        {
+            if self.ready.len() >= READY {
+                self.ready.clear();
+            }
+            let process = self.process(mappings, binaries);
+            self.ready.insert(pid, process);
+        }
+        match self.ready.get_mut(&pid) {
+            Some(process) => process.frames(copy),
+            None => FoundFrames::default(),
+        }
+    }
+
+    fn process(&mut self, mappings: Vec<Mapping>, binaries: &Binaries) -> Process {
+        let mut process = Process {
+            ranges: Vec::new(),
+            unwinder: UnwinderX86_64::new(),
+            cache: CacheX86_64::new(),
+            mappings,
+        };
+        for mapping in &process.mappings {
+            let range = (mapping.start, mapping.end);
+            let place = process.ranges.partition_point(|(_, end)| *end <= range.0);
+            let covered = process
+                .ranges
+                .get(place)
+                .is_some_and(|(start, _)| *start < range.1);
+            if covered || range.0 >= range.1 {
+                continue;
+            }
+            process.ranges.insert(place, range);
+            let tables = self
+                .tables
+                .entry(mapping.binary)
+                .or_insert_with(|| UnwindTables::of(binaries.get(mapping.binary)?));
+            if let Some(module) = tables.as_ref().and_then(|tables| tables.module(mapping)) {
+                process.unwinder.add_module(module);
+            }
+        }
+        process
+    }
+}
+
+impl Process {
+    fn frames(&mut self, copy: &StackCopy<'_>) -> FoundFrames {
+        let mut read = |address: u64| word(copy, address).ok_or(());
+        let registers = UnwindRegsX86_64::new(copy.ip, copy.sp, copy.bp);
+        let (unwinder, cache, ranges) = (&self.unwinder, &mut self.cache, &self.ranges);
+        let mut frames = unwinder.iter_frames(copy.ip, registers, cache, &mut read);
+        let mut found = FoundFrames::default();
+        while found.addresses.len() < MOST {
+            match frames.next() {
+                Ok(Some(frame)) => {
+                    let address = frame.address();
+                    let innermost = found.addresses.is_empty();
+                    // What is no code was found by a rule that did not hold.
+                    if !innermost && !holds(ranges, code_address(address, false)) {
+                        break;
+                    }
+                    found.addresses.push(address);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    found.truncated =
+                        matches!(error, Error::CouldNotReadStack(address) if is_beyond(copy, address));
+                    break;
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A word of the copied stack.
+fn word(copy: &StackCopy<'_>, address: u64) -> Option<u64> {
+    let at = usize::try_from(address.checked_sub(copy.sp)?).ok()?;
+    let bytes = copy.stack.get(at..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*bytes))
+}
+
+/// Whether an address lies on the stack, but behind what was copied of it.
+fn is_beyond(copy: &StackCopy<'_>, address: u64) -> bool {
+    let behind = address.checked_sub(copy.sp);
+    behind.is_some_and(|at| at + 8 > copy.stack.len() as u64 && at < STACK)
+}
+
+fn holds(ranges: &[(u64, u64)], address: u64) -> bool {
+    let place = ranges.partition_point(|(_, end)| *end <= address);
+    ranges.get(place).is_some_and(|(start, _)| *start <= address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_kernel::{Host, procfs};
+    use proptest::prelude::*;
+
+    /// This process's code, as its records would need it.
+    fn own() -> (Binaries, Vec<Mapping>) {
+        let host = Host::default();
+        let pid = std::process::id();
+        let mut binaries = Binaries::new(&host);
+        let maps = procfs::maps(&host, pid).unwrap();
+        let code = maps.into_iter().filter(|mapped| mapped.permissions.execute);
+        let mappings = code.map(|mapped| Mapping {
+            until_ns: u64::MAX,
+            start: mapped.start,
+            end: mapped.end,
+            offset: mapped.offset,
+            binary: binaries.mapped(pid, &mapped),
+            ..Mapping::default()
+        });
+        let mappings = mappings.collect();
+        (binaries, mappings)
+    }
+
+    fn frames(copy: &StackCopy<'_>, mappings: &[Mapping], binaries: &Binaries) -> FoundFrames {
+        Unwinding::default().frames(copy, 7, mappings.iter(), binaries)
+    }
+
+    #[test]
+    fn the_own_binary_and_the_vdso_have_tables() {
+        let (binaries, mappings) = own();
+        let exe = std::env::current_exe().unwrap();
+        for path in [exe.to_str().unwrap(), "[vdso]"] {
+            let of = |it: &&Mapping| binaries.get(it.binary).is_some_and(|it| it.path == path);
+            let mapping = mappings.iter().find(of).unwrap();
+            let tables = UnwindTables::of(binaries.get(mapping.binary).unwrap()).unwrap();
+            assert!(tables.module(mapping).is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn generated_code_is_followed_by_frame_pointers_and_a_copy_that_ends_is_truncated() {
+        let host = Host::default();
+        let binaries = Binaries::new(&host);
+        let mapping = Mapping {
+            until_ns: u64::MAX,
+            start: 0x1000,
+            end: 0x9000,
+            binary: 9,
+            ..Mapping::default()
+        };
+        let sp = 0x7ffe_0000_u64;
+        let words = [0, 0, sp + 32, 0x2000, sp + 64, 0x3000, 0, 0];
+        let stack: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        let copy = StackCopy {
+            ip: 0x1500,
+            sp,
+            bp: sp + 16,
+            stack: &stack,
+        };
+        let found = frames(&copy, &[mapping], &binaries);
+        assert_eq!(found.addresses, [0x1500, 0x2000, 0x3000]);
+        assert!(found.truncated);
+        let nowhere = frames(&copy, &[], &binaries);
+        assert_eq!(nowhere.addresses, [0x1500]);
+    }
+
+    #[test]
+    fn whatever_was_copied_is_followed_to_an_end() {
+        let (binaries, mappings) = own();
+        let (first, count) = (mappings.first().copied().unwrap(), mappings.len());
+        let unwinding = std::cell::RefCell::new(Unwinding::default());
+        let strategy = (
+            any::<[u64; 3]>(),
+            any::<bool>(),
+            0..count,
+            prop::collection::vec(any::<u64>(), 0..64),
+            0..8_usize,
+        );
+        proptest!(|((registers, known, which, words, odd) in strategy)| {
+            let mapping = mappings.get(which).copied().unwrap_or(first);
+            let within = |value: u64| mapping.start + value % (mapping.end - mapping.start);
+            let sp = if known { registers[1] | 1 << 40 } else { registers[1] };
+            // Some words are code, some are the stack's: they lead on.
+            let words = words.iter().map(|word| match word % 3 {
+                0 => within(*word),
+                1 => sp.wrapping_add(word % 512),
+                _ => *word,
+            });
+            let mut stack: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+            stack.truncate(stack.len().saturating_sub(odd));
+            let copy = StackCopy {
+                ip: if known { within(registers[0]) } else { registers[0] },
+                sp,
+                bp: if known { sp.wrapping_add(registers[2] % 512) } else { registers[2] },
+                stack: &stack,
+            };
+            let found = unwinding.borrow_mut().frames(&copy, 7, mappings.iter(), &binaries);
+            prop_assert_eq!(found.addresses.first(), Some(&copy.ip));
+            prop_assert!(found.addresses.len() <= MOST);
+        });
+    }
+}
