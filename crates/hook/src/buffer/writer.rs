@@ -171,6 +171,16 @@ impl RingSink {
         }
     }
 
+    /// Registers that a reservation keeps for its commit: where each record may wake a reader, the control page of the bell, too.
+    pub fn kept(&self) -> usize {
+        3 + usize::from(self.bell == Bell::Records)
+    }
+
+    /// Has the commit look at the ring's bell, whatever wakes its reader.
+    pub fn give_bell(reservation: &mut Reservation) {
+        reservation.kept.extend(reservation.kept.first().copied());
+    }
+
     /// Makes a record whole for readers, in whichever ring it was reserved.
     pub fn emit_commit(b: &mut Builder, reservation: Reservation, alone: bool) {
         let &[region, page, number, ref bell @ ..] = reservation.kept.as_slice() else {

@@ -414,17 +414,25 @@ impl Sink for Dispatch {
             .filter_map(|(number, owner)| Some((owner, block(number)?.1)))
             .collect();
         owner::emit_route(b, &owners, &self.parameters)?;
+        let rings = possible
+            .iter()
+            .filter_map(|number| self.buffers.get(*number as usize));
+        let kept = rings.map(|(_, ring)| ring.kept()).max().unwrap_or(0);
         // The ring's map is a constant in the code, so each ring has a copy of the reservation, chosen by the current buffer's number.
         let current = control::emit_current(b);
         let joined = b.block();
         let mut join: Option<Reservation> = None;
         let mut into = |b: &mut Builder, buffer: u32| -> Result<(), Refused> {
-            let one = self.reserve_in(b, buffer, number, size, refused)?;
+            let mut one = self.reserve_in(b, buffer, number, size, refused)?;
             let join = join.get_or_insert_with(|| Reservation {
                 record: b.vreg(),
-                kept: one.kept.iter().map(|_| b.vreg()).collect(),
+                kept: (0..one.kept.len().max(kept)).map(|_| b.vreg()).collect(),
                 size,
             });
+            // One commit serves all of them. In rings whose records wake no reader, the word that it looks at is 0 or makes it wake one too early.
+            if kept > one.kept.len() {
+                RingSink::give_bell(&mut one);
+            }
             b.assign(join.record, one.record);
             for (to, from) in join.kept.iter().zip(one.kept) {
                 b.assign(*to, from);
