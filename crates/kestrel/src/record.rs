@@ -138,6 +138,11 @@ impl Recorder {
         }
     }
 
+    /// Whether it follows the memory maps of processes, whose binaries are found as long as the processes live: it wants to be polled often.
+    pub fn follows_code(&self) -> bool {
+        self.code.is_some()
+    }
+
     /// Lets events in.
     pub fn start(&mut self) {
         self.begun = Instant::now();
