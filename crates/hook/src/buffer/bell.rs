@@ -91,7 +91,7 @@ impl Doorbell {
 }
 
 impl<M: Memory> Ring<M> {
-    /// Asks the writers to wake the reader from now on; what has come before wakes nobody, so look at the ring afterwards.
+    /// Asks the writers to wake the reader from now on. Records from before do not wake it: look at the ring afterwards.
     pub fn listen(&self, bell: Bell) {
         for cpu in self.cpus() {
             let at = match bell {
@@ -123,7 +123,7 @@ pub(super) fn emit_for_record(b: &mut Builder, region: Vreg) {
 pub(super) fn emit_for_page(b: &mut Builder, region: Vreg, page: Vreg, again: BlockId) {
     let (ring, done) = (b.cold_block(), b.block());
     let at = b.load(Width::B8, region, offset::BELL as i16);
-    // Where nobody waits the word is 0, and this the largest number.
+    // Where no reader sleeps the word is 0, and this the largest number.
     let before = b.sub(at, 1);
     b.branch(Condition::Less, before, page, ring, done);
     b.switch_to(ring);
