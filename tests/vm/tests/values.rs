@@ -41,7 +41,7 @@ fn a_call_reads_the_same_alone_and_among_many() {
         kestrel(&words).success();
         let text = kestrel(&["print", "/tmp/values"]).success();
         let json = kestrel(&["print", "/tmp/values", "--format", "json"]).success();
-        for (line, object) in [(" dfd=-100 ", "\"dfd\":-100,"), (" ret=-2\n", "\"ret\":-2}")] {
+        for (line, object) in [(" dfd=AT_FDCWD ", "\"dfd\":-100,"), (" ret=-2\n", "\"ret\":-2}")] {
             assert!(text.contains(line), "{events}: {line} is not in\n{text}");
             assert_eq!(
                 text.matches(line).count(),

@@ -227,12 +227,13 @@ impl Watch {
     /// # Errors
     /// As [`Watch::poll`].
     pub fn finish(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        // A buffer that was resized since the last poll has records in a ring that is not watched yet.
+        let mut shown = self.poll(show)?;
         for watched in &mut self.rings {
             if let Some(buffer) = numbered(&self.buffers, watched.number) {
                 watched.end = buffer.ring().mark(watched.cursor.cpu());
             }
         }
-        let mut shown = 0;
         // More than once round a ring is not what there was at the end.
         let most = self
             .parts()
