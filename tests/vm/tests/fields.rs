@@ -160,7 +160,8 @@ fn move_about() {
 
 /// The options that name events.
 fn options(via: &str, events: &[String]) -> Vec<String> {
-    let mut options = ["-a", "--via", via, "--buffer-size", "16M"]
+    // Of two recorders each would leave out its own wakeups, and record the other's.
+    let mut options = ["-a", "--include-self", "--via", via, "--buffer-size", "16M"]
         .map(str::to_owned)
         .to_vec();
     for event in events {
