@@ -1,0 +1,145 @@
+//! The callbacks of one event, and registrations, which end when they are dropped.
+
+use crate::event::Event;
+use crate::key;
+use crate::list::{Entry, List, Old};
+use crate::record::Record;
+use crate::thread;
+use crate::value::Value;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is called for an event in whatever event it is.
+pub(crate) type RecordCallback = dyn Fn(&Record<'_>) + Send + Sync;
+
+/// Callbacks of an event, those that take its arguments (`F`) and those that take its record, in one order.
+pub struct Callbacks<F: ?Sized + 'static> {
+    list: List<Callback<F>>,
+}
+
+enum Callback<F: ?Sized> {
+    Arguments(Arc<F>),
+    Record(Arc<RecordCallback>),
+}
+
+impl<F: ?Sized> Clone for Callback<F> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Arguments(callback) => Self::Arguments(Arc::clone(callback)),
+            Self::Record(callback) => Self::Record(Arc::clone(callback)),
+        }
+    }
+}
+
+/// Callbacks of an event, whatever its arguments are.
+pub(crate) trait AnyCallbacks: Sync {
+    /// Registers one that takes records.
+    fn add(&'static self, event: &'static Event, callback: Arc<RecordCallback>, priority: i32) -> io::Result<Registration>;
+    /// Ends a registration.
+    fn remove(&'static self, event: &'static Event, id: u64);
+}
+
+impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
+    /// None yet.
+    #[allow(clippy::new_without_default, reason = "statics need a const function")]
+    pub const fn new() -> Self {
+        Self { list: List::new() }
+    }
+
+    /// Registers one that takes the event's arguments.
+    ///
+    /// # Errors
+    /// When the code of the places that emit the event cannot be changed.
+    pub fn register(&'static self, event: &'static Event, callback: Arc<F>, priority: i32) -> io::Result<Registration> {
+        self.insert(event, Callback::Arguments(callback), priority)
+    }
+
+    fn insert(&'static self, event: &'static Event, what: Callback<F>, priority: i32) -> io::Result<Registration> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let id = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        let entry = Entry { priority, id, what };
+        match self.list.insert(entry, || key::turn(event, true)) {
+            Ok(old) => {
+                free(old);
+                Ok(Registration { event, id })
+            }
+            Err((error, old)) => {
+                free(old);
+                Err(error)
+            }
+        }
+    }
+
+    /// Calls the event's callbacks in order: `arguments` calls one with the event's arguments, `record` gives the values of its fields.
+    #[inline]
+    pub fn deliver(
+        &self,
+        event: &'static Event,
+        arguments: impl Fn(&F),
+        record: impl Fn(&mut dyn FnMut(&[Value<'_>])),
+    ) {
+        let is_delivered = thread::deliver(event, |inside| {
+            for entry in self.list.read(inside) {
+                match &entry.what {
+                    Callback::Arguments(callback) => arguments(callback),
+                    Callback::Record(callback) => record(&mut |values| callback(&Record::new(event, values))),
+                }
+            }
+        });
+        if !is_delivered {
+            event.miss();
+        }
+    }
+}
+
+impl<F: ?Sized + Send + Sync + 'static> AnyCallbacks for Callbacks<F> {
+    fn add(&'static self, event: &'static Event, callback: Arc<RecordCallback>, priority: i32) -> io::Result<Registration> {
+        self.insert(event, Callback::Record(callback), priority)
+    }
+
+    fn remove(&'static self, event: &'static Event, id: u64) {
+        // Turning a key off writes what was there before; where that is refused events come to an empty list.
+        free(self.list.remove(id, || drop(key::turn(event, false))));
+    }
+}
+
+fn free<T: Send + 'static>(old: Old<T>) {
+    thread::after_grace_period(move || old.free());
+}
+
+impl<F: ?Sized> fmt::Debug for Callbacks<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callbacks").finish_non_exhaustive()
+    }
+}
+
+/// A callback that is registered, until this is dropped.
+///
+/// When `drop` returns, no thread runs the callback any more, and none will. Dropped inside of a callback it only sees to that none begins it: the thread
+/// waits for the others when it has left its own callbacks, since two that wait for each other would for ever.
+#[derive(Debug)]
+#[must_use = "the callback is unregistered when this is dropped"]
+pub struct Registration {
+    event: &'static Event,
+    id: u64,
+}
+
+impl Registration {
+    /// The event.
+    pub fn event(&self) -> &'static Event {
+        self.event
+    }
+
+    /// Leaves the callback registered for as long as the program runs.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.event.callbacks().remove(self.event, self.id);
+    }
+}

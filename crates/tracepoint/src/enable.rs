@@ -1,0 +1,108 @@
+//! Events enabled by pattern: each then gives its records to a sink, as an event of tracefs that is enabled goes to the trace.
+
+use crate::callbacks::Registration;
+use crate::event::{Event, matching};
+use crate::record::Record;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Names of the events that are enabled when the program starts, patterns with commas between them: what [`init`] reads.
+pub const VARIABLE: &str = "KESTREL_TRACEPOINTS";
+
+/// Where records of enabled events go.
+type Sink = Arc<dyn Fn(&Record<'_>) + Send + Sync>;
+
+struct Enabled {
+    sink: Option<Sink>,
+    events: Vec<(&'static Event, Registration)>,
+}
+
+static ENABLED: Mutex<Enabled> = Mutex::new(Enabled {
+    sink: None,
+    events: Vec::new(),
+});
+
+fn enabled() -> std::sync::MutexGuard<'static, Enabled> {
+    ENABLED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Enables the events that [`VARIABLE`] names; a program calls it when it starts. Gives how many there are.
+///
+/// # Errors
+/// As [`enable`]; when a pattern of the variable matches no event.
+pub fn init() -> io::Result<usize> {
+    let Some(patterns) = std::env::var_os(VARIABLE) else {
+        return Ok(0);
+    };
+    let patterns = patterns.to_string_lossy();
+    let mut all = 0;
+    for pattern in patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()) {
+        let count = enable(pattern)?;
+        if count == 0 && matching(pattern).is_empty() {
+            let known: Vec<String> = crate::events().iter().map(ToString::to_string).collect();
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("{VARIABLE}: no event matches {pattern}; there are {}", known.join(", ")),
+            ));
+        }
+        all += count;
+    }
+    Ok(all)
+}
+
+/// Enables the events that match a pattern ([`matching`]); gives how many were not enabled before.
+///
+/// # Errors
+/// When the code of the places that emit one cannot be changed; those before it are enabled then.
+pub fn enable(pattern: &str) -> io::Result<usize> {
+    let mut count = 0;
+    for event in matching(pattern) {
+        let mut enabled = enabled();
+        if enabled.events.iter().any(|(other, _)| std::ptr::eq(*other, event)) {
+            continue;
+        }
+        let sink = enabled.sink.get_or_insert_with(to_standard_error).clone();
+        let registration = event.listen(move |record| sink(record), i32::MIN)?;
+        enabled.events.push((event, registration));
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Disables the events that match a pattern; gives how many were enabled.
+pub fn disable(pattern: &str) -> usize {
+    let events = matching(pattern);
+    let mut enabled = enabled();
+    let is_meant = |event: &&'static Event| events.iter().any(|other| std::ptr::eq(*other, *event));
+    let (gone, left) = std::mem::take(&mut enabled.events)
+        .into_iter()
+        .partition(|(event, _)| is_meant(event));
+    enabled.events = left;
+    // Registrations wait for callbacks, which may enable and disable.
+    drop(enabled);
+    let gone: Vec<(&'static Event, Registration)> = gone;
+    gone.len()
+}
+
+/// Whether an event is enabled.
+pub fn is_enabled(event: &Event) -> bool {
+    enabled().events.iter().any(|(other, _)| std::ptr::eq(*other, event))
+}
+
+/// Sets where records of events go that are enabled from now on. Without it their lines go to standard error.
+pub fn set_sink(sink: impl Fn(&Record<'_>) + Send + Sync + 'static) {
+    enabled().sink = Some(Arc::new(sink));
+}
+
+/// Lines like those of tracefs: thread, seconds since the sink was made, event, fields.
+fn to_standard_error() -> Sink {
+    let begin = Instant::now();
+    Arc::new(move |record| {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("?");
+        let seconds = begin.elapsed().as_secs_f64();
+        // Whoever has closed it wants no lines.
+        let _ = writeln!(io::stderr().lock(), "{name:>16} {seconds:12.6}: {}: {record}", record.event());
+    })
+}

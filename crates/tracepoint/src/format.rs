@@ -1,0 +1,128 @@
+//! An event in the form of tracefs's `format` file.
+
+use crate::event::{Event, events};
+use crate::print::{self, Piece, Style};
+use crate::value::{Field, Kind};
+use std::fmt::Write as _;
+
+/// Fields that every event of tracefs begins with: C's type and name, where it lies, its size, whether it is signed.
+const COMMON: [(&str, u32, u32, bool); 4] = [
+    ("unsigned short common_type", 0, 2, false),
+    ("unsigned char common_flags", 2, 1, false),
+    ("unsigned char common_preempt_count", 3, 1, false),
+    ("int common_pid", 4, 4, true),
+];
+
+impl Event {
+    /// The event as tracefs describes one: its name and number, its fields and where they lie in a record of tracefs's kind, its print format in C.
+    pub fn format(&self) -> String {
+        let number = events().iter().position(|event| std::ptr::eq(*event, self));
+        let number = number.map_or(0, |at| at + 1);
+        let mut text = format!("name: {}\nID: {number}\nformat:\n", self.name());
+        for (field, offset, size, signed) in COMMON {
+            line(&mut text, field, (offset, size), signed);
+        }
+        text.push('\n');
+        let mut offset = 8_u32;
+        for field in self.fields() {
+            let Place { size, align, signed } = place(field.kind);
+            offset = offset.next_multiple_of(align);
+            line(&mut text, &declaration(field), (offset, size), signed);
+            offset += size;
+        }
+        let (format, arguments) = printf(self);
+        let _ = write!(text, "\nprint fmt: \"{format}\"{arguments}\n");
+        text
+    }
+}
+
+fn line(text: &mut String, field: &str, (offset, size): (u32, u32), signed: bool) {
+    let signed = u8::from(signed);
+    let _ = writeln!(text, "\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:{signed};");
+}
+
+struct Place {
+    size: u32,
+    align: u32,
+    signed: bool,
+}
+
+fn place(kind: Kind) -> Place {
+    let (size, align, signed) = match kind {
+        Kind::Integer { size, signed } => (u32::from(size), u32::from(size), signed),
+        Kind::Float { size } => (u32::from(size), u32::from(size), true),
+        Kind::Bool => (1, 1, false),
+        Kind::Text { size } => (u32::from(size), 1, false),
+        // Where it is in the record, and how long.
+        Kind::String | Kind::Bytes => (4, 4, false),
+        Kind::Array { size, signed, count } => (u32::from(size) * u32::from(count), u32::from(size), signed),
+    };
+    Place { size, align, signed }
+}
+
+/// `char comm[16]`, `__data_loc char[] path`, `pid_t pid`.
+fn declaration(field: &Field) -> String {
+    let Field { name, c_type, kind } = field;
+    match kind {
+        Kind::String | Kind::Bytes => format!("__data_loc {c_type}[] {name}"),
+        Kind::Text { size } => format!("{c_type} {name}[{size}]"),
+        Kind::Array { count, .. } => format!("{c_type} {name}[{count}]"),
+        _ => format!("{c_type} {name}"),
+    }
+}
+
+/// The print format with C's conversions, and the arguments behind it.
+fn printf(event: &Event) -> (String, String) {
+    let (mut format, mut arguments) = (String::new(), String::new());
+    for piece in print::pieces(event.print()) {
+        match piece {
+            Piece::Text(text) => {
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+                format.push_str(&text.replace('%', "%%").replace('\n', "\\n"));
+            }
+            Piece::Field { name, style } => {
+                let Some(field) = event.fields().iter().find(|field| field.name == name) else {
+                    continue;
+                };
+                let (conversion, argument) = conversion(field, style);
+                format.push_str(&conversion);
+                let _ = write!(arguments, ", {argument}");
+            }
+        }
+    }
+    (format, arguments)
+}
+
+fn conversion(field: &Field, style: Style) -> (String, String) {
+    let name = field.name;
+    let plain = format!("REC->{name}");
+    let flags = format!(
+        "{}{}{}",
+        if style.is_marked { "#" } else { "" },
+        if style.is_filled { "0" } else { "" },
+        if style.width > 0 { style.width.to_string() } else { String::new() }
+    );
+    match field.kind {
+        Kind::Integer { size, signed } => {
+            let long = if size == 8 { "ll" } else { "" };
+            let letter = match (style.is_hexadecimal, signed) {
+                (true, _) => "x",
+                (false, true) => "d",
+                (false, false) => "u",
+            };
+            (format!("%{flags}{long}{letter}"), plain)
+        }
+        Kind::Float { .. } => (format!("%{flags}g"), plain),
+        Kind::Bool => (format!("%{flags}d"), plain),
+        Kind::Text { .. } => (format!("%{flags}s"), plain),
+        Kind::String => (format!("%{flags}s"), format!("__get_str({name})")),
+        Kind::Bytes => (
+            "%s".to_owned(),
+            format!("__print_array(__get_dynamic_array({name}), __get_dynamic_array_len({name}), 1)"),
+        ),
+        Kind::Array { size, count, .. } => (
+            "%s".to_owned(),
+            format!("__print_array(REC->{name}, {count}, {size})"),
+        ),
+    }
+}

@@ -1,0 +1,233 @@
+//! A list that is read by events and changed by registrations: readers see the list of before or of after, and a change returns what they may still see.
+
+use crate::sync::{AtomicPtr, Mutex, Ordering};
+
+/// One element and where it stands: higher priorities first, in one priority the earlier.
+#[derive(Debug)]
+pub(crate) struct Entry<T> {
+    pub(crate) priority: i32,
+    pub(crate) id: u64,
+    pub(crate) what: T,
+}
+
+impl<T: Clone> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Self {
+            what: self.what.clone(),
+            ..*self
+        }
+    }
+}
+
+/// A snapshot that is no more in the list, and may still be read.
+pub(crate) struct Old<T>(*mut Vec<Entry<T>>);
+
+/// The list.
+#[derive(Debug)]
+pub(crate) struct List<T> {
+    /// A snapshot from `Box::into_raw`, or null: nothing in it.
+    now: AtomicPtr<Vec<Entry<T>>>,
+    changes: Mutex<()>,
+}
+
+impl<T: Clone> List<T> {
+    /// An empty one.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self {
+            now: AtomicPtr::new(std::ptr::null_mut()),
+            changes: Mutex::new(()),
+        }
+    }
+
+    /// An empty one.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        Self {
+            now: AtomicPtr::new(std::ptr::null_mut()),
+            changes: Mutex::new(()),
+        }
+    }
+
+    /// What is in it now. The caller is inside of a grace period's domain ([`crate::grace::Domain::enter`]) for as long as it uses this.
+    #[inline]
+    #[allow(unsafe_code, reason = "a pointer that others exchange")]
+    pub(crate) fn read<'i>(&self, _inside: &'i crate::grace::Inside<'_>) -> &'i [Entry<T>] {
+        let now = self.now.load(Ordering::Acquire);
+        if now.is_null() {
+            return &[];
+        }
+        // SAFETY: the pointer is from `Box::into_raw`, its vector is never changed, and whoever takes it out of the list frees it after a grace period, which does
+        // not end while the caller is inside.
+        unsafe { &*now }
+    }
+
+    /// Puts an element in its place. `first` is called when the list was empty; where it fails the element is taken out again, and given back with the error.
+    pub(crate) fn insert<E>(&self, entry: Entry<T>, first: impl FnOnce() -> Result<(), E>) -> Result<Old<T>, (E, Old<T>)> {
+        let _changes = self.changes();
+        let mut next = self.copy();
+        let is_first = next.is_empty();
+        let at = next.partition_point(|other| other.priority >= entry.priority);
+        next.insert(at, entry);
+        let old = self.put(next);
+        // The places that emit are turned last: their first event finds the list as it is now.
+        match is_first.then(first) {
+            Some(Err(error)) => Err((error, self.put(Vec::new()))),
+            _ => Ok(old),
+        }
+    }
+
+    /// Takes an element out; `last` is told when none is left.
+    pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) -> Old<T> {
+        let _changes = self.changes();
+        let mut next = self.copy();
+        let before = next.len();
+        next.retain(|entry| entry.id != id);
+        if next.is_empty() && before > 0 {
+            last();
+        }
+        self.put(next)
+    }
+
+    #[allow(unsafe_code, reason = "a pointer that others exchange")]
+    fn copy(&self) -> Vec<Entry<T>> {
+        let now = self.now.load(Ordering::Acquire);
+        if now.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: as in `read`; whoever changes the list has the lock, so that the pointer stays in it meanwhile.
+        unsafe { &*now }.clone()
+    }
+
+    fn put(&self, next: Vec<Entry<T>>) -> Old<T> {
+        let next = match next.is_empty() {
+            true => std::ptr::null_mut(),
+            false => Box::into_raw(Box::new(next)),
+        };
+        Old(self.now.swap(next, Ordering::SeqCst))
+    }
+
+    #[cfg(not(loom))]
+    fn changes(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    #[cfg(loom)]
+    fn changes(&self) -> loom::sync::MutexGuard<'_, ()> {
+        match self.changes.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+}
+
+impl<T> Old<T> {
+    /// Frees it. Only after a grace period.
+    #[allow(unsafe_code, reason = "a pointer that is in no list any more")]
+    pub(crate) fn free(self) {
+        if !self.0.is_null() {
+            // SAFETY: it is from `Box::into_raw`, the exchange that took it out of the list gave it to one caller, and readers have left it.
+            drop(unsafe { Box::from_raw(self.0) });
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "a vector behind a pointer")]
+// SAFETY: it owns what it points to, as a box does.
+unsafe impl<T: Send> Send for Old<T> {}
+
+#[allow(unsafe_code, reason = "a vector behind a pointer")]
+// SAFETY: the list hands out references to its elements and takes them out under a lock, as a `Mutex<Vec<T>>` with shared readers would.
+unsafe impl<T: Send + Sync> Sync for List<T> {}
+#[allow(unsafe_code, reason = "a vector behind a pointer")]
+// SAFETY: as for `Sync`.
+unsafe impl<T: Send + Sync> Send for List<T> {}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::{Entry, List};
+    use crate::grace::Domain;
+    use crate::sync::Arc;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    /// What a callback owns: readers look at it, and the one that has taken it out of the list writes to it.
+    struct Owned(UnsafeCell<u32>);
+
+    #[allow(unsafe_code, reason = "loom checks what it guards")]
+    // SAFETY: loom finds any access to the cell that is not ordered.
+    unsafe impl Sync for Owned {}
+    #[allow(unsafe_code, reason = "loom checks what it guards")]
+    // SAFETY: as above.
+    unsafe impl Send for Owned {}
+
+    /// A reader runs beside a registration that ends: after it nobody is at what the callback owns.
+    #[test]
+    fn nobody_reads_what_was_removed() {
+        loom::model(|| {
+            let domain = Arc::new(Domain::new(false));
+            let list = Arc::new(List::new());
+            let owned = Arc::new(Owned(UnsafeCell::new(1)));
+            let entry = Entry {
+                priority: 0,
+                id: 1,
+                what: Arc::clone(&owned),
+            };
+            assert!(list.insert(entry, || Ok::<(), ()>(())).is_ok());
+            let reader = {
+                let (domain, list) = (Arc::clone(&domain), Arc::clone(&list));
+                let own = domain.join();
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let inside = domain.enter(&own);
+                        for entry in list.read(&inside) {
+                            // SAFETY: loom fails where this is not ordered with the write below.
+                            #[allow(unsafe_code, reason = "loom checks what it guards")]
+                            entry.what.0.with(|value| unsafe { assert_eq!(*value, 1) });
+                        }
+                    }
+                })
+            };
+            let old = list.remove(1, || ());
+            domain.synchronize(None);
+            // SAFETY: loom fails where a reader may still be there.
+            #[allow(unsafe_code, reason = "loom checks what it guards")]
+            owned.0.with_mut(|value| unsafe { *value = 2 });
+            old.free();
+            reader.join().unwrap();
+        });
+    }
+
+    /// Two change the list at once beside a reader: both changes are in it, and each old snapshot is freed once.
+    #[test]
+    fn changes_at_once_are_both_there() {
+        loom::model(|| {
+            let domain = Arc::new(Domain::new(false));
+            let list = Arc::new(List::<u32>::new());
+            let add = |id: u64| {
+                let (domain, list) = (Arc::clone(&domain), Arc::clone(&list));
+                move || {
+                    let entry = Entry {
+                        priority: id as i32,
+                        id,
+                        what: id as u32,
+                    };
+                    if let Ok(old) = list.insert(entry, || Ok::<(), ()>(())) {
+                        domain.synchronize(None);
+                        old.free();
+                    }
+                }
+            };
+            let other = thread::spawn(add(1));
+            add(2)();
+            other.join().unwrap();
+            let own = domain.join();
+            let inside = domain.enter(&own);
+            let ids: Vec<u64> = list.read(&inside).iter().map(|entry| entry.id).collect();
+            assert_eq!(ids, [2, 1]);
+            drop(inside);
+            list.remove(1, || ()).free();
+            list.remove(2, || ()).free();
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! What each thread keeps while it delivers events: its word of the grace periods, the events that it is in, and what it frees when it is out of them.
+
+use crate::event::Event;
+use crate::grace::{self, Domain, Inside, Reader};
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, OnceLock};
+
+/// Events that a thread can be in at once: callbacks that emit events of their own, whose callbacks do.
+const DEEPEST: usize = 8;
+
+/// All lists of callbacks.
+fn domain() -> &'static Domain {
+    static DOMAIN: OnceLock<Domain> = OnceLock::new();
+    DOMAIN.get_or_init(|| Domain::new(grace::register()))
+}
+
+/// What is done when the thread is inside of no event.
+type Later = Box<dyn FnOnce()>;
+
+struct Own {
+    reader: Arc<Reader>,
+    depth: Cell<usize>,
+    active: [Cell<Option<&'static Event>>; DEEPEST],
+    later: RefCell<Vec<Later>>,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        domain().leave(&self.reader);
+    }
+}
+
+thread_local! {
+    static OWN: Own = Own {
+        reader: domain().join(),
+        depth: const { Cell::new(0) },
+        active: [const { Cell::new(None) }; DEEPEST],
+        later: const { RefCell::new(Vec::new()) },
+    };
+}
+
+/// Takes an event off the thread's list of those it is in, also when a callback panics.
+struct Active<'a>(&'a Own);
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.depth.set(self.0.depth.get() - 1);
+    }
+}
+
+/// Runs `deliver` inside of a grace period; not where the event is being delivered by this thread already, or the thread is too deep in events or at its end.
+/// Gives whether it ran.
+#[inline]
+pub(crate) fn deliver(event: &'static Event, deliver: impl FnOnce(&Inside<'_>)) -> bool {
+    OWN.try_with(|own| {
+        let depth = own.depth.get();
+        let is_in = |active: &Cell<Option<&'static Event>>| active.get().is_some_and(|other| std::ptr::eq(other, event));
+        let Some(free) = own.active.get(depth) else {
+            return false;
+        };
+        if own.active[..depth].iter().any(is_in) {
+            return false;
+        }
+        free.set(Some(event));
+        own.depth.set(depth + 1);
+        let active = Active(own);
+        let inside = domain().enter(&own.reader);
+        deliver(&inside);
+        let is_outermost = inside.is_outermost();
+        drop(inside);
+        drop(active);
+        if is_outermost {
+            do_later(own);
+        }
+        true
+    })
+    .unwrap_or(false)
+}
+
+fn do_later(own: &Own) {
+    // What is done may leave more to do.
+    while let Some(task) = own.later.borrow_mut().pop() {
+        task();
+    }
+}
+
+/// Runs `free` when no other thread reads what was taken out of a list: before this returns, or, inside of a callback, when the thread has left it. Two
+/// callbacks that wait for one another would wait for ever.
+pub(crate) fn after_grace_period(free: impl FnOnce() + 'static) {
+    let own = OWN.try_with(|own| (Arc::clone(&own.reader), own.depth.get() > 0));
+    let task = move |reader: Option<&Arc<Reader>>| {
+        domain().synchronize(reader);
+        free();
+    };
+    match own {
+        Ok((_, true)) => {
+            let later: Later = Box::new(move || task(None));
+            // The thread is inside of an event, so its data is there.
+            let _ = OWN.try_with(|own| own.later.borrow_mut().push(later));
+        }
+        Ok((reader, false)) => task(Some(&reader)),
+        Err(_) => task(None),
+    }
+}

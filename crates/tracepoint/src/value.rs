@@ -1,0 +1,210 @@
+//! Fields of events: what each is, and its value in one event.
+
+use std::fmt;
+
+/// What a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An integer of so many bytes.
+    Integer {
+        /// 1, 2, 4 or 8.
+        size: u8,
+        /// Whether it may be negative.
+        signed: bool,
+    },
+    /// A number with a fraction, of 4 or 8 bytes.
+    Float {
+        /// 4 or 8.
+        size: u8,
+    },
+    /// True or false.
+    Bool,
+    /// A text in so many bytes, its NUL among them, as C's `char name[16]`; longer ones are cut.
+    Text {
+        /// Bytes.
+        size: u16,
+    },
+    /// A text of its own length.
+    String,
+    /// Bytes of their own number.
+    Bytes,
+    /// So many integers.
+    Array {
+        /// Bytes of one: 1, 2, 4 or 8.
+        size: u8,
+        /// Whether they may be negative.
+        signed: bool,
+        /// How many there are.
+        count: u16,
+    },
+}
+
+/// A field of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name: a C identifier.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// C's name of its type: `unsigned int`, or what the event says it is (`pid_t`).
+    pub c_type: &'static str,
+}
+
+/// A field's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// An integer without a sign.
+    Unsigned(u64),
+    /// An integer with one.
+    Signed(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// True or false.
+    Bool(bool),
+    /// A text.
+    Text(&'a str),
+    /// Bytes, and elements of arrays in the machine's order.
+    Bytes(&'a [u8]),
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsigned(value) => fmt::Display::fmt(value, f),
+            Self::Signed(value) => fmt::Display::fmt(value, f),
+            Self::Float(value) => fmt::Display::fmt(value, f),
+            Self::Bool(value) => fmt::Display::fmt(&u8::from(*value), f),
+            Self::Text(text) => f.pad(text),
+            Self::Bytes(bytes) => {
+                f.write_str("{")?;
+                for (at, byte) in bytes.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}0x{byte:02x}")?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+impl Value<'_> {
+    /// As hexadecimal digits: of a negative number those of its two's complement in `size` bytes.
+    pub(crate) fn bits(&self, size: usize) -> Option<u64> {
+        match *self {
+            Self::Unsigned(value) => Some(value),
+            Self::Signed(value) if size >= 8 => Some(value as u64),
+            Self::Signed(value) => Some(value as u64 & ((1 << (size * 8)) - 1)),
+            Self::Bool(value) => Some(u64::from(value)),
+            _ => None,
+        }
+    }
+}
+
+/// A type of Rust as a field of an event.
+pub trait FieldType {
+    /// What it is.
+    const KIND: Kind;
+    /// C's name of it.
+    const C_TYPE: &'static str;
+
+    /// Its value in an event.
+    fn value(&self) -> Value<'_>;
+}
+
+macro_rules! integers {
+    ($($ty:ident, $signed:literal, $value:ident as $wide:ident, $c:literal;)*) => {
+        $(
+            impl FieldType for $ty {
+                const KIND: Kind = Kind::Integer { size: size_of::<$ty>() as u8, signed: $signed };
+                const C_TYPE: &'static str = $c;
+
+                #[inline]
+                fn value(&self) -> Value<'_> {
+                    Value::$value(*self as $wide)
+                }
+            }
+
+            impl<const N: usize> FieldType for [$ty; N] {
+                const KIND: Kind = Kind::Array { size: size_of::<$ty>() as u8, signed: $signed, count: N as u16 };
+                const C_TYPE: &'static str = $c;
+
+                #[inline]
+                #[allow(unsafe_code, reason = "integers as their bytes")]
+                fn value(&self) -> Value<'_> {
+                    // SAFETY: integers have no padding, and bytes need no alignment.
+                    Value::Bytes(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(self)) })
+                }
+            }
+        )*
+    };
+}
+
+integers! {
+    u8, false, Unsigned as u64, "unsigned char";
+    u16, false, Unsigned as u64, "unsigned short";
+    u32, false, Unsigned as u64, "unsigned int";
+    u64, false, Unsigned as u64, "u64";
+    usize, false, Unsigned as u64, "size_t";
+    i8, true, Signed as i64, "signed char";
+    i16, true, Signed as i64, "short";
+    i32, true, Signed as i64, "int";
+    i64, true, Signed as i64, "s64";
+    isize, true, Signed as i64, "ssize_t";
+}
+
+impl FieldType for bool {
+    const KIND: Kind = Kind::Bool;
+    const C_TYPE: &'static str = "bool";
+
+    #[inline]
+    fn value(&self) -> Value<'_> {
+        Value::Bool(*self)
+    }
+}
+
+impl FieldType for f32 {
+    const KIND: Kind = Kind::Float { size: 4 };
+    const C_TYPE: &'static str = "float";
+
+    #[inline]
+    fn value(&self) -> Value<'_> {
+        Value::Float(f64::from(*self))
+    }
+}
+
+impl FieldType for f64 {
+    const KIND: Kind = Kind::Float { size: 8 };
+    const C_TYPE: &'static str = "double";
+
+    #[inline]
+    fn value(&self) -> Value<'_> {
+        Value::Float(*self)
+    }
+}
+
+/// What a field of text or of bytes is assigned from.
+pub trait AsField<T: ?Sized> {
+    /// The text or the bytes.
+    fn as_field(&self) -> &T;
+}
+
+impl<S: AsRef<str> + ?Sized> AsField<str> for S {
+    #[inline]
+    fn as_field(&self) -> &str {
+        self.as_ref()
+    }
+}
+
+impl<S: AsRef<[u8]> + ?Sized> AsField<[u8]> for S {
+    #[inline]
+    fn as_field(&self) -> &[u8] {
+        self.as_ref()
+    }
+}
+
+/// As much of a text as a field of `size` bytes holds before its NUL, whole characters.
+#[inline]
+pub fn cut(text: &str, size: u16) -> &str {
+    let most = usize::from(size).saturating_sub(1);
+    &text[..text.floor_char_boundary(most)]
+}
