@@ -12,7 +12,10 @@ pub(crate) fn expand(definitions: &Definitions) -> Result<TokenStream> {
     let mut names = HashSet::new();
     for event in &definitions.events {
         if !names.insert(event.name.to_string()) {
-            return Err(Error::new(event.name.span(), format!("{} is defined twice", event.name)));
+            return Err(Error::new(
+                event.name.span(),
+                format!("{} is defined twice", event.name),
+            ));
         }
     }
     for (_, class) in &definitions.classes {
@@ -24,11 +27,14 @@ pub(crate) fn expand(definitions: &Definitions) -> Result<TokenStream> {
 
 fn item(definitions: &Definitions, event: &Event) -> Result<TokenStream> {
     let (class, format) = match &event.body {
-        Body::Own(class) => (class, &class.print),
+        Body::Own(class) => (class.as_ref(), &class.print),
         Body::OfClass { class: name, print } => {
             let found = definitions.classes.iter().find(|(other, _)| other == name);
             let Some((_, class)) = found else {
-                return Err(Error::new(name.span(), format!("there is no class {name} in this macro")));
+                return Err(Error::new(
+                    name.span(),
+                    format!("there is no class {name} in this macro"),
+                ));
             };
             (class, print.as_ref().unwrap_or(&class.print))
         }
@@ -58,7 +64,9 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
     let unless = condition.iter();
     let (group_text, name_text) = (group.to_string(), name.to_string());
     let about = format!("Emits the event {group}:{name}, if anybody listens.");
-    let lazily = format!("As the function of this name; the arguments are evaluated if anybody listens to {group}:{name}.");
+    let lazily = format!(
+        "As the function of this name; the arguments are evaluated if anybody listens to {group}:{name}."
+    );
     quote! {
         #(#attributes)*
         #[allow(non_camel_case_types)]

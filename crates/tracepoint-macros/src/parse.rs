@@ -3,7 +3,9 @@
 use proc_macro2::Ident;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, LitInt, LitStr, Result, Token, Type, Visibility, braced, bracketed, parenthesized};
+use syn::{
+    Attribute, Expr, LitInt, LitStr, Result, Token, Type, Visibility, braced, bracketed, parenthesized,
+};
 
 mod word {
     syn::custom_keyword!(group);
@@ -39,7 +41,7 @@ pub(crate) struct Event {
 
 /// Where an event's prototype and fields are.
 pub(crate) enum Body {
-    Own(Class),
+    Own(Box<Class>),
     OfClass { class: Ident, print: Option<LitStr> },
 }
 
@@ -62,7 +64,7 @@ pub(crate) enum FieldType {
     Str,
     Bytes,
     Text(LitInt),
-    Rust(Type),
+    Rust(Box<Type>),
 }
 
 impl Parse for Definitions {
@@ -78,7 +80,8 @@ impl Parse for Definitions {
                 input.parse::<word::class>()?;
                 let name = input.parse()?;
                 let (arguments, fields) = prototype(input)?;
-                let print = print(input)?.ok_or_else(|| input.error("a class needs its print format: print \"…\""))?;
+                let print = print(input)?
+                    .ok_or_else(|| input.error("a class needs its print format: print \"…\""))?;
                 classes.push((
                     name,
                     Class {
@@ -117,11 +120,11 @@ fn event(input: ParseStream<'_>, attributes: Vec<Attribute>, visibility: Visibil
     };
     let print = print(input)?;
     let body = match (own, class) {
-        (Some((arguments, fields)), _) => Body::Own(Class {
+        (Some((arguments, fields)), _) => Body::Own(Box::new(Class {
             arguments,
             fields,
             print: print.ok_or_else(|| input.error("an event needs its print format: print \"…\""))?,
-        }),
+        })),
         (None, Some(class)) => Body::OfClass { class, print },
         (None, None) => return Err(input.error("an event has arguments or a class")),
     };
@@ -198,7 +201,7 @@ impl Parse for FieldType {
         let ty: Type = input.parse()?;
         match &ty {
             Type::Path(path) if path.path.is_ident("str") => Ok(Self::Str),
-            _ => Ok(Self::Rust(ty)),
+            _ => Ok(Self::Rust(Box::new(ty))),
         }
     }
 }

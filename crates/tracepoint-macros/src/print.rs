@@ -29,7 +29,9 @@ pub(crate) fn check(format: &LitStr, class: &Class) -> Result<()> {
         let digits = digits.strip_suffix('x').unwrap_or(digits);
         let is_style = digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.len() <= 3;
         if !is_style || style.starts_with("##") {
-            return fail(format!("{{{name}:{style}}}: a style is [#][0][WIDTH][x], such as #x or 08x"));
+            return fail(format!(
+                "{{{name}:{style}}}: a style is [#][0][WIDTH][x], such as #x or 08x"
+            ));
         }
         rest = behind;
     }

@@ -1,18 +1,15 @@
 //! The callbacks of one event, and registrations, which end when they are dropped.
 
-use crate::event::Event;
+use crate::event::{Event, Listeners, ValuesCallback};
 use crate::key;
 use crate::list::{Entry, List, Old};
 use crate::record::Record;
 use crate::thread;
-use crate::value::Value;
+use crate::value::{Field, Value};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What is called for an event in whatever event it is.
-pub(crate) type RecordCallback = dyn Fn(&Record<'_>) + Send + Sync;
 
 /// Callbacks of an event, those that take its arguments (`F`) and those that take its record, in one order.
 pub struct Callbacks<F: ?Sized + 'static> {
@@ -21,24 +18,16 @@ pub struct Callbacks<F: ?Sized + 'static> {
 
 enum Callback<F: ?Sized> {
     Arguments(Arc<F>),
-    Record(Arc<RecordCallback>),
+    Values(Arc<ValuesCallback>),
 }
 
 impl<F: ?Sized> Clone for Callback<F> {
     fn clone(&self) -> Self {
         match self {
             Self::Arguments(callback) => Self::Arguments(Arc::clone(callback)),
-            Self::Record(callback) => Self::Record(Arc::clone(callback)),
+            Self::Values(callback) => Self::Values(Arc::clone(callback)),
         }
     }
-}
-
-/// Callbacks of an event, whatever its arguments are.
-pub(crate) trait AnyCallbacks: Sync {
-    /// Registers one that takes records.
-    fn add(&'static self, event: &'static Event, callback: Arc<RecordCallback>, priority: i32) -> io::Result<Registration>;
-    /// Ends a registration.
-    fn remove(&'static self, event: &'static Event, id: u64);
 }
 
 impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
@@ -52,18 +41,27 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
     ///
     /// # Errors
     /// When the code of the places that emit the event cannot be changed.
-    pub fn register(&'static self, event: &'static Event, callback: Arc<F>, priority: i32) -> io::Result<Registration> {
-        self.insert(event, Callback::Arguments(callback), priority)
+    pub fn register(
+        &'static self,
+        event: &'static Event,
+        callback: Arc<F>,
+        priority: i32,
+    ) -> io::Result<Registration> {
+        let id = self.insert(event, Callback::Arguments(callback), priority)?;
+        Ok(Registration { event, id })
     }
 
-    fn insert(&'static self, event: &'static Event, what: Callback<F>, priority: i32) -> io::Result<Registration> {
+    fn insert(&'static self, event: &'static Event, what: Callback<F>, priority: i32) -> io::Result<u64> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         let entry = Entry { priority, id, what };
         match self.list.insert(entry, || key::turn(event, true)) {
             Ok(old) => {
-                free(old);
-                Ok(Registration { event, id })
+                // All callbacks that are in it are registered still.
+                if !old.is_empty() {
+                    thread::after_some_grace_period(move || old.free());
+                }
+                Ok(id)
             }
             Err((error, old)) => {
                 free(old);
@@ -84,7 +82,7 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
             for entry in self.list.read(inside) {
                 match &entry.what {
                     Callback::Arguments(callback) => arguments(callback),
-                    Callback::Record(callback) => record(&mut |values| callback(&Record::new(event, values))),
+                    Callback::Values(callback) => record(&mut |values| callback(event, values)),
                 }
             }
         });
@@ -94,9 +92,14 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
     }
 }
 
-impl<F: ?Sized + Send + Sync + 'static> AnyCallbacks for Callbacks<F> {
-    fn add(&'static self, event: &'static Event, callback: Arc<RecordCallback>, priority: i32) -> io::Result<Registration> {
-        self.insert(event, Callback::Record(callback), priority)
+impl<F: ?Sized + Send + Sync + 'static> Listeners for Callbacks<F> {
+    fn add(
+        &'static self,
+        event: &'static Event,
+        callback: Arc<ValuesCallback>,
+        priority: i32,
+    ) -> io::Result<u64> {
+        self.insert(event, Callback::Values(callback), priority)
     }
 
     fn remove(&'static self, event: &'static Event, id: u64) {
@@ -112,6 +115,34 @@ fn free<T: Send + 'static>(old: Old<T>) {
 impl<F: ?Sized> fmt::Debug for Callbacks<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Callbacks").finish_non_exhaustive()
+    }
+}
+
+impl Event {
+    /// For [`crate::events!`].
+    #[doc(hidden)]
+    pub const fn new<F: ?Sized + Send + Sync + 'static>(
+        names: (&'static str, &'static str),
+        fields: &'static [Field],
+        print: &'static str,
+        callbacks: &'static Callbacks<F>,
+    ) -> Self {
+        Self::of(names, fields, print, callbacks)
+    }
+
+    /// Registers a callback that takes the event's record. Higher priorities are called first, equal ones in the order of their registration.
+    ///
+    /// # Errors
+    /// When the code of the places that emit the event cannot be changed.
+    pub fn listen(
+        &'static self,
+        callback: impl Fn(&Record<'_>) + Send + Sync + 'static,
+        priority: i32,
+    ) -> io::Result<Registration> {
+        let callback =
+            move |event: &'static Event, values: &[Value<'_>]| callback(&Record::new(event, values));
+        let id = self.listeners().add(self, Arc::new(callback), priority)?;
+        Ok(Registration { event: self, id })
     }
 }
 
@@ -140,6 +171,6 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.event.callbacks().remove(self.event, self.id);
+        self.event.listeners().remove(self.event, self.id);
     }
 }

@@ -1,7 +1,8 @@
 //! Events enabled by pattern: each then gives its records to a sink, as an event of tracefs that is enabled goes to the trace.
 
 use crate::callbacks::Registration;
-use crate::event::{Event, matching};
+use crate::event::Event;
+use crate::events::matching;
 use crate::record::Record;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,13 +38,20 @@ pub fn init() -> io::Result<usize> {
     };
     let patterns = patterns.to_string_lossy();
     let mut all = 0;
-    for pattern in patterns.split(',').map(str::trim).filter(|pattern| !pattern.is_empty()) {
+    for pattern in patterns
+        .split(',')
+        .map(str::trim)
+        .filter(|pattern| !pattern.is_empty())
+    {
         let count = enable(pattern)?;
         if count == 0 && matching(pattern).is_empty() {
             let known: Vec<String> = crate::events().iter().map(ToString::to_string).collect();
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                format!("{VARIABLE}: no event matches {pattern}; there are {}", known.join(", ")),
+                format!(
+                    "{VARIABLE}: no event matches {pattern}; there are {}",
+                    known.join(", ")
+                ),
             ));
         }
         all += count;
@@ -59,7 +67,11 @@ pub fn enable(pattern: &str) -> io::Result<usize> {
     let mut count = 0;
     for event in matching(pattern) {
         let mut enabled = enabled();
-        if enabled.events.iter().any(|(other, _)| std::ptr::eq(*other, event)) {
+        if enabled
+            .events
+            .iter()
+            .any(|(other, _)| std::ptr::eq(*other, event))
+        {
             continue;
         }
         let sink = enabled.sink.get_or_insert_with(to_standard_error).clone();
@@ -87,7 +99,10 @@ pub fn disable(pattern: &str) -> usize {
 
 /// Whether an event is enabled.
 pub fn is_enabled(event: &Event) -> bool {
-    enabled().events.iter().any(|(other, _)| std::ptr::eq(*other, event))
+    enabled()
+        .events
+        .iter()
+        .any(|(other, _)| std::ptr::eq(*other, event))
 }
 
 /// Sets where records of events go that are enabled from now on. Without it their lines go to standard error.
@@ -103,6 +118,10 @@ fn to_standard_error() -> Sink {
         let name = thread.name().unwrap_or("?");
         let seconds = begin.elapsed().as_secs_f64();
         // Whoever has closed it wants no lines.
-        let _ = writeln!(io::stderr().lock(), "{name:>16} {seconds:12.6}: {}: {record}", record.event());
+        let _ = writeln!(
+            io::stderr().lock(),
+            "{name:>16} {seconds:12.6}: {}: {record}",
+            record.event()
+        );
     })
 }

@@ -1,9 +1,6 @@
-//! Events: what each is, and the list of them.
+//! Events: what each is.
 
-use crate::callbacks::{AnyCallbacks, Callbacks, Registration};
-use crate::key;
-use crate::record::Record;
-use crate::value::Field;
+use crate::value::{Field, Value};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -15,33 +12,47 @@ pub trait Tracepoint {
     fn event() -> &'static Event;
 }
 
+/// What is called with an event and the values of its fields.
+pub(crate) type ValuesCallback = dyn Fn(&'static Event, &[Value<'_>]) + Send + Sync;
+
+/// Who listens to an event, whatever its arguments are.
+pub(crate) trait Listeners: Sync {
+    /// Registers a callback that takes values; gives the registration's number.
+    fn add(
+        &'static self,
+        event: &'static Event,
+        callback: Arc<ValuesCallback>,
+        priority: i32,
+    ) -> io::Result<u64>;
+    /// Ends a registration.
+    fn remove(&'static self, event: &'static Event, id: u64);
+}
+
 /// One event of the program.
 pub struct Event {
     group: &'static str,
     name: &'static str,
     fields: &'static [Field],
     print: &'static str,
-    callbacks: &'static dyn AnyCallbacks,
+    listeners: &'static dyn Listeners,
     /// Whether anybody listens, where keys are flags.
     flag: AtomicBool,
     missed: AtomicU64,
 }
 
 impl Event {
-    /// For [`crate::events!`].
-    #[doc(hidden)]
-    pub const fn new<F: ?Sized + Send + Sync + 'static>(
+    pub(crate) const fn of(
         (group, name): (&'static str, &'static str),
         fields: &'static [Field],
         print: &'static str,
-        callbacks: &'static Callbacks<F>,
+        listeners: &'static dyn Listeners,
     ) -> Self {
         Self {
             group,
             name,
             fields,
             print,
-            callbacks,
+            listeners,
             flag: AtomicBool::new(false),
             missed: AtomicU64::new(0),
         }
@@ -72,20 +83,8 @@ impl Event {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Registers a callback that takes the event's record. Higher priorities are called first, equal ones in the order of their registration.
-    ///
-    /// # Errors
-    /// When the code of the places that emit the event cannot be changed.
-    pub fn listen(
-        &'static self,
-        callback: impl Fn(&Record<'_>) + Send + Sync + 'static,
-        priority: i32,
-    ) -> io::Result<Registration> {
-        self.callbacks.add(self, Arc::new(callback), priority)
-    }
-
-    pub(crate) fn callbacks(&self) -> &'static dyn AnyCallbacks {
-        self.callbacks
+    pub(crate) fn listeners(&self) -> &'static dyn Listeners {
+        self.listeners
     }
 
     pub(crate) fn miss(&self) {
@@ -113,23 +112,4 @@ impl fmt::Debug for Event {
             .field("print", &self.print)
             .finish_non_exhaustive()
     }
-}
-
-/// All events that the program's code emits, by group and name. An event that no code emits is not among them.
-pub fn events() -> Vec<&'static Event> {
-    let mut events = key::emitters();
-    events.sort_by_key(|event| (event.group, event.name));
-    events.dedup_by(|a, b| std::ptr::eq(*a, *b));
-    events
-}
-
-/// The events whose `group:name` matches a pattern of the shell's kind: `server:*`, `*:request_{begin,end}`. Without a colon it is the pattern of a group.
-pub fn matching(pattern: &str) -> Vec<&'static Event> {
-    let pattern = match pattern.contains(':') {
-        true => pattern.to_owned(),
-        false => format!("{pattern}:*"),
-    };
-    let mut events = events();
-    events.retain(|event| fast_glob::glob_match(&pattern, event.to_string()));
-    events
 }

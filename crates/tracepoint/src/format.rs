@@ -1,6 +1,7 @@
 //! An event in the form of tracefs's `format` file.
 
-use crate::event::{Event, events};
+use crate::event::Event;
+use crate::events::events;
 use crate::print::{self, Piece, Style};
 use crate::value::{Field, Kind};
 use std::fmt::Write as _;
@@ -38,7 +39,10 @@ impl Event {
 
 fn line(text: &mut String, field: &str, (offset, size): (u32, u32), signed: bool) {
     let signed = u8::from(signed);
-    let _ = writeln!(text, "\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:{signed};");
+    let _ = writeln!(
+        text,
+        "\tfield:{field};\toffset:{offset};\tsize:{size};\tsigned:{signed};"
+    );
 }
 
 struct Place {
@@ -100,7 +104,11 @@ fn conversion(field: &Field, style: Style) -> (String, String) {
         "{}{}{}",
         if style.is_marked { "#" } else { "" },
         if style.is_filled { "0" } else { "" },
-        if style.width > 0 { style.width.to_string() } else { String::new() }
+        if style.width > 0 {
+            style.width.to_string()
+        } else {
+            String::new()
+        }
     );
     match field.kind {
         Kind::Integer { size, signed } => {

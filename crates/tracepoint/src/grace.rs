@@ -5,7 +5,7 @@
 //! not change the order. The writer sees to this with `membarrier(2)`, which makes every running thread of the process do a fence, so that the reader, which
 //! is an event that happens millions of times a second, needs none. Where the kernel refuses it, both sides have a fence.
 
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering, fence, yield_now};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, fence, pause};
 
 /// What a thread writes to say that it reads. 0: it does not.
 #[derive(Debug)]
@@ -65,13 +65,12 @@ impl Domain {
     pub(crate) fn enter<'a>(&self, reader: &'a Reader) -> Inside<'a> {
         let is_outermost = !reader.is_inside();
         if is_outermost {
-            reader.0.store(self.phase.load(Ordering::Relaxed), Ordering::Relaxed);
+            reader
+                .0
+                .store(self.phase.load(Ordering::Relaxed), Ordering::Relaxed);
             self.light();
         }
-        Inside {
-            reader,
-            is_outermost,
-        }
+        Inside { reader, is_outermost }
     }
 
     /// Waits until what could be read before the call is read by no other thread. `own` is the caller's reader, which it does not wait for.
@@ -84,12 +83,12 @@ impl Domain {
             if own.is_some_and(|own| Arc::ptr_eq(own, &reader)) {
                 continue;
             }
-            loop {
+            for tries in 0.. {
                 let seen = reader.0.load(Ordering::Acquire);
                 if seen == 0 || seen >= phase {
                     break;
                 }
-                yield_now();
+                pause(tries);
             }
         }
         self.heavy();
@@ -116,7 +115,9 @@ impl Domain {
     #[cfg(not(loom))]
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Reader>>> {
         // A panic between push and retain leaves a list that is right.
-        self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.readers
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     #[cfg(loom)]
@@ -150,12 +151,7 @@ impl Drop for Inside<'_> {
 fn heavy() {
     // SAFETY: the call takes numbers and touches no memory of ours.
     unsafe {
-        libc::syscall(
-            libc::SYS_membarrier,
-            libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
-            0,
-            0,
-        );
+        libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     }
 }
 

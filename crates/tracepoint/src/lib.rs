@@ -44,6 +44,8 @@ mod enable;
 #[cfg(not(loom))]
 mod event;
 #[cfg(not(loom))]
+mod events;
+#[cfg(not(loom))]
 mod format;
 #[cfg(not(loom))]
 mod key;
@@ -63,7 +65,8 @@ pub use self::api::*;
 mod api {
     pub use crate::callbacks::{Callbacks, Registration};
     pub use crate::enable::{VARIABLE, disable, enable, init, is_enabled, set_sink};
-    pub use crate::event::{Event, Tracepoint, events, matching};
+    pub use crate::event::{Event, Tracepoint};
+    pub use crate::events::{events, matching};
     pub use crate::record::Record;
     pub use crate::value::{AsField, Field, FieldType, Kind, Value, cut};
     pub use kestrel_tracepoint_macros::events;

@@ -63,7 +63,11 @@ impl<T: Clone> List<T> {
     }
 
     /// Puts an element in its place. `first` is called when the list was empty; where it fails the element is taken out again, and given back with the error.
-    pub(crate) fn insert<E>(&self, entry: Entry<T>, first: impl FnOnce() -> Result<(), E>) -> Result<Old<T>, (E, Old<T>)> {
+    pub(crate) fn insert<E>(
+        &self,
+        entry: Entry<T>,
+        first: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Old<T>, (E, Old<T>)> {
         let _changes = self.changes();
         let mut next = self.copy();
         let is_first = next.is_empty();
@@ -109,7 +113,9 @@ impl<T: Clone> List<T> {
 
     #[cfg(not(loom))]
     fn changes(&self) -> std::sync::MutexGuard<'_, ()> {
-        self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.changes
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     #[cfg(loom)]
@@ -122,6 +128,12 @@ impl<T: Clone> List<T> {
 }
 
 impl<T> Old<T> {
+    /// Whether there is nothing that anybody could read.
+    #[cfg_attr(loom, allow(dead_code, reason = "models wait always"))]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// Frees it. Only after a grace period.
     #[allow(unsafe_code, reason = "a pointer that is in no list any more")]
     pub(crate) fn free(self) {

@@ -64,7 +64,12 @@ impl Style {
 }
 
 /// A field's value in its style.
-pub(crate) fn value(f: &mut fmt::Formatter<'_>, field: &Field, value: &Value<'_>, style: Style) -> fmt::Result {
+pub(crate) fn value(
+    f: &mut fmt::Formatter<'_>,
+    field: &Field,
+    value: &Value<'_>,
+    style: Style,
+) -> fmt::Result {
     let size = match field.kind {
         Kind::Integer { size, .. } => usize::from(size),
         _ => 1,

@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::grace::{self, Domain, Inside, Reader};
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Events that a thread can be in at once: callbacks that emit events of their own, whose callbacks do.
 const DEEPEST: usize = 8;
@@ -54,7 +54,9 @@ impl Drop for Active<'_> {
 pub(crate) fn deliver(event: &'static Event, deliver: impl FnOnce(&Inside<'_>)) -> bool {
     OWN.try_with(|own| {
         let depth = own.depth.get();
-        let is_in = |active: &Cell<Option<&'static Event>>| active.get().is_some_and(|other| std::ptr::eq(other, event));
+        let is_in = |active: &Cell<Option<&'static Event>>| {
+            active.get().is_some_and(|other| std::ptr::eq(other, event))
+        };
         let Some(free) = own.active.get(depth) else {
             return false;
         };
@@ -84,12 +86,30 @@ fn do_later(own: &Own) {
     }
 }
 
+/// What is freed after the next grace period that somebody waits for.
+static WITH_THE_NEXT: Mutex<Vec<Box<dyn FnOnce() + Send>>> = Mutex::new(Vec::new());
+
+/// Runs `free` after some later grace period: for memory that holds nothing which anybody waits for.
+pub(crate) fn after_some_grace_period(free: impl FnOnce() + Send + 'static) {
+    let mut all = WITH_THE_NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push(Box::new(free));
+}
+
+fn synchronize(own: Option<&Arc<Reader>>) {
+    let mut all = WITH_THE_NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = std::mem::take(&mut *all);
+    domain().synchronize(own);
+    for free in all {
+        free();
+    }
+}
+
 /// Runs `free` when no other thread reads what was taken out of a list: before this returns, or, inside of a callback, when the thread has left it. Two
 /// callbacks that wait for one another would wait for ever.
 pub(crate) fn after_grace_period(free: impl FnOnce() + 'static) {
     let own = OWN.try_with(|own| (Arc::clone(&own.reader), own.depth.get() > 0));
     let task = move |reader: Option<&Arc<Reader>>| {
-        domain().synchronize(reader);
+        synchronize(reader);
         free();
     };
     match own {

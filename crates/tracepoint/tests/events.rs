@@ -83,7 +83,10 @@ fn callbacks_are_called_in_the_order_of_their_priorities() {
     assert_eq!(names, ["high", "record", "middle", "later", "low"]);
     drop((middle, records));
     trace_first(1, 2);
-    assert_eq!(*order.lock().unwrap(), [("high", 1, 2), ("later", 1, 2), ("low", 1, 2)]);
+    assert_eq!(
+        *order.lock().unwrap(),
+        [("high", 1, 2), ("later", 1, 2), ("low", 1, 2)]
+    );
     drop((low, high, later));
     assert!(!first::enabled());
     trace_first(1, 2);
@@ -110,7 +113,10 @@ fn conditions_choose_and_arguments_are_not_evaluated_in_vain() {
     );
     trace_second!(argument(), 3);
     trace_second(10, 3);
-    assert_eq!((evaluated.get(), count.load(std::sync::atomic::Ordering::Relaxed)), (1, 1));
+    assert_eq!(
+        (evaluated.get(), count.load(std::sync::atomic::Ordering::Relaxed)),
+        (1, 1)
+    );
     drop(registration);
     trace_second!(argument(), 3);
     assert_eq!(evaluated.get(), 1);
@@ -122,7 +128,8 @@ fn fields_of_all_kinds_are_printed() {
     let lines = seen();
     let registration = {
         let lines = Arc::clone(&lines);
-        let push = move |record: &kestrel_tracepoint::Record<'_>| lines.lock().unwrap().push(record.to_string());
+        let push =
+            move |record: &kestrel_tracepoint::Record<'_>| lines.lock().unwrap().push(record.to_string());
         all::event().listen(push, 0).unwrap()
     };
     trace_all("/x", 0.5, true, b"\x01\xff", [127, 0, 0, 1]);
@@ -223,7 +230,8 @@ fn the_kernels_example_has_the_kernels_format() {
     let lines = seen();
     let registration = {
         let lines = Arc::clone(&lines);
-        let push = move |record: &kestrel_tracepoint::Record<'_>| lines.lock().unwrap().push(record.to_string());
+        let push =
+            move |record: &kestrel_tracepoint::Record<'_>| lines.lock().unwrap().push(record.to_string());
         sched_process_fork::event().listen(push, 0).unwrap()
     };
     let task = |comm: &str, pid| Task {
@@ -232,7 +240,10 @@ fn the_kernels_example_has_the_kernels_format() {
     };
     trace_sched_process_fork(&task("sh", 12), &task("a very long name of a task", 13));
     drop(registration);
-    assert_eq!(*lines.lock().unwrap(), ["comm=sh pid=12 child_comm=a very long nam child_pid=13"]);
+    assert_eq!(
+        *lines.lock().unwrap(),
+        ["comm=sh pid=12 child_comm=a very long nam child_pid=13"]
+    );
 }
 
 #[cfg(not(miri))]
@@ -250,7 +261,10 @@ fn events_are_listed_and_enabled_by_pattern() {
     {
         let lines = Arc::clone(&lines);
         kestrel_tracepoint::set_sink(move |record| {
-            lines.lock().unwrap().push(format!("{}: {record}", record.event()));
+            lines
+                .lock()
+                .unwrap()
+                .push(format!("{}: {record}", record.event()));
         });
     }
     assert_eq!(kestrel_tracepoint::enable("shapes:{first,second}").unwrap(), 2);
@@ -262,5 +276,8 @@ fn events_are_listed_and_enabled_by_pattern() {
     trace_second(12, 3);
     assert_eq!(kestrel_tracepoint::disable("*"), 1);
     trace_first(1, 2);
-    assert_eq!(*lines.lock().unwrap(), ["shapes:first: a=0x1 b=2", "shapes:second: 3 of 0011"]);
+    assert_eq!(
+        *lines.lock().unwrap(),
+        ["shapes:first: a=0x1 b=2", "shapes:second: 3 of 0011"]
+    );
 }

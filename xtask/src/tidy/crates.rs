@@ -12,6 +12,8 @@ use crate::artifact::cargo;
 const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-bpf", &[]),
     ("kestrel-trace", &[]),
+    ("kestrel-tracepoint-macros", &[]),
+    ("kestrel-tracepoint", &["kestrel-tracepoint-macros"]),
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
     ("kestrel-query", &["kestrel-trace", "kestrel-compiler"]),
     ("kestrel-kernel", &["kestrel-bpf"]),

@@ -10,11 +10,17 @@
 mod patch;
 #[cfg(patched_keys)]
 mod site;
+#[cfg(listed_events)]
+mod table;
 
 #[cfg(not(patched_keys))]
 mod flag;
 
+#[cfg(not(listed_events))]
+pub(crate) use flag::emitters;
 #[cfg(not(patched_keys))]
-pub(crate) use flag::{emitters, is_on, turn};
+pub(crate) use flag::{is_on, turn};
 #[cfg(patched_keys)]
-pub(crate) use site::{emitters, is_on, turn};
+pub(crate) use site::{is_on, turn};
+#[cfg(listed_events)]
+pub(crate) use table::emitters;
