@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold, in one go, on a machine that may have nothing yet.
 
 use std::{
-    process::{ExitCode, Stdio},
+    process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
@@ -33,6 +33,7 @@ const PARTS: &[Part] = &[
     ("format", |_| format()),
     ("lints", |_| lints()),
     ("host tests", |_| host()),
+    ("models", |_| models()),
 ];
 
 /// The parts that need guests.
@@ -104,8 +105,21 @@ fn host() -> Result<Tally> {
     Ok(workspace + cargo_test(&["-p", "vm-tests", "--lib"])?)
 }
 
+/// Every interleaving of what threads do at once in `kestrel-tracepoint`, by loom: its types stand in for those of the standard library.
+fn models() -> Result<Tally> {
+    let mut command = cargo();
+    // Beside the other builds, which the flag would have made anew.
+    command.env("CARGO_TARGET_DIR", "target/models");
+    command.env("RUSTFLAGS", "--cfg loom");
+    run_tests(&mut command, &["-p", "kestrel-tracepoint", "--lib", "--release"])
+}
+
 fn cargo_test(arguments: &[&str]) -> Result<Tally> {
-    let output = cargo()
+    run_tests(&mut cargo(), arguments)
+}
+
+fn run_tests(cargo: &mut Command, arguments: &[&str]) -> Result<Tally> {
+    let output = cargo
         .args(["test", "--quiet", "--no-fail-fast"])
         .args(arguments)
         .args(["--", "--show-output"])
