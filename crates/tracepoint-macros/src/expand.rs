@@ -75,9 +75,14 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
 
         const _: () = {
             static CALLBACKS: ::kestrel_tracepoint::Callbacks<#callback> = ::kestrel_tracepoint::Callbacks::new();
-            static FIELDS: [::kestrel_tracepoint::Field; #count] = [#(#fields),*];
+            const FIELDS: &[::kestrel_tracepoint::Field] = &[#(#fields),*];
             static EVENT: ::kestrel_tracepoint::Event =
-                ::kestrel_tracepoint::Event::new((#group_text, #name_text), &FIELDS, #format, &CALLBACKS);
+                ::kestrel_tracepoint::Event::new((#group_text, #name_text), FIELDS, #format, &CALLBACKS, ::kestrel_tracepoint::hit::<#name>);
+
+            impl ::kestrel_tracepoint::Marked for #name {
+                const NAMES: (&'static str, &'static str) = (#group_text, #name_text);
+                const FIELDS: &'static [::kestrel_tracepoint::Field] = FIELDS;
+            }
 
             impl ::kestrel_tracepoint::Tracepoint for #name {
                 fn event() -> &'static ::kestrel_tracepoint::Event {

@@ -1,6 +1,7 @@
 //! The callbacks of one event, and registrations, which end when they are dropped.
 
-use crate::event::{Event, Listeners, ValuesCallback};
+use crate::arguments;
+use crate::event::{Event, Listeners, Mark, ValuesCallback};
 use crate::key;
 use crate::list::{Entry, List, Old};
 use crate::record::Record;
@@ -85,6 +86,13 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
                     Callback::Values(callback) => record(&mut |values| callback(event, values)),
                 }
             }
+            if event.is_marked() {
+                record(&mut |values| {
+                    arguments::with(values, |words| {
+                        event.mark()(words);
+                    });
+                });
+            }
         });
         if !is_delivered {
             event.miss();
@@ -126,8 +134,9 @@ impl Event {
         fields: &'static [Field],
         print: &'static str,
         callbacks: &'static Callbacks<F>,
+        mark: Mark,
     ) -> Self {
-        Self::of(names, fields, print, callbacks)
+        Self::of(names, fields, print, callbacks, mark)
     }
 
     /// Registers a callback that takes the event's record. Higher priorities are called first, equal ones in the order of their registration.
@@ -142,6 +151,14 @@ impl Event {
         let callback =
             move |event: &'static Event, values: &[Value<'_>]| callback(&Record::new(event, values));
         let id = self.listeners().add(self, Arc::new(callback), priority)?;
+        Ok(Registration { event: self, id })
+    }
+}
+
+impl Event {
+    /// Has the event delivered for its mark alone.
+    pub(crate) fn listen_for_mark(&'static self) -> io::Result<Registration> {
+        let id = self.listeners().add(self, Arc::new(|_, _| ()), i32::MIN)?;
         Ok(Registration { event: self, id })
     }
 }

@@ -4,6 +4,7 @@ use crate::callbacks::Registration;
 use crate::event::Event;
 use crate::events::matching;
 use crate::record::Record;
+use crate::watch::watch;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -28,11 +29,13 @@ fn enabled() -> std::sync::MutexGuard<'static, Enabled> {
     ENABLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Enables the events that [`VARIABLE`] names; a program calls it when it starts. Gives how many there are.
+/// Has a thread see to tracers outside of the program ([`watch`]), and enables the events that [`VARIABLE`] names; a program calls it when it starts. Gives how
+/// many were enabled.
 ///
 /// # Errors
 /// As [`enable`]; when a pattern of the variable matches no event.
 pub fn init() -> io::Result<usize> {
+    watch()?;
     let Some(patterns) = std::env::var_os(VARIABLE) else {
         return Ok(0);
     };

@@ -4,7 +4,7 @@ use crate::value::{Field, Value};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// What [`crate::events!`] makes of each event: a type that stands for it.
 pub trait Tracepoint {
@@ -28,6 +28,9 @@ pub(crate) trait Listeners: Sync {
     fn remove(&'static self, event: &'static Event, id: u64);
 }
 
+/// Hits an event's mark with arguments, or looks at it where they are null; gives its semaphore ([`crate::mark::hit`]).
+pub(crate) type Mark = fn(*const u64) -> &'static AtomicU16;
+
 /// One event of the program.
 pub struct Event {
     group: &'static str,
@@ -35,6 +38,7 @@ pub struct Event {
     fields: &'static [Field],
     print: &'static str,
     listeners: &'static dyn Listeners,
+    mark: Mark,
     /// Whether anybody listens, where keys are flags.
     flag: AtomicBool,
     missed: AtomicU64,
@@ -46,6 +50,7 @@ impl Event {
         fields: &'static [Field],
         print: &'static str,
         listeners: &'static dyn Listeners,
+        mark: Mark,
     ) -> Self {
         Self {
             group,
@@ -53,6 +58,7 @@ impl Event {
             fields,
             print,
             listeners,
+            mark,
             flag: AtomicBool::new(false),
             missed: AtomicU64::new(0),
         }
@@ -85,6 +91,15 @@ impl Event {
 
     pub(crate) fn listeners(&self) -> &'static dyn Listeners {
         self.listeners
+    }
+
+    /// Whether a tracer outside of the program listens at the event's mark.
+    pub fn is_marked(&self) -> bool {
+        (self.mark)(std::ptr::null()).load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        self.mark
     }
 
     pub(crate) fn miss(&self) {

@@ -38,6 +38,8 @@ mod list;
 mod sync;
 
 #[cfg(not(loom))]
+mod arguments;
+#[cfg(not(loom))]
 mod callbacks;
 #[cfg(not(loom))]
 mod enable;
@@ -50,6 +52,8 @@ mod format;
 #[cfg(not(loom))]
 mod key;
 #[cfg(not(loom))]
+mod mark;
+#[cfg(not(loom))]
 mod print;
 #[cfg(not(loom))]
 mod record;
@@ -57,6 +61,8 @@ mod record;
 mod thread;
 #[cfg(not(loom))]
 mod value;
+#[cfg(not(loom))]
+mod watch;
 
 #[cfg(not(loom))]
 pub use self::api::*;
@@ -67,8 +73,10 @@ mod api {
     pub use crate::enable::{VARIABLE, disable, enable, init, is_enabled, set_sink};
     pub use crate::event::{Event, Tracepoint};
     pub use crate::events::{events, matching};
+    pub use crate::mark::{Marked, hit};
     pub use crate::record::Record;
     pub use crate::value::{AsField, Field, FieldType, Kind, Value, cut};
+    pub use crate::watch::{look, watch};
     pub use kestrel_tracepoint_macros::events;
 
     /// Whether anybody listens to an event: one instruction where it stands.

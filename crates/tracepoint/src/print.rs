@@ -83,7 +83,7 @@ pub(crate) fn value(
             (false, false) => write!(f, "{bits:width$x}"),
         },
         _ => match (field.kind, value) {
-            (Kind::Array { size, signed, .. }, Value::Bytes(bytes)) => elements(f, bytes, (size, signed)),
+            (Kind::Array { size, signed, .. }, Value::Elements(bytes)) => elements(f, bytes, (size, signed)),
             (_, Value::Unsigned(value)) if style.is_filled => write!(f, "{value:0width$}"),
             (_, Value::Signed(value)) if style.is_filled => write!(f, "{value:0width$}"),
             (_, value) => write!(f, "{value:>width$}"),

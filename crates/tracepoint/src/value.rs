@@ -63,8 +63,10 @@ pub enum Value<'a> {
     Bool(bool),
     /// A text.
     Text(&'a str),
-    /// Bytes, and elements of arrays in the machine's order.
+    /// Bytes.
     Bytes(&'a [u8]),
+    /// The elements of an array, as they lie in memory.
+    Elements(&'a [u8]),
 }
 
 impl fmt::Display for Value<'_> {
@@ -75,7 +77,7 @@ impl fmt::Display for Value<'_> {
             Self::Float(value) => fmt::Display::fmt(value, f),
             Self::Bool(value) => fmt::Display::fmt(&u8::from(*value), f),
             Self::Text(text) => f.pad(text),
-            Self::Bytes(bytes) => {
+            Self::Bytes(bytes) | Self::Elements(bytes) => {
                 f.write_str("{")?;
                 for (at, byte) in bytes.iter().enumerate() {
                     let comma = if at == 0 { "" } else { "," };
@@ -132,7 +134,7 @@ macro_rules! integers {
                 #[allow(unsafe_code, reason = "integers as their bytes")]
                 fn value(&self) -> Value<'_> {
                     // SAFETY: integers have no padding, and bytes need no alignment.
-                    Value::Bytes(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(self)) })
+                    Value::Elements(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(self)) })
                 }
             }
         )*

@@ -1,0 +1,42 @@
+//! The values of an event as the arguments of its mark.
+
+use crate::mark::ARGUMENTS;
+use crate::value::Value;
+
+/// Bytes of all texts of a mark together, each with its NUL.
+const TEXTS: usize = 1024;
+
+/// Calls `hit` with the arguments: numbers as they are, floats as their bits, texts and arrays by address, bytes by address and number. A text ends in a NUL; what does not
+/// fit in [`TEXTS`] is cut.
+pub(crate) fn with(values: &[Value<'_>], hit: impl FnOnce(*const u64)) {
+    let (mut words, mut texts) = ([0_u64; ARGUMENTS], [0_u8; TEXTS]);
+    let mut left = texts.as_mut_slice();
+    let mut next = words.iter_mut();
+    for value in values {
+        let Some(word) = next.next() else { break };
+        match *value {
+            Value::Unsigned(value) => *word = value,
+            Value::Signed(value) => *word = value as u64,
+            Value::Float(value) => *word = value.to_bits(),
+            Value::Bool(value) => *word = u64::from(value),
+            Value::Text(text) => {
+                let most = text.len().min(left.len().saturating_sub(1));
+                if left.is_empty() {
+                    continue;
+                }
+                let (own, rest) = std::mem::take(&mut left).split_at_mut(most + 1);
+                own[..most].copy_from_slice(&text.as_bytes()[..most]);
+                *word = own.as_ptr() as u64;
+                left = rest;
+            }
+            Value::Elements(bytes) => *word = bytes.as_ptr() as u64,
+            Value::Bytes(bytes) => {
+                *word = bytes.as_ptr() as u64;
+                if let Some(length) = next.next() {
+                    *length = bytes.len() as u64;
+                }
+            }
+        }
+    }
+    hit(words.as_ptr());
+}

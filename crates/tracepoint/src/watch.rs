@@ -1,0 +1,58 @@
+//! Tracers outside of the program, seen by the semaphores of its marks: their events are turned on while somebody is counted there.
+
+use crate::callbacks::Registration;
+use crate::event::Event;
+use crate::events::events;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Events that are on for tracers outside.
+static WATCHED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new());
+
+/// How often semaphores are looked at: a tracer that attaches sees the first event so much later.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks at the semaphores of all marks, once. Gives how many events are on for tracers outside.
+pub fn look() -> usize {
+    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = std::mem::take(&mut *watched);
+    let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| event.is_marked());
+    for event in events() {
+        if event.is_marked() && !on.iter().any(|(other, _)| std::ptr::eq(*other, event)) {
+            // Where code cannot be patched, the tracer sees nothing; the next look tries again.
+            if let Ok(registration) = event.listen_for_mark() {
+                on.push((event, registration));
+            }
+        }
+    }
+    let count = on.len();
+    *watched = on;
+    drop(watched);
+    // Each waits for callbacks, which may look, too.
+    drop(off);
+    count
+}
+
+/// Has a thread look ten times a second. Programs call [`crate::init`], which does.
+///
+/// # Errors
+/// When there can be no thread.
+pub fn watch() -> io::Result<()> {
+    static RUNS: Mutex<bool> = Mutex::new(false);
+    let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+    if *runs || events().is_empty() {
+        return Ok(());
+    }
+    let thread = std::thread::Builder::new()
+        .name("kestrel-marks".to_owned())
+        .stack_size(64 << 10);
+    thread.spawn(|| {
+        loop {
+            look();
+            std::thread::sleep(PAUSE);
+        }
+    })?;
+    *runs = true;
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! Marks stand in the program's file as tracers look for them, and turn their events on while a tracer is counted.
+#![cfg(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(miri),
+    not(feature = "flag-keys")
+))]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use object::{Object, ObjectSection, ObjectSegment};
+use std::os::unix::fs::FileExt;
+
+kestrel_tracepoint::events! {
+    group marks;
+
+    event one(a: u32, b: i8, path: &str, body: &[u8]) {
+        a: u32 = a,
+        b: i8 = b,
+        path: str = path,
+        body: bytes = body,
+        pair: [u16; 2] = [1, 2],
+    } print "{a} {b} {path} {body} {pair}";
+
+    event many(v: u64) {
+        f0: u64 = v, f1: u64 = v, f2: u64 = v, f3: u64 = v, f4: u64 = v, f5: u64 = v, f6: u64 = v,
+        f7: u64 = v, f8: u64 = v, f9: u64 = v, f10: u64 = v, f11: u64 = v, f12: i64 = v as i64,
+    } print "{f0}";
+}
+
+/// A mark's note: where the `nop` and the semaphore are in the file's addresses, and the argument text.
+struct Note {
+    location: u64,
+    semaphore: u64,
+    arguments: String,
+}
+
+fn note(file: &object::File<'_>, name: &str) -> Note {
+    let notes = file.section_by_name(".note.stapsdt").unwrap();
+    let mut rest = notes.data().unwrap();
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let long = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    while !rest.is_empty() {
+        let (name_size, size, kind) = (word(rest, 0), word(rest, 4), word(rest, 8));
+        let begin = 12 + name_size.next_multiple_of(4);
+        assert_eq!((&rest[12..12 + name_size], kind), (&b"stapsdt\0"[..], 3));
+        let text = &rest[begin + 24..begin + size];
+        let mut parts = text
+            .split(|byte| *byte == 0)
+            .map(|part| String::from_utf8(part.to_vec()).unwrap());
+        let (group, of, arguments) = (
+            parts.next().unwrap(),
+            parts.next().unwrap(),
+            parts.next().unwrap(),
+        );
+        if (group.as_str(), of.as_str()) == ("marks", name) {
+            return Note {
+                location: long(rest, begin),
+                semaphore: long(rest, begin + 16),
+                arguments,
+            };
+        }
+        rest = &rest[(begin + size).next_multiple_of(4)..];
+    }
+    panic!("no note of {name}");
+}
+
+/// How far the program lies in memory from the addresses of its file.
+fn moved_by(file: &object::File<'_>) -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let path = std::env::current_exe().unwrap();
+    let own = maps
+        .lines()
+        .find(|line| line.ends_with(path.to_str().unwrap()))
+        .unwrap();
+    let begin = u64::from_str_radix(own.split('-').next().unwrap(), 16).unwrap();
+    begin
+        - file
+            .segments()
+            .map(|segment| segment.address() & !0xfff)
+            .min()
+            .unwrap()
+}
+
+#[test]
+fn marks_are_noted_and_their_semaphores_turn_events_on() {
+    let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let one = note(&file, "one");
+    assert_eq!(
+        one.arguments,
+        "8@0(%rax) -8@8(%rax) 8@16(%rax) 8@24(%rax) 8@32(%rax) 8@40(%rax)"
+    );
+    // Tracers take twelve.
+    let many = note(&file, "many").arguments;
+    assert!(many.ends_with(" 8@80(%rax) 8@88(%rax)"), "{many}");
+    assert_eq!(many.split(' ').count(), 12);
+
+    let memory = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/proc/self/mem")
+        .unwrap();
+    let moved = moved_by(&file);
+    let mut code = [0];
+    memory.read_exact_at(&mut code, moved + one.location).unwrap();
+    assert_eq!(code, [0x90]);
+
+    trace_one(1, -1, "/x", b"ab");
+    trace_many(1);
+    assert_eq!(kestrel_tracepoint::look(), 0);
+    assert!(!one::enabled() && !many::enabled());
+    memory
+        .write_all_at(&1_u16.to_le_bytes(), moved + one.semaphore)
+        .unwrap();
+    assert_eq!(kestrel_tracepoint::look(), 1);
+    assert!(one::enabled() && !many::enabled());
+    trace_one(1, -1, &"long ".repeat(1000), b"ab");
+    memory
+        .write_all_at(&0_u16.to_le_bytes(), moved + one.semaphore)
+        .unwrap();
+    assert_eq!(kestrel_tracepoint::look(), 0);
+    assert!(!one::enabled());
+}
