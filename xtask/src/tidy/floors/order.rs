@@ -14,6 +14,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
+            "ftrace",
             "syscalls",
             "plan",
             "user_symbols",
