@@ -42,7 +42,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
+        conflicts_with_all = ["events", "filters", "table", "pid", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
     )]
     session: Option<String>,
     /// Only these buffers of the session

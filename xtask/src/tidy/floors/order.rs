@@ -188,6 +188,7 @@ pub(super) const ORDERS: &[Order] = &[
             "sessions",
             "actor",
             "sampling",
+            "events",
             "call_graph",
             "selection",
             "filter",

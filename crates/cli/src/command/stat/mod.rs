@@ -6,6 +6,7 @@ mod layout;
 mod output;
 
 use crate::arguments::duration;
+use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
@@ -29,13 +30,12 @@ use std::time::{Duration, Instant};
 /// Options of `stat`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("events", |events| events.help(EVENTS_HELP)))]
 #[command(group = ArgGroup::new("scope").args(["all", "pid", "thread", "cpus", "cgroup"]))]
 #[command(group = ArgGroup::new("split").args(["per_cpu", "per_thread", "by"]))]
 pub(crate) struct Options {
-    /// An event: a counter (`cycles`, `page-faults`, `instructions:u`, `r01c2`), a group of counters (`{cycles,instructions}`), or an event of
-    /// a tracer as `record` takes it, with globs and a predicate; may be repeated (or several with commas between them)
-    #[arg(short, long = "event", value_name = "EVENT")]
-    events: Vec<String>,
+    #[command(flatten)]
+    events: Events,
     /// Count for all processes (the default without a command)
     #[arg(short, long)]
     all: bool,
@@ -92,6 +92,10 @@ pub(crate) struct Options {
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+const EVENTS_HELP: &str = "An event: a counter (`cycles`, `page-faults`, `instructions:u`, `r01c2`, `cpu/event=0x3c/`), a group of counters \
+(`{cycles,instructions}`), or an event of a tracer as `record` takes it, with globs and a predicate; may be repeated (or several with commas between \
+them). @FILE: the events of a file in the layout of tracefs's set_event";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -257,7 +261,7 @@ fn split(options: &Options) -> Split {
 fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Finished, Failure> {
     let held = hold(&options.command)?;
     let request = Request {
-        events: options.events.clone(),
+        events: options.events.texts(catalog)?,
         scope: scope(options, catalog.host(), held.as_ref().map(|held| held.pid()))?,
         split: split(options),
         via: Via::Auto,
