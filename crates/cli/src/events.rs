@@ -116,20 +116,41 @@ mod tests {
 
     fn typed(words: &[&str]) -> Result<Vec<(String, Vec<String>)>, String> {
         let line = Line::try_parse_from(std::iter::once(&"x").chain(words));
-        line.map(|line| line.events.typed).map_err(|error| error.to_string())
+        line.map(|line| line.events.typed)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_filter_is_for_the_events_before_it() {
-        let words = ["-e", "a:b", "--filter", "x == 1", "-e", "c:d", "--filter=y == 2", "--filter", "z"];
+        let words = [
+            "-e",
+            "a:b",
+            "--filter",
+            "x == 1",
+            "-e",
+            "c:d",
+            "--filter=y == 2",
+            "--filter",
+            "z",
+        ];
         let of = |text: &str, filters: &[&str]| {
-            (text.to_owned(), filters.iter().map(|filter| (*filter).to_owned()).collect::<Vec<_>>())
+            (
+                text.to_owned(),
+                filters
+                    .iter()
+                    .map(|filter| (*filter).to_owned())
+                    .collect::<Vec<_>>(),
+            )
         };
         assert_eq!(
             typed(&words).unwrap(),
             [of("a:b", &["x == 1"]), of("c:d", &["y == 2", "z"])]
         );
-        assert!(typed(&["--filter", "x", "-e", "a:b"]).unwrap_err().contains("behind the -e"));
+        assert!(
+            typed(&["--filter", "x", "-e", "a:b"])
+                .unwrap_err()
+                .contains("behind the -e")
+        );
         assert!(typed(&[]).unwrap().is_empty());
     }
 }
