@@ -137,6 +137,18 @@ pub struct Counter {
     pub counts_time: bool,
 }
 
+impl Counter {
+    /// The hits of a tracepoint, by its number in tracefs.
+    pub fn tracepoint(id: u64, name: String) -> Self {
+        Self {
+            kind: TYPE_TRACEPOINT,
+            config: id,
+            name: name.into(),
+            counts_time: false,
+        }
+    }
+}
+
 impl From<Software> for Counter {
     fn from(counter: Software) -> Self {
         Self {

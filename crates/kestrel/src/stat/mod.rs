@@ -11,6 +11,7 @@
 mod cgroup;
 mod count;
 mod counters;
+mod plain;
 mod request;
 mod scope;
 mod traced;
@@ -58,7 +59,21 @@ impl Stat {
         let mut events = Vec::new();
         let mut groups = Vec::new();
         let mut texts = Vec::new();
-        for one in wanted {
+        let plain = plain::of(&wanted, request, catalog);
+        for (one, plain) in wanted.into_iter().zip(plain) {
+            if let Some(plain) = plain {
+                for tracepoint in plain {
+                    groups.push(counters::Group {
+                        first: events.len(),
+                        named: vec![Named::tracepoint(tracepoint.counter)],
+                    });
+                    events.push(Event {
+                        name: tracepoint.name,
+                        counter: None,
+                    });
+                }
+                continue;
+            }
             match one {
                 Wanted::Counters(named, grouped) => {
                     let named: Vec<Named> = named

@@ -23,6 +23,8 @@ pub enum Meaning {
         /// The operation: 0 loads, 1 stores, 2 prefetches.
         operation: u64,
     },
+    /// The hits of a tracepoint.
+    Tracepoint,
     /// The processor knows.
     Raw,
 }
@@ -38,6 +40,18 @@ pub struct Named {
     pub meaning: Meaning,
     /// Where it counts.
     pub levels: Levels,
+}
+
+impl Named {
+    /// The hits of a tracepoint.
+    pub fn tracepoint(counter: Counter) -> Self {
+        Self {
+            name: counter.name.to_string(),
+            meaning: Meaning::Tracepoint,
+            counter,
+            levels: Levels::ALL,
+        }
+    }
 }
 
 /// `PERF_TYPE_HW_CACHE` and `PERF_TYPE_RAW`.
