@@ -19,7 +19,7 @@ mod wanted;
 
 pub use cgroup::Cgroup;
 pub use count::{Amount, Count, Event, Part};
-pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
+pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named, Scale};
 pub use kestrel_kernel::perf::Reading;
 pub use request::Request;
 pub use scope::{Scope, Split};
@@ -53,7 +53,7 @@ impl Stat {
     pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
             [] => vec![Wanted::Counters(counted::usual(), false)],
-            texts => wanted::parse(texts)?,
+            texts => wanted::parse(texts, catalog.host())?,
         };
         let usual = request.events.is_empty();
         let mut events = Vec::new();

@@ -88,6 +88,9 @@ pub(crate) struct Options {
     /// Write behind what is in the file of -o
     #[arg(long, requires = "output")]
     append: bool,
+    /// Write to this file descriptor, which the shell has opened: `--log-fd 3 3>counts.txt`
+    #[arg(long, value_name = "FD", conflicts_with = "output", value_parser = clap::value_parser!(i32).range(0..))]
+    log_fd: Option<i32>,
     /// A command to run and count, from its exec to its exit, children included; -- before it may be left out
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -126,9 +129,11 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     check(options, catalog.host())?;
+    // Before anything of the kernel is opened: its number must not be that of a file which was opened here.
     let mut output = Output::open(
         options.output.as_deref(),
         options.append,
+        options.log_fd,
         !options.command.is_empty(),
     )?;
     let mut runs: Vec<Run> = Vec::new();
