@@ -21,6 +21,7 @@ mod actor;
 mod arguments;
 mod call_graph;
 mod command;
+mod events;
 mod exit;
 mod filter;
 mod foreground;

@@ -3,6 +3,7 @@
 use crate::actor::Rights;
 use crate::arguments::{duration, size};
 use crate::call_graph::{CallGraph, call_graph};
+use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::sampling::Sampling;
 use crate::style;
@@ -23,13 +24,11 @@ use std::time::Duration;
 /// What to trace.
 #[derive(Args, Debug)]
 pub(crate) struct Selection {
-    /// An event, e.g. 'sched:sched_switch', 'kprobe:vfs_read /pid == 42/ { record(arg2) }'; may be repeated
-    /// (or several with commas between them)
-    #[arg(short, long = "event", value_name = "EVENT", conflicts_with = "table")]
-    events: Vec<String>,
+    #[command(flatten)]
+    events: Events,
     /// Events, handlers and buffers of a table file, or of one that comes with Kestrel (`kestrel table list --shipped`): its first table is
     /// active
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["events", "filters"])]
     table: Option<String>,
     /// Start with this table of the file instead of its first
     #[arg(long, value_name = "TABLE", requires = "table")]
@@ -95,10 +94,9 @@ enum ViaOption {
 
 impl Selection {
     /// The same with these events before those of its own, of all processes.
-    pub(crate) fn with_events(mut self, mut events: Vec<String>) -> Self {
-        events.append(&mut self.events);
+    pub(crate) fn with_events(self, events: Vec<String>) -> Self {
         Self {
-            events,
+            events: self.events.behind(events),
             all: true,
             ..self
         }
@@ -247,7 +245,7 @@ pub(crate) fn plan(
     (mode, bell): (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
-    let events = selection.sampling.events(&selection.events)?;
+    let events = selection.sampling.events(&selection.events.texts(catalog)?)?;
     if events.is_empty() && selection.table.is_none() {
         let failure = Failure::new(Exit::Usage, "nothing says what to trace");
         return Err(failure.hint(

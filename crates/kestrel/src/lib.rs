@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod dump;
+pub mod ftrace;
 pub mod plan;
 mod postprocess;
 pub mod probe;

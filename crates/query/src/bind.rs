@@ -201,6 +201,15 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
             bytes: *bytes as usize,
             negated: *negated,
         },
+        ExprKind::TextGlob {
+            text: subject,
+            glob,
+            bytes,
+        } => Number::TextGlob {
+            text: text(subject)?,
+            glob: glob.clone(),
+            bytes: *bytes as usize,
+        },
         ExprKind::MapValue(_) | ExprKind::HasKey(_) => return no("what a map held"),
         ExprKind::Parameter(_) => return no("the value of a parameter"),
         _ => return no("this"),

@@ -2,6 +2,7 @@
 
 use crate::background::Background;
 use kestrel_compiler::check::tree::{BinaryOp, CompareOp, UnaryOp};
+use kestrel_compiler::lang::glob::Glob;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::value::{FAULT_IN_TEXT, Value};
@@ -90,6 +91,8 @@ pub(crate) enum Number {
         bytes: usize,
         negated: bool,
     },
+    /// 1 where the pattern stands for the text up to its NUL, of which `bytes` bytes are looked at.
+    TextGlob { text: Text, glob: Glob, bytes: usize },
 }
 
 /// What every record has.
@@ -195,6 +198,10 @@ impl Number {
                     _ => false,
                 };
                 u64::from(equal != *negated)
+            }
+            Self::TextGlob { text, glob, bytes } => {
+                let text = text.value(of);
+                u64::from(text.is_some_and(|text| glob.matches(&text[..text.len().min(*bytes)])))
             }
         }
     }

@@ -317,3 +317,59 @@ fn counts_are_perfs_of_the_same_run() {
         );
     }
 }
+
+#[test]
+fn a_tracepoint_alone_is_counted_as_programs_count_it() {
+    // By CPU, with the kernel's counter; by a value, with a program.
+    for threads in ["1", "4"] {
+        let calls = CALLS * threads.parse::<u64>().unwrap();
+        let plain = counted_calls(&["-e", GETPPID], threads);
+        assert_eq!(plain.sum(0, GETPPID), calls, "{:?} {}", plain.rows, plain.said);
+        let of_all = counted_calls(&["-a", "--per-cpu", "-e", GETPPID], threads);
+        let counted = of_all.sum(1, GETPPID);
+        // Other processes ask for their parents, too.
+        assert!(counted >= calls && counted < calls + 50, "{:?}", of_all.rows);
+        let by_value = counted_calls(&["--by", "comm", "-e", GETPPID], threads);
+        by_value.is_all(by_value.sum(1, GETPPID), calls);
+    }
+    let missing = run(
+        "kestrel",
+        &["stat", "-e", "syscalls:sys_enter_getpid_", "--", "true"],
+    );
+    assert!(
+        missing.code != Some(0) && missing.err.contains("sys_enter_getpid"),
+        "{missing:?}"
+    );
+}
+
+#[test]
+fn counters_of_units_are_perfs() {
+    let tsc = Path::new("/sys/bus/event_source/devices/msr/events/tsc");
+    if !tsc.exists() {
+        return skip("no msr unit");
+    }
+    let rows = counted_calls(&["-e", "msr/tsc/,msr/event=0/,page-faults"], "1");
+    let (named, by_number) = (rows.sum(0, "msr/tsc/"), rows.sum(0, "msr/event=0/"));
+    assert!(
+        named > 0 && named.abs_diff(by_number) < named / 2,
+        "{:?}",
+        rows.rows
+    );
+    let wrong = run("kestrel", &["stat", "-e", "msr/tcs/", "--", "true"]);
+    assert!(
+        wrong.code != Some(0) && wrong.err.contains("did you mean tsc"),
+        "{wrong:?}"
+    );
+}
+
+#[test]
+fn figures_go_where_the_shell_has_opened_a_file() {
+    let line = "kestrel stat -x, --log-fd 3 -e cs -- true 3>/tmp/stat.fd; kestrel stat -x, -o /tmp/stat.fd --append -e cs -- true";
+    vm_tests::shell(line).success();
+    let text = fs::read_to_string("/tmp/stat.fd").unwrap();
+    assert_eq!(
+        text.lines().filter(|line| line.contains(",cs,")).count(),
+        2,
+        "{text}"
+    );
+}

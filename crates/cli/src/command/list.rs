@@ -8,6 +8,7 @@ use kestrel::catalog::class::{self, CLASSES};
 use kestrel::catalog::{Catalog, EventKind, Glob, find_kind, kinds};
 use kestrel::kernel::Host;
 use kestrel::kernel::tracefs::Tracefs;
+use std::collections::HashMap;
 use std::io::Write;
 
 /// Options of `list`.
@@ -210,6 +211,19 @@ fn parse_pattern(text: &str) -> Pattern {
     }
 }
 
+/// Names of tracepoints in the order of `available_events`.
+fn in_kernels_order(mut names: Vec<String>, host: &Host) -> Result<Vec<String>, Failure> {
+    let tracefs = Tracefs::mount(host).map_err(kestrel::Error::from)?;
+    let events = tracefs.events().map_err(kestrel::Error::from)?;
+    let places: HashMap<String, usize> = events
+        .iter()
+        .enumerate()
+        .map(|(place, event)| (format!("{}:{}", event.group, event.name), place))
+        .collect();
+    names.sort_by_key(|name| places.get(name).copied().unwrap_or(usize::MAX));
+    Ok(names)
+}
+
 struct Lister<'a> {
     catalog: &'a Catalog,
     options: &'a Options,
@@ -238,6 +252,9 @@ impl Lister<'_> {
                     return Err(error.into());
                 }
                 self.problems.push((kind.name(), error));
+            }
+            if self.options.format == ListFormat::Tracefs {
+                names = in_kernels_order(names, self.catalog.host())?;
             }
             for name in names {
                 self.line(kind, &name)?;

@@ -11,7 +11,7 @@ use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::selection::{self, Selection};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
@@ -19,7 +19,7 @@ use kestrel::record::symbols_for;
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::tail::{Live, Unseen, Watch};
-use kestrel_trace::export::{Export, Json, Style, Text};
+use kestrel_trace::export::{Export, Json, Style, Text, Tracefs};
 use kestrel_trace::print::{counted, were};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -42,7 +42,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
+        conflicts_with_all = ["events", "filters", "table", "pid", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
     )]
     session: Option<String>,
     /// Only these buffers of the session
@@ -55,7 +55,28 @@ pub(crate) struct Options {
     calls: syscalls::CallOptions,
     /// How lines look
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: Lines,
+}
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Lines {
+    /// Lines for people
+    Text,
+    /// The layout of tracefs's trace_pipe
+    Tracefs,
+    /// JSON, one object per line
+    Json,
+}
+
+impl Lines {
+    /// How all that is no record looks.
+    fn beside(self) -> Format {
+        match self {
+            Self::Json => Format::Json,
+            Self::Text | Self::Tracefs => Format::Text,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -64,6 +85,8 @@ Examples:
   kestrel trace -e 'syscalls:sys_enter_openat { record(comm, str(args.filename)) }'
   kestrel trace -e 'sched:sched_switch /args.next_pid == 1/ { record(args.prev_comm, kstack) }'
   kestrel trace -e sched:sched_process_exec --format json --duration 10
+  kestrel trace -e sched:sched_switch --filter 'prev_pid == 0 && next_comm ~ \"k*\"' --format tracefs
+  kestrel trace -e @events.txt                            the events of a file as set_event has them
   kestrel trace -e 'jprobe:do_sys_openat2 { record(args.dfd, str(args.filename)) }'     calls as in C
   kestrel trace -e 'kprobe:ksys_read+0x12 { record(regs) }' -e 'kprobe:ksys_read+0x12:post { record(regs) }'
   kestrel trace -e 'kretprobe:vfs_read { record(entry.args.count, retval, took = nsecs - entry.nsecs) }'
@@ -88,7 +111,12 @@ type PrintRecord = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(set) = &options.calls.syscalls {
-        return syscalls::run(set, &options.calls, &options.selection, options.format);
+        if options.format == Lines::Tracefs {
+            let failure = Failure::new(Exit::Usage, "--syscalls has no lines in the layout of tracefs");
+            return Err(failure
+                .hint("`-e 'syscalls:*' --format tracefs` shows entries and returns as trace_pipe does"));
+        }
+        return syscalls::run(set, &options.calls, &options.selection, options.format.beside());
     }
     if let Some(session) = &options.session {
         return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
@@ -111,7 +139,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
     let mut shown = LiveTrace {
         line: printer(options.format, symbols, names),
-        actor: selection.rights.actor(catalog.host(), options.format)?,
+        actor: selection.rights.actor(catalog.host(), options.format.beside())?,
         came: 0,
         out: Vec::new(),
         live,
@@ -127,7 +155,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ..
     } = shown;
     actor.finish();
-    end(live, (came, plan.target), catalog.host(), options.format)?;
+    end(live, (came, plan.target), catalog.host(), options.format.beside())?;
     Ok(foreground.exit())
 }
 
@@ -209,11 +237,12 @@ fn report_unseen(unseen: Unseen) {
     }
 }
 
-fn printer(format: Format, symbols: Symbols, mut names: ThreadNameLookup) -> PrintRecord {
+fn printer(format: Lines, symbols: Symbols, mut names: ThreadNameLookup) -> PrintRecord {
     let processes = Processes::default();
     let mut printer: Box<dyn Export> = match format {
-        Format::Json => Box::new(Json::new(symbols, processes)),
-        Format::Text => Box::new(Text::new(Style::default(), symbols, processes)),
+        Lines::Json => Box::new(Json::new(symbols, processes)),
+        Lines::Tracefs => Box::new(Tracefs::new(Style::default(), symbols, processes)),
+        Lines::Text => Box::new(Text::new(Style::default(), symbols, processes)),
     };
     Box::new(move |record, out| {
         names.update(record, printer.processes_mut());

@@ -273,6 +273,7 @@ impl Expr {
                 left.set_span(span);
                 right.set_span(span);
             }
+            ExprKind::TextGlob { text, .. } => text.set_span(span),
             ExprKind::Ternary {
                 condition,
                 then,

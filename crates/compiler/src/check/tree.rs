@@ -6,6 +6,7 @@
 //! [`Record`] and as an operand of [`ExprKind::TextEqual`].
 
 use crate::lang::ast::Span;
+use crate::lang::glob::Glob;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::helper::Helper;
 use kestrel_trace::aggregate::MapType;
@@ -278,6 +279,8 @@ pub enum ExprKind {
         bytes: u32,
         negated: bool,
     },
+    /// 1 where the pattern stands for the text up to its NUL, of which at most `bytes` bytes are looked at, else 0. The text is not a constant.
+    TextGlob { text: Box<Expr>, glob: Glob, bytes: u32 },
     /// Not a scalar: `size` bytes at `address + offset` ([`Type::Text`], [`Type::Array`]; [`Type::Struct`] never
     /// reaches the back end). Unreadable bytes count as zero.
     Bytes {

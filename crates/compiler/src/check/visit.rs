@@ -86,6 +86,7 @@ impl Expr {
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
             | ExprKind::TextEqual { left, right, .. } => vec![left, right],
+            ExprKind::TextGlob { text, .. } => vec![text],
             ExprKind::Ternary {
                 condition,
                 then,

@@ -2,6 +2,7 @@
 
 pub mod ast;
 pub mod diag;
+pub mod glob;
 mod lexer;
 mod parse;
 

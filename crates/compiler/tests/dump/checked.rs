@@ -189,6 +189,9 @@ impl Dump<'_> {
                 let op = if *negated { "text!=" } else { "text==" };
                 format!("({op} {} {} {bytes})", self.expr(left), self.expr(right))
             }
+            ExprKind::TextGlob { text, glob, bytes } => {
+                format!("(glob {} {glob:?} {bytes})", self.expr(text))
+            }
             ExprKind::Bytes {
                 address,
                 offset,

@@ -138,6 +138,8 @@ impl PerfEvent {
         let attributes = Attributes {
             kind: counted.counter.kind,
             config: counted.counter.config,
+            config1: counted.counter.config1,
+            config2: counted.counter.config2,
             read_format: TIMES,
             flags: counted.flags(leads),
             ..Zeroable::zeroed()

@@ -131,10 +131,30 @@ pub struct Counter {
     pub kind: u32,
     /// Its number.
     pub config: u64,
+    /// More of it, where the unit that counts takes more.
+    #[serde(default)]
+    pub config1: u64,
+    /// More again.
+    #[serde(default)]
+    pub config2: u64,
     /// As perf calls it.
     pub name: Cow<'static, str>,
     /// Whether it counts nanoseconds.
     pub counts_time: bool,
+}
+
+impl Counter {
+    /// The hits of a tracepoint, by its number in tracefs.
+    pub fn tracepoint(id: u64, name: String) -> Self {
+        Self {
+            kind: TYPE_TRACEPOINT,
+            config: id,
+            config1: 0,
+            config2: 0,
+            name: name.into(),
+            counts_time: false,
+        }
+    }
 }
 
 impl From<Software> for Counter {
@@ -142,6 +162,8 @@ impl From<Software> for Counter {
         Self {
             kind: TYPE_SOFTWARE,
             config: counter as u64,
+            config1: 0,
+            config2: 0,
             name: counter.name().into(),
             counts_time: counter.counts_time(),
         }

@@ -1,4 +1,9 @@
-//! How many files this process may have open: programs, links and maps are files, and a session of a thousand events has thousands.
+//! How many files this process may have open: programs, links and maps are files, and a session of a thousand events has thousands; those that it was
+//! started with.
+
+use crate::error::{Errno, Error, Result};
+use std::fs::File;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Sees to it that so many files may be open at once, as far as this process may: beyond the soft limit as anybody, beyond the hard one with
 /// `CAP_SYS_RESOURCE`. Children that are started later inherit it. Gives the limit as it is then.
@@ -14,6 +19,24 @@ pub fn allow_open_files(wanted: u64) -> u64 {
     match set(soft, before.rlim_max) {
         true => soft,
         false => before.rlim_cur,
+    }
+}
+
+/// A file that this process was started with, by its number: another descriptor of it, so that closing it leaves the first one open.
+///
+/// # Errors
+/// [`Error::System`]: `EBADF` where there is none.
+pub fn inherited(number: i32) -> Result<File> {
+    // SAFETY: the call has numbers only, and gives a descriptor that nothing else has.
+    let fd = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    match fd {
+        // SAFETY: it was just made, and has no other owner.
+        0.. => Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) })),
+        _ => Err(Error::system(
+            "use",
+            format!("file descriptor {number}"),
+            Errno::last(),
+        )),
     }
 }
 

@@ -10,7 +10,7 @@ mod times;
 mod user;
 
 pub use background_close::{CLOSER, close_apart};
-pub use files::allow_open_files;
+pub use files::{allow_open_files, inherited};
 pub use held::Held;
 pub use pidfd::Watched;
 pub use signal::{Interrupt, Signal, send, send_to_group};

@@ -57,7 +57,14 @@ impl Counters {
         let mut opened = Vec::new();
         for group in &groups {
             let mut places: Vec<Vec<Place>> = group.named.iter().map(|_| Vec::new()).collect();
-            for target in &targets {
+            let cpus = group.named.first().and_then(|named| named.cpus.as_ref());
+            let counts = |target: &&Target<'_>| match (cpus, target.cpu) {
+                (Some(cpus), Some(cpu)) => cpus.contains(cpu),
+                _ => true,
+            };
+            // Where none is wanted the kernel moves the counter to one of its own, or refuses it.
+            let any = targets.iter().any(|target| counts(&target));
+            for target in targets.iter().filter(|target| counts(target) || !any) {
                 for (places, place) in places.iter_mut().zip(open_group(group, target)?) {
                     places.extend(place);
                 }

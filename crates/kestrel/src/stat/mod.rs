@@ -11,6 +11,7 @@
 mod cgroup;
 mod count;
 mod counters;
+mod plain;
 mod request;
 mod scope;
 mod traced;
@@ -18,7 +19,7 @@ mod wanted;
 
 pub use cgroup::Cgroup;
 pub use count::{Amount, Count, Event, Part};
-pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
+pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named, Scale};
 pub use kestrel_kernel::perf::Reading;
 pub use request::Request;
 pub use scope::{Scope, Split};
@@ -52,13 +53,27 @@ impl Stat {
     pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
             [] => vec![Wanted::Counters(counted::usual(), false)],
-            texts => wanted::parse(texts)?,
+            texts => wanted::parse(texts, catalog.host())?,
         };
         let usual = request.events.is_empty();
         let mut events = Vec::new();
         let mut groups = Vec::new();
         let mut texts = Vec::new();
-        for one in wanted {
+        let plain = plain::of(&wanted, request, catalog);
+        for (one, plain) in wanted.into_iter().zip(plain) {
+            if let Some(plain) = plain {
+                for tracepoint in plain {
+                    groups.push(counters::Group {
+                        first: events.len(),
+                        named: vec![Named::tracepoint(tracepoint.counter)],
+                    });
+                    events.push(Event {
+                        name: tracepoint.name,
+                        counter: None,
+                    });
+                }
+                continue;
+            }
             match one {
                 Wanted::Counters(named, grouped) => {
                     let named: Vec<Named> = named

@@ -1,10 +1,12 @@
 //! Texts of `-e` taken apart: counters, groups of counters in braces, and events of tracers, which keep their predicate.
 
 use kestrel_catalog::catalog::counter::counted::{self, Named};
+use kestrel_catalog::catalog::counter::pmu;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::parse_probes;
+use kestrel_kernel::Host;
 
 /// What a piece of a text asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,12 +21,12 @@ pub(super) enum Wanted {
 ///
 /// # Errors
 /// A counter that does not exist, a text with a block, braces that do not close.
-pub(super) fn parse(texts: &[String]) -> Result<Vec<Wanted>> {
+pub(super) fn parse(texts: &[String], host: &Host) -> Result<Vec<Wanted>> {
     let mut all = Vec::new();
     for text in texts {
         let mut traced: Vec<&str> = Vec::new();
         for piece in pieces(text) {
-            match of_piece(piece, text)? {
+            match of_piece(piece, text, host)? {
                 Some(counters) => all.push(counters),
                 None => traced.push(piece),
             }
@@ -39,14 +41,17 @@ pub(super) fn parse(texts: &[String]) -> Result<Vec<Wanted>> {
 }
 
 /// The counters of a piece, or nothing where it is for tracers.
-fn of_piece(piece: &str, text: &str) -> Result<Option<Wanted>> {
+fn of_piece(piece: &str, text: &str, host: &Host) -> Result<Option<Wanted>> {
     if let Some(inside) = piece.strip_prefix('{') {
         let inside = inside.strip_suffix('}').ok_or_else(|| shape(text))?;
         let group = pieces(inside).into_iter().map(|name| {
-            let counter = counted::find(name)?;
+            let counter = counter(name, host)?;
             counter.ok_or_else(|| not_in_groups(name))
         });
         return Ok(Some(Wanted::Counters(group.collect::<Result<_>>()?, true)));
+    }
+    if let Some(named) = pmu::find(piece, host)? {
+        return Ok(Some(Wanted::Counters(vec![named], false)));
     }
     if piece.contains(['/', '{']) {
         return match counted::find(head(piece)) {
@@ -58,26 +63,42 @@ fn of_piece(piece: &str, text: &str) -> Result<Option<Wanted>> {
     Ok(named.map(|named| Wanted::Counters(vec![named], false)))
 }
 
+/// A counter by the name that a unit or perf has for it.
+fn counter(name: &str, host: &Host) -> Result<Option<Named>> {
+    match pmu::find(name, host)? {
+        Some(named) => Ok(Some(named)),
+        None => counted::find(name),
+    }
+}
+
 fn head(piece: &str) -> &str {
     piece.split(['/', '{']).next().unwrap_or_default()
 }
 
-/// The pieces between a text's commas, those in braces, brackets, quotes and predicates left alone.
+/// The pieces between a text's commas, those in braces, brackets, quotes, predicates and between the slashes of a unit's counter left alone.
 fn pieces(text: &str) -> Vec<&str> {
-    let (mut depth, mut quoted, mut behind_slash) = (0usize, false, false);
-    let cuts = move |c: char| {
+    let (mut depth, mut quoted, mut behind_slash, mut in_unit) = (0usize, false, false, false);
+    let mut start = 0;
+    let mut pieces = Vec::new();
+    for (at, c) in text.char_indices() {
         match c {
             '"' => quoted = !quoted,
             _ if quoted => {}
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '/' if in_unit => in_unit = false,
+            '/' if depth == 0 && pmu::is_unit(text[start..at].trim_start()) => in_unit = true,
             // A predicate ends the list of events.
             '/' if depth == 0 => behind_slash = true,
+            ',' if depth == 0 && !behind_slash && !in_unit => {
+                pieces.push(&text[start..at]);
+                start = at + 1;
+            }
             _ => {}
         }
-        c == ',' && depth == 0 && !quoted && !behind_slash
-    };
-    let pieces = text.split(cuts).map(str::trim);
+    }
+    pieces.push(&text[start..]);
+    let pieces = pieces.into_iter().map(str::trim);
     pieces.filter(|piece| !piece.is_empty()).collect()
 }
 
@@ -130,7 +151,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Vec<String> {
-        let wanted = parse(&[text.to_owned()]).unwrap();
+        let wanted = parse(&[text.to_owned()], &Host::new("/nowhere")).unwrap();
         let shown = wanted.into_iter().map(|one| match one {
             Wanted::Traced(text) => text,
             Wanted::Counters(named, grouped) => {
@@ -166,7 +187,7 @@ mod tests {
             ("{sched:sched_switch}", "need no group"),
             ("cycless", "cycles"),
         ] {
-            let error = parse(&[text.to_owned()]).unwrap_err();
+            let error = parse(&[text.to_owned()], &Host::new("/nowhere")).unwrap_err();
             let said = match &error {
                 Error::Program { diagnostics, .. } => diagnostics[0].message.clone(),
                 error => error.to_string(),

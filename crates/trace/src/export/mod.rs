@@ -8,11 +8,13 @@ mod json;
 mod perf_script;
 mod registers;
 mod text;
+mod tracefs;
 
 pub use clock::Times;
 pub use format::{CALLS, Export, Format, Style};
 pub use json::{Json, json_value};
 pub use text::Text;
+pub use tracefs::Tracefs;
 
 use crate::ctf::read::Reader;
 use crate::error::{Error, Result};
@@ -21,7 +23,13 @@ use crate::record::Record;
 use std::io::{Read, Write};
 
 /// The formats; the first is for people.
-pub static FORMATS: &[Format] = &[text::FORMAT, json::FORMAT, csv::FORMAT, perf_script::FORMAT];
+pub static FORMATS: &[Format] = &[
+    text::FORMAT,
+    json::FORMAT,
+    csv::FORMAT,
+    perf_script::FORMAT,
+    tracefs::FORMAT,
+];
 
 /// The format of that name.
 pub fn format(name: &str) -> Option<&'static Format> {

@@ -14,6 +14,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
+            "ftrace",
             "syscalls",
             "plan",
             "user_symbols",
@@ -216,6 +217,7 @@ pub(super) const ORDERS: &[Order] = &[
             "sessions",
             "actor",
             "sampling",
+            "events",
             "call_graph",
             "selection",
             "filter",

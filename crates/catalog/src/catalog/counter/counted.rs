@@ -5,6 +5,7 @@ use super::hardware;
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::perf::{Counter, Levels, Software};
+use kestrel_kernel::procfs::CpuList;
 use std::borrow::Cow;
 
 /// What a counter counts, as far as figures are derived from it.
@@ -23,12 +24,14 @@ pub enum Meaning {
         /// The operation: 0 loads, 1 stores, 2 prefetches.
         operation: u64,
     },
+    /// The hits of a tracepoint.
+    Tracepoint,
     /// The processor knows.
     Raw,
 }
 
 /// A counter by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// As it was typed.
     pub name: String,
@@ -38,6 +41,33 @@ pub struct Named {
     pub meaning: Meaning,
     /// Where it counts.
     pub levels: Levels,
+    /// What its counts are shown as, if not by themselves.
+    pub scale: Option<Scale>,
+    /// The CPUs that count for all, where a unit says so.
+    pub cpus: Option<CpuList>,
+}
+
+/// What counts are multiplied by where they are shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scale {
+    /// The factor.
+    pub by: f64,
+    /// What is counted then: `Joules`.
+    pub unit: String,
+}
+
+impl Named {
+    /// The hits of a tracepoint.
+    pub fn tracepoint(counter: Counter) -> Self {
+        Self {
+            name: counter.name.to_string(),
+            meaning: Meaning::Tracepoint,
+            counter,
+            levels: Levels::ALL,
+            scale: None,
+            cpus: None,
+        }
+    }
 }
 
 /// `PERF_TYPE_HW_CACHE` and `PERF_TYPE_RAW`.
@@ -79,6 +109,8 @@ pub fn of_software(counter: Software) -> Named {
         meaning: Meaning::Software(counter as u64),
         counter: counter.into(),
         levels: Levels::ALL,
+        scale: None,
+        cpus: None,
     }
 }
 
@@ -124,7 +156,7 @@ fn is_word(name: &str) -> bool {
 }
 
 /// What letters behind a name say.
-fn levels(text: &str, modifiers: &str) -> Result<Levels> {
+pub(super) fn levels(text: &str, modifiers: &str) -> Result<Levels> {
     match modifiers {
         "u" => Ok(Levels {
             user: true,
@@ -157,11 +189,15 @@ fn plain(name: &str, family: Option<Family>) -> Option<Named> {
         counter: Counter {
             kind,
             config,
+            config1: 0,
+            config2: 0,
             name: Cow::Owned(name.to_owned()),
             counts_time: false,
         },
         meaning,
         levels: Levels::ALL,
+        scale: None,
+        cpus: None,
     };
     if let Some(config) = hardware::config(name) {
         return Some(named(hardware::TYPE, config, Meaning::Hardware(config)));

@@ -124,6 +124,8 @@ impl EventKind for Hardware {
         let counter = Counter {
             kind: TYPE,
             config: row.config,
+            config1: 0,
+            config2: 0,
             name: row.name.into(),
             counts_time: false,
         };

@@ -6,6 +6,7 @@ mod event;
 mod hardware;
 mod interval;
 mod period;
+pub mod pmu;
 mod profile;
 mod software;
 

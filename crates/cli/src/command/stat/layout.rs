@@ -1,7 +1,7 @@
 //! Rows and footers as perf stat lays them out: text for people, columns behind a separator, JSON.
 
 use super::figures::{Figure, Number, Run, deviation};
-use kestrel::stat::{Event, Part};
+use kestrel::stat::{Event, Part, Scale};
 use kestrel_trace::print::thousands;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -37,8 +37,17 @@ fn counts_time(event: &Event) -> bool {
         .is_some_and(|named| named.counter.counts_time)
 }
 
-fn unit(event: &Event) -> &'static str {
-    if counts_time(event) { "msec" } else { "" }
+/// What counts are multiplied by where they are shown, if not by themselves.
+fn scale(event: &Event) -> Option<&Scale> {
+    event.counter.as_ref().and_then(|named| named.scale.as_ref())
+}
+
+fn unit(event: &Event) -> &str {
+    match scale(event) {
+        Some(scale) => &scale.unit,
+        None if counts_time(event) => "msec",
+        None => "",
+    }
 }
 
 /// A number; `group` puts the digits of counts in groups.
@@ -50,11 +59,18 @@ fn number(figure: &Figure<'_>, group: bool) -> String {
     match figure.number {
         Number::NotSupported => NOT_SUPPORTED.to_owned(),
         Number::NotCounted => NOT_COUNTED.to_owned(),
+        Number::Exact(value) if scale(figure.event).is_some() => by_scale(figure.event, value as f64),
+        Number::About(value) if scale(figure.event).is_some() => by_scale(figure.event, value),
         Number::Exact(value) if counts_time(figure.event) => milliseconds(value as f64, group),
         Number::About(value) if counts_time(figure.event) => milliseconds(value, group),
         Number::Exact(value) => count(value),
         Number::About(value) => count(value.round() as u64),
     }
+}
+
+/// With two decimals, as perf has it.
+fn by_scale(event: &Event, value: f64) -> String {
+    format!("{:.2}", value * scale(event).map_or(1.0, |scale| scale.by))
 }
 
 fn milliseconds(ns: f64, group: bool) -> String {
@@ -205,7 +221,11 @@ fn object(figure: &Figure<'_>, at: Option<u64>) -> String {
         }
         Part::By(values) => add("by", json!(values)),
     }
-    let scale = if counts_time(figure.event) { 1e6 } else { 1.0 };
+    let scale = match scale(figure.event) {
+        Some(scale) => 1.0 / scale.by,
+        None if counts_time(figure.event) => 1e6,
+        None => 1.0,
+    };
     let value = match figure.number {
         Number::NotSupported => json!(NOT_SUPPORTED),
         Number::NotCounted => json!(NOT_COUNTED),

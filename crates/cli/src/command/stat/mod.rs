@@ -6,6 +6,7 @@ mod layout;
 mod output;
 
 use crate::arguments::duration;
+use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
@@ -29,13 +30,12 @@ use std::time::{Duration, Instant};
 /// Options of `stat`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("events", |events| events.help(EVENTS_HELP)))]
 #[command(group = ArgGroup::new("scope").args(["all", "pid", "thread", "cpus", "cgroup"]))]
 #[command(group = ArgGroup::new("split").args(["per_cpu", "per_thread", "by"]))]
 pub(crate) struct Options {
-    /// An event: a counter (`cycles`, `page-faults`, `instructions:u`, `r01c2`), a group of counters (`{cycles,instructions}`), or an event of
-    /// a tracer as `record` takes it, with globs and a predicate; may be repeated (or several with commas between them)
-    #[arg(short, long = "event", value_name = "EVENT")]
-    events: Vec<String>,
+    #[command(flatten)]
+    events: Events,
     /// Count for all processes (the default without a command)
     #[arg(short, long)]
     all: bool,
@@ -88,10 +88,17 @@ pub(crate) struct Options {
     /// Write behind what is in the file of -o
     #[arg(long, requires = "output")]
     append: bool,
+    /// Write to this file descriptor, which the shell has opened: `--log-fd 3 3>counts.txt`
+    #[arg(long, value_name = "FD", conflicts_with = "output", value_parser = clap::value_parser!(i32).range(0..))]
+    log_fd: Option<i32>,
     /// A command to run and count, from its exec to its exit, children included; -- before it may be left out
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+const EVENTS_HELP: &str = "An event: a counter (`cycles`, `page-faults`, `instructions:u`, `r01c2`, `cpu/event=0x3c/`), a group of counters \
+(`{cycles,instructions}`), or an event of a tracer as `record` takes it, with globs and a predicate; may be repeated (or several with commas between \
+them). @FILE: the events of a file in the layout of tracefs's set_event";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,9 +129,11 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     check(options, catalog.host())?;
+    // Before anything of the kernel is opened: its number must not be that of a file which was opened here.
     let mut output = Output::open(
         options.output.as_deref(),
         options.append,
+        options.log_fd,
         !options.command.is_empty(),
     )?;
     let mut runs: Vec<Run> = Vec::new();
@@ -257,7 +266,7 @@ fn split(options: &Options) -> Split {
 fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Finished, Failure> {
     let held = hold(&options.command)?;
     let request = Request {
-        events: options.events.clone(),
+        events: options.events.texts(catalog)?,
         scope: scope(options, catalog.host(), held.as_ref().map(|held| held.pid()))?,
         split: split(options),
         via: Via::Auto,

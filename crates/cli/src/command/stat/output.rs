@@ -1,6 +1,7 @@
 //! Where figures go: a file, standard output, or standard error where standard output is a command's.
 
 use crate::exit::{Exit, Failure};
+use kestrel::kernel::process::inherited;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -13,8 +14,16 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// The file, if there is one; else standard error beside a command, and standard output without one.
-    pub(super) fn open(path: Option<&Path>, append: bool, beside_command: bool) -> Result<Self, Failure> {
+    /// The file or the descriptor, if there is one; else standard error beside a command, and standard output without one.
+    pub(super) fn open(
+        path: Option<&Path>,
+        append: bool,
+        log_fd: Option<i32>,
+        beside_command: bool,
+    ) -> Result<Self, Failure> {
+        if let Some(number) = log_fd {
+            return Ok(Self::File(inherited(number)?));
+        }
         let Some(path) = path else {
             return Ok(match beside_command {
                 true => Self::Stderr,

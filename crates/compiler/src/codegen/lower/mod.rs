@@ -1,6 +1,7 @@
 //! The checked tree becomes intermediate code: one probe, one function; the sink says how a record is kept.
 
 mod bucket;
+mod glob;
 mod map;
 mod record;
 mod stack_copy;

@@ -245,7 +245,7 @@ impl Lower<'_> {
     }
 
     /// Goes to `different` where a text could not be read: such a text equals none.
-    fn unless_fault(&mut self, text: &Expr, bytes: Bytes, different: BlockId) {
+    pub(super) fn unless_fault(&mut self, text: &Expr, bytes: Bytes, different: BlockId) {
         if can_fault(text) {
             let word = self.load_bytes(bytes, 0, Width::B8);
             let mark = self.b.constant(i64::from_le_bytes(FAULT_IN_TEXT));
@@ -254,7 +254,7 @@ impl Lower<'_> {
     }
 
     /// Loads `width` bytes at `within`.
-    fn load_bytes(&mut self, bytes: Bytes, within: i32, width: Width) -> Vreg {
+    pub(super) fn load_bytes(&mut self, bytes: Bytes, within: i32, width: Width) -> Vreg {
         let offset = bytes.offset + within;
         match bytes.at {
             At::Pointer(base) => {

@@ -81,7 +81,9 @@ impl Lower<'_> {
                 let right = self.operand(right)?;
                 Ok(self.b.compare(condition(*op, *signed), left, right))
             }
-            ExprKind::Logic { .. } | ExprKind::TextEqual { .. } => self.truth(expr),
+            ExprKind::Logic { .. } | ExprKind::TextEqual { .. } | ExprKind::TextGlob { .. } => {
+                self.truth(expr)
+            }
             ExprKind::Ternary {
                 condition,
                 then,
@@ -377,6 +379,7 @@ impl Lower<'_> {
                 let (equal, different) = if *negated { (no, yes) } else { (yes, no) };
                 self.text_equal(left, right, *bytes, equal, different)?;
             }
+            ExprKind::TextGlob { text, glob, bytes } => self.text_glob(text, glob, *bytes, (yes, no))?,
             _ => {
                 let value = self.value(expr)?;
                 self.b.branch(Condition::NotEqual, value, 0, yes, no);

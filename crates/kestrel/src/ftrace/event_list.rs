@@ -1,0 +1,160 @@
+//! Lists of events as tracefs's `set_event` takes them: `system:event`, `system:*`, `*:*`, names alone, `!` before what is not wanted, `#` before remarks.
+
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::lang::diag::nearest;
+use kestrel_compiler::lang::glob::Glob;
+use kestrel_kernel::tracefs::{EventName, Tracefs};
+
+/// More bytes than any list of events has.
+pub const LARGEST_LIST: u64 = 4 << 20;
+
+/// The events of a list, as one text of `-e`. Lines are taken one after the other, as by writes to `set_event`: what a line takes away, a later one may add.
+///
+/// # Errors
+/// A line that names no event of this kernel, a list that leaves none.
+pub fn listed(list: &str, name: &str, catalog: &Catalog) -> Result<String> {
+    let tracefs = Tracefs::mount(catalog.host())?;
+    let events = tracefs.events()?;
+    texts(list, &events)
+        .map(|texts| texts.join(","))
+        .map_err(|wrong| match wrong {
+            Wrong::Unknown { wanted, near } => Error::NoSuchEvent {
+                what: format!("tracepoint for a line of {name}:"),
+                wanted,
+                near,
+            },
+            Wrong::Empty => Error::WrongShape {
+                wanted: name.to_owned(),
+                shape: "lines of SYSTEM:EVENT, and at least one event must be left".to_owned(),
+            },
+        })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Wrong {
+    Unknown { wanted: String, near: Vec<String> },
+    Empty,
+}
+
+/// The names of a list, patterns as they are written where nothing was taken away from them.
+fn texts(list: &str, events: &[EventName]) -> std::result::Result<Vec<String>, Wrong> {
+    let lines = list
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default());
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    let mut written: Vec<String> = Vec::new();
+    let mut chosen = vec![false; events.len()];
+    let removes = words.iter().any(|word| word.starts_with('!'));
+    for word in words {
+        let (pattern, wanted) = match word.strip_prefix('!') {
+            Some(pattern) => (pattern, false),
+            None => (word, true),
+        };
+        let mut any = false;
+        for (event, chosen) in events.iter().zip(&mut chosen) {
+            if means(pattern, event) {
+                *chosen = wanted;
+                any = true;
+            }
+        }
+        if !any {
+            let names: Vec<String> = events
+                .iter()
+                .map(|it| format!("{}:{}", it.group, it.name))
+                .collect();
+            return Err(Wrong::Unknown {
+                wanted: pattern.to_owned(),
+                near: nearest(pattern, names.iter().map(String::as_str))
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect(),
+            });
+        }
+        match pattern.split_once(':') {
+            Some((_, name)) if !name.is_empty() => written.push(pattern.to_owned()),
+            // A name alone is one of the language's own in some cases.
+            _ => written.extend(
+                events
+                    .iter()
+                    .filter(|event| means(pattern, event))
+                    .map(|it| format!("{}:{}", it.group, it.name)),
+            ),
+        }
+    }
+    if removes {
+        let left = events.iter().zip(&chosen).filter(|(_, chosen)| **chosen);
+        written = left.map(|(it, _)| format!("{}:{}", it.group, it.name)).collect();
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    written.retain(|name| seen.insert(name.clone()));
+    match written.is_empty() {
+        true => Err(Wrong::Empty),
+        false => Ok(written),
+    }
+}
+
+/// Whether an event is meant: by system and name, or by a word that is the one or the other (`__ftrace_set_clr_event_nolock` in
+/// kernel/trace/trace_events.c).
+fn means(pattern: &str, event: &EventName) -> bool {
+    let fits =
+        |pattern: &str, name: &str| Glob::parse(pattern).is_ok_and(|glob| glob.matches(name.as_bytes()));
+    match pattern.split_once(':') {
+        Some((group, name)) => {
+            let name = if name.is_empty() { "*" } else { name };
+            fits(group, &event.group) && fits(name, &event.name)
+        }
+        None => fits(pattern, &event.group) || fits(pattern, &event.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> std::result::Result<Vec<String>, Wrong> {
+        let names = [
+            "sched:sched_switch",
+            "sched:sched_waking",
+            "irq:softirq_entry",
+            "timer:tick",
+        ];
+        let events = names.map(|name| {
+            let (group, name) = name.split_once(':').unwrap();
+            EventName {
+                group: group.to_owned(),
+                name: name.to_owned(),
+            }
+        });
+        texts(text, &events)
+    }
+
+    #[test]
+    fn lines_add_and_take_away_in_their_order() {
+        let names = |text: &str| list(text).unwrap().join(" ");
+        assert_eq!(
+            names("# all\nsched:*\n\nirq:softirq_entry # one\n"),
+            "sched:* irq:softirq_entry"
+        );
+        assert_eq!(names("*:*"), "*:*");
+        assert_eq!(names("*:*\n!sched:*\n"), "irq:softirq_entry timer:tick");
+        assert_eq!(
+            names("*:*\n!sched:*\nsched:sched_switch"),
+            "sched:sched_switch irq:softirq_entry timer:tick"
+        );
+        assert_eq!(
+            names("sched\nsched_switch"),
+            "sched:sched_switch sched:sched_waking"
+        );
+        assert_eq!(names("irq: tick"), "irq:softirq_entry timer:tick");
+        assert_eq!(list("# nothing"), Err(Wrong::Empty));
+        assert_eq!(list("sched:*\n!sched:*"), Err(Wrong::Empty));
+        let Err(Wrong::Unknown { wanted, near }) = list("sched:sched_swich") else {
+            panic!("it is taken");
+        };
+        assert_eq!(
+            (wanted.as_str(), near[0].as_str()),
+            ("sched:sched_swich", "sched:sched_switch")
+        );
+    }
+}

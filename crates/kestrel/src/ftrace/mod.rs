@@ -1,0 +1,9 @@
+//! Events and filters as tracefs's files take them (`set_event`, `events/…/filter`), made into texts of the event language; nothing is written to tracefs.
+
+mod apply;
+mod event_list;
+mod filter;
+mod token;
+
+pub use apply::filtered;
+pub use event_list::{LARGEST_LIST, listed};

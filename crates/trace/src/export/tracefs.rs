@@ -1,0 +1,193 @@
+//! Records in the layout of tracefs's `trace_pipe` (`trace_print_context` in kernel/trace/trace_output.c), for eyes and scripts that are used to it.
+
+use super::clock::Clock;
+use super::format::{Export, Format, Style};
+use crate::layout::Space;
+use crate::print::escape::escape;
+use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
+use crate::process::{Learner, Processes};
+use crate::record::Record;
+use crate::symbol::Symbols;
+use crate::value::{Frames, Value};
+
+pub(super) const FORMAT: Format = Format {
+    name: "tracefs",
+    about: "the layout of tracefs's trace_pipe",
+    new: |style, symbols, processes| Box::new(Tracefs::new(style, symbols, processes)),
+};
+
+/// Interrupts off, rescheduling needed, in an interrupt, preemption and migration switched off: records do not say, and a dot is what the kernel
+/// writes where there is nothing to say.
+const FLAGS: &[u8] = b".....";
+/// What stands before a field in the kernel's own lines, beside a space.
+const BEFORE: &[(&str, &str, &str)] = &[("sched:sched_switch", "next_comm", "==> ")];
+
+/// A line for each record, its call stacks beneath it.
+///
+/// ```text
+///             bash-1977    [000] ..... 17284.993652: sched_waking: comm=cat pid=1978 prio=120
+///             bash-1977    [000] ..... 17284.993701: sys_openat(dfd: 0xffffff9c, filename: 0x7ffd0c1e)
+/// ```
+#[derive(Debug)]
+pub struct Tracefs {
+    nanoseconds: bool,
+    clock: Clock,
+    symbols: Symbols,
+    processes: Processes,
+    learner: Learner,
+}
+
+impl Export for Tracefs {
+    fn processes_mut(&mut self) -> &mut Processes {
+        &mut self.processes
+    }
+
+    fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
+    }
+
+    fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        self.learn(record);
+        self.head(record, out);
+        let (_, name) = record
+            .event
+            .name
+            .rsplit_once(':')
+            .unwrap_or(("", &record.event.name));
+        let entered = name.strip_prefix("sys_enter_");
+        let left = name.strip_prefix("sys_exit_");
+        match (entered.or(left), returned(record)) {
+            (Some(call), _) if entered.is_some() => self.entry(call, record, out),
+            (Some(call), Some(returned)) => {
+                out.extend_from_slice(b"sys_");
+                escape(call.as_bytes(), out);
+                out.extend_from_slice(format!(" -> {returned:#x}\n").as_bytes());
+            }
+            _ => self.fields(name, record, out),
+        }
+        for (_, it) in record.fields() {
+            if let Value::Stack(frames) = it {
+                self.stack(&frames, out);
+            }
+        }
+    }
+}
+
+impl Tracefs {
+    /// A printer that knows these symbols of the kernel and these names of threads.
+    pub fn new(style: Style, symbols: Symbols, processes: Processes) -> Self {
+        Self {
+            nanoseconds: style.nanoseconds,
+            clock: Clock::new(style.times),
+            symbols,
+            processes,
+            learner: Learner::default(),
+        }
+    }
+
+    /// `comm-tid [cpu] flags time: `.
+    fn head(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        let name = shown(self.processes.name(record.tid, record.pid).unwrap_or("<...>"));
+        pad_left(16usize.saturating_sub(name.chars().count()), out);
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'-');
+        let number = out.len();
+        decimal(record.tid, out);
+        pad_left((number + 7).saturating_sub(out.len()), out);
+        out.extend_from_slice(b" [");
+        padded(u64::from(record.cpu), 3, b'0', out);
+        out.extend_from_slice(b"] ");
+        out.extend_from_slice(FLAGS);
+        let mut time = Vec::new();
+        self.clock.text(record.time_ns, self.nanoseconds, &mut time);
+        // The kernel gives seconds a column less than lines of ours have.
+        out.extend_from_slice(b" ");
+        out.extend_from_slice(time.strip_prefix(b" ").unwrap_or(&time));
+        out.extend_from_slice(b": ");
+    }
+
+    /// `event: field=value field=value`.
+    fn fields(&self, name: &str, record: &Record<'_>, out: &mut Vec<u8>) {
+        escape(name.as_bytes(), out);
+        out.push(b':');
+        for (field, it) in record.fields() {
+            if matches!(it, Value::Stack(_)) {
+                continue;
+            }
+            out.push(b' ');
+            let before = BEFORE
+                .iter()
+                .find(|(event, behind, _)| *event == record.event.name && *behind == field.name);
+            out.extend_from_slice(before.map_or("", |(_, _, words)| words).as_bytes());
+            escape(field.name.as_bytes(), out);
+            out.push(b'=');
+            value(it, &self.symbols, out);
+        }
+        out.push(b'\n');
+    }
+
+    /// A system call with its arguments as the kernel writes them: in hexadecimal, without the event's name.
+    fn entry(&self, call: &str, record: &Record<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"sys_");
+        escape(call.as_bytes(), out);
+        out.push(b'(');
+        let mut first = true;
+        for (field, it) in record.fields() {
+            if field.name == "__syscall_nr" || matches!(it, Value::Stack(_)) {
+                continue;
+            }
+            if !std::mem::take(&mut first) {
+                out.extend_from_slice(b", ");
+            }
+            escape(field.name.as_bytes(), out);
+            out.extend_from_slice(b": ");
+            match word(it) {
+                // C's `%#lx` gives 0 no prefix.
+                Some(0) => out.push(b'0'),
+                Some(word) => out.extend_from_slice(format!("{word:#x}").as_bytes()),
+                None => value(it, &self.symbols, out),
+            }
+        }
+        out.extend_from_slice(b")\n");
+    }
+
+    /// Frames as the kernel lists them: the innermost first, an arrow before each.
+    fn stack(&self, frames: &Frames<'_>, out: &mut Vec<u8>) {
+        let title = match frames.space {
+            Space::Kernel => " <stack trace>\n",
+            Space::User => " <user stack trace>\n",
+        };
+        out.extend_from_slice(title.as_bytes());
+        for (index, address) in frames.iter().enumerate() {
+            out.extend_from_slice(b" => ");
+            match frames.space {
+                Space::Kernel => symbol(address, &self.symbols, out),
+                Space::User if user_frame(frames, index, address, &self.symbols, out) => {}
+                Space::User => out.extend_from_slice(format!("<{address:x}>").as_bytes()),
+            }
+            out.push(b'\n');
+        }
+        if frames.truncated {
+            out.extend_from_slice(b" => ");
+            out.extend_from_slice(TRUNCATED.as_bytes());
+            out.push(b'\n');
+        }
+    }
+}
+
+/// What a system call gave.
+fn returned(record: &Record<'_>) -> Option<u64> {
+    let (_, value) = record.fields().find(|(field, _)| field.name == "ret")?;
+    word(value)
+}
+
+/// A number as the bits that it has.
+fn word(value: Value<'_>) -> Option<u64> {
+    match value {
+        Value::Signed { value, size: 4, .. } => Some(u64::from(value as u32)),
+        Value::Enumeration { value, .. } => Some(value.cast_unsigned()),
+        Value::Flags { bits, .. } => Some(bits),
+        Value::Pointer { address, .. } => Some(address),
+        value => value.as_u64().or_else(|| value.as_i64().map(i64::cast_unsigned)),
+    }
+}
