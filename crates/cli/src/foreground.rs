@@ -25,8 +25,8 @@ pub(crate) trait Work {
     }
 
     /// What is readable when there is enough to read that the sleep must end.
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 }
 
@@ -121,7 +121,7 @@ impl Foreground {
         }
     }
 
-    /// Sleeps until `end`, the exit of the command or of the process, a signal, or the bell of the job, whichever comes first.
+    /// Sleeps until `end`, the exit of the command or of the process, a signal, or a bell of the job, whichever comes first.
     fn sleep_until<W: Work>(&mut self, end: Instant, work: &W) -> Result<(), Failure> {
         loop {
             self.status = self.command_status()?;
@@ -130,7 +130,7 @@ impl Foreground {
                 return Ok(());
             }
             let ends = [&self.command_end, &self.process].into_iter().flatten();
-            let awaited: Vec<BorrowedFd<'_>> = ends.map(Watched::fd).chain(work.bell()).collect();
+            let awaited: Vec<BorrowedFd<'_>> = ends.map(Watched::fd).chain(work.bells()).collect();
             let in_slices = self.command.is_some() && self.command_end.is_none();
             let slice = if in_slices { left.min(CHECK_INTERVAL) } else { left };
             if readable::wait(&awaited, slice) || self.interrupt.requested() {

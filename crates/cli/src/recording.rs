@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 /// Pauses between two polls of the rings: after one without data, and after one with. A ring that fills ends them.
 const CALM: Duration = Duration::from_millis(200);
 const BUSY: Duration = Duration::from_millis(1);
-/// The pause where stacks of processes are recorded: the way to the binaries of another root ends with their process.
-const FOLLOWING: Duration = Duration::from_millis(10);
 
 /// Priority of the recorder.
 const READER_NICENESS: i32 = -15;
@@ -137,15 +135,11 @@ impl Work for Recording {
         let pages = self.recorder.poll()?;
         self.perform_actions()?;
         let busy = pages > 0 || self.recorder.was_woken();
-        Ok(match busy {
-            true => BUSY,
-            false if self.recorder.follows_code() => FOLLOWING,
-            false => CALM,
-        })
+        Ok(if busy { BUSY } else { CALM })
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.recorder.session().bell()
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        self.recorder.bells()
     }
 }
 

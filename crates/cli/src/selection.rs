@@ -43,7 +43,7 @@ pub(crate) struct Selection {
     /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
-    /// Keep scheduling events (switches, wakeups, migrations, run times) that are about Kestrel's own process alone
+    /// Keep scheduling events (switches, wakeups, migrations, run times) and system calls that are about Kestrel's own process alone
     #[arg(long)]
     include_self: bool,
     /// Record the kernel and user call stacks with each event that has no block

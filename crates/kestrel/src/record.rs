@@ -25,7 +25,7 @@ use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Cursor;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -61,8 +61,9 @@ pub struct Recorder {
     unread: Unread,
     /// Names of the processes that were there at the start, some of which may be gone at the end.
     names: Processes,
-    /// Where stacks of processes are recorded: what is known of their code.
+    /// Where stacks of processes are recorded: what is known of their code, and whether the last poll found any that had just been mapped.
     code: Option<UserCode>,
+    code_mapped: bool,
 }
 
 /// What came of a recording.
@@ -128,6 +129,7 @@ impl Recorder {
             woken: false,
             unread: Unread::default(),
             code,
+            code_mapped: false,
         })
     }
 
@@ -138,9 +140,15 @@ impl Recorder {
         }
     }
 
-    /// Whether it follows the memory maps of processes, whose binaries are found as long as the processes live: it wants to be polled often.
-    pub fn follows_code(&self) -> bool {
-        self.code.is_some()
+    /// What a reader sleeps on: the session's bell, and where stacks of processes are recorded the news that one has mapped code.
+    pub fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        // After a change comes a pause that others do not end: a program maps several files as it starts.
+        let code = self.code.iter().filter(|_| !self.code_mapped);
+        self.session
+            .bell()
+            .into_iter()
+            .chain(code.flat_map(UserCode::fds))
+            .collect()
     }
 
     /// Lets events in.
@@ -171,7 +179,7 @@ impl Recorder {
         self.session.follow_cpus()?;
         self.session.follow_modules();
         if let Some(code) = &mut self.code {
-            code.poll()?;
+            self.code_mapped = code.poll()?;
         }
         let mut pages = 0;
         if self.failed.is_some() {
@@ -201,9 +209,9 @@ impl Recorder {
         Ok(pages)
     }
 
-    /// Whether the last poll was due, although it may have been a moment too early for the page that filled the ring.
+    /// Whether the next poll is due in a moment: a writer woke the reader, maybe a little before the page that filled the ring was whole, or code was mapped.
     pub fn was_woken(&self) -> bool {
-        self.woken
+        self.woken || self.code_mapped
     }
 
     /// Has done what records ask of user space, in the order of their times. Gives their number.

@@ -267,8 +267,8 @@ impl Work for LiveTrace {
         Ok(pause(came, &self.live))
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.live.session().bell()
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        self.live.session().bell().into_iter().collect()
     }
 }
 

@@ -65,8 +65,7 @@ pub(super) fn run(
         true => Detail::Times,
         false => Detail::Lines,
     };
-    let own = Some(std::process::id());
-    let calls = Calls::of(&catalog, &Set::parse(set), detail, own)?;
+    let calls = Calls::of(&catalog, &Set::parse(set), detail)?;
     let plan = selection::plan_of(&calls.events, selection, held.as_ref(), &catalog)?;
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
@@ -144,8 +143,8 @@ impl Work for LiveCalls {
         Ok(pause(came, &self.live))
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.live.session().bell()
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        self.live.session().bell().into_iter().collect()
     }
 }
 
