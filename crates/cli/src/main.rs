@@ -32,6 +32,7 @@ mod screen;
 mod selection;
 mod sessions;
 mod stacks;
+mod status_line;
 mod style;
 
 use clap::error::ErrorKind;

@@ -8,6 +8,7 @@ use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::progress;
 use crate::selection::{self, Selection};
+use crate::status_line::{Figures, MissedSoFar, StatusLine};
 use crate::style::bytes;
 use kestrel::agent::Answer;
 use kestrel::buffer::bell::Bell;
@@ -57,7 +58,10 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         selection::print_plan(selection, &plan)?;
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let line = StatusLine::new("recording", selection.duration, selection.shares_terminal());
+    let mut foreground = Foreground::new(selection.duration)?
+        .with_process(selection.pid)
+        .with_status_line(&line);
     let session = Session::start(&plan, &catalog, &command_line());
     let attached = begun.elapsed();
     // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
@@ -77,6 +81,8 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     let mut recording = Recording {
         actor: selection.rights.actor(catalog.host(), Format::Text)?,
         recorder: Recorder::create(session, output, true)?,
+        missed: MissedSoFar::default(),
+        line,
     };
     if keep.lines {
         recording.recorder.keep_lines();
@@ -92,7 +98,9 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     // A full disk or the like: what was written before is a whole trace, and what was not is counted.
     let stopped = recording.recorder.stop();
     let acted = recording.perform_actions();
-    let Recording { recorder, mut actor } = recording;
+    let Recording {
+        recorder, mut actor, ..
+    } = recording;
     actor.finish();
     match recorder.waiting_messages() {
         0 => {}
@@ -128,6 +136,8 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
 struct Recording {
     recorder: Recorder,
     actor: Actor,
+    missed: MissedSoFar,
+    line: StatusLine,
 }
 
 impl Work for Recording {
@@ -136,6 +146,18 @@ impl Work for Recording {
         self.perform_actions()?;
         let busy = pages > 0 || self.recorder.was_woken();
         Ok(if busy { BUSY } else { CALM })
+    }
+
+    fn figures(&mut self) -> String {
+        let so_far = self.recorder.so_far();
+        let figures = Figures {
+            events: so_far.events,
+            bytes: so_far.bytes,
+            lost: so_far.lost,
+            overwritten: so_far.overwritten,
+            missed: self.missed.of(self.recorder.session()),
+        };
+        figures.text()
     }
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {
@@ -155,10 +177,11 @@ impl Recording {
             })
         })?;
         if let Some(lost) = recorder.take_lost_messages() {
-            eprintln!("{}", lost_messages(lost));
+            self.line.aside(|| eprintln!("{}", lost_messages(lost)));
         }
         actor.report_ended();
         if !lines.is_empty() {
+            self.line.erase();
             let mut out = crate::screen::out();
             out.write_all(&lines)?;
             out.flush()?;

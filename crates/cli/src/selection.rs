@@ -110,6 +110,11 @@ impl Selection {
         std::mem::take(&mut self.kernel_stack) || stacks
     }
 
+    /// Whether programs that write to our terminal run meanwhile: the traced command, or those of handlers.
+    pub(crate) fn shares_terminal(&self) -> bool {
+        !self.command.is_empty() || self.rights.may_run()
+    }
+
     /// Whether a process or a table file is named.
     pub(crate) fn names_process_or_table(&self) -> bool {
         self.pid.is_some() || self.table.is_some()

@@ -7,6 +7,7 @@ use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::borrow::events_in;
 use kestrel_hook::buffer::cursor::{Begin, Policy, Unread};
 use kestrel_hook::buffer::name::MESSAGES;
 use kestrel_kernel::Host;
@@ -57,6 +58,8 @@ pub struct Recorder {
     messages: Messages,
     /// Whether a writer woke the reader for the last poll.
     woken: bool,
+    /// Records in the pages that were written.
+    on_file: u64,
     /// What could not be read at the end.
     unread: Unread,
     /// Names of the processes that were there at the start, some of which may be gone at the end.
@@ -64,6 +67,19 @@ pub struct Recorder {
     /// Where stacks of processes are recorded: what is known of their code, and whether the last poll found any that had just been mapped.
     code: Option<UserCode>,
     code_mapped: bool,
+}
+
+/// What a recording in progress has: writers go on meanwhile, so it is of about one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Records on file and in the rings.
+    pub events: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Records lost.
+    pub lost: u64,
+    /// Records overwritten.
+    pub overwritten: u64,
 }
 
 /// What came of a recording.
@@ -127,6 +143,7 @@ impl Recorder {
             unwritten: BTreeMap::new(),
             spared: BTreeMap::new(),
             woken: false,
+            on_file: 0,
             unread: Unread::default(),
             code,
             code_mapped: false,
@@ -167,6 +184,26 @@ impl Recorder {
         self.writer.written()
     }
 
+    /// What it has so far.
+    pub fn so_far(&self) -> SoFar {
+        let mut sum = SoFar {
+            events: self.on_file,
+            bytes: self.written().bytes,
+            ..SoFar::default()
+        };
+        for (_, buffer) in recorded(&self.session) {
+            let ring = buffer.ring();
+            for cpu in ring.cpus() {
+                let status = ring.status(cpu, 0);
+                sum.events += ring.events_unfreed(cpu);
+                sum.bytes += status.held;
+                sum.lost += status.lost;
+                sum.overwritten += status.overwritten;
+            }
+        }
+        sum
+    }
+
     /// Writes every page that is whole (in overwrite mode nothing: the ring keeps the newest until the end). Gives the number of pages.
     ///
     /// # Errors
@@ -189,6 +226,7 @@ impl Recorder {
             for cpu in buffer.ring().cpus() {
                 let (writer, path) = (&mut self.writer, &self.path);
                 let (failed, spared) = (&mut self.failed, &mut self.spared);
+                let on_file = &mut self.on_file;
                 pages += buffer.ring().lend(cpu, &mut |memory, range| {
                     let mut write = |file: &mut File, done| {
                         let rest = range.start + done..range.end;
@@ -196,6 +234,9 @@ impl Recorder {
                     };
                     let before = writer.packets(number, cpu);
                     let appended = writer.append_with(number, cpu, range.len(), &mut write);
+                    if appended.is_ok() {
+                        *on_file += events_in(memory, range.clone());
+                    }
                     Ok(appended.map_err(|error| {
                         *failed = Some(error.reason());
                         spared.insert((number, cpu), writer.packets(number, cpu) - before);

@@ -11,6 +11,7 @@ use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::selection::{self, Selection};
+use crate::status_line::{Figures, MissedSoFar, StatusLine, is_output_shared};
 use clap::Args;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
@@ -105,16 +106,20 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let status = status_line(selection);
+    let mut foreground = Foreground::new(selection.duration)?
+        .with_process(selection.pid)
+        .with_status_line(&status);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
     let mut shown = LiveTrace {
         line: printer(options.format, symbols, names),
         actor: selection.rights.actor(catalog.host(), options.format)?,
-        came: 0,
+        tally: Tally::default(),
         out: Vec::new(),
         live,
+        status,
     };
     // The command is released only when events are let in, so that its first ones are seen.
     shown.live.start();
@@ -123,11 +128,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let LiveTrace {
         live,
         mut actor,
-        came,
+        tally,
         ..
     } = shown;
     actor.finish();
-    end(live, (came, plan.target), catalog.host(), options.format)?;
+    end(live, (tally.came(), plan.target), catalog.host(), options.format)?;
     Ok(foreground.exit())
 }
 
@@ -226,9 +231,43 @@ struct LiveTrace {
     live: Live,
     line: PrintRecord,
     actor: Actor,
-    /// The number of records, lost ones included.
-    came: u64,
+    tally: Tally,
     out: Vec<u8>,
+    status: StatusLine,
+}
+
+/// What a live view has had so far.
+#[derive(Debug, Default)]
+struct Tally {
+    records: u64,
+    lost: u64,
+    /// Bytes of output.
+    bytes: u64,
+    missed: MissedSoFar,
+}
+
+impl Tally {
+    /// The number of records, lost ones included.
+    fn came(&self) -> u64 {
+        self.records + self.lost
+    }
+
+    fn figures(&mut self, session: &Session) -> String {
+        let figures = Figures {
+            events: self.records,
+            bytes: self.bytes,
+            lost: self.lost,
+            overwritten: 0,
+            missed: self.missed.of(session),
+        };
+        figures.text()
+    }
+}
+
+/// The status line of a live view whose lines go to a file; on a terminal, its lines are what is shown.
+fn status_line(selection: &Selection) -> StatusLine {
+    let is_shared = selection.shares_terminal() || is_output_shared();
+    StatusLine::new("tracing", selection.duration, is_shared)
 }
 
 impl Work for LiveTrace {
@@ -255,16 +294,23 @@ impl Work for LiveTrace {
             true => live.stop(&mut show)?,
             false => live.poll(&mut show)?,
         };
+        self.tally.bytes += out.len() as u64;
         write_out(out)?;
         actor.report_ended();
         let (full, frozen) = live.take_lost();
         for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
             if lost > 0 {
-                eprintln!("lost {}: {why}", counted(lost, "event"));
+                let print = || eprintln!("lost {}: {why}", counted(lost, "event"));
+                self.status.aside(print);
             }
         }
-        self.came += came as u64 + full + frozen;
+        self.tally.records += came as u64;
+        self.tally.lost += full + frozen;
         Ok(pause(came, &self.live))
+    }
+
+    fn figures(&mut self) -> String {
+        self.tally.figures(self.live.session())
     }
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {

@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
 use crate::selection::{check_process, hold};
+use crate::status_line::StatusLine;
 use crate::style;
 use clap::{ArgGroup, Args};
 use figures::{Run, figures};
@@ -266,7 +267,10 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
     for (text, warning) in stat.warnings() {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
-    let mut foreground = Foreground::new(options.duration)?;
+    // Figures of intervals say enough; a command has the terminal for itself.
+    let is_shared = held.is_some() || options.interval.is_some();
+    let line = StatusLine::new("counting", options.duration, is_shared);
+    let mut foreground = Foreground::new(options.duration)?.with_status_line(&line);
     let before = children_times();
     let is_command = held.is_some();
     let mut counting = Counting::new(stat, options, catalog.host(), output);
