@@ -117,12 +117,12 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         (None, finished) => finished?,
         (Some(failure), Err(_)) => return Err(failure),
         (Some(failure), Ok(mut recorded)) => {
-            print_summary(&recorded, plan.target, actor.count);
+            print_summary(&recorded, plan.target, actor.count, selection.verbose);
             detach(&mut recorded.session);
             return Err(failure);
         }
     };
-    print_summary(&recorded, plan.target, actor.count);
+    print_summary(&recorded, plan.target, actor.count, selection.verbose);
     print_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
@@ -191,7 +191,7 @@ impl Recording {
 }
 
 /// Prints the number of events recorded and lost.
-fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64) {
+fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64, verbose: bool) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}, {}{}",
@@ -207,7 +207,8 @@ fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64) {
         }
     );
     report_lost(&summary.events);
-    for note in &summary.notes {
+    let limits = summary.limits.iter().filter(|_| verbose);
+    for note in summary.notes.iter().chain(limits) {
         eprintln!("  {note}");
     }
     if let Some(cut_short) = &summary.cut_short {

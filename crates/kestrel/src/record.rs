@@ -397,6 +397,7 @@ impl Recorder {
                 at_least: uncounted.is_some() || missed.iter().any(|missed| missed.count.is_err()),
             }),
             notes: Vec::new(),
+            limits: Vec::new(),
             cut_short: self.failed.take().map(|why| CutShort {
                 unwritten: self.unwritten.values().sum(),
                 why,
@@ -411,10 +412,13 @@ impl Recorder {
         for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
             summary.notes.push(missed.to_string());
         }
-        if let Some(why) = uncounted {
-            summary
-                .notes
-                .push(format!("not all missed hits are counted: {why}"));
+        if let Some(uncounted) = uncounted {
+            let came = summary.events.iter().map(|count| (&count.event, count.cpu));
+            let hits = summary.missed.unwrap_or_default().hits;
+            match uncounted.matters(hits, came) {
+                true => summary.notes.push(uncounted.to_string()),
+                false => summary.limits.push(uncounted.to_string()),
+            }
         }
         summary.notes.extend(seen.notes.iter().cloned());
         if self.unread.unfinished > 0 {

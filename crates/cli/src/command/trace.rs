@@ -26,6 +26,7 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use names::ThreadNameLookup;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -132,28 +133,33 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ..
     } = shown;
     actor.finish();
-    end(live, (tally.came(), plan.target), catalog.host(), options.format)?;
+    let shown = (options.format, selection.verbose);
+    end(live, (&tally, plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
 /// Says what is missing, prints maps and detaches.
 fn end(
     mut live: Live,
-    (came, target): (u64, ProcessFilter),
+    (tally, target): (&Tally, ProcessFilter),
     host: &Host,
-    format: Format,
+    (format, verbose): (Format, bool),
 ) -> Result<(), Failure> {
     report_lost(&live.lost());
     for gap in live.session().module_gaps() {
         eprintln!("{gap}");
     }
-    for missed in live.session().missed()?.iter().filter(|it| !it.is_nothing()) {
+    let missed = live.session().missed()?;
+    for missed in missed.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }
-    if let Some(why) = live.session().uncounted()? {
-        eprintln!("not all missed hits are counted: {why}");
+    let hits = missed.iter().filter_map(|missed| missed.count.as_ref().ok()).sum();
+    if let Some(uncounted) = live.session().uncounted()?
+        && (verbose || uncounted.matters(hits, tally.seen.iter().copied()))
+    {
+        eprintln!("{uncounted}");
     }
-    hint_if_no_event(came, live.session(), target);
+    hint_if_no_event(tally.came(), live.session(), target);
     print_maps(live.session(), host, format == Format::Json)?;
     detach(live.session_mut());
     Ok(())
@@ -240,6 +246,8 @@ struct LiveTrace {
 #[derive(Debug, Default)]
 struct Tally {
     records: u64,
+    /// Which events came, and to which CPUs.
+    seen: BTreeSet<(u16, u32)>,
     lost: u64,
     /// Bytes of output.
     bytes: u64,
@@ -277,9 +285,11 @@ impl Work for LiveTrace {
             line,
             actor,
             out,
+            tally,
             ..
         } = self;
         let mut show = |record: &Record<'_>| {
+            tally.seen.insert((record.event.id.0, record.cpu));
             match &record.event.action {
                 None => line(record, out),
                 Some(action) => {
@@ -314,7 +324,7 @@ impl Work for LiveTrace {
     }
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {
-        self.live.session().bell().into_iter().collect()
+        bells(&self.live)
     }
 }
 
@@ -362,6 +372,12 @@ fn pause(came: usize, live: &Live) -> Duration {
         0 => CALM,
         _ => Duration::ZERO,
     }
+}
+
+/// What ends the pause: the first record. While some wait none does, since our own switches between two programs would be such records, each waking us again.
+fn bells(live: &Live) -> Vec<BorrowedFd<'_>> {
+    let bell = live.session().bell();
+    bell.filter(|_| !live.has_waiting()).into_iter().collect()
 }
 
 fn write_out(out: &mut Vec<u8>) -> Result<(), Failure> {

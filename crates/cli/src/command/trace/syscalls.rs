@@ -1,7 +1,7 @@
 //! `kestrel trace --syscalls`: a line for each system call, or a table of them at the end.
 
 use super::names::ThreadNameLookup;
-use super::{Tally, end, pause, status_line, write_out};
+use super::{Tally, bells, end, pause, status_line, write_out};
 use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
@@ -97,7 +97,8 @@ pub(super) fn run(
         ..
     } = shown;
     view.finish()?;
-    end(live, (tally.came(), plan.target), catalog.host(), format)?;
+    let shown = (format, selection.verbose);
+    end(live, (&tally, plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
@@ -130,9 +131,14 @@ impl LiveCalls {
 impl Work for LiveCalls {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self {
-            live, names, view, ..
+            live,
+            names,
+            view,
+            tally,
+            ..
         } = self;
         let mut show = |record: &Record<'_>| {
+            tally.seen.insert((record.event.id.0, record.cpu));
             names.update(record, &mut view.processes);
             view.take(record);
             Ok(())
@@ -160,7 +166,7 @@ impl Work for LiveCalls {
     }
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {
-        self.live.session().bell().into_iter().collect()
+        bells(&self.live)
     }
 }
 
