@@ -153,7 +153,10 @@ fn end(
     for missed in missed.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }
-    let hits = missed.iter().filter_map(|missed| missed.count.as_ref().ok()).sum();
+    let hits = missed
+        .iter()
+        .filter_map(|missed| missed.count.as_ref().ok())
+        .sum();
     if let Some(uncounted) = live.session().uncounted()?
         && (verbose || uncounted.matters(hits, tally.seen.iter().copied()))
     {

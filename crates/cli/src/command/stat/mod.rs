@@ -321,7 +321,10 @@ fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
     for missed in missed.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }
-    let hits = missed.iter().filter_map(|missed| missed.count.as_ref().ok()).sum();
+    let hits = missed
+        .iter()
+        .filter_map(|missed| missed.count.as_ref().ok())
+        .sum();
     let came = run.counts.iter().filter(|count| came(count));
     if let Some(uncounted) = session.uncounted()? {
         // The figures are all that it counts.
