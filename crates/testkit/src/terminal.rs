@@ -1,5 +1,7 @@
 //! A terminal for a command under test: what it writes there, as the bytes that a terminal would get.
 
+#![allow(clippy::expect_used, reason = "a test's helpers may panic as the test may")]
+
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -106,7 +106,13 @@ fn where_the_terminal_is_for_others_there_is_none() {
             Stdio::null(),
         ),
         (
-            &["trace", "-e", "sched:sched_switch", "--duration", "1"],
+            &[
+                "trace",
+                "-e",
+                "sched:sched_switch /pid == 4000000000/",
+                "--duration",
+                "1",
+            ],
             Stdio::piped(),
         ),
         (
@@ -116,6 +122,7 @@ fn where_the_terminal_is_for_others_there_is_none() {
     ];
     for (arguments, out) in commands {
         let mut command = place.command(arguments);
+        // Nothing comes, so that the pipe, which is not read, does not fill.
         command.stdout(out);
         let (_, said) = terminal::run(command, 100, |_| false);
         assert!(!said.contains(END), "{arguments:?}: {said:?}");
