@@ -29,6 +29,11 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
+    /// Whether commands may run.
+    pub(crate) fn may_run(&self) -> bool {
+        self.user.is_some()
+    }
+
     /// An actor with these rights.
     pub(crate) fn actor(&self, host: &Host, format: Format) -> Result<Actor, Failure> {
         let user = self.user.as_deref().map(|name| user::find(host, name));

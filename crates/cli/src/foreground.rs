@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::output::object_maps;
+use crate::status_line::StatusLine;
 use kestrel::bpf::BpfMap;
 use kestrel::kernel::process::{CLOSER, Held, Interrupt, Signal, Watched, send};
 use kestrel::kernel::{Host, readable};
@@ -24,9 +25,14 @@ pub(crate) trait Work {
         false
     }
 
+    /// What the status line says of the job; it is asked when the line is drawn.
+    fn figures(&mut self) -> String {
+        String::new()
+    }
+
     /// What is readable when there is enough to read that the sleep must end.
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        None
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 }
 
@@ -46,6 +52,7 @@ pub(crate) struct Foreground {
     command_end: Option<Watched>,
     /// The exit status of the command, if it ended before the run did.
     status: Option<ExitStatus>,
+    line: StatusLine,
 }
 
 impl Foreground {
@@ -58,12 +65,19 @@ impl Foreground {
             command: None,
             command_end: None,
             status: None,
+            line: StatusLine::default(),
         })
     }
 
     /// Ends the run when this process exits. Kernels without pidfd_open(2) cannot tell; there Ctrl-C ends the run.
     pub(crate) fn with_process(mut self, pid: Option<u32>) -> Self {
         self.process = pid.and_then(|pid| Watched::open(pid).ok());
+        self
+    }
+
+    /// Keeps this line on the terminal while it runs.
+    pub(crate) fn with_status_line(mut self, line: &StatusLine) -> Self {
+        self.line = line.clone();
         self
     }
 
@@ -84,6 +98,7 @@ impl Foreground {
     /// Polls the job until the run ends, then terminates a command that is still running.
     pub(crate) fn run<W: Work>(&mut self, work: &mut W) -> Result<(), Failure> {
         let worked = self.work(work);
+        self.line.erase();
         let ended = self.terminate_command();
         worked.and(ended)
     }
@@ -116,12 +131,13 @@ impl Foreground {
             if last {
                 return Ok(());
             }
+            self.line.draw(|| work.figures());
             let end = Instant::now() + sleep;
             self.sleep_until(deadline.map_or(end, |deadline| deadline.min(end)), work)?;
         }
     }
 
-    /// Sleeps until `end`, the exit of the command or of the process, a signal, or the bell of the job, whichever comes first.
+    /// Sleeps until `end`, the exit of the command or of the process, a signal, or a bell of the job, whichever comes first.
     fn sleep_until<W: Work>(&mut self, end: Instant, work: &W) -> Result<(), Failure> {
         loop {
             self.status = self.command_status()?;
@@ -130,7 +146,7 @@ impl Foreground {
                 return Ok(());
             }
             let ends = [&self.command_end, &self.process].into_iter().flatten();
-            let awaited: Vec<BorrowedFd<'_>> = ends.map(Watched::fd).chain(work.bell()).collect();
+            let awaited: Vec<BorrowedFd<'_>> = ends.map(Watched::fd).chain(work.bells()).collect();
             let in_slices = self.command.is_some() && self.command_end.is_none();
             let slice = if in_slices { left.min(CHECK_INTERVAL) } else { left };
             if readable::wait(&awaited, slice) || self.interrupt.requested() {

@@ -33,6 +33,7 @@ mod screen;
 mod selection;
 mod sessions;
 mod stacks;
+mod status_line;
 mod style;
 
 use clap::error::ErrorKind;

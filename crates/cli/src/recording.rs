@@ -8,6 +8,7 @@ use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::progress;
 use crate::selection::{self, Selection};
+use crate::status_line::{Figures, MissedSoFar, StatusLine};
 use crate::style::bytes;
 use kestrel::agent::Answer;
 use kestrel::buffer::bell::Bell;
@@ -25,8 +26,6 @@ use std::time::{Duration, Instant};
 /// Pauses between two polls of the rings: after one without data, and after one with. A ring that fills ends them.
 const CALM: Duration = Duration::from_millis(200);
 const BUSY: Duration = Duration::from_millis(1);
-/// The pause where stacks of processes are recorded: the way to the binaries of another root ends with their process.
-const FOLLOWING: Duration = Duration::from_millis(10);
 
 /// Priority of the recorder.
 const READER_NICENESS: i32 = -15;
@@ -59,7 +58,10 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         selection::print_plan(selection, &plan)?;
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let line = StatusLine::new("recording", selection.duration, selection.shares_terminal());
+    let mut foreground = Foreground::new(selection.duration)?
+        .with_process(selection.pid)
+        .with_status_line(&line);
     let session = Session::start(&plan, &catalog, &command_line());
     let attached = begun.elapsed();
     // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
@@ -79,6 +81,8 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     let mut recording = Recording {
         actor: selection.rights.actor(catalog.host(), Format::Text)?,
         recorder: Recorder::create(session, output, true)?,
+        missed: MissedSoFar::default(),
+        line,
     };
     if keep.lines {
         recording.recorder.keep_lines();
@@ -94,7 +98,9 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     // A full disk or the like: what was written before is a whole trace, and what was not is counted.
     let stopped = recording.recorder.stop();
     let acted = recording.perform_actions();
-    let Recording { recorder, mut actor } = recording;
+    let Recording {
+        recorder, mut actor, ..
+    } = recording;
     actor.finish();
     match recorder.waiting_messages() {
         0 => {}
@@ -111,12 +117,12 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         (None, finished) => finished?,
         (Some(failure), Err(_)) => return Err(failure),
         (Some(failure), Ok(mut recorded)) => {
-            print_summary(&recorded, plan.target, actor.count);
+            print_summary(&recorded, plan.target, actor.count, selection.verbose);
             detach(&mut recorded.session);
             return Err(failure);
         }
     };
-    print_summary(&recorded, plan.target, actor.count);
+    print_summary(&recorded, plan.target, actor.count, selection.verbose);
     print_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
@@ -130,6 +136,8 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
 struct Recording {
     recorder: Recorder,
     actor: Actor,
+    missed: MissedSoFar,
+    line: StatusLine,
 }
 
 impl Work for Recording {
@@ -137,15 +145,23 @@ impl Work for Recording {
         let pages = self.recorder.poll()?;
         self.perform_actions()?;
         let busy = pages > 0 || self.recorder.was_woken();
-        Ok(match busy {
-            true => BUSY,
-            false if self.recorder.follows_code() => FOLLOWING,
-            false => CALM,
-        })
+        Ok(if busy { BUSY } else { CALM })
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.recorder.session().bell()
+    fn figures(&mut self) -> String {
+        let so_far = self.recorder.so_far();
+        let figures = Figures {
+            events: so_far.events,
+            bytes: so_far.bytes,
+            lost: so_far.lost,
+            overwritten: so_far.overwritten,
+            missed: self.missed.of(self.recorder.session()),
+        };
+        figures.text()
+    }
+
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        self.recorder.bells()
     }
 }
 
@@ -161,10 +177,11 @@ impl Recording {
             })
         })?;
         if let Some(lost) = recorder.take_lost_messages() {
-            eprintln!("{}", lost_messages(lost));
+            self.line.aside(|| eprintln!("{}", lost_messages(lost)));
         }
         actor.report_ended();
         if !lines.is_empty() {
+            self.line.erase();
             let mut out = crate::screen::out();
             out.write_all(&lines)?;
             out.flush()?;
@@ -174,7 +191,7 @@ impl Recording {
 }
 
 /// Prints the number of events recorded and lost.
-fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64) {
+fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64, verbose: bool) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}, {}{}",
@@ -190,7 +207,8 @@ fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64) {
         }
     );
     report_lost(&summary.events);
-    for note in &summary.notes {
+    let limits = summary.limits.iter().filter(|_| verbose);
+    for note in summary.notes.iter().chain(limits) {
         eprintln!("  {note}");
     }
     if let Some(cut_short) = &summary.cut_short {

@@ -42,7 +42,7 @@ pub(crate) struct Selection {
     /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
     #[arg(short, long, conflicts_with = "pid")]
     all: bool,
-    /// Keep scheduling events (switches, wakeups, migrations, run times) that are about Kestrel's own process alone
+    /// Keep scheduling events (switches, wakeups, migrations, run times) and system calls that are about Kestrel's own process alone
     #[arg(long)]
     include_self: bool,
     /// Record the kernel and user call stacks with each event that has no block
@@ -106,6 +106,11 @@ impl Selection {
     pub(crate) fn take_stacks(&mut self) -> bool {
         let stacks = std::mem::take(&mut self.stacks);
         std::mem::take(&mut self.kernel_stack) || stacks
+    }
+
+    /// Whether programs that write to our terminal run meanwhile: the traced command, or those of handlers.
+    pub(crate) fn shares_terminal(&self) -> bool {
+        !self.command.is_empty() || self.rights.may_run()
     }
 
     /// Whether a process or a table file is named.

@@ -206,6 +206,7 @@ fn write(
         frozen: Some(chosen.iter().map(|(_, buffer)| buffer.lost_frozen()).sum()),
         missed: None,
         notes,
+        limits: Vec::new(),
         cut_short: None,
     };
     let written = writer.finish(&summary, &seen.symbols, &seen.processes)?;

@@ -7,6 +7,7 @@ use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
+use kestrel_hook::buffer::borrow::events_in;
 use kestrel_hook::buffer::cursor::{Begin, Policy, Unread};
 use kestrel_hook::buffer::name::MESSAGES;
 use kestrel_kernel::Host;
@@ -25,7 +26,7 @@ use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Cursor;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -57,12 +58,28 @@ pub struct Recorder {
     messages: Messages,
     /// Whether a writer woke the reader for the last poll.
     woken: bool,
+    /// Records in the pages that were written.
+    on_file: u64,
     /// What could not be read at the end.
     unread: Unread,
     /// Names of the processes that were there at the start, some of which may be gone at the end.
     names: Processes,
-    /// Where stacks of processes are recorded: what is known of their code.
+    /// Where stacks of processes are recorded: what is known of their code, and whether the last poll found any that had just been mapped.
     code: Option<UserCode>,
+    code_mapped: bool,
+}
+
+/// What a recording in progress has: writers go on meanwhile, so it is of about one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Records on file and in the rings.
+    pub events: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Records lost.
+    pub lost: u64,
+    /// Records overwritten.
+    pub overwritten: u64,
 }
 
 /// What came of a recording.
@@ -126,8 +143,10 @@ impl Recorder {
             unwritten: BTreeMap::new(),
             spared: BTreeMap::new(),
             woken: false,
+            on_file: 0,
             unread: Unread::default(),
             code,
+            code_mapped: false,
         })
     }
 
@@ -138,9 +157,15 @@ impl Recorder {
         }
     }
 
-    /// Whether it follows the memory maps of processes, whose binaries are found as long as the processes live: it wants to be polled often.
-    pub fn follows_code(&self) -> bool {
-        self.code.is_some()
+    /// What a reader sleeps on: the session's bell, and where stacks of processes are recorded the news that one has mapped code.
+    pub fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        // After a change comes a pause that others do not end: a program maps several files as it starts.
+        let code = self.code.iter().filter(|_| !self.code_mapped);
+        self.session
+            .bell()
+            .into_iter()
+            .chain(code.flat_map(UserCode::fds))
+            .collect()
     }
 
     /// Lets events in.
@@ -159,6 +184,26 @@ impl Recorder {
         self.writer.written()
     }
 
+    /// What it has so far.
+    pub fn so_far(&self) -> SoFar {
+        let mut sum = SoFar {
+            events: self.on_file,
+            bytes: self.written().bytes,
+            ..SoFar::default()
+        };
+        for (_, buffer) in recorded(&self.session) {
+            let ring = buffer.ring();
+            for cpu in ring.cpus() {
+                let status = ring.status(cpu, 0);
+                sum.events += ring.events_unfreed(cpu);
+                sum.bytes += status.held;
+                sum.lost += status.lost;
+                sum.overwritten += status.overwritten;
+            }
+        }
+        sum
+    }
+
     /// Writes every page that is whole (in overwrite mode nothing: the ring keeps the newest until the end). Gives the number of pages.
     ///
     /// # Errors
@@ -171,7 +216,7 @@ impl Recorder {
         self.session.follow_cpus()?;
         self.session.follow_modules();
         if let Some(code) = &mut self.code {
-            code.poll()?;
+            self.code_mapped = code.poll()?;
         }
         let mut pages = 0;
         if self.failed.is_some() {
@@ -181,6 +226,7 @@ impl Recorder {
             for cpu in buffer.ring().cpus() {
                 let (writer, path) = (&mut self.writer, &self.path);
                 let (failed, spared) = (&mut self.failed, &mut self.spared);
+                let on_file = &mut self.on_file;
                 pages += buffer.ring().lend(cpu, &mut |memory, range| {
                     let mut write = |file: &mut File, done| {
                         let rest = range.start + done..range.end;
@@ -188,6 +234,9 @@ impl Recorder {
                     };
                     let before = writer.packets(number, cpu);
                     let appended = writer.append_with(number, cpu, range.len(), &mut write);
+                    if appended.is_ok() {
+                        *on_file += events_in(memory, range.clone());
+                    }
                     Ok(appended.map_err(|error| {
                         *failed = Some(error.reason());
                         spared.insert((number, cpu), writer.packets(number, cpu) - before);
@@ -201,9 +250,9 @@ impl Recorder {
         Ok(pages)
     }
 
-    /// Whether the last poll was due, although it may have been a moment too early for the page that filled the ring.
+    /// Whether the next poll is due in a moment: a writer woke the reader, maybe a little before the page that filled the ring was whole, or code was mapped.
     pub fn was_woken(&self) -> bool {
-        self.woken
+        self.woken || self.code_mapped
     }
 
     /// Has done what records ask of user space, in the order of their times. Gives their number.
@@ -348,6 +397,7 @@ impl Recorder {
                 at_least: uncounted.is_some() || missed.iter().any(|missed| missed.count.is_err()),
             }),
             notes: Vec::new(),
+            limits: Vec::new(),
             cut_short: self.failed.take().map(|why| CutShort {
                 unwritten: self.unwritten.values().sum(),
                 why,
@@ -362,10 +412,13 @@ impl Recorder {
         for missed in missed.iter().filter(|missed| !missed.is_nothing()) {
             summary.notes.push(missed.to_string());
         }
-        if let Some(why) = uncounted {
-            summary
-                .notes
-                .push(format!("not all missed hits are counted: {why}"));
+        if let Some(uncounted) = uncounted {
+            let came = summary.events.iter().map(|count| (&count.event, count.cpu));
+            let hits = summary.missed.unwrap_or_default().hits;
+            match uncounted.matters(hits, came) {
+                true => summary.notes.push(uncounted.to_string()),
+                false => summary.limits.push(uncounted.to_string()),
+            }
         }
         summary.notes.extend(seen.notes.iter().cloned());
         if self.unread.unfinished > 0 {

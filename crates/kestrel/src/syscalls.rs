@@ -45,11 +45,11 @@ pub struct Calls {
 type Places = [BTreeSet<u64>; PLACES];
 
 impl Calls {
-    /// The calls of a set, of this kernel; calls of `without` are left out.
+    /// The calls of a set, of this kernel.
     ///
     /// # Errors
     /// A word of the set that no call matches; a kernel without tracefs.
-    pub fn of(catalog: &Catalog, set: &Set, detail: Detail, without: Option<u32>) -> Result<Self> {
+    pub fn of(catalog: &Catalog, set: &Set, detail: Detail) -> Result<Self> {
         let mut signatures = Signatures::default();
         let mut names = Vec::new();
         for (number, signature) in call_arguments::signatures(catalog)? {
@@ -65,8 +65,8 @@ impl Calls {
         };
         let shown: BTreeSet<u64> = signatures.iter().filter_map(is_shown).collect();
         let events = match detail {
-            Detail::Times => times(&shown, &signatures, without),
-            Detail::Lines => lines(&shown, &signatures, without),
+            Detail::Times => times(&shown, &signatures),
+            Detail::Lines => lines(&shown, &signatures),
         };
         Ok(Self {
             shown,
@@ -102,8 +102,8 @@ fn unknown(word: &str, calls: &[(String, Vec<String>)]) -> Error {
 }
 
 /// Handlers that record number and result.
-fn times(shown: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -> Vec<String> {
-    let predicate = predicate(shown, signatures, without);
+fn times(shown: &BTreeSet<u64>, signatures: &Signatures) -> Vec<String> {
+    let predicate = predicate(shown, signatures);
     vec![
         format!("raw_syscalls:sys_enter /{predicate}/ {{ record(args.id) }}"),
         format!("raw_syscalls:sys_exit /{predicate}/ {{ record(args.id, args.ret) }}"),
@@ -112,14 +112,14 @@ fn times(shown: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -
 
 /// Handlers that record arguments and texts. A text is read at the entry, where it may be in memory that is not present, and at the return, when the
 /// kernel has read it itself, or filled it.
-fn lines(shown: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -> Vec<String> {
+fn lines(shown: &BTreeSet<u64>, signatures: &Signatures) -> Vec<String> {
     let needed = signatures.iter().filter(|(_, it)| Descriptors::needs(&it.call));
     let recorded: BTreeSet<u64> = shown
         .iter()
         .copied()
         .chain(needed.map(|(number, _)| number))
         .collect();
-    let predicate = predicate(&recorded, signatures, without);
+    let predicate = predicate(&recorded, signatures);
     let places = |wanted: fn(Kind) -> bool| -> Places {
         std::array::from_fn(|place| {
             let calls = signatures.iter().filter(|(number, it)| {
@@ -226,13 +226,10 @@ fn returned(most: usize) -> String {
 }
 
 /// Calls of the native ABI, as numbers of another mean other calls.
-fn predicate(calls: &BTreeSet<u64>, signatures: &Signatures, without: Option<u32>) -> String {
+fn predicate(calls: &BTreeSet<u64>, signatures: &Signatures) -> String {
     let mut all = vec!["(curtask->thread_info.status & 2) == 0".to_owned()];
     if calls.len() < signatures.iter().count() {
         all.push(is_one_of(calls));
-    }
-    if let Some(pid) = without {
-        all.push(format!("pid != {pid}"));
     }
     all.join(" && ")
 }

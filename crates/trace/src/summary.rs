@@ -31,6 +31,9 @@ pub struct Summary {
     pub missed: Option<Missed>,
     /// What a reader should know besides.
     pub notes: Vec<String>,
+    /// What its kernel could not count, where that does not matter to these figures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
     /// Why it could write no more before it was to end, and how much that cost: the disk was full. What was not written counts as lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_short: Option<CutShort>,

@@ -68,6 +68,9 @@ fn with_nothing_to_do_nothing_wakes() {
     let recorder = Running::start(&["record", "-e", EVENT, "-o", "/tmp/quiet", "--", "sleep", "1000"]);
     recorder.becomes_quiet("a recorder of a command");
     drop(recorder);
+    let recorder = Running::start(&["record", "-g", "-e", EVENT, "-o", "/tmp/quiet"]);
+    recorder.becomes_quiet("a recorder of stacks");
+    drop(recorder);
     let live = Running::start(&["trace", "-e", EVENT]);
     live.becomes_quiet("a live view");
     shell("calls getppid 1").success();
@@ -99,41 +102,87 @@ fn an_agent_with_nothing_to_do_sleeps() {
     kestrel(&["stop"]).success();
 }
 
-/// The switches of a recording of an idle machine, and of them those between the recorder and the idle thread, and between it and others.
-fn switches(options: &[&str]) -> (usize, usize, usize) {
-    let mut command = vec![
-        "record",
-        "-a",
-        "-e",
-        "sched:sched_switch",
-        "--duration",
-        "4",
-        "-o",
-        "/tmp/idle",
-    ];
+/// A recording of all processes of an idle machine: its records, and of these the recorder's own.
+fn idle(event: &str, options: &[&str]) -> (Vec<Record>, Vec<Record>) {
+    let mut command = vec!["record", "-a", "-e", event, "--duration", "4", "-o", "/tmp/idle"];
     command.extend(options);
-    kestrel(&command).success();
-    let all = records("/tmp/idle");
+    let mut recorder = Command::new("kestrel").args(command).spawn().unwrap();
+    let pid = u64::from(recorder.id());
+    assert!(recorder.wait().unwrap().success());
     let is_own = |record: &&Record| {
-        ["prev_comm", "next_comm"]
-            .iter()
-            .any(|comm| record.text(comm) == "kestrel")
+        let mut fields = ["prev_comm", "next_comm"].iter();
+        record.pid == pid || fields.any(|comm| record.fields.get(*comm).is_some_and(|it| it == "kestrel"))
     };
-    let own: Vec<&Record> = all.iter().filter(is_own).collect();
-    let idle = own
-        .iter()
-        .filter(|record| record.number("prev_pid") == 0 || record.number("next_pid") == 0);
-    let idle = idle.count();
-    (all.len(), idle, own.len() - idle)
+    let all = records("/tmp/idle");
+    let own = all.iter().filter(is_own).cloned().collect();
+    (all, own)
 }
 
 #[test]
 fn the_recorder_is_left_out_unless_it_is_asked_for() {
-    let (all, alone, _) = switches(&[]);
-    assert!(all > 0);
-    assert_eq!(alone, 0, "of {all} switches");
-    let (all, alone, _) = switches(&["--include-self"]);
-    assert!(alone > 4, "{alone} of {all} switches");
+    let event = "sched:sched_switch";
+    let alone = |records: &[Record]| {
+        let with_idle = |record: &&Record| record.number("prev_pid") == 0 || record.number("next_pid") == 0;
+        records.iter().filter(with_idle).count()
+    };
+    let (with, all_own) = idle(event, &["--include-self"]);
+    assert!(
+        alone(&all_own) > 4,
+        "{} of {} switches",
+        all_own.len(),
+        with.len()
+    );
+    let (without, own) = idle(event, &[]);
+    println!(
+        "{} of {} switches with --include-self, {} of {} without",
+        all_own.len(),
+        with.len(),
+        own.len(),
+        without.len()
+    );
+    assert!(!without.is_empty());
+    // What is left of the recorder are switches to and from other programs, which are about those.
+    assert_eq!(alone(&own), 0, "of {} switches", without.len());
+}
+
+#[test]
+fn its_own_system_calls_are_left_out_unless_they_are_asked_for() {
+    for event in ["syscalls:*", "raw_syscalls:sys_enter", "syscalls:sys_enter_write"] {
+        let (all, own) = idle(event, &[]);
+        assert!(
+            own.is_empty(),
+            "{event}: {} of {}: {:?}",
+            own.len(),
+            all.len(),
+            own[0]
+        );
+        let (all, own) = idle(event, &["--include-self"]);
+        println!("{event}: {} of {} with --include-self", own.len(), all.len());
+        assert!(
+            event.ends_with("write") || own.len() > 4,
+            "{event}: {} of {}",
+            own.len(),
+            all.len()
+        );
+    }
+}
+
+#[test]
+fn a_recording_shows_on_a_terminal_what_it_has_so_far() {
+    let line = |said: &str| said.contains("; Ctrl-C ends");
+    let mut command = Command::new("kestrel");
+    command.args(["record", "-a", "-e", "sched:sched_switch", "-o", "/tmp/shown"]);
+    let (status, said) = testkit::terminal::run(command, 100, line);
+    assert!(status.success(), "{said:?}");
+    let (before, after) = said.rsplit_once("\r\x1b[2K").unwrap();
+    assert!(
+        before.contains("recording ") && before.contains(", lost 0, missed "),
+        "{said:?}"
+    );
+    assert!(
+        after.contains(" in /tmp/shown; lost 0") && !line(after),
+        "{said:?}"
+    );
 }
 
 /// A session for this process's calls of getppid, with this bell and the smallest ring but one.

@@ -143,8 +143,12 @@ fn text(status: &Status, verbose: bool) -> String {
     events(status, verbose, &mut out);
     maps(status, &mut out);
     programs(status, verbose, &mut out);
-    if let Some(why) = &status.uncounted {
-        let _ = writeln!(out, "  not all missed hits are counted: {why}");
+    let came = status.events.iter().map(|row| (&row.event, 0));
+    let missed = status.programs.iter().map(|program| program.missed).sum();
+    if let Some(uncounted) = &status.uncounted
+        && (verbose || uncounted.matters(missed, came))
+    {
+        let _ = writeln!(out, "  {uncounted}");
     }
     for module in &status.modules {
         let _ = writeln!(out, "  {module}");

@@ -11,6 +11,7 @@ use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::selection::{self, Selection};
+use crate::status_line::{Figures, MissedSoFar, StatusLine, is_output_shared};
 use clap::{Args, ValueEnum};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
@@ -25,6 +26,7 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use names::ThreadNameLookup;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -133,16 +135,20 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let status = status_line(selection);
+    let mut foreground = Foreground::new(selection.duration)?
+        .with_process(selection.pid)
+        .with_status_line(&status);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
     let mut shown = LiveTrace {
         line: printer(options.format, symbols, names),
         actor: selection.rights.actor(catalog.host(), options.format.beside())?,
-        came: 0,
+        tally: Tally::default(),
         out: Vec::new(),
         live,
+        status,
     };
     // The command is released only when events are let in, so that its first ones are seen.
     shown.live.start();
@@ -151,32 +157,40 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let LiveTrace {
         live,
         mut actor,
-        came,
+        tally,
         ..
     } = shown;
     actor.finish();
-    end(live, (came, plan.target), catalog.host(), options.format.beside())?;
+    let shown = (options.format.beside(), selection.verbose);
+    end(live, (&tally, plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
 /// Says what is missing, prints maps and detaches.
 fn end(
     mut live: Live,
-    (came, target): (u64, ProcessFilter),
+    (tally, target): (&Tally, ProcessFilter),
     host: &Host,
-    format: Format,
+    (format, verbose): (Format, bool),
 ) -> Result<(), Failure> {
     report_lost(&live.lost());
     for gap in live.session().module_gaps() {
         eprintln!("{gap}");
     }
-    for missed in live.session().missed()?.iter().filter(|it| !it.is_nothing()) {
+    let missed = live.session().missed()?;
+    for missed in missed.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }
-    if let Some(why) = live.session().uncounted()? {
-        eprintln!("not all missed hits are counted: {why}");
+    let hits = missed
+        .iter()
+        .filter_map(|missed| missed.count.as_ref().ok())
+        .sum();
+    if let Some(uncounted) = live.session().uncounted()?
+        && (verbose || uncounted.matters(hits, tally.seen.iter().copied()))
+    {
+        eprintln!("{uncounted}");
     }
-    hint_if_no_event(came, live.session(), target);
+    hint_if_no_event(tally.came(), live.session(), target);
     print_maps(live.session(), host, format == Format::Json)?;
     detach(live.session_mut());
     Ok(())
@@ -255,9 +269,45 @@ struct LiveTrace {
     live: Live,
     line: PrintRecord,
     actor: Actor,
-    /// The number of records, lost ones included.
-    came: u64,
+    tally: Tally,
     out: Vec<u8>,
+    status: StatusLine,
+}
+
+/// What a live view has had so far.
+#[derive(Debug, Default)]
+struct Tally {
+    records: u64,
+    /// Which events came, and to which CPUs.
+    seen: BTreeSet<(u16, u32)>,
+    lost: u64,
+    /// Bytes of output.
+    bytes: u64,
+    missed: MissedSoFar,
+}
+
+impl Tally {
+    /// The number of records, lost ones included.
+    fn came(&self) -> u64 {
+        self.records + self.lost
+    }
+
+    fn figures(&mut self, session: &Session) -> String {
+        let figures = Figures {
+            events: self.records,
+            bytes: self.bytes,
+            lost: self.lost,
+            overwritten: 0,
+            missed: self.missed.of(session),
+        };
+        figures.text()
+    }
+}
+
+/// The status line of a live view whose lines go to a file; on a terminal, its lines are what is shown.
+fn status_line(selection: &Selection) -> StatusLine {
+    let is_shared = selection.shares_terminal() || is_output_shared();
+    StatusLine::new("tracing", selection.duration, is_shared)
 }
 
 impl Work for LiveTrace {
@@ -267,9 +317,11 @@ impl Work for LiveTrace {
             line,
             actor,
             out,
+            tally,
             ..
         } = self;
         let mut show = |record: &Record<'_>| {
+            tally.seen.insert((record.event.id.0, record.cpu));
             match &record.event.action {
                 None => line(record, out),
                 Some(action) => {
@@ -284,20 +336,27 @@ impl Work for LiveTrace {
             true => live.stop(&mut show)?,
             false => live.poll(&mut show)?,
         };
+        self.tally.bytes += out.len() as u64;
         write_out(out)?;
         actor.report_ended();
         let (full, frozen) = live.take_lost();
         for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
             if lost > 0 {
-                eprintln!("lost {}: {why}", counted(lost, "event"));
+                let print = || eprintln!("lost {}: {why}", counted(lost, "event"));
+                self.status.aside(print);
             }
         }
-        self.came += came as u64 + full + frozen;
+        self.tally.records += came as u64;
+        self.tally.lost += full + frozen;
         Ok(pause(came, &self.live))
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.live.session().bell()
+    fn figures(&mut self) -> String {
+        self.tally.figures(self.live.session())
+    }
+
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        bells(&self.live)
     }
 }
 
@@ -345,6 +404,12 @@ fn pause(came: usize, live: &Live) -> Duration {
         0 => CALM,
         _ => Duration::ZERO,
     }
+}
+
+/// What ends the pause: the first record. While some wait none does, since our own switches between two programs would be such records, each waking us again.
+fn bells(live: &Live) -> Vec<BorrowedFd<'_>> {
+    let bell = live.session().bell();
+    bell.filter(|_| !live.has_waiting()).into_iter().collect()
 }
 
 fn write_out(out: &mut Vec<u8>) -> Result<(), Failure> {

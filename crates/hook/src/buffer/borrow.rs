@@ -11,7 +11,7 @@ use super::reader::{PAGE64, Ring};
 use kestrel_catalog::Result;
 use kestrel_trace::ctf::packet::{self as ctf, Page};
 use kestrel_trace::decode::EventTable;
-use kestrel_trace::packet::{HEADER, PAGE};
+use kestrel_trace::packet::{HEADER, PAGE, offset};
 use std::ops::{ControlFlow, Range};
 
 /// Records of one page that were not given before, as a packet of their own.
@@ -23,6 +23,13 @@ pub struct Part {
     pub end: u64,
     /// Records in it.
     pub records: u32,
+}
+
+/// Records in lent pages, which are whole.
+pub fn events_in<M: Memory>(memory: &M, pages: Range<usize>) -> u64 {
+    let pages = pages.step_by(PAGE as usize);
+    let events = pages.map(|page| memory.load(page + offset::COMMITTED as usize) >> 32);
+    events.sum()
 }
 
 impl<M: Memory> Ring<M> {

@@ -154,6 +154,12 @@ impl<M: Memory> Ring<M> {
         }
     }
 
+    /// Records of a CPU that are in the ring and not freed, those of the page in use included.
+    pub fn events_unfreed(&self, cpu: u32) -> u64 {
+        let current = self.in_use(cpu);
+        self.events_held(cpu, self.oldest_unfreed(cpu, current), current)
+    }
+
     /// When the first record of a page happened.
     fn first_time(&self, cpu: u32, page: u64) -> u64 {
         let begin = self.header(cpu, page, packet::offset::TIMESTAMP_BEGIN);

@@ -1,13 +1,17 @@
-//! perf's side band: what processes do to their memory maps (mmap of code, exec, fork, exit), as records of an event that counts nothing.
+//! perf's side band: what processes do to their memory maps (mmap of code, exec, fork, exit), as records of events that count nothing.
+//!
+//! Each CPU has two such events, because the kernel wakes readers by ring (`rb->wakeup` of kernel/events/ring_buffer.c): code that was mapped is urgent, since the way to its file ends
+//! with its process, and each such record makes [`SideBand::fds`] readable; threads that come and go by the thousand are not, and wake no reader.
 
 use super::ring::{PerfRing, RingRecord};
-use super::{Attributes, FLAGS, PerfTarget, SAMPLE_TIME, Software, TYPE_SOFTWARE, open};
+use super::{Attributes, FLAGS, PerfEvent, PerfTarget, SAMPLE_TIME, Software, TYPE_SOFTWARE, open};
 use crate::error::{Errno, Result};
 use crate::host::Host;
 use crate::procfs;
 use bytemuck::Zeroable;
+use std::os::fd::{AsFd, BorrowedFd};
 
-/// Pages of each CPU's ring: some thousand mappings.
+/// Pages of each ring: some thousand mappings.
 const PAGES: usize = 128;
 
 /// `enum perf_event_type`.
@@ -70,7 +74,10 @@ pub struct MemoryEvent {
 /// Readers of the side band of all CPUs.
 #[derive(Debug)]
 pub struct SideBand {
-    rings: Vec<PerfRing>,
+    /// Code that is mapped.
+    code: Vec<PerfRing>,
+    /// Everything else.
+    tasks: Vec<PerfRing>,
 }
 
 impl SideBand {
@@ -79,28 +86,35 @@ impl SideBand {
     /// # Errors
     /// [`crate::Error::System`]: `EACCES` without CAP_PERFMON.
     pub fn open(host: &Host) -> Result<Self> {
-        let mut rings = Vec::new();
+        let mut band = Self {
+            code: Vec::new(),
+            tasks: Vec::new(),
+        };
         for cpu in procfs::online_cpus(host)?.iter() {
-            let event = match open_cpu(cpu, FLAGS.build_id) {
+            band.tasks.push(ring(open_cpu(cpu, TASKS)?)?);
+            let code = match open_cpu(cpu, CODE | FLAGS.build_id) {
                 // Kernels before 5.12 know no build ids.
-                Err(error) if error.errno() == Some(Errno::EINVAL) => open_cpu(cpu, 0)?,
+                Err(error) if error.errno() == Some(Errno::EINVAL) => open_cpu(cpu, CODE)?,
                 opened => opened?,
             };
-            let ring = PerfRing::new(event, PAGES)?;
-            ring.event().enable()?;
-            rings.push(ring);
+            band.code.push(ring(code)?);
         }
-        Ok(Self { rings })
+        Ok(band)
     }
 
-    /// Hands over all that came since the last call, CPU by CPU: sort by time what is to be followed across CPUs. Gives the number of records
+    /// Readable when code was mapped since they were last waited for: a reader that sleeps on them, reads and sleeps again sees every such change.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.code.iter().map(|ring| ring.event().as_fd())
+    }
+
+    /// Hands over all that came since the last call, ring by ring: sort by time what is to be followed across them. Gives the number of records
     /// that found no room.
     ///
     /// # Errors
     /// [`crate::Error::Format`] if a ring makes no sense.
     pub fn read(&mut self, each: &mut dyn FnMut(MemoryEvent)) -> Result<u64> {
         let mut lost = 0;
-        for ring in &self.rings {
+        for ring in self.code.iter().chain(&self.tasks) {
             ring.read(&mut |record| match record {
                 RingRecord::Lost(records) => lost += records,
                 RingRecord::Other { kind, misc, body } => {
@@ -114,20 +128,24 @@ impl SideBand {
     }
 }
 
-fn open_cpu(cpu: u32, build_id: u64) -> Result<super::PerfEvent> {
+/// What is asked for: code that is mapped, of which a reader wants to know at once (one byte is enough to wake it), and everything else.
+const CODE: u64 = FLAGS.mmap | FLAGS.mmap2 | FLAGS.watermark;
+const TASKS: u64 = FLAGS.comm | FLAGS.comm_exec | FLAGS.task;
+
+/// Maps the ring of an event and lets records in.
+fn ring(event: PerfEvent) -> Result<PerfRing> {
+    let ring = PerfRing::new(event, PAGES)?;
+    ring.event().enable()?;
+    Ok(ring)
+}
+
+fn open_cpu(cpu: u32, asked: u64) -> Result<PerfEvent> {
     let attributes = Attributes {
         kind: TYPE_SOFTWARE,
         config: Software::Dummy as u64,
         sample_type: SAMPLE_TIME,
-        flags: FLAGS.disabled
-            | FLAGS.mmap
-            | FLAGS.mmap2
-            | FLAGS.comm
-            | FLAGS.comm_exec
-            | FLAGS.task
-            | FLAGS.sample_id_all
-            | FLAGS.use_clockid
-            | build_id,
+        flags: FLAGS.disabled | FLAGS.sample_id_all | FLAGS.use_clockid | asked,
+        wakeup: 1,
         clockid: libc::CLOCK_MONOTONIC,
         ..Zeroable::zeroed()
     };

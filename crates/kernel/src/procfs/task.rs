@@ -102,6 +102,21 @@ pub fn is_stopped(host: &Host, pid: u32) -> Result<bool> {
     Ok(matches!(state, Some("T" | "t")))
 }
 
+/// Whether a process is in the background of its terminal (`&` of a shell): another group of processes has it. One without a terminal is not.
+///
+/// # Errors
+/// As [`comm`].
+pub fn is_in_background(host: &Host, pid: u32) -> Result<bool> {
+    let text = host.read(format!("/proc/{pid}/stat"))?;
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let mut fields = rest.split_ascii_whitespace().map(str::parse::<i64>);
+    // Behind the name: state, parent, group, session, terminal, the group that has the terminal.
+    let (group, in_front) = (fields.nth(2), fields.nth(2));
+    Ok(
+        matches!((group, in_front), (Some(Ok(group)), Some(Ok(in_front))) if in_front > 0 && group != in_front),
+    )
+}
+
 /// What a process may do with a part of its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
@@ -190,6 +205,23 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(is_stopped(&host, child.id()).is_err());
+    }
+
+    #[test]
+    fn who_has_the_terminal_is_read_from_behind_the_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::new(folder.path());
+        let process = folder.path().join("proc/7");
+        std::fs::create_dir_all(&process).unwrap();
+        for (line, expected) in [
+            ("7 (a) b 1) S 1 7 7 34816 7 0 0", false),
+            ("7 (a) S 1 7 5 34816 9 0 0", true),
+            ("7 (a) S 1 7 7 0 -1 0 0", false),
+            ("7 (a)", false),
+        ] {
+            std::fs::write(process.join("stat"), line).unwrap();
+            assert_eq!(is_in_background(&host, 7).unwrap(), expected, "{line}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_probes;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_object::HandlerFile;
 use std::collections::{HashMap, HashSet};
@@ -416,7 +417,9 @@ impl<'a> Planner<'a> {
     pub(super) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
         let mut hooks = Vec::new();
         for Group { mut events, cells } in groups {
-            if let Some(own) = self.options.leave_out {
+            // The events of one process, or of a command, are none of the recorder's.
+            let everyone = self.options.target == ProcessFilter::All;
+            if let Some(own) = self.options.leave_out.filter(|_| everyone) {
                 own_events::leave_out(&mut events, own);
             }
             let (candidates, own) = candidates(&self.handlers, &cells, numbers);

@@ -48,7 +48,7 @@ impl UserStack {
 pub struct Options {
     /// The processes whose events are traced.
     pub target: ProcessFilter,
-    /// The process of the recorder: scheduling events that are about it alone are left out.
+    /// The process of the recorder: where all processes are traced, scheduling events and system calls that are about it alone are left out.
     pub leave_out: Option<u32>,
     /// How tracepoints are read.
     pub via: Via,

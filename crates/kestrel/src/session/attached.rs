@@ -3,7 +3,7 @@
 use super::identity::{new_uuid, trace_info};
 use super::maps::Maps;
 use super::metadata::Description;
-use super::missed::{self, Misses};
+use super::missed::Misses;
 use super::objects::Objects;
 use super::prepare::{self, Ready};
 use super::refusal::{is_final, name_what_is_missing, reason};
@@ -477,24 +477,6 @@ impl Session {
             returns: false,
         }));
         Ok(all)
-    }
-
-    /// Why [`Session::missed`] does not say all, where it does not.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
-    pub fn uncounted(&self) -> Result<Option<&'static str>> {
-        let mut hooks = Vec::new();
-        for hook in &self.hooks {
-            let (program, links) = (hook.program.info()?, hook.links.infos()?);
-            // Events of tracefs have a profile on every kernel.
-            let own = !hook.links.events().is_empty();
-            if !own && missed::hides(hook.mechanism.as_ref(), links.iter().cloned()) {
-                return Ok(Some(missed::UNCOUNTED));
-            }
-            hooks.push((program, links.into_iter()));
-        }
-        Ok(missed::nest(hooks.into_iter()).then_some(missed::NESTED))
     }
 }
 

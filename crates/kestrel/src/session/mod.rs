@@ -38,6 +38,7 @@ pub mod status;
 pub mod store;
 mod trackers;
 mod transaction;
+mod uncounted;
 
 pub use attached::Session;
 pub use kestrel_hook::hook::{CALLS, SLOTS, control, dispatch, owner, process_filter, relay, second_chance};
@@ -45,3 +46,4 @@ pub use missed::UNCOUNTED;
 pub use module_status::{ModuleState, ModuleStatus};
 pub use modules::ModuleGap;
 pub use outcome::{Fallback, Missed, Skipped};
+pub use uncounted::Uncounted;

@@ -6,6 +6,7 @@ use super::per_cpu::Unattended;
 use super::pinned::PinnedSession;
 use super::pins;
 use super::state::{HookState, TableState};
+use super::uncounted::Uncounted;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::status::Status as BufferStatus;
@@ -129,7 +130,7 @@ pub struct Status {
     /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
     pub unattended: Vec<Unattended>,
     /// Why not all missed hits are counted, where it is not.
-    pub uncounted: Option<String>,
+    pub uncounted: Option<Uncounted>,
     /// Events with a hook beside the first that the handlers of the first do not know, because a load was cut short: one that the kernel skips there may be handled
     /// by two tables when they are switched.
     pub half_loaded: Vec<String>,
@@ -217,10 +218,7 @@ impl PinnedSession {
             maps: self.map_snapshots()?.iter().map(map_status).collect(),
             programs,
             unattended: self.unattended_cpus()?,
-            uncounted: hooks
-                .iter()
-                .find_map(|hook| self.uncounted(hook, &misses))
-                .or_else(|| self.nested(&hooks)),
+            uncounted: self.uncounted_of(&hooks, &misses),
             half_loaded: self.half_loaded(),
             modules: self.modules(&self.host),
             interval: interval.map_or(Duration::ZERO, |_| elapsed),
@@ -330,6 +328,23 @@ impl PinnedSession {
     pub(super) fn counts_misses(&self, hook: &HookState, misses: &Misses) -> bool {
         let program = self.program(hook);
         program.is_some_and(|hooked| self.uncounted(&hooked, misses).is_none())
+    }
+
+    /// Why not all missed hits of these hooks are counted, where they are not.
+    fn uncounted_of(&self, hooks: &[Hooked<'_>], misses: &Misses) -> Option<Uncounted> {
+        // Only buffers that overwrite count their records.
+        let mut buffers = self.state.buffers.iter();
+        let is_streaming = buffers.any(|buffer| !buffer.overwrite);
+        let keeps_maps = !self.state.maps.is_empty();
+        let mut each = hooks.iter();
+        let why = each
+            .find_map(|hook| self.uncounted(hook, misses))
+            .or_else(|| self.nested(hooks))?;
+        Some(Uncounted {
+            why: why.into(),
+            unseen: is_streaming || keeps_maps,
+            joined: hooks.iter().any(|hooked| hooked.hook.events.len() > 1),
+        })
     }
 
     /// Why not every missed hit of a hook's events is counted.

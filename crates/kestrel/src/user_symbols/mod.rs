@@ -25,6 +25,7 @@ use kestrel_trace::unwound::Unwound;
 use kestrel_trace::user_symbol::{UserSymbols, code_address};
 use memory_maps::MemoryMaps;
 use naming::Needed;
+use std::os::fd::BorrowedFd;
 use unwinding::Unwinding;
 
 /// Whether records of these classes hold stacks of processes.
@@ -99,23 +100,32 @@ impl UserCode {
         }
     }
 
-    /// Takes what changed since the last call.
+    /// Readable when a process has mapped code, whose file is found as long as the process lives.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.band.fds()
+    }
+
+    /// Takes what changed since the last call; whether code was mapped.
     ///
     /// # Errors
     /// When a ring of the side band makes no sense.
-    pub(crate) fn poll(&mut self) -> Result<()> {
+    pub(crate) fn poll(&mut self) -> Result<bool> {
         let before = procfs::monotonic();
+        let mut mapped = false;
         let (waiting, binaries) = (&mut self.waiting, &mut self.binaries);
         self.lost += self.band.read(&mut |event| {
             // At once: the process, and with it the way to its files, may soon be gone.
             let binary = match &event.change {
-                MemoryChange::Map(mapping) => binaries.changed(event.pid, mapping),
+                MemoryChange::Map(mapping) => {
+                    mapped = true;
+                    binaries.changed(event.pid, mapping)
+                }
                 _ => 0,
             };
             waiting.push((event, binary));
         })?;
         self.take_until(before);
-        Ok(())
+        Ok(mapped)
     }
 
     /// Takes changes in the order of their times, across CPUs. Those from after the reading began may have others before them in rings that were read first.

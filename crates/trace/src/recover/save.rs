@@ -293,6 +293,7 @@ impl<R: ReadAt> Saving<'_, R> {
             frozen: None,
             missed: None,
             notes: self.recovered.notes(),
+            limits: Vec::new(),
             cut_short: None,
         };
         self.writer

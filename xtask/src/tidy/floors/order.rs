@@ -212,6 +212,7 @@ pub(super) const ORDERS: &[Order] = &[
             "exit",
             "output",
             "progress",
+            "status_line",
             "stacks",
             "arguments",
             "sessions",

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
 use crate::selection::{check_process, hold};
+use crate::status_line::StatusLine;
 use crate::style;
 use clap::{ArgGroup, Args};
 use figures::{Run, figures};
@@ -19,7 +20,8 @@ use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{Watched, children_times};
 use kestrel::kernel::procfs::{CpuList, online_cpus};
-use kestrel::stat::{Cgroup, Count, Event, Request, Scope, Split, Stat};
+use kestrel::session::Uncounted;
+use kestrel::stat::{Amount, Cgroup, Count, Event, Request, Scope, Split, Stat};
 use kestrel_trace::print::{are, counted, were};
 use layout::{Layout, Taken};
 use output::Output;
@@ -275,7 +277,10 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
     for (text, warning) in stat.warnings() {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
-    let mut foreground = Foreground::new(options.duration)?;
+    // Figures of intervals say enough; a command has the terminal for itself.
+    let is_shared = held.is_some() || options.interval.is_some();
+    let line = StatusLine::new("counting", options.duration, is_shared);
+    let mut foreground = Foreground::new(options.duration)?.with_status_line(&line);
     let before = children_times();
     let is_command = held.is_some();
     let mut counting = Counting::new(stat, options, catalog.host(), output);
@@ -284,7 +289,7 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
     foreground.run(&mut counting)?;
     let Counting { mut stat, run, .. } = counting;
     let after = children_times();
-    print_missed(&stat)?;
+    print_missed(&stat, &run)?;
     let finished = Finished {
         run,
         events: stat.events().to_vec(),
@@ -304,7 +309,7 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
 }
 
 /// Prints what was not counted, and why.
-fn print_missed(stat: &Stat) -> Result<(), Failure> {
+fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
     for (event, hits) in stat.without_row()? {
         eprintln!(
             "{} of {event} {} counted in no row: there is no room for so many rows",
@@ -321,13 +326,31 @@ fn print_missed(stat: &Stat) -> Result<(), Failure> {
     for gap in session.module_gaps() {
         eprintln!("{gap}");
     }
-    for missed in session.missed()?.iter().filter(|it| !it.is_nothing()) {
+    let missed = session.missed()?;
+    for missed in missed.iter().filter(|it| !it.is_nothing()) {
         eprintln!("{missed}");
     }
-    if let Some(why) = session.uncounted()? {
-        eprintln!("not all missed hits are counted: {why}");
+    let hits = missed
+        .iter()
+        .filter_map(|missed| missed.count.as_ref().ok())
+        .sum();
+    let came = run.counts.iter().filter(|count| came(count));
+    if let Some(uncounted) = session.uncounted()? {
+        // The figures are all that it counts.
+        let uncounted = Uncounted {
+            unseen: false,
+            ..uncounted
+        };
+        if uncounted.matters(hits, came.map(|count| (count.event, 0))) {
+            eprintln!("{uncounted}");
+        }
     }
     Ok(())
+}
+
+/// Whether an event came.
+fn came(count: &Count) -> bool {
+    matches!(&count.amount, Amount::Counted(reading) if reading.value > 0)
 }
 
 /// Counting in progress.

@@ -1,13 +1,14 @@
 //! `kestrel trace --syscalls`: a line for each system call, or a table of them at the end.
 
 use super::names::ThreadNameLookup;
-use super::{end, pause, write_out};
+use super::{Tally, bells, end, pause, status_line, write_out};
 use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
 use crate::output::calls::{By, print};
 use crate::selection::{self, Selection};
+use crate::status_line::StatusLine;
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
@@ -65,19 +66,22 @@ pub(super) fn run(
         true => Detail::Times,
         false => Detail::Lines,
     };
-    let own = Some(std::process::id());
-    let calls = Calls::of(&catalog, &Set::parse(set), detail, own)?;
+    let calls = Calls::of(&catalog, &Set::parse(set), detail)?;
     let plan = selection::plan_of(&calls.events, selection, held.as_ref(), &catalog)?;
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let status = status_line(selection);
+    let mut foreground = Foreground::new(selection.duration)?
+        .with_process(selection.pid)
+        .with_status_line(&status);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let mut shown = LiveCalls {
         names: ThreadNameLookup::new(live.session().kept_names()?, catalog.host()),
         view: View::new(&calls, options, format),
-        came: 0,
+        tally: Tally::default(),
         live,
+        status,
     };
     if !options.summary {
         shown.begin(plan.target, &catalog);
@@ -87,10 +91,14 @@ pub(super) fn run(
     foreground.release(held)?;
     foreground.run(&mut shown)?;
     let LiveCalls {
-        live, mut view, came, ..
+        live,
+        mut view,
+        tally,
+        ..
     } = shown;
     view.finish()?;
-    end(live, (came, plan.target), catalog.host(), format)?;
+    let shown = (format, selection.verbose);
+    end(live, (&tally, plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
@@ -99,7 +107,8 @@ struct LiveCalls {
     live: Live,
     names: ThreadNameLookup,
     view: View,
-    came: u64,
+    tally: Tally,
+    status: StatusLine,
 }
 
 impl LiveCalls {
@@ -122,9 +131,14 @@ impl LiveCalls {
 impl Work for LiveCalls {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self {
-            live, names, view, ..
+            live,
+            names,
+            view,
+            tally,
+            ..
         } = self;
         let mut show = |record: &Record<'_>| {
+            tally.seen.insert((record.event.id.0, record.cpu));
             names.update(record, &mut view.processes);
             view.take(record);
             Ok(())
@@ -133,19 +147,26 @@ impl Work for LiveCalls {
             true => live.stop(&mut show)?,
             false => live.poll(&mut show)?,
         };
+        self.tally.bytes += self.view.out.len() as u64;
         write_out(&mut self.view.out)?;
         let (full, frozen) = self.live.take_lost();
         if full + frozen > 0 {
-            eprintln!("lost {}: the ring was full", counted(full + frozen, "event"));
+            let print = || eprintln!("lost {}: the ring was full", counted(full + frozen, "event"));
+            self.status.aside(print);
             // Descriptors may have been opened and closed in what is missing.
             self.view.files.clear();
         }
-        self.came += came as u64 + full + frozen;
+        self.tally.records += came as u64;
+        self.tally.lost += full + frozen;
         Ok(pause(came, &self.live))
     }
 
-    fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.live.session().bell()
+    fn figures(&mut self) -> String {
+        self.tally.figures(self.live.session())
+    }
+
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        bells(&self.live)
     }
 }
 

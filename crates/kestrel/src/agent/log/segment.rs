@@ -422,6 +422,7 @@ fn summary(info: &TraceInfo, seen: &Review, lost: &LostRecords) -> Summary {
         frozen: None,
         missed: None,
         notes: Vec::new(),
+        limits: Vec::new(),
         cut_short: None,
     }
 }
