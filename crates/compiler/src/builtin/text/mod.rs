@@ -1,5 +1,6 @@
 //! Built-ins that read texts.
 
+pub(super) mod buf;
 pub(super) mod kstr;
 mod read;
 pub(super) mod str;
@@ -7,4 +8,4 @@ pub(super) mod str;
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&str::STR, &kstr::KSTR];
+pub(super) static ROWS: &[&Builtin] = &[&str::STR, &kstr::KSTR, &buf::BUF];

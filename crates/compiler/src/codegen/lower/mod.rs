@@ -2,6 +2,7 @@
 
 mod bucket;
 mod map;
+mod memory;
 mod record;
 mod stack_copy;
 mod string;
