@@ -1,8 +1,8 @@
 //! A call as a line, in strace's and perf trace's layout.
 
+use super::buffer::{buffer, path};
 use super::call::{Argument, Call, End};
 use super::descriptors::Descriptors;
-use super::buffer::{buffer, path};
 use super::memory;
 use crate::layout::{Base, FieldType};
 use crate::print::shown;
@@ -204,7 +204,11 @@ fn flags_of_file(call: &Call, value: i64, out: &mut String) {
         _ => return out.push_str(&value.to_string()),
     };
     out.push_str(&format!("{value:#x} ("));
-    out.push_str(if meaning == Meaning::Seals { "seals " } else { "flags " });
+    out.push_str(if meaning == Meaning::Seals {
+        "seals "
+    } else {
+        "flags "
+    });
     meaning.write(value, out);
     out.push(')');
 }

@@ -47,7 +47,13 @@ mod tests {
     #[test]
     fn fields_are_found_by_their_names() {
         let mut pieces = Pieces::default();
-        for (field, bytes) in [("text0", "a"), ("mem1", "b"), ("mem1_2", "c"), ("memory", "d"), ("id", "e")] {
+        for (field, bytes) in [
+            ("text0", "a"),
+            ("mem1", "b"),
+            ("mem1_2", "c"),
+            ("memory", "d"),
+            ("id", "e"),
+        ] {
             pieces.read(field, bytes.as_bytes());
         }
         let get = |place, part| pieces.get(place, part);

@@ -304,9 +304,7 @@ mod tests {
     fn each_argument_has_one_row() {
         let all: Vec<_> = POINTED.iter().chain(ARGUMENTS).collect();
         for (at, (call, argument, _)) in all.iter().enumerate() {
-            let again = all[at + 1..]
-                .iter()
-                .any(|(c, a, _)| c == call && a == argument);
+            let again = all[at + 1..].iter().any(|(c, a, _)| c == call && a == argument);
             assert!(!again, "{call} {argument}");
         }
         assert_eq!(kind("close", "fd"), Some(Descriptor));

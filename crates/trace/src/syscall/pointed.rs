@@ -1,6 +1,6 @@
 //! Arguments that point to structures: a table of calls and arguments, what lies there, how many, and when it can be read.
 
-use super::shape::{self, BUFFER, COUNTED, MOST, Shape, Show, TEXTS};
+use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, TEXTS};
 use super::{Kind, Meaning};
 
 /// How many there are where an argument points.
@@ -8,6 +8,8 @@ use super::{Kind, Meaning};
 pub enum Many {
     /// One.
     One,
+    /// Two.
+    Two,
     /// As many as the argument at this place says.
     Argument(u8),
     /// As many as the call returns.
@@ -107,7 +109,7 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("clock_settime", "tp", given(TIME)),
     ("gettimeofday", "tv", filled(TIME_OLD)),
     ("settimeofday", "tv", given(TIME_OLD)),
-    ("utimensat", "utimes", of(TIME, Many::Argument(u8::MAX), When::Before)),
+    ("utimensat", "utimes", of(TIME, Many::Two, When::Before)),
     ("setitimer", "value", given(INTERVAL_OLD)),
     ("setitimer", "ovalue", filled(INTERVAL_OLD)),
     ("getitimer", "value", filled(INTERVAL_OLD)),
@@ -255,13 +257,12 @@ impl Pointed {
         let (length, most) = match (self.shape, self.many) {
             (Texts, _) => (Length::Fixed(8 * TEXTS as u32 + 8), 8 * TEXTS as u32 + 8),
             (TextCount, _) => (Length::Fixed(COUNTED), COUNTED),
-            // The two times of utimensat(2).
-            (_, Many::Argument(u8::MAX)) => (Length::Fixed(2 * size), 2 * size),
+            (_, Many::Two) => (Length::Fixed(2 * size), 2 * size),
             (_, Many::One) => (Length::Fixed(size), size),
             (_, Many::Argument(place)) => (Length::Argument(place, size), MOST),
             (_, Many::Returned) => (Length::Returned(size), MOST),
-            (_, Many::Bytes(place)) => (Length::Argument(place, 1), 128),
-            (_, Many::Behind(place)) => (Length::Behind(place), 128),
+            (_, Many::Bytes(place)) => (Length::Argument(place, 1), ADDRESS),
+            (_, Many::Behind(place)) => (Length::Behind(place), ADDRESS),
         };
         Reading { when, length, most }
     }

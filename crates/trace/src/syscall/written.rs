@@ -13,7 +13,9 @@ impl Meaning {
     pub fn write(self, value: i64, out: &mut String) {
         match (self, value) {
             (Meaning::FileMode | Meaning::IpcGet, _) => octal_rest(self, value, out),
-            (Meaning::Ioctl, _) if !family(self).is_some_and(|it| it.rows.iter().any(|row| row.value == value)) => {
+            (Meaning::Ioctl, _)
+                if !family(self).is_some_and(|it| it.rows.iter().any(|row| row.value == value)) =>
+            {
                 request(value, out);
             }
             // SIGRTMIN is 32 for the kernel; user space uses the first two itself.

@@ -52,7 +52,9 @@ fn inet(rest: &[u8], out: &mut String) -> Option<()> {
     let (port, rest) = rest.split_first_chunk()?;
     let address = Ipv4Addr::from(*rest.first_chunk::<4>()?);
     let port = u16::from_be_bytes(*port);
-    out.push_str(&format!(", sin_port=htons({port}), sin_addr=inet_addr(\"{address}\")"));
+    out.push_str(&format!(
+        ", sin_port=htons({port}), sin_addr=inet_addr(\"{address}\")"
+    ));
     Some(())
 }
 
@@ -96,7 +98,10 @@ mod tests {
             text(&inet),
             "{sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr(\"127.0.0.1\")}"
         );
-        assert_eq!(text(b"\x01\0/tmp/x\0rest"), "{sa_family=AF_UNIX, sun_path=\"/tmp/x\"}");
+        assert_eq!(
+            text(b"\x01\0/tmp/x\0rest"),
+            "{sa_family=AF_UNIX, sun_path=\"/tmp/x\"}"
+        );
         assert_eq!(text(b"\x01\0\0abs"), "{sa_family=AF_UNIX, sun_path=@\"abs\"}");
         assert_eq!(text(b"\x01\0"), "{sa_family=AF_UNIX}");
         assert_eq!(text(b"\x02\0\0"), "{sa_family=AF_INET, sa_data=\"\\0\"}");

@@ -28,7 +28,12 @@ pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut
     Some(())
 }
 
-fn pointer(call: &Call, argument: Argument<'_>, (shape, when): (Shape, When), out: &mut String) -> Option<()> {
+fn pointer(
+    call: &Call,
+    argument: Argument<'_>,
+    (shape, when): (Shape, When),
+    out: &mut String,
+) -> Option<()> {
     let bytes = call.memory((argument.place, 0), when)?;
     let bytes = bytes.get(..shape.size() as usize)?;
     match shape {

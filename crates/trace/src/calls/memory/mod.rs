@@ -21,7 +21,10 @@ const LINGER: (i64, i64) = (1, 13);
 /// The time that is left of a sleep: only a signal that interrupts it makes the kernel write that.
 pub(super) fn remaining(call: &Call, argument: Argument<'_>, of: &Structure, out: &mut String) {
     let interrupted = call.error().is_some_and(|error| error.interrupted);
-    let left = call.after.get(argument.place, 0).filter(|bytes| interrupted && bytes.len() >= of.size);
+    let left = call
+        .after
+        .get(argument.place, 0)
+        .filter(|bytes| interrupted && bytes.len() >= of.size);
     match left {
         Some(bytes) => structure(bytes, of, out),
         None => pointer(argument.value, out),
@@ -37,7 +40,9 @@ pub(super) fn pointed(call: &Call, argument: Argument<'_>, what: Pointed, out: &
     if written(call, argument, what, out).is_none() {
         out.truncate(start);
         match what.shape {
-            Shape::FileControl | Shape::DeviceControl => number(&argument.value.to_le_bytes(), Show::Bits, out),
+            Shape::FileControl | Shape::DeviceControl => {
+                number(&argument.value.to_le_bytes(), Show::Bits, out)
+            }
             _ => pointer(argument.value, out),
         }
     }
@@ -45,7 +50,10 @@ pub(super) fn pointed(call: &Call, argument: Argument<'_>, what: Pointed, out: &
 
 fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String) -> Option<()> {
     let place = argument.place;
-    let memory = |part| call.memory((place, part), what.when).filter(|bytes| !bytes.is_empty());
+    let memory = |part| {
+        call.memory((place, part), what.when)
+            .filter(|bytes| !bytes.is_empty())
+    };
     match what.shape {
         Shape::FileControl | Shape::DeviceControl => return control::write(call, argument, what.shape, out),
         Shape::SocketAddress => address::address(memory(0)?, out),
@@ -54,22 +62,30 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
         Shape::Texts => vector::texts(memory(0)?, &memory, out)?,
         Shape::TextCount => vector::count(memory(0)?, argument.value, out),
         Shape::Vectors => {
-            let count = call.argument(place + 1).and_then(|count| usize::try_from(count).ok())?;
+            let count = call
+                .argument(place + 1)
+                .and_then(|count| usize::try_from(count).ok())?;
             vector::vectors(memory(0)?, (count, 1), transferred(call, what.when), &memory, out)?;
         }
         Shape::Message => vector::message(memory(0)?, transferred(call, what.when), &memory, out)?,
         Shape::Pair => {
             let bytes = whole(memory(0)?, 8)?;
-            list((2, 2), out, |index, out| number(&bytes[4 * index..][..4], Show::Signed, out));
+            list((2, 2), out, |index, out| {
+                number(&bytes[4 * index..][..4], Show::Signed, out)
+            });
         }
         Shape::Number(..) if is_option(call, what) => option(call, memory(0)?, out)?,
-        Shape::Number(size, show) if what.when == When::Both => changed(call, place, (usize::from(size), show), out)?,
+        Shape::Number(size, show) if what.when == When::Both => {
+            changed(call, place, (usize::from(size), show), out)?
+        }
         Shape::Number(size, show) => {
             let size = usize::from(size);
             let count = wanted(call, what)?;
             let bytes = call.memory((place, 0), what.when)?;
             let read = (bytes.len() / size).min(count);
-            list((read, count), out, |index, out| number(&bytes[index * size..][..size], show, out));
+            list((read, count), out, |index, out| {
+                number(&bytes[index * size..][..size], show, out)
+            });
         }
         Shape::Members(of) => members_of(call, what, of, call.memory((place, 0), what.when)?, out)?,
         Shape::Descriptors => {
@@ -85,7 +101,7 @@ fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mu
     match what.many {
         Many::One | Many::Bytes(_) | Many::Behind(_) if !bytes.is_empty() => structure(bytes, of, out),
         Many::One | Many::Bytes(_) | Many::Behind(_) => return None,
-        Many::Argument(_) | Many::Returned => {
+        Many::Two | Many::Argument(_) | Many::Returned => {
             let count = wanted(call, what)?;
             let read = (bytes.len() / of.size).min(count);
             if read == 0 && count > 0 {
@@ -104,7 +120,7 @@ fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mu
 /// How many there are.
 fn wanted(call: &Call, what: Pointed) -> Option<usize> {
     let count = match what.many {
-        Many::Argument(u8::MAX) => 2,
+        Many::Two => 2,
         Many::Argument(place) => call.argument(usize::from(place))?,
         Many::Returned => match call.end {
             End::Returned(count) => count,
@@ -149,10 +165,16 @@ fn option(call: &Call, bytes: &[u8], out: &mut String) -> Option<()> {
 
 /// A number that the call changes: `[128 => 16]`, or `[16]` where it stays.
 fn changed(call: &Call, place: usize, (size, show): (usize, Show), out: &mut String) -> Option<()> {
-    let before = whole(call.before.get(place, 0).or_else(|| call.after.get(place, 0))?, size)?;
+    let before = whole(
+        call.before.get(place, 0).or_else(|| call.after.get(place, 0))?,
+        size,
+    )?;
     out.push('[');
     number(before, show, out);
-    if let Some(after) = call.memory((place, 0), When::After).filter(|after| *after != before) {
+    if let Some(after) = call
+        .memory((place, 0), When::After)
+        .filter(|after| *after != before)
+    {
         out.push_str(" => ");
         number(whole(after, size)?, show, out);
     }
@@ -190,7 +212,8 @@ fn structure(bytes: &[u8], of: &Structure, out: &mut String) {
             more = true;
             continue;
         };
-        let mode = (member.show == Show::FileSize || member.show == Show::Device).then(|| is_device(bytes, of));
+        let mode =
+            (member.show == Show::FileSize || member.show == Show::Device).then(|| is_device(bytes, of));
         // A mode counts only where something is made; an address or a mode of nothing says nothing.
         let empty = matches!(member.name, "mode") && value.iter().all(|byte| *byte == 0);
         if empty || mode == Some(member.show == Show::FileSize) {
@@ -231,7 +254,11 @@ fn wait_status(bytes: &[u8], out: &mut String) -> Option<()> {
         name
     };
     let (low, high) = (status & 0x7f, status >> 8 & 0xff);
-    let core = if status & 0x80 != 0 { " && WCOREDUMP(s)" } else { "" };
+    let core = if status & 0x80 != 0 {
+        " && WCOREDUMP(s)"
+    } else {
+        ""
+    };
     out.push_str(&match (status & 0xff, low) {
         _ if status == 0xffff => "[{WIFCONTINUED(s)}]".to_owned(),
         (0x7f, _) => format!("[{{WIFSTOPPED(s) && WSTOPSIG(s) == {}}}]", signal(high)),
@@ -243,7 +270,11 @@ fn wait_status(bytes: &[u8], out: &mut String) -> Option<()> {
 
 /// A set of descriptors below `most`: `[3 4]`.
 fn descriptors(bytes: &[u8], most: usize, out: &mut String) {
-    let is_in = |number: usize| bytes.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
+    let is_in = |number: usize| {
+        bytes
+            .get(number / 8)
+            .is_some_and(|byte| byte >> (number % 8) & 1 == 1)
+    };
     let all: Vec<String> = (0..most.min(8 * bytes.len()))
         .filter(|number| is_in(*number))
         .map(|number| number.to_string())

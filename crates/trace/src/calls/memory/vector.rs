@@ -20,18 +20,25 @@ fn words(bytes: &[u8]) -> (usize, bool) {
 pub(super) fn texts(bytes: &[u8], memory: Memory<'_, '_>, out: &mut String) -> Option<()> {
     let (count, ended) = words(bytes);
     let shown = count.min(TEXTS);
-    list((shown, count + usize::from(!ended)), out, |index, out| match memory(index + 1) {
-        Some(text) => quoted(text, text.len() >= TEXT_BYTES as usize, out),
-        // An empty text has no bytes, and what cannot be read is not there.
-        None => out.push_str("\"\""),
-    });
+    list(
+        (shown, count + usize::from(!ended)),
+        out,
+        |index, out| match memory(index + 1) {
+            Some(text) => quoted(text, text.len() >= TEXT_BYTES as usize, out),
+            // An empty text has no bytes, and what cannot be read is not there.
+            None => out.push_str("\"\""),
+        },
+    );
     Some(())
 }
 
 /// `0x7ffc… /* 23 vars */`.
 pub(super) fn count(bytes: &[u8], address: i64, out: &mut String) {
     let (count, ended) = words(bytes);
-    let (least, s) = (if ended { "" } else { "at least " }, if count == 1 { "" } else { "s" });
+    let (least, s) = (
+        if ended { "" } else { "at least " },
+        if count == 1 { "" } else { "s" },
+    );
     out.push_str(&format!("{address:#x} /* {least}{count} var{s} */"));
 }
 

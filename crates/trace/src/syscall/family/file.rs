@@ -52,13 +52,12 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             F_GET_SEALS, F_GET_RW_HINT, F_SET_RW_HINT,
         ])),
     ),
-    (
-        Meaning::DescriptorFlags,
-        flags(rows!(bit general [FD_CLOEXEC])),
-    ),
+    (Meaning::DescriptorFlags, flags(rows!(bit general [FD_CLOEXEC]))),
     (
         Meaning::Seals,
-        flags(rows!(bit general [F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE, F_SEAL_FUTURE_WRITE, F_SEAL_EXEC])),
+        flags(
+            rows!(bit general [F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE, F_SEAL_FUTURE_WRITE, F_SEAL_EXEC]),
+        ),
     ),
     (
         Meaning::Resolve,

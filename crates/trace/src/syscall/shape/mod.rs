@@ -73,6 +73,8 @@ pub use time::{INTERVAL, INTERVAL_OLD, TIME, TIME_OLD};
 pub const MOST: u32 = 255;
 /// Bytes of a buffer that are shown, as with strace.
 pub const BUFFER: u32 = 32;
+/// Bytes of a socket's address that are recorded: more than any but packet filters' have.
+pub const ADDRESS: u32 = 127;
 /// Texts of an argument vector that are recorded.
 pub const TEXTS: usize = 16;
 /// Bytes of each.
@@ -90,7 +92,8 @@ impl Shape {
             Self::Number(size, _) => u32::from(size),
             Self::Pair | Self::Signals | Self::Texts | Self::TextCount => 8,
             Self::WaitStatus => 4,
-            Self::SocketAddress | Self::Descriptors => 128,
+            Self::SocketAddress => ADDRESS,
+            Self::Descriptors => 128,
             Self::Vectors => 16,
             Self::Message => 56,
             Self::FileControl => 32,

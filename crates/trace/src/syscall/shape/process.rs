@@ -11,7 +11,8 @@ pub static CLONE: Structure = structure!(general::clone_args [
     exit_signal = exit_signal: Named(Meaning::Signal), stack = stack: Pointer, stack_size = stack_size: Unsigned, tls = tls: Pointer,
 ]);
 /// `struct rlimit`.
-pub static LIMIT: Structure = structure!(general::rlimit64 [rlim_cur = rlim_cur: Limit, rlim_max = rlim_max: Limit,]);
+pub static LIMIT: Structure =
+    structure!(general::rlimit64 [rlim_cur = rlim_cur: Limit, rlim_max = rlim_max: Limit,]);
 /// `struct rusage`.
 pub static USAGE: Structure = structure!(general::rusage [
     ru_utime = ru_utime: Inside(&time::TIME_OLD), ru_stime = ru_stime: Inside(&time::TIME_OLD),
