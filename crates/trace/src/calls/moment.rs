@@ -43,6 +43,15 @@ pub enum Moment {
     },
 }
 
+impl Moment {
+    /// The call.
+    pub fn signature(&self) -> &Signature {
+        match self {
+            Self::Entry { signature, .. } | Self::Return { signature, .. } => signature,
+        }
+    }
+}
+
 /// What the records of an event are, by its name.
 #[derive(Clone, Debug)]
 enum Event {

@@ -15,7 +15,7 @@ use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::{Calls, Detail, EXIT, FORK, open_files};
 use kestrel::tail::Live;
-use kestrel_trace::calls::{Call, Descriptors, End, Pairing, Reader, Style, Summary, json, line};
+use kestrel_trace::calls::{Call, Descriptors, End, Pairing, Reader, Signature, Style, Summary, json, line};
 use kestrel_trace::print::counted;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -79,6 +79,10 @@ pub(super) fn run(
         came: 0,
         live,
     };
+    if let ProcessFilter::Command(pid) = plan.target {
+        shown.live.session().admit_before_exec(pid)?;
+        shown.view.before_exec = Some(pid);
+    }
     if !options.summary {
         shown.begin(plan.target, &catalog);
     } else {
@@ -158,6 +162,8 @@ struct View {
     /// The calls that are shown; `None` for all.
     wanted: Option<BTreeSet<String>>,
     failed_only: bool,
+    /// The command's process until its exec: what Kestrel does in it before, it does for itself.
+    before_exec: Option<u32>,
     format: Format,
     summary: Option<Summary>,
     out: Vec<u8>,
@@ -172,6 +178,7 @@ impl View {
             processes: Processes::default(),
             wanted: calls.shown(),
             failed_only: options.failed_only,
+            before_exec: None,
             format,
             summary: options.summary.then(|| Summary::new(options.by.into())),
             out: Vec::new(),
@@ -193,6 +200,9 @@ impl View {
         let Some(moment) = self.reader.read(record) else {
             return;
         };
+        if self.before_exec == Some(record.pid) && !is_exec(moment.signature()) {
+            return;
+        }
         let mut pairing = std::mem::take(&mut self.pairing);
         pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| {
             self.done(&call)
@@ -202,6 +212,13 @@ impl View {
 
     /// A call is over. Its arguments are shown as they were before it.
     fn done(&mut self, call: &Call) {
+        if self.before_exec == Some(call.pid) {
+            // Where it looks for the program along PATH, some fail.
+            if call.end != End::Returned(0) {
+                return;
+            }
+            self.before_exec = None;
+        }
         if let Some(summary) = &mut self.summary {
             return summary.add(call);
         }
@@ -240,4 +257,8 @@ impl View {
         }
         write_out(&mut self.out)
     }
+}
+
+fn is_exec(signature: &Signature) -> bool {
+    matches!(signature.call.as_str(), "execve" | "execveat")
 }
