@@ -4,7 +4,9 @@ use super::pieces::Pieces;
 use super::signature::{Parameter, Signature};
 use crate::layout::FieldType;
 use crate::syscall::shape::Shape;
-use crate::syscall::{Errno, Kind, Meaning, Pointed, Taken, When, device_control, file_control};
+use crate::syscall::{
+    Errno, Kind, Meaning, Pointed, Taken, When, device_control, file_control, process_control_arguments,
+};
 use std::sync::Arc;
 
 /// How a call ended.
@@ -81,7 +83,17 @@ impl Call {
 
     /// The arguments; one that does not count for this call (a mode without O_CREAT) is left out.
     pub fn arguments(&self) -> impl Iterator<Item = Argument<'_>> {
-        let all = self.signature.parameters.iter().zip(&self.values).enumerate();
+        let taken = match (self.signature.call.as_str(), self.values.first()) {
+            ("prctl", Some(operation)) => process_control_arguments(i64::from(*operation as u32)),
+            _ => usize::MAX,
+        };
+        let all = self
+            .signature
+            .parameters
+            .iter()
+            .zip(&self.values)
+            .enumerate()
+            .take(taken);
         all.filter_map(|(place, (parameter, register))| {
             let before = place.checked_sub(1).and_then(|at| self.values.get(at));
             match parameter.kind {

@@ -89,6 +89,24 @@ const DEVICE: &[(u32, Taken)] = &{
     ]
 };
 
+/// Operations of prctl(2) that take fewer arguments than five, with how many.
+#[rustfmt::skip]
+const PROCESS: &[(u32, usize)] = &{
+    use linux_raw_sys::prctl::*;
+    [
+        (PR_SET_NAME, 2), (PR_GET_NAME, 2), (PR_SET_PDEATHSIG, 2), (PR_GET_PDEATHSIG, 2), (PR_GET_DUMPABLE, 1), (PR_SET_DUMPABLE, 2),
+        (PR_GET_KEEPCAPS, 1), (PR_SET_KEEPCAPS, 2), (PR_GET_SECCOMP, 1), (PR_SET_SECCOMP, 3), (PR_CAPBSET_READ, 2), (PR_CAPBSET_DROP, 2),
+        (PR_GET_SECUREBITS, 1), (PR_SET_SECUREBITS, 2), (PR_GET_TIMERSLACK, 1), (PR_SET_TIMERSLACK, 2), (PR_SET_CHILD_SUBREAPER, 2),
+        (PR_GET_CHILD_SUBREAPER, 2), (PR_SET_PTRACER, 2),
+    ]
+};
+
+/// How many arguments an operation of prctl(2) takes.
+pub fn process_control_arguments(operation: i64) -> usize {
+    let found = PROCESS.iter().find(|(own, _)| i64::from(*own) == operation);
+    found.map_or(5, |(_, arguments)| *arguments)
+}
+
 /// What a command of fcntl(2) takes.
 pub fn file_control(command: i64) -> Taken {
     find(FILE, command)

@@ -13,7 +13,7 @@ mod written;
 
 pub use argument::{ARGUMENTS, Kind, kind, meaning};
 pub use class::{CLASSES, Class, Set, usual_name};
-pub use control::{Taken, device_control, file_control};
+pub use control::{Taken, device_control, file_control, process_control_arguments};
 pub use errno::Errno;
 pub use family::{Family, Row, Unnamed, family};
 pub use meaning::{MEANINGS, Meaning};

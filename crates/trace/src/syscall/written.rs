@@ -19,7 +19,8 @@ impl Meaning {
                 request(value, out);
             }
             // SIGRTMIN is 32 for the kernel; user space uses the first two itself.
-            (Meaning::Signal, 32..=64) => out.push_str(&format!("SIGRT_{}", value - 32)),
+            (Meaning::Signal, 32) => out.push_str("SIGRTMIN"),
+            (Meaning::Signal, 33..=64) => out.push_str(&format!("SIGRT_{}", value - 32)),
             _ => match family(self) {
                 Some(family) => family.write(value, out),
                 None => out.push_str(&value.to_string()),

@@ -3,7 +3,7 @@
 use super::Lower;
 use crate::check::tree::{Access, Expr, ExprKind};
 use crate::error::Error;
-use crate::ir::{AluOp, Bits, Condition, Slot, Vreg, helper};
+use crate::ir::{AluOp, Bits, Condition, Slot, Vreg, Width, helper};
 use kestrel_trace::layout::Space;
 
 /// Bytes of a page: one may be in memory and the next not.
@@ -31,20 +31,16 @@ impl Lower<'_> {
         let length = self.value(length)?;
         // Kernels before 6.3 (check_mem_size_reg in kernel/bpf/verifier.c) want to see all bytes set where a helper may write fewer.
         self.clear(slot, 0, bound + 1);
-        let wanted = self.at_most(length, max);
-        let taken = self.b.vreg();
-        self.b.assign(taken, wanted);
-        let (some, part, join) = (self.b.block(), self.b.cold_block(), self.b.block());
-        // Of no bytes it does not matter where they are.
-        self.b.branch(Condition::Equal, taken, 0, join, some);
-        self.b.switch_to(some);
+        let length = self.forgotten(length);
+        let taken = self.at_most(length, max);
+        let (part, join) = (self.b.cold_block(), self.b.block());
         let failed = self.read_bytes(*space, slot, (taken, bound), address);
-        self.b.branch(Condition::Equal, failed, 0, join, part);
+        self.b.branch(Condition::NotEqual, failed, 0, part, join);
         self.b.switch_to(part);
         let within = self.b.and(address, PAGE - 1);
         let page = self.b.constant(PAGE);
         let left = self.b.alu(AluOp::Sub, Bits::B64, page, within);
-        let (shorter, whole) = (self.b.block(), self.b.block());
+        let (shorter, whole) = (self.b.cold_block(), self.b.cold_block());
         self.b.branch(Condition::Less, left, taken, shorter, whole);
         self.b.switch_to(whole);
         self.b.assign(taken, failed);
@@ -52,20 +48,33 @@ impl Lower<'_> {
         self.b.switch_to(shorter);
         let failed = self.read_bytes(*space, slot, (left, bound), address);
         self.b.assign(taken, left);
-        let unread = self.b.block();
-        self.b.branch(Condition::Equal, failed, 0, join, unread);
+        let unread = self.b.cold_block();
+        self.b.branch(Condition::NotEqual, failed, 0, unread, join);
         self.b.switch_to(unread);
         self.b.assign(taken, failed);
         self.b.jump(join);
         self.b.switch_to(join);
-        Ok((slot, taken))
+        Ok((slot, self.forgotten(taken)))
+    }
+
+    /// A number of which the verifier forgets all that it knew. It follows every way through a program until the states of two are alike, so each
+    /// length that it knows exactly doubles the ways through what comes behind: with six of them it gives up. What is stored at half of a word of
+    /// the stack it does not follow (`check_stack_write_fixed_off` in kernel/bpf/verifier.c).
+    fn forgotten(&mut self, value: Vreg) -> Vreg {
+        let slot = self.b.slot(8, 8);
+        let place = self.b.slot_address(slot, 0);
+        // Of a 0 it would know that it is one.
+        let other = self.b.add(value, 1);
+        self.b.store(Width::B4, place, 4, other);
+        let loaded = self.b.load(Width::B4, place, 4);
+        self.b.sub(loaded, 1)
     }
 
     /// A length, or `max` where it is more (or negative).
     fn at_most(&mut self, length: Vreg, max: u32) -> Vreg {
         let taken = self.b.vreg();
         self.b.assign(taken, length);
-        let (long, fits) = (self.b.block(), self.b.block());
+        let (long, fits) = (self.b.cold_block(), self.b.block());
         self.b.branch(Condition::Greater, taken, max, long, fits);
         self.b.switch_to(long);
         self.b.assign(taken, i64::from(max));

@@ -78,7 +78,7 @@ fn netlink(rest: &[u8], out: &mut String) -> Option<()> {
     let (pid, rest) = rest.split_first_chunk()?;
     let groups = u32::from_le_bytes(*rest.first_chunk()?);
     let pid = u32::from_le_bytes(*pid);
-    out.push_str(&format!(", nl_pid={pid}, nl_groups={groups:#010x}"));
+    out.push_str(&format!(", nl_pid={pid}, nl_groups={groups:#08x}"));
     Some(())
 }
 
@@ -108,7 +108,7 @@ mod tests {
         let netlink = [16, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0];
         assert_eq!(
             text(&netlink),
-            "{sa_family=AF_NETLINK, nl_pid=5, nl_groups=0x00000001}"
+            "{sa_family=AF_NETLINK, nl_pid=5, nl_groups=0x000001}"
         );
     }
 }

@@ -107,14 +107,29 @@ fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mu
             if read == 0 && count > 0 {
                 return None;
             }
-            list((read, count), out, |index, out| match what.when {
-                // What it reports is shown with the result.
-                When::Both => poll::asked(&bytes[index * of.size..], out),
-                _ => structure(&bytes[index * of.size..][..of.size], of, out),
+            list((read, count), out, |index, out| {
+                let bytes = &bytes[index * of.size..][..of.size];
+                match (what.when, what.many) {
+                    // What it reports is shown with the result.
+                    (When::Both, _) => poll::asked(bytes, out),
+                    (_, Many::Two) => file_time(bytes, of, out),
+                    _ => structure(bytes, of, out),
+                }
             });
         }
     }
     Some(())
+}
+
+/// One of the times of utimensat(2), which may say "now" or "none" in its nanoseconds (include/linux/stat.h).
+fn file_time(bytes: &[u8], of: &Structure, out: &mut String) {
+    const NOW: [u8; 8] = 0x3fff_ffff_u64.to_le_bytes();
+    const OMIT: [u8; 8] = 0x3fff_fffe_u64.to_le_bytes();
+    match bytes.last_chunk() {
+        Some(&NOW) => out.push_str("UTIME_NOW"),
+        Some(&OMIT) => out.push_str("UTIME_OMIT"),
+        _ => structure(bytes, of, out),
+    }
 }
 
 /// How many there are.
@@ -212,11 +227,13 @@ fn structure(bytes: &[u8], of: &Structure, out: &mut String) {
             more = true;
             continue;
         };
-        let mode =
-            (member.show == Show::FileSize || member.show == Show::Device).then(|| is_device(bytes, of));
-        // A mode counts only where something is made; an address or a mode of nothing says nothing.
-        let empty = matches!(member.name, "mode") && value.iter().all(|byte| *byte == 0);
-        if empty || mode == Some(member.show == Show::FileSize) {
+        let shown = match member.show {
+            Show::AnyPointer | Show::AnyMode => value.iter().any(|byte| *byte != 0),
+            Show::FileSize => !is_device(bytes, of),
+            Show::Device => is_device(bytes, of),
+            _ => true,
+        };
+        if !shown {
             continue;
         }
         if out.len() > start {

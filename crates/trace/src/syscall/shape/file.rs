@@ -1,13 +1,13 @@
 //! Files: how they are opened, what they are, locks.
 
 use super::Structure;
-use super::member::Show::{Bits, Device, FileSize, Named, Signed, Unsigned};
+use super::member::Show::{AnyMode, Bits, Device, FileSize, Named, Signed, Unsigned};
 use super::member::structure;
 use crate::syscall::Meaning;
 
 /// `struct open_how`.
 pub static OPEN_HOW: Structure = structure!(general::open_how [
-    flags = flags: Named(Meaning::Open), mode = mode: Named(Meaning::FileMode), resolve = resolve: Named(Meaning::Resolve),
+    flags = flags: Named(Meaning::Open), mode = mode: AnyMode, resolve = resolve: Named(Meaning::Resolve),
 ]);
 /// `struct stat`.
 pub static STAT: Structure = structure!(general::stat [

@@ -16,6 +16,10 @@ pub enum Show {
     Named(Meaning),
     /// An address.
     Pointer,
+    /// An address, which is not shown where it is none.
+    AnyPointer,
+    /// A mode, which is not shown where it is 0: nothing is made.
+    AnyMode,
     /// Text up to its NUL.
     Text,
     /// A structure in it.

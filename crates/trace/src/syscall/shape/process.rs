@@ -1,14 +1,14 @@
 //! Processes: how they are made, limited and counted; the names of the system.
 
-use super::member::Show::{Inside, Limit, Named, Pointer, Signed, Text, Unsigned};
+use super::member::Show::{AnyPointer, Inside, Limit, Named, Pointer, Signed, Text, Unsigned};
 use super::member::structure;
 use super::{Member, Structure, time};
 use crate::syscall::Meaning;
 
 /// `struct clone_args`.
 pub static CLONE: Structure = structure!(general::clone_args [
-    flags = flags: Named(Meaning::Namespace), pidfd = pidfd: Pointer, child_tid = child_tid: Pointer, parent_tid = parent_tid: Pointer,
-    exit_signal = exit_signal: Named(Meaning::Signal), stack = stack: Pointer, stack_size = stack_size: Unsigned, tls = tls: Pointer,
+    flags = flags: Named(Meaning::Namespace), pidfd = pidfd: AnyPointer, child_tid = child_tid: AnyPointer, parent_tid = parent_tid: AnyPointer,
+    exit_signal = exit_signal: Named(Meaning::Signal), stack = stack: Pointer, stack_size = stack_size: Unsigned, tls = tls: AnyPointer,
 ]);
 /// `struct rlimit`.
 pub static LIMIT: Structure =
