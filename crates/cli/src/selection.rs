@@ -94,6 +94,11 @@ enum ViaOption {
 }
 
 impl Selection {
+    /// The events of -e.
+    pub(crate) fn events(&self) -> &[String] {
+        &self.events
+    }
+
     /// The same with these events before those of its own, of all processes.
     pub(crate) fn with_events(mut self, mut events: Vec<String>) -> Self {
         events.append(&mut self.events);

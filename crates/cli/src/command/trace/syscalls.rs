@@ -1,7 +1,7 @@
 //! `kestrel trace --syscalls`: a line for each system call, or a table of them at the end.
 
 use super::names::ThreadNameLookup;
-use super::{end, pause, write_out};
+use super::{PrintRecord, end, pause, printer, write_out};
 use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
@@ -15,7 +15,9 @@ use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::{Calls, Detail, EXIT, FORK, open_files};
 use kestrel::tail::Live;
-use kestrel_trace::calls::{Call, Descriptors, End, Pairing, Reader, Signature, Style, Summary, json, line};
+use kestrel_trace::calls::{
+    Call, Descriptors, End, Pairing, RAW_ENTER, RAW_EXIT, Reader, Signature, Style, Summary, json, line,
+};
 use kestrel_trace::print::counted;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -28,14 +30,15 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub(crate) struct CallOptions {
     /// Show system calls with their arguments, results and durations, as strace does: all, or a SET of names, globs and classes
-    /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out
+    /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out. Events of -e stand between
+    /// them; a call's line comes when the call is over
     #[arg(
         long,
         value_name = "SET",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "all",
-        conflicts_with_all = ["events", "table", "session", "stacks", "kernel_stack", "user"]
+        conflicts_with_all = ["table", "session", "stacks", "kernel_stack", "user"]
     )]
     pub(super) syscalls: Option<String>,
     /// Count the calls and show a table of them at the end, as strace -c does
@@ -67,14 +70,31 @@ pub(super) fn run(
     };
     let own = Some(std::process::id());
     let calls = Calls::of(&catalog, &Set::parse(set), detail, own)?;
-    let plan = selection::plan_of(&calls.events, selection, held.as_ref(), &catalog)?;
+    let others = selection.events();
+    if let Some(event) = others.iter().find(|event| is_of_calls(event)) {
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("`{event}` beside --syscalls: these are the calls that it shows"),
+        );
+        return Err(failure.hint("--syscalls=SET chooses calls; -e alone shows their events as such"));
+    }
+    let events: Vec<String> = calls.events.iter().chain(others).cloned().collect();
+    let plan = selection::plan_of(&events, selection, held.as_ref(), &catalog)?;
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
     let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
+    let names = || {
+        Ok::<_, Failure>(ThreadNameLookup::new(
+            live.session().kept_names()?,
+            catalog.host(),
+        ))
+    };
+    let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let mut shown = LiveCalls {
-        names: ThreadNameLookup::new(live.session().kept_names()?, catalog.host()),
+        other: printer(format, symbols, names()?),
+        names: names()?,
         view: View::new(&calls, options, format),
         came: 0,
         live,
@@ -102,6 +122,8 @@ pub(super) fn run(
 struct LiveCalls {
     live: Live,
     names: ThreadNameLookup,
+    /// Prints records of events that are no calls.
+    other: PrintRecord,
     view: View,
     came: u64,
 }
@@ -126,11 +148,18 @@ impl LiveCalls {
 impl Work for LiveCalls {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self {
-            live, names, view, ..
+            live,
+            names,
+            other,
+            view,
+            ..
         } = self;
         let mut show = |record: &Record<'_>| {
             names.update(record, &mut view.processes);
-            view.take(record);
+            match is_own(record) {
+                true => view.take(record),
+                false => other(record, &mut view.out),
+            }
             Ok(())
         };
         let came = match last {
@@ -261,4 +290,22 @@ impl View {
 
 fn is_exec(signature: &Signature) -> bool {
     matches!(signature.call.as_str(), "execve" | "execveat")
+}
+
+/// Whether a record is of what calls are shown from, and not of an event of `-e`.
+fn is_own(record: &Record<'_>) -> bool {
+    let only = |field: &str| record.event.layout.shown().all(|it| it.name == field);
+    match record.event.name.as_str() {
+        RAW_ENTER | RAW_EXIT => true,
+        FORK => only("child_pid"),
+        EXIT => only("pid"),
+        _ => false,
+    }
+}
+
+/// Whether an event of `-e` is one of the tracepoints of system calls.
+fn is_of_calls(event: &str) -> bool {
+    event
+        .split(',')
+        .any(|one| one.trim_start().starts_with("raw_syscalls:"))
 }
