@@ -23,6 +23,9 @@ const BUILDS: [(&str, &[&str]); 3] = [
     ("stacks_pie", &["-static-pie", "-g"]),
 ];
 
+/// A program of calls with arguments that point to something.
+const CALLS: &str = "programs/awkward_calls.c";
+
 fn main() -> std::io::Result<()> {
     pages()?;
     programs()?;
@@ -84,6 +87,14 @@ fn programs() -> std::io::Result<()> {
             .status()?;
         assert!(status.success(), "cc of {STACKS}");
     }
+    println!("cargo::rerun-if-changed={CALLS}");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-static", "-O0", "-w", "-o"]);
+    let status = compiler
+        .arg(Path::new(&to).join("awkward_calls"))
+        .arg(CALLS)
+        .status()?;
+    assert!(status.success(), "cc of {CALLS}");
     Ok(())
 }
 

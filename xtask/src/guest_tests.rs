@@ -41,6 +41,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("bpftool", &["bpftool"]),
     ("uprobes", &["bpftool"]),
     ("stat", &["linux-perf"]),
+    ("calls", &["strace"]),
     ("sched", &["linux-perf"]),
 ];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.

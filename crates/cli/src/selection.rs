@@ -93,6 +93,11 @@ enum ViaOption {
 }
 
 impl Selection {
+    /// The events of -e, as texts of the language.
+    pub(crate) fn events(&self, catalog: &Catalog) -> Result<Vec<String>, Failure> {
+        self.events.texts(catalog)
+    }
+
     /// The same with these events before those of its own, of all processes.
     pub(crate) fn with_events(self, events: Vec<String>) -> Self {
         Self {

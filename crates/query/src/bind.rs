@@ -241,7 +241,9 @@ fn text(expr: &Expr) -> Result<Text, NoMeaning> {
             Box::new(text(then)?),
             Box::new(text(otherwise)?),
         ),
-        ExprKind::ReadString { .. } | ExprKind::Bytes { .. } => return no("the text at this address"),
+        ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. } | ExprKind::Bytes { .. } => {
+            return no("the text at this address");
+        }
         ExprKind::MapValue(_) => return no("what a map held"),
         _ => return no("this text"),
     })

@@ -66,7 +66,9 @@ fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
         FieldType::Pointer { .. } => (element(ty)?, scalar(8)),
         FieldType::Text { size } => (ValueType::Text { size: *size }, whole(*size)),
         // With room for the NUL that its bytes in the record do not have.
-        FieldType::String { max } => (ValueType::Text { size: max + 1 }, whole(max + 1)),
+        FieldType::String { max } | FieldType::Bytes { max } => {
+            (ValueType::Text { size: max + 1 }, whole(max + 1))
+        }
         FieldType::Array {
             element: inner,
             count,
@@ -103,6 +105,7 @@ fn element(ty: &FieldType) -> Option<ValueType> {
         FieldType::Text { .. }
         | FieldType::Array { .. }
         | FieldType::String { .. }
+        | FieldType::Bytes { .. }
         | FieldType::Stack { .. }
         | FieldType::StackCopy { .. } => {
             return None;

@@ -131,6 +131,8 @@ pub enum FieldType {
     Array { element: Box<FieldType>, count: u32 },
     /// A string of at most `max` bytes without its NUL, in the tail.
     String { max: u32 },
+    /// At most `max` bytes of memory, NULs among them, in the tail.
+    Bytes { max: u32 },
     /// At most `max` return addresses of 8 bytes, innermost first, in the tail.
     Stack { space: Space, max: u32 },
     /// A process's registers `ip`, `sp` and `bp`, and behind them at most `max` bytes of its stack from `sp` upwards, in the tail as words of 8
@@ -176,7 +178,7 @@ pub struct Layout {
 impl FieldType {
     /// Whether the field lives in the tail.
     pub fn is_variable(&self) -> bool {
-        matches!(self, Self::String { .. }) || self.is_stack()
+        matches!(self, Self::String { .. } | Self::Bytes { .. }) || self.is_stack()
     }
 
     /// Whether its elements are words of 8 bytes: a stack, or a copy of one.
@@ -213,7 +215,7 @@ impl FieldType {
                 let (size, align) = element.fixed_shape();
                 (size.saturating_mul(*count), align)
             }
-            Self::String { .. } | Self::Stack { .. } | Self::StackCopy { .. } => (2, 2),
+            Self::String { .. } | Self::Bytes { .. } | Self::Stack { .. } | Self::StackCopy { .. } => (2, 2),
         }
     }
 
@@ -225,7 +227,7 @@ impl FieldType {
     /// Most bytes the field takes in the tail.
     pub fn tail_max(&self) -> u32 {
         match self {
-            Self::String { max } => *max,
+            Self::String { max } | Self::Bytes { max } => *max,
             Self::Stack { max, .. } => *max * 8,
             Self::StackCopy { max } => max.saturating_add(COPIED_REGISTERS * 8),
             _ => 0,
@@ -308,7 +310,7 @@ impl Layout {
         stacks.chain(
             self.fields
                 .iter()
-                .filter(|f| matches!(f.ty, FieldType::String { .. })),
+                .filter(|f| matches!(f.ty, FieldType::String { .. } | FieldType::Bytes { .. })),
         )
     }
 

@@ -57,7 +57,7 @@ pub enum Value<'a> {
         bits: u64,
         names: &'a Names,
     },
-    /// Text up to its first NUL; usually, not surely, UTF-8.
+    /// Text up to its first NUL, or bytes with NULs among them; usually, not surely, UTF-8.
     Text(&'a [u8]),
     /// A text that the program could not read: nothing is mapped at its address, or the page was not in memory.
     Fault,
@@ -168,7 +168,8 @@ impl<'a> Value<'a> {
                     bytes: bytes.get(..size)?,
                 })
             }
-            &FieldType::String { max } if is_fault(bytes, max) => Self::Fault,
+            &(FieldType::String { max } | FieldType::Bytes { max }) if is_fault(bytes, max) => Self::Fault,
+            FieldType::Bytes { .. } => Self::Text(bytes),
             FieldType::String { .. } => Self::Text(until_nul(bytes)),
             FieldType::Stack { .. } if bytes == FAULT_IN_TEXT => Self::Fault,
             &FieldType::Stack { space, .. } => Self::Stack(Frames {

@@ -72,6 +72,14 @@ enum Lines {
 }
 
 impl Lines {
+    /// Lines for records beside output of this form.
+    fn of(format: Format) -> Self {
+        match format {
+            Format::Json => Self::Json,
+            Format::Text => Self::Text,
+        }
+    }
+
     /// How all that is no record looks.
     fn beside(self) -> Format {
         match self {

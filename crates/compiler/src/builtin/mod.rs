@@ -50,7 +50,6 @@ static GROUPS: &[&[&Builtin]] = &[
 /// Built-ins of bpftrace. One that has no row here is refused as not yet supported.
 const BPFTRACE: &[&str] = &[
     "bswap",
-    "buf",
     "cat",
     "cgroup_path",
     "cgroupid",

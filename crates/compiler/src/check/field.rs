@@ -266,6 +266,10 @@ impl Expr {
                     length.set_span(span);
                 }
             }
+            ExprKind::ReadMemory { address, length, .. } => {
+                address.set_span(span);
+                length.set_span(span);
+            }
             ExprKind::Binary { left, right, .. }
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }

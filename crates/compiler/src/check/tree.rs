@@ -145,6 +145,7 @@ pub struct Record {
     /// | text of `size` bytes | [`ExprKind::Text`] or [`ExprKind::Bytes`] of that size, or [`ExprKind::Comm`] (16) |
     /// | array | [`ExprKind::Bytes`] of the array's size, or [`ExprKind::Elements`], one each |
     /// | string | [`ExprKind::ReadString`] with the same `max` |
+    /// | bytes | [`ExprKind::ReadMemory`] with the same `max` |
     /// | stack | [`ExprKind::Stack`] with the same `max` |
     /// | copy of a stack | [`ExprKind::StackCopy`]; the field's `max` counts |
     pub values: Vec<Expr>,
@@ -302,6 +303,13 @@ pub enum ExprKind {
         max: u32,
         length: Option<Box<Expr>>,
     },
+    /// Not a scalar: `length` bytes of memory at `address`, NULs among them, at most `max`; only as a field of a record.
+    ReadMemory {
+        address: Box<Expr>,
+        space: Option<Space>,
+        max: u32,
+        length: Box<Expr>,
+    },
     /// Not a scalar: at most `max` return addresses, innermost first.
     Stack { space: Space, max: u32 },
     /// Not a scalar: the process's registers, and its stack as far as it is there.
@@ -425,6 +433,8 @@ pub enum Type {
     Text { size: u32 },
     /// At most `max` bytes of text, without a NUL.
     String { max: u32 },
+    /// At most `max` bytes of memory.
+    Memory { max: u32 },
     /// `count` elements.
     Array { element: Box<Type>, count: u32 },
     /// A struct or union in memory, of the kernel's BTF.

@@ -272,7 +272,7 @@ impl<'a> Checker<'a> {
             Type::Bool => Some(1),
             Type::Pointer(_) => Some(8),
             Type::Text { size } => Some(*size),
-            Type::String { max } => Some(*max),
+            Type::String { max } | Type::Memory { max } => Some(*max),
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
@@ -292,6 +292,7 @@ impl<'a> Checker<'a> {
             Type::Struct(id) => self
                 .btf()
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
+            Type::Memory { .. } => "bytes of memory".to_owned(),
             Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
         }
     }
@@ -340,6 +341,7 @@ impl<'a> Checker<'a> {
             },
             Type::Text { size } if *size > 0 => FieldType::Text { size: *size },
             Type::String { max } => FieldType::String { max: *max },
+            Type::Memory { max } => FieldType::Bytes { max: *max },
             Type::Array { element, count } if *count > 0 => FieldType::Array {
                 element: Box::new(Self::field_type(element)?),
                 count: *count,

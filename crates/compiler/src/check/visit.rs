@@ -82,6 +82,7 @@ impl Expr {
                 let length = length.as_deref();
                 std::iter::once(&**address).chain(length).collect()
             }
+            ExprKind::ReadMemory { address, length, .. } => vec![address, length],
             ExprKind::Binary { left, right, .. }
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }

@@ -224,6 +224,16 @@ impl Dump<'_> {
                 let length = length.unwrap_or_default();
                 format!("({space}.string {} {max}{length})", self.expr(address))
             }
+            ExprKind::ReadMemory {
+                address,
+                space,
+                max,
+                length,
+            } => {
+                let space = space.map_or("Either".to_owned(), |space| format!("{space:?}"));
+                let (address, length) = (self.expr(address), self.expr(length));
+                format!("({space}.memory {address} {max} of {length})")
+            }
             ExprKind::StackCopy => "(stack-copy)".to_owned(),
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }

@@ -38,6 +38,15 @@ pub fn create_map() -> Result<Map> {
     Ok(Map::create(&spec)?)
 }
 
+/// What the map holds where one process is traced, and no other: for a command before it runs, when no program writes there yet.
+pub fn only(pid: u32) -> Vec<u8> {
+    let mut bytes = vec![0; SIZE as usize];
+    if let Some(byte) = bytes.get_mut(pid as usize / 8) {
+        *byte = 1 << (pid % 8);
+    }
+    bytes
+}
+
 /// The process that runs.
 pub(crate) fn tgid(b: &mut Builder) -> Vreg {
     let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
@@ -233,6 +242,10 @@ mod tests {
         let map = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, SIZE);
         assert_eq!(map, MapRef(0));
         let (enter, leave, admitted) = (change(enter), change(leave), admitted());
+        machine.set_value(map, &[0; 4], 0, &only(4711));
+        machine.environment.pid = 4711;
+        assert_eq!(machine.run(&admitted, &[0; 8]), Ok(1));
+        machine.set_value(map, &[0; 4], 0, &[0; SIZE as usize]);
         let neighbours = [1u32, 2, 63, 64, 65, 127, 128, 4_194_239, 4_194_240, NUMBERS - 1];
         let mut traced = std::collections::BTreeSet::new();
         // Twice each: entering and leaving say what is true from then on, however often they say it.

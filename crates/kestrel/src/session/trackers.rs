@@ -8,7 +8,7 @@ use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::process_filter::{self, Follower, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
-use kestrel_kernel::bpf::{Map, ProgramKind};
+use kestrel_kernel::bpf::{Map, ProgramKind, ValueCheck};
 use kestrel_trace::process::Processes;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -37,6 +37,18 @@ impl Session {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Lets a command's process in before its exec, so that the exec's own entry is seen. Of what it does before that nothing else should be
+    /// shown.
+    ///
+    /// # Errors
+    /// That the map cannot be written.
+    pub fn admit_before_exec(&self, pid: u32) -> Result<()> {
+        if let Some(map) = &self.resources.targets {
+            map.update(&0_u32.to_ne_bytes(), &process_filter::only(pid), ValueCheck::Any)?;
+        }
+        Ok(())
     }
 
     /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is

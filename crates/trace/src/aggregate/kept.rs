@@ -116,6 +116,7 @@ fn is_scalar(ty: &FieldType) -> bool {
         FieldType::Text { .. }
             | FieldType::Array { .. }
             | FieldType::String { .. }
+            | FieldType::Bytes { .. }
             | FieldType::Stack { .. }
             | FieldType::StackCopy { .. }
     )

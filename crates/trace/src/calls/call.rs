@@ -1,8 +1,12 @@
 //! One system call from its entry to its return.
 
+use super::pieces::Pieces;
 use super::signature::{Parameter, Signature};
 use crate::layout::FieldType;
-use crate::syscall::{Errno, Kind, Meaning};
+use crate::syscall::shape::Shape;
+use crate::syscall::{
+    Errno, Kind, Meaning, Pointed, Taken, When, device_control, file_control, process_control_arguments,
+};
 use std::sync::Arc;
 
 /// How a call ended.
@@ -33,10 +37,10 @@ pub struct Call {
     pub ended_ns: Option<u64>,
     /// The arguments' registers.
     pub values: Vec<u64>,
-    /// By place, what arguments pointed to at the entry.
-    pub texts: Vec<(usize, Vec<u8>)>,
+    /// What arguments pointed to at the entry.
+    pub before: Pieces,
     /// And at the return.
-    pub texts_after: Vec<(usize, Vec<u8>)>,
+    pub after: Pieces,
     /// How it ended.
     pub end: End,
 }
@@ -79,10 +83,28 @@ impl Call {
 
     /// The arguments; one that does not count for this call (a mode without O_CREAT) is left out.
     pub fn arguments(&self) -> impl Iterator<Item = Argument<'_>> {
-        let all = self.signature.parameters.iter().zip(&self.values).enumerate();
+        let taken = match (self.signature.call.as_str(), self.values.first()) {
+            ("prctl", Some(operation)) => process_control_arguments(i64::from(*operation as u32)),
+            _ => usize::MAX,
+        };
+        let all = self
+            .signature
+            .parameters
+            .iter()
+            .zip(&self.values)
+            .enumerate()
+            .take(taken);
         all.filter_map(|(place, (parameter, register))| {
             let before = place.checked_sub(1).and_then(|at| self.values.get(at));
             match parameter.kind {
+                Some(Kind::Pointed(Pointed {
+                    shape: Shape::FileControl,
+                    ..
+                })) if before.is_some_and(|it| takes_nothing(file_control, *it)) => None,
+                Some(Kind::Pointed(Pointed {
+                    shape: Shape::DeviceControl,
+                    ..
+                })) if before.is_some_and(|it| takes_nothing(device_control, *it)) => None,
                 Some(Kind::ModeWith(bits)) if before.is_some_and(|it| it.cast_signed() & bits == 0) => None,
                 _ => Some(Argument {
                     place,
@@ -101,20 +123,27 @@ impl Call {
 
     /// What the argument at a place pointed to.
     pub fn text(&self, place: usize) -> Option<&[u8]> {
-        let find = |texts: &'_ [(usize, Vec<u8>)]| texts.iter().position(|(own, _)| *own == place);
-        let kind = self.signature.parameters.get(place).and_then(|it| it.kind);
-        let (first, second) = match kind {
-            // Only what the call has filled is of interest, and only if it did.
-            Some(Kind::Filled | Kind::FilledText) => match self.end {
-                End::Returned(0..) => (&self.texts_after, &self.texts_after),
-                _ => return None,
-            },
-            _ => (&self.texts, &self.texts_after),
+        let when = match self.signature.parameters.get(place).and_then(|it| it.kind) {
+            Some(Kind::Filled | Kind::FilledText) => When::After,
+            _ => When::Before,
         };
-        let found = find(first).and_then(|at| first.get(at));
-        let found = found.or_else(|| find(second).and_then(|at| second.get(at)));
-        found.map(|(_, text)| text.as_slice())
+        self.memory((place, 0), when)
     }
+
+    /// What the argument at a place pointed to (part 0), or a pointer in that. Of what the call fills, only what it did fill.
+    pub fn memory(&self, (place, part): (usize, usize), when: When) -> Option<&[u8]> {
+        let after = || self.after.get(place, part);
+        match (when, self.end) {
+            (When::After, End::Returned(0..)) => after(),
+            (When::After, _) => None,
+            // Its page may not have been in memory at the entry.
+            (When::Before | When::Both, _) => self.before.get(place, part).or_else(after),
+        }
+    }
+}
+
+fn takes_nothing(control: fn(i64) -> Taken, command: u64) -> bool {
+    control(i64::from(command as u32)) == Taken::Nothing
 }
 
 /// A register as the type that an argument has.

@@ -1,18 +1,20 @@
 //! A call as a line, in strace's and perf trace's layout.
 
+use super::buffer::{buffer, path};
 use super::call::{Argument, Call, End};
 use super::descriptors::Descriptors;
-use super::moment::EXIT_TEXT;
-use super::quoted::quoted;
+use super::memory;
 use crate::layout::{Base, FieldType};
 use crate::print::shown;
-use crate::syscall::{Kind, Meaning, usual_name};
+use crate::syscall::{Kind, Meaning, protocol, usual_name};
 
-/// Most bytes of a buffer that are shown.
-const BUFFER: i64 = 32;
 /// Levels of options that have names.
 const SOL_SOCKET: i64 = 1;
 const IPPROTO_TCP: i64 = 6;
+/// Commands of fcntl(2) that return flags.
+const F_GETFD: i64 = 1;
+const F_GETFL: i64 = 3;
+const F_GET_SEALS: i64 = 1034;
 /// Columns of a thread's name and number.
 const THREAD: usize = 22;
 
@@ -91,17 +93,19 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
         Some(Kind::Bits) => hexadecimal(value, &mut out),
         Some(Kind::Text) => path(call, argument, &mut out),
         Some(Kind::FilledText | Kind::Filled | Kind::Given(_)) => buffer(call, argument, &mut out),
-        Some(Kind::Protocol) => match call.argument(0) {
-            // AF_INET and AF_INET6; others have protocols of their own.
-            Some(2 | 10) => Meaning::Protocol.write(value, &mut out),
-            _ => number(argument, &mut out),
+        Some(Kind::Protocol) => match call.argument(0).and_then(protocol) {
+            Some(meaning) => meaning.write(value, &mut out),
+            None => number(argument, &mut out),
         },
         Some(Kind::Option) => match argument.place.checked_sub(1).and_then(|at| call.argument(at)) {
             Some(SOL_SOCKET) => Meaning::SocketOption.write(value, &mut out),
             Some(IPPROTO_TCP) => Meaning::TcpOption.write(value, &mut out),
             _ => number(argument, &mut out),
         },
-        Some(Kind::Plain | Kind::Address(_)) | None => number(argument, &mut out),
+        Some(Kind::Pointed(what)) => memory::pointed(call, argument, what, &mut out),
+        Some(Kind::ProcessControl) => memory::process_control(call, argument, &mut out),
+        Some(Kind::Remaining(of)) => memory::remaining(call, argument, of, &mut out),
+        Some(Kind::Plain) | None => number(argument, &mut out),
     }
     out
 }
@@ -133,43 +137,10 @@ fn hexadecimal(value: i64, out: &mut String) {
     }
 }
 
-fn pointer(value: i64, out: &mut String) {
+pub(super) fn pointer(value: i64, out: &mut String) {
     match value {
         0 => out.push_str("NULL"),
         _ => out.push_str(&format!("{value:#x}")),
-    }
-}
-
-fn path(call: &Call, argument: Argument<'_>, out: &mut String) {
-    match call.text(argument.place) {
-        Some(text) if argument.value != 0 => quoted(text, text.len() >= EXIT_TEXT, out),
-        _ => pointer(argument.value, out),
-    }
-}
-
-/// Bytes that a call was given or has filled, as many as were read: up to the first NUL.
-fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
-    let length = match (argument.parameter.kind, call.end) {
-        (Some(Kind::Given(place)), _) => call.argument(usize::from(place)),
-        (_, End::Returned(length)) => Some(length),
-        _ => None,
-    };
-    let (Some(text), Some(length)) = (call.text(argument.place), length) else {
-        return pointer(argument.value, out);
-    };
-    if length < 0 || argument.value == 0 {
-        return pointer(argument.value, out);
-    }
-    if argument.parameter.kind == Some(Kind::FilledText) {
-        let end = usize::try_from(length).unwrap_or(text.len()).min(text.len());
-        return quoted(&text[..end], (end as i64) < length - 1, out);
-    }
-    let most = usize::try_from(length.min(BUFFER)).unwrap_or_default();
-    let text = &text[..text.len().min(most)];
-    match text.len() < most {
-        // The reading ended at a NUL, which is one of the bytes.
-        true => quoted(&[text, b"\0"].concat(), (text.len() as i64) + 1 < length, out),
-        false => quoted(text, (text.len() as i64) < length, out),
     }
 }
 
@@ -215,6 +186,29 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
     }
     match call.signature.call.as_str() {
         "umask" if value != 0 => out.push_str(&format!("0{value:o}")),
+        "fcntl" if value != 0 => flags_of_file(call, value, out),
         _ => out.push_str(&value.to_string()),
     }
+    memory::ready(call, out);
+    if memory::timed_out(call) {
+        out.push_str(" (Timeout)");
+    }
+}
+
+/// `0x8002 (flags O_RDWR|O_LARGEFILE)`, of the commands of fcntl(2) that ask for flags.
+fn flags_of_file(call: &Call, value: i64, out: &mut String) {
+    let meaning = match call.argument(1) {
+        Some(F_GETFD) => Meaning::DescriptorFlags,
+        Some(F_GETFL) => Meaning::Open,
+        Some(F_GET_SEALS) => Meaning::Seals,
+        _ => return out.push_str(&value.to_string()),
+    };
+    out.push_str(&format!("{value:#x} ("));
+    out.push_str(if meaning == Meaning::Seals {
+        "seals "
+    } else {
+        "flags "
+    });
+    meaning.write(value, out);
+    out.push(')');
 }

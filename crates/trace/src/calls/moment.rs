@@ -1,5 +1,6 @@
 //! A record as a moment of a system call: its entry or its return, whatever event told it.
 
+use super::pieces::Pieces;
 use super::signature::{Signature, Signatures, is_argument};
 use crate::event::EventClass;
 use crate::record::Record;
@@ -14,6 +15,8 @@ pub const RAW_EXIT: &str = "raw_syscalls:sys_exit";
 pub const ID: &str = "id";
 /// Before the place of an argument, the name of the field with the text that the argument pointed to.
 pub const TEXT: &str = "text";
+/// The same, of the field with the memory that the argument points to; behind `_`, the number of a pointer in that memory.
+pub const MEMORY: &str = "mem";
 /// Most bytes of a text in such a field.
 pub const EXIT_TEXT: usize = 255;
 
@@ -26,8 +29,8 @@ pub enum Moment {
         signature: Arc<Signature>,
         /// The arguments' registers; as many as are known.
         values: Vec<u64>,
-        /// By place, what arguments pointed to, where it was read.
-        texts: Vec<(usize, Vec<u8>)>,
+        /// What arguments pointed to, where it was read.
+        pieces: Pieces,
     },
     /// It returned.
     Return {
@@ -35,9 +38,18 @@ pub enum Moment {
         signature: Arc<Signature>,
         /// What it returned.
         value: i64,
-        /// By place, what arguments point to now.
-        texts: Vec<(usize, Vec<u8>)>,
+        /// What arguments point to now.
+        pieces: Pieces,
     },
+}
+
+impl Moment {
+    /// The call.
+    pub fn signature(&self) -> &Signature {
+        match self {
+            Self::Entry { signature, .. } | Self::Return { signature, .. } => signature,
+        }
+    }
 }
 
 /// What the records of an event are, by its name.
@@ -75,19 +87,19 @@ impl Reader {
     /// The moment that a record is of.
     pub fn read(&mut self, record: &Record<'_>) -> Option<Moment> {
         let event = self.event(record.event);
-        let texts = || texts(record);
+        let pieces = || pieces(record);
         let number = || record.get(ID).and_then(|id| id.as_u64());
         let returned = || record.get("ret").and_then(|value| value.as_i64());
         Some(match event {
             Event::RawEntry => Moment::Entry {
                 signature: self.signatures.get(number()?),
                 values: registers(record),
-                texts: texts(),
+                pieces: pieces(),
             },
             Event::RawReturn => Moment::Return {
                 signature: self.signatures.get(number()?),
                 value: returned()?,
-                texts: texts(),
+                pieces: pieces(),
             },
             Event::Entry(signature) => {
                 let fields = record.fields().filter(|(field, _)| is_argument(&field.name));
@@ -95,14 +107,14 @@ impl Reader {
                     values: fields
                         .map(|(_, value)| value.as_u64().unwrap_or_default())
                         .collect(),
-                    texts: written(record, &signature),
+                    pieces: written(record, &signature),
                     signature,
                 }
             }
             Event::Return(signature) => Moment::Return {
                 signature,
                 value: returned()?,
-                texts: Vec::new(),
+                pieces: Pieces::default(),
             },
             Event::Other => return None,
         })
@@ -151,23 +163,26 @@ fn registers(record: &Record<'_>) -> Vec<u64> {
     }
 }
 
-/// Texts in fields that are named by the arguments' places.
-fn texts(record: &Record<'_>) -> Vec<(usize, Vec<u8>)> {
-    let text = |(field, value): (&crate::layout::Field, Value<'_>)| match value {
-        Value::Text(text) => Some((field.name.strip_prefix(TEXT)?.parse().ok()?, text.to_vec())),
-        _ => None,
-    };
-    record.fields().filter_map(text).collect()
+/// Memory in fields that are named by the arguments' places.
+fn pieces(record: &Record<'_>) -> Pieces {
+    let mut pieces = Pieces::default();
+    for (field, value) in record.fields() {
+        if let Value::Text(bytes) = value {
+            pieces.read(&field.name, bytes);
+        }
+    }
+    pieces
 }
 
 /// Texts that a handler recorded under the arguments' own names: `record(str(args.filename))`.
-fn written(record: &Record<'_>, signature: &Signature) -> Vec<(usize, Vec<u8>)> {
-    let text = |(field, value): (&crate::layout::Field, Value<'_>)| match value {
-        Value::Text(text) => {
-            let place = signature.parameters.iter().position(|it| it.name == field.name)?;
-            Some((place, text.to_vec()))
+fn written(record: &Record<'_>, signature: &Signature) -> Pieces {
+    let mut pieces = Pieces::default();
+    for (field, value) in record.fields() {
+        if let Value::Text(bytes) = value
+            && let Some(place) = signature.parameters.iter().position(|it| it.name == field.name)
+        {
+            pieces.insert(place, 0, bytes);
         }
-        _ => None,
-    };
-    record.fields().filter_map(text).collect()
+    }
+    pieces
 }

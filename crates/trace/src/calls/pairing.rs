@@ -2,6 +2,7 @@
 
 use super::call::{Call, End};
 use super::moment::Moment;
+use super::pieces::Pieces;
 use std::collections::HashMap;
 
 /// Calls that never return.
@@ -23,7 +24,7 @@ impl Pairing {
             Moment::Entry {
                 signature,
                 values,
-                texts,
+                pieces,
             } => {
                 let call = Call {
                     pid,
@@ -32,8 +33,8 @@ impl Pairing {
                     begun_ns: Some(time_ns),
                     ended_ns: None,
                     values,
-                    texts,
-                    texts_after: Vec::new(),
+                    before: pieces,
+                    after: Pieces::default(),
                     end: End::Never,
                 };
                 let before = match NEVER.contains(&call.signature.call.as_str()) {
@@ -50,7 +51,7 @@ impl Pairing {
             Moment::Return {
                 signature,
                 value,
-                texts,
+                pieces,
             } => {
                 let begun = self.begun.remove(&tid);
                 let (begun, other) = match begun {
@@ -69,13 +70,13 @@ impl Pairing {
                     begun_ns: None,
                     ended_ns: None,
                     values: Vec::new(),
-                    texts: Vec::new(),
-                    texts_after: Vec::new(),
+                    before: Pieces::default(),
+                    after: Pieces::default(),
                     end: End::Unseen,
                 });
                 done(Call {
                     ended_ns: Some(time_ns),
-                    texts_after: texts,
+                    after: pieces,
                     end: End::Returned(value),
                     ..call
                 });
@@ -115,7 +116,7 @@ mod tests {
         Moment::Entry {
             signature: Arc::new(Signature::new(call, [])),
             values: Vec::new(),
-            texts: Vec::new(),
+            pieces: Pieces::default(),
         }
     }
 
@@ -123,7 +124,7 @@ mod tests {
         Moment::Return {
             signature: Arc::new(Signature::new(call, [])),
             value,
-            texts: Vec::new(),
+            pieces: Pieces::default(),
         }
     }
 

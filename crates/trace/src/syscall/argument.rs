@@ -1,6 +1,8 @@
 //! What the arguments of system calls are: a table of calls and arguments, by the names that the kernel's own definitions give them.
 
 use super::meaning::Meaning;
+use super::pointed::{POINTED, Pointed};
+use super::shape::Structure;
 
 /// What an argument is, beyond its C type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +19,12 @@ pub enum Kind {
     Filled,
     /// The same, and what is filled is a path: of readlink(2).
     FilledText,
-    /// The address of a socket's address that the call is given; the argument at this place says how many bytes.
-    Address(u8),
+    /// The address of a structure, or of some of them.
+    Pointed(Pointed),
+    /// The address of a time that a call fills where a signal interrupts it.
+    Remaining(&'static Structure),
+    /// The second argument of prctl(2), which its first explains.
+    ProcessControl,
     /// Permissions, in octal digits.
     Mode,
     /// Permissions that count only where these bits of the argument before are set (`O_CREAT`): else it is not an argument at all.
@@ -38,7 +44,7 @@ pub enum Kind {
 /// The call of rows that are about any call.
 const ANY: &str = "*";
 
-use Kind::{Address, Bits, Descriptor, Filled, FilledText, Given, Mode, ModeWith, Named, Place, Plain, Text};
+use Kind::{Bits, Descriptor, Filled, FilledText, Given, Mode, ModeWith, Named, Place, Plain, Text};
 
 /// Call, argument, kind. Rows of one call come before those of any.
 #[rustfmt::skip]
@@ -123,10 +129,8 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("pwritev2", "flags", Named(Meaning::ReadWrite)),
     ("lseek", "whence", Named(Meaning::Whence)),
     ("fcntl", "cmd", Named(Meaning::Fcntl)),
-    ("fcntl", "arg", Bits),
     ("flock", "cmd", Named(Meaning::Lock)),
     ("ioctl", "cmd", Named(Meaning::Ioctl)),
-    ("ioctl", "arg", Bits),
     ("fallocate", "mode", Named(Meaning::Fallocate)),
     ("fadvise64", "advice", Named(Meaning::FileAdvice)),
     ("sync_file_range", "flags", Named(Meaning::SyncRange)),
@@ -228,8 +232,6 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("socketpair", "type", Named(Meaning::SocketType)),
     ("socketpair", "protocol", Kind::Protocol),
     ("accept4", "flags", Named(Meaning::SocketFlags)),
-    ("connect", "uservaddr", Address(2)),
-    ("bind", "umyaddr", Address(2)),
     ("sendto", "buff", Given(2)),
     ("sendto", "flags", Named(Meaning::Message)),
     ("sendmsg", "flags", Named(Meaning::Message)),
@@ -279,8 +281,9 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
 
 /// What an argument of a call is, where the table says so.
 pub fn kind(call: &str, argument: &str) -> Option<Kind> {
-    let found = ARGUMENTS
+    let found = POINTED
         .iter()
+        .chain(ARGUMENTS)
         .find(|(own, name, _)| *name == argument && (*own == call || *own == ANY));
     found.map(|(.., kind)| *kind)
 }
@@ -299,10 +302,9 @@ mod tests {
 
     #[test]
     fn each_argument_has_one_row() {
-        for (at, (call, argument, _)) in ARGUMENTS.iter().enumerate() {
-            let again = ARGUMENTS[at + 1..]
-                .iter()
-                .any(|(c, a, _)| c == call && a == argument);
+        let all: Vec<_> = POINTED.iter().chain(ARGUMENTS).collect();
+        for (at, (call, argument, _)) in all.iter().enumerate() {
+            let again = all[at + 1..].iter().any(|(c, a, _)| c == call && a == argument);
             assert!(!again, "{call} {argument}");
         }
         assert_eq!(kind("close", "fd"), Some(Descriptor));

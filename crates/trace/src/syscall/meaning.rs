@@ -167,6 +167,24 @@ meanings! {
     IpcControl = "ipc_ctl",
     /// `PERF_FLAG_*`.
     Perf = "perf",
+    /// `POLL*` events.
+    Poll = "poll",
+    /// `EPOLL*` events.
+    EpollEvents = "epoll_events",
+    /// `SA_*`.
+    ActionFlags = "sa_flags",
+    /// `SS_*`.
+    SignalStack = "sigaltstack",
+    /// `FD_CLOEXEC`.
+    DescriptorFlags = "fd_flags",
+    /// `F_SEAL_*`.
+    Seals = "seals",
+    /// `RESOLVE_*`.
+    Resolve = "resolve",
+    /// `F_RDLCK` and its like.
+    LockType = "lock_type",
+    /// `NETLINK_*`: protocols of netlink sockets.
+    NetlinkProtocol = "netlink",
 }
 
 impl Meaning {

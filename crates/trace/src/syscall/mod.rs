@@ -3,13 +3,18 @@
 
 mod argument;
 mod class;
+mod control;
 mod errno;
 mod family;
 mod meaning;
+mod pointed;
+pub mod shape;
 mod written;
 
 pub use argument::{ARGUMENTS, Kind, kind, meaning};
 pub use class::{CLASSES, Class, Set, usual_name};
+pub use control::{Taken, device_control, file_control, process_control_arguments};
 pub use errno::Errno;
 pub use family::{Family, Row, Unnamed, family};
 pub use meaning::{MEANINGS, Meaning};
+pub use pointed::{Length, Many, POINTED, Pointed, Reading, When, protocol};

@@ -13,8 +13,14 @@ impl Meaning {
     pub fn write(self, value: i64, out: &mut String) {
         match (self, value) {
             (Meaning::FileMode | Meaning::IpcGet, _) => octal_rest(self, value, out),
+            (Meaning::Ioctl, _)
+                if !family(self).is_some_and(|it| it.rows.iter().any(|row| row.value == value)) =>
+            {
+                request(value, out);
+            }
             // SIGRTMIN is 32 for the kernel; user space uses the first two itself.
-            (Meaning::Signal, 32..=64) => out.push_str(&format!("SIGRT_{}", value - 32)),
+            (Meaning::Signal, 32) => out.push_str("SIGRTMIN"),
+            (Meaning::Signal, 33..=64) => out.push_str(&format!("SIGRT_{}", value - 32)),
             _ => match family(self) {
                 Some(family) => family.write(value, out),
                 None => out.push_str(&value.to_string()),
@@ -40,4 +46,16 @@ fn octal_rest(meaning: Meaning, value: i64, out: &mut String) {
         0 => out.push('0'),
         rest => out.push_str(&format!("0{rest:o}")),
     }
+}
+
+/// A request of a device that has no name here, by its parts: `_IOC(_IOC_READ, 0x12, 0x34, 0x8)`.
+fn request(value: i64, out: &mut String) {
+    let direction = match value >> 30 & 3 {
+        0 => "_IOC_NONE",
+        1 => "_IOC_WRITE",
+        2 => "_IOC_READ",
+        _ => "_IOC_READ|_IOC_WRITE",
+    };
+    let (kind, number, size) = (value >> 8 & 0xff, value & 0xff, value >> 16 & 0x3fff);
+    out.push_str(&format!("_IOC({direction}, {kind:#x}, {number:#x}, {size:#x})"));
 }

@@ -190,7 +190,7 @@ fn any_cells(event: &EventClass, seed: &mut u64) -> Vec<Cell> {
         *seed >> 33
     };
     let cell = |field: &Field| match &field.ty {
-        FieldType::String { max } => Cell::T(
+        FieldType::String { max } | FieldType::Bytes { max } => Cell::T(
             (0..next() % u64::from(*max + 1))
                 .map(|n| b'a' + (n % 26) as u8)
                 .collect(),

@@ -174,6 +174,7 @@ pub fn any_event() -> impl Strategy<Value = EventClass> {
     let ty = prop_oneof![
         6 => any_fixed(),
         1 => (1..300_u32).prop_map(|max| FieldType::String { max }),
+        1 => (1..300_u32).prop_map(|max| FieldType::Bytes { max }),
         1 => (space(), 1..128_u32).prop_map(|(space, max)| FieldType::Stack { space, max }),
         1 => (1..64_u32).prop_map(|words| FieldType::StackCopy { max: words * 8 }),
     ];

@@ -62,7 +62,9 @@ fn append_tail(layout: &Layout, cells: &[Cell], bytes: &mut Vec<u8>) {
                 (FieldType::Stack { .. } | FieldType::StackCopy { .. }, Cell::A(frames)) if stacks => {
                     bytes.extend(frames.iter().flat_map(|frame| frame.to_le_bytes()));
                 }
-                (FieldType::String { .. }, Cell::T(text)) if !stacks => bytes.extend_from_slice(text),
+                (FieldType::String { .. } | FieldType::Bytes { .. }, Cell::T(text)) if !stacks => {
+                    bytes.extend_from_slice(text)
+                }
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 //! `kestrel trace --syscalls`: a line for each system call, or a table of them at the end.
 
 use super::names::ThreadNameLookup;
-use super::{Tally, bells, end, pause, status_line, write_out};
+use super::{Lines, PrintRecord, Tally, bells, end, pause, printer, status_line, write_out};
 use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
@@ -16,7 +16,9 @@ use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::{Calls, Detail, EXIT, FORK, open_files};
 use kestrel::tail::Live;
-use kestrel_trace::calls::{Call, Descriptors, End, Pairing, Reader, Style, Summary, json, line};
+use kestrel_trace::calls::{
+    Call, Descriptors, End, Pairing, RAW_ENTER, RAW_EXIT, Reader, Signature, Style, Summary, json, line,
+};
 use kestrel_trace::print::counted;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -29,14 +31,15 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub(crate) struct CallOptions {
     /// Show system calls with their arguments, results and durations, as strace does: all, or a SET of names, globs and classes
-    /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out
+    /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out. Events of -e stand between
+    /// them; a call's line comes when the call is over
     #[arg(
         long,
         value_name = "SET",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "all",
-        conflicts_with_all = ["events", "table", "session", "stacks", "kernel_stack", "user"]
+        conflicts_with_all = ["table", "session", "stacks", "kernel_stack", "user"]
     )]
     pub(super) syscalls: Option<String>,
     /// Count the calls and show a table of them at the end, as strace -c does
@@ -67,7 +70,16 @@ pub(super) fn run(
         false => Detail::Lines,
     };
     let calls = Calls::of(&catalog, &Set::parse(set), detail)?;
-    let plan = selection::plan_of(&calls.events, selection, held.as_ref(), &catalog)?;
+    let others = selection.events(&catalog)?;
+    if let Some(event) = others.iter().find(|event| is_of_calls(event)) {
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("`{event}` beside --syscalls: these are the calls that it shows"),
+        );
+        return Err(failure.hint("--syscalls=SET chooses calls; -e alone shows their events as such"));
+    }
+    let events: Vec<String> = calls.events.iter().chain(&others).cloned().collect();
+    let plan = selection::plan_of(&events, selection, held.as_ref(), &catalog)?;
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
@@ -76,13 +88,25 @@ pub(super) fn run(
         .with_process(selection.pid)
         .with_status_line(&status);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
+    let names = || {
+        Ok::<_, Failure>(ThreadNameLookup::new(
+            live.session().kept_names()?,
+            catalog.host(),
+        ))
+    };
+    let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let mut shown = LiveCalls {
-        names: ThreadNameLookup::new(live.session().kept_names()?, catalog.host()),
+        other: printer(Lines::of(format), symbols, names()?),
+        names: names()?,
         view: View::new(&calls, options, format),
         tally: Tally::default(),
         live,
         status,
     };
+    if let ProcessFilter::Command(pid) = plan.target {
+        shown.live.session().admit_before_exec(pid)?;
+        shown.view.before_exec = Some(pid);
+    }
     if !options.summary {
         shown.begin(plan.target, &catalog);
     } else {
@@ -106,6 +130,8 @@ pub(super) fn run(
 struct LiveCalls {
     live: Live,
     names: ThreadNameLookup,
+    /// Prints records of events that are no calls.
+    other: PrintRecord,
     view: View,
     tally: Tally,
     status: StatusLine,
@@ -133,6 +159,7 @@ impl Work for LiveCalls {
         let Self {
             live,
             names,
+            other,
             view,
             tally,
             ..
@@ -140,7 +167,10 @@ impl Work for LiveCalls {
         let mut show = |record: &Record<'_>| {
             tally.seen.insert((record.event.id.0, record.cpu));
             names.update(record, &mut view.processes);
-            view.take(record);
+            match is_own(record) {
+                true => view.take(record),
+                false => other(record, &mut view.out),
+            }
             Ok(())
         };
         let came = match last {
@@ -179,6 +209,8 @@ struct View {
     /// The calls that are shown; `None` for all.
     wanted: Option<BTreeSet<String>>,
     failed_only: bool,
+    /// The command's process until its exec: what Kestrel does in it before, it does for itself.
+    before_exec: Option<u32>,
     format: Format,
     summary: Option<Summary>,
     out: Vec<u8>,
@@ -193,6 +225,7 @@ impl View {
             processes: Processes::default(),
             wanted: calls.shown(),
             failed_only: options.failed_only,
+            before_exec: None,
             format,
             summary: options.summary.then(|| Summary::new(options.by.into())),
             out: Vec::new(),
@@ -214,6 +247,9 @@ impl View {
         let Some(moment) = self.reader.read(record) else {
             return;
         };
+        if self.before_exec == Some(record.pid) && !is_exec(moment.signature()) {
+            return;
+        }
         let mut pairing = std::mem::take(&mut self.pairing);
         pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| {
             self.done(&call)
@@ -223,6 +259,13 @@ impl View {
 
     /// A call is over. Its arguments are shown as they were before it.
     fn done(&mut self, call: &Call) {
+        if self.before_exec == Some(call.pid) {
+            // Where it looks for the program along PATH, some fail.
+            if call.end != End::Returned(0) {
+                return;
+            }
+            self.before_exec = None;
+        }
         if let Some(summary) = &mut self.summary {
             return summary.add(call);
         }
@@ -261,4 +304,26 @@ impl View {
         }
         write_out(&mut self.out)
     }
+}
+
+fn is_exec(signature: &Signature) -> bool {
+    matches!(signature.call.as_str(), "execve" | "execveat")
+}
+
+/// Whether a record is of what calls are shown from, and not of an event of `-e`.
+fn is_own(record: &Record<'_>) -> bool {
+    let only = |field: &str| record.event.layout.shown().all(|it| it.name == field);
+    match record.event.name.as_str() {
+        RAW_ENTER | RAW_EXIT => true,
+        FORK => only("child_pid"),
+        EXIT => only("pid"),
+        _ => false,
+    }
+}
+
+/// Whether an event of `-e` is one of the tracepoints of system calls.
+fn is_of_calls(event: &str) -> bool {
+    event
+        .split(',')
+        .any(|one| one.trim_start().starts_with("raw_syscalls:"))
 }

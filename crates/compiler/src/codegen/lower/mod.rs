@@ -3,6 +3,7 @@
 mod bucket;
 mod glob;
 mod map;
+mod memory;
 mod record;
 mod stack_copy;
 mod string;

@@ -195,6 +195,9 @@ impl Lower<'_> {
             (FieldType::String { max }, ExprKind::ReadString { .. }) => {
                 Plan::Tail(self.stage_string(value, *max)?)
             }
+            (FieldType::Bytes { max }, ExprKind::ReadMemory { .. }) => {
+                Plan::Tail(self.stage_memory(value, *max)?)
+            }
             (FieldType::Stack { max, .. }, ExprKind::Stack { space, .. }) => {
                 Plan::Tail(self.stage_stack(*space, *max))
             }
@@ -280,6 +283,11 @@ impl Lower<'_> {
         let slot = self.b.slot(string_room(text, max), 8);
         let result = self.read_string(slot, text, max)?;
         let length = self.b.sub(result, 1);
+        Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
+    }
+
+    fn stage_memory(&mut self, memory: &Expr, max: u32) -> Result<Staged, Error> {
+        let (slot, length) = self.read_memory(memory, max)?;
         Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
     }
 

@@ -117,6 +117,7 @@ impl Lower<'_> {
             | ExprKind::Elements(_)
             | ExprKind::Comm
             | ExprKind::ReadString { .. }
+            | ExprKind::ReadMemory { .. }
             | ExprKind::Stack { .. }
             | ExprKind::StackCopy => Err(Error::Malformed {
                 what: "bytes where a number is wanted",

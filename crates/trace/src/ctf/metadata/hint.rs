@@ -1,7 +1,7 @@
 //! The `env` strings that carry what TSDL cannot: `KIND FIELD FIELD:hint …`, the fields in reading order; not their places.
 //!
 //! ```text
-//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)
+//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
 //! ```
 //! A hint on an array is about its elements. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
@@ -29,6 +29,9 @@ pub(super) enum Hint {
     String {
         max: u32,
     },
+    Bytes {
+        max: u32,
+    },
 }
 
 impl Hint {
@@ -51,6 +54,7 @@ impl Hint {
             },
             FieldType::StackCopy { max } => Self::StackCopy { max: *max },
             FieldType::String { max } => Self::String { max: *max },
+            FieldType::Bytes { max } => Self::Bytes { max: *max },
             FieldType::Array { element, .. } => return Self::of(element),
             _ => return None,
         })
@@ -59,7 +63,7 @@ impl Hint {
     pub(super) fn is_variable(&self) -> bool {
         matches!(
             self,
-            Self::Stack { .. } | Self::StackCopy { .. } | Self::String { .. }
+            Self::Stack { .. } | Self::StackCopy { .. } | Self::String { .. } | Self::Bytes { .. }
         )
     }
 
@@ -82,6 +86,7 @@ impl Hint {
             } => out.push_str(&format!(":ustack({max})")),
             Self::StackCopy { max } => out.push_str(&format!(":stackcopy({max})")),
             Self::String { max } => out.push_str(&format!(":string({max})")),
+            Self::Bytes { max } => out.push_str(&format!(":bytes({max})")),
         }
     }
 
@@ -110,6 +115,9 @@ impl Hint {
                 max: argument.parse().ok()?,
             },
             "string" => Self::String {
+                max: argument.parse().ok()?,
+            },
+            "bytes" => Self::Bytes {
                 max: argument.parse().ok()?,
             },
             _ => return None,

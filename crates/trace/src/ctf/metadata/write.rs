@@ -268,6 +268,7 @@ fn declaration(
         }
         FieldType::Array { .. }
         | FieldType::String { .. }
+        | FieldType::Bytes { .. }
         | FieldType::Stack { .. }
         | FieldType::StackCopy { .. } => {
             return Err(fail("is an array of elements of variable length"));

@@ -5,6 +5,19 @@ use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     (
+        Meaning::Poll,
+        flags(rows!(bit general [
+            POLLIN, POLLPRI, POLLOUT, POLLERR, POLLHUP, POLLNVAL, POLLRDNORM, POLLRDBAND, POLLWRNORM, POLLWRBAND, POLLMSG, POLLREMOVE, POLLRDHUP,
+        ])),
+    ),
+    (
+        Meaning::EpollEvents,
+        flags(rows!(bit general [
+            EPOLLIN, EPOLLPRI, EPOLLOUT, EPOLLRDNORM, EPOLLRDBAND, EPOLLWRNORM, EPOLLWRBAND, EPOLLMSG, EPOLLERR, EPOLLHUP, EPOLLRDHUP, EPOLLEXCLUSIVE,
+            EPOLLWAKEUP, EPOLLONESHOT, EPOLLET,
+        ])),
+    ),
+    (
         Meaning::Epoll,
         names(rows!(whole general [EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD])),
     ),

@@ -5,6 +5,14 @@ use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     (
+        Meaning::NetlinkProtocol,
+        names(rows!(+ [
+            NETLINK_ROUTE = 0 / -1, NETLINK_USERSOCK = 2 / -1, NETLINK_SOCK_DIAG = 4 / -1, NETLINK_XFRM = 6 / -1, NETLINK_SELINUX = 7 / -1,
+            NETLINK_AUDIT = 9 / -1, NETLINK_FIB_LOOKUP = 10 / -1, NETLINK_CONNECTOR = 11 / -1, NETLINK_NETFILTER = 12 / -1, NETLINK_DNRTMSG = 14 / -1,
+            NETLINK_KOBJECT_UEVENT = 15 / -1, NETLINK_GENERIC = 16 / -1, NETLINK_CRYPTO = 21 / -1,
+        ])),
+    ),
+    (
         Meaning::AddressFamily,
         names(rows!(whole net [
             AF_UNSPEC, AF_UNIX, AF_INET, AF_AX25, AF_IPX, AF_APPLETALK, AF_X25, AF_INET6, AF_NETLINK, AF_PACKET, AF_RDS, AF_CAN, AF_TIPC, AF_BLUETOOTH,

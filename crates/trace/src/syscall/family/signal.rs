@@ -5,6 +5,16 @@ use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     (
+        Meaning::ActionFlags,
+        flags(rows!(bit general [
+            SA_RESTORER, SA_ONSTACK, SA_RESTART, SA_NODEFER, SA_RESETHAND, SA_SIGINFO, SA_NOCLDSTOP, SA_NOCLDWAIT, SA_UNSUPPORTED, SA_EXPOSE_TAGBITS,
+        ])),
+    ),
+    (
+        Meaning::SignalStack,
+        flags(rows!(bit general [SS_ONSTACK, SS_DISABLE])),
+    ),
+    (
         Meaning::Signal,
         names(rows!(whole general [
             SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT,

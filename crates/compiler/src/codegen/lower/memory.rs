@@ -1,0 +1,104 @@
+//! Memory as it is, NULs among its bytes: as much of it as is there.
+
+use super::Lower;
+use crate::check::tree::{Access, Expr, ExprKind};
+use crate::error::Error;
+use crate::ir::{AluOp, Bits, Condition, Slot, Vreg, Width, helper};
+use kestrel_trace::layout::Space;
+
+/// Bytes of a page: one may be in memory and the next not.
+const PAGE: i64 = 4096;
+
+impl Lower<'_> {
+    /// Reads memory into a frame object; gives it and how many bytes were read, or an error. Where the whole cannot be read, the part up to the
+    /// end of the page is.
+    pub(super) fn read_memory(&mut self, memory: &Expr, max: u32) -> Result<(Slot, Vreg), Error> {
+        let ExprKind::ReadMemory {
+            address,
+            space,
+            length,
+            ..
+        } = &memory.kind
+        else {
+            return Err(Error::Malformed {
+                what: "no memory where some is to be read",
+                span: memory.span,
+            });
+        };
+        let bound = (max + 1).next_power_of_two() - 1;
+        let slot = self.b.slot(bound + 1, 8);
+        let address = self.value(address)?;
+        let length = self.value(length)?;
+        // Kernels before 6.3 (check_mem_size_reg in kernel/bpf/verifier.c) want to see all bytes set where a helper may write fewer.
+        self.clear(slot, 0, bound + 1);
+        let length = self.forgotten(length);
+        let taken = self.at_most(length, max);
+        let (part, join) = (self.b.cold_block(), self.b.block());
+        let failed = self.read_bytes(*space, slot, (taken, bound), address);
+        self.b.branch(Condition::NotEqual, failed, 0, part, join);
+        self.b.switch_to(part);
+        let within = self.b.and(address, PAGE - 1);
+        let page = self.b.constant(PAGE);
+        let left = self.b.alu(AluOp::Sub, Bits::B64, page, within);
+        let (shorter, whole) = (self.b.cold_block(), self.b.cold_block());
+        self.b.branch(Condition::Less, left, taken, shorter, whole);
+        self.b.switch_to(whole);
+        self.b.assign(taken, failed);
+        self.b.jump(join);
+        self.b.switch_to(shorter);
+        let failed = self.read_bytes(*space, slot, (left, bound), address);
+        self.b.assign(taken, left);
+        let unread = self.b.cold_block();
+        self.b.branch(Condition::NotEqual, failed, 0, unread, join);
+        self.b.switch_to(unread);
+        self.b.assign(taken, failed);
+        self.b.jump(join);
+        self.b.switch_to(join);
+        Ok((slot, self.forgotten(taken)))
+    }
+
+    /// A number of which the verifier forgets all that it knew. It follows every way through a program until the states of two are alike, so each
+    /// length that it knows exactly doubles the ways through what comes behind: with six of them it gives up. What is stored at half of a word of
+    /// the stack it does not follow (`check_stack_write_fixed_off` in kernel/bpf/verifier.c).
+    fn forgotten(&mut self, value: Vreg) -> Vreg {
+        let slot = self.b.slot(8, 8);
+        let place = self.b.slot_address(slot, 0);
+        // Of a 0 it would know that it is one.
+        let other = self.b.add(value, 1);
+        self.b.store(Width::B4, place, 4, other);
+        let loaded = self.b.load(Width::B4, place, 4);
+        self.b.sub(loaded, 1)
+    }
+
+    /// A length, or `max` where it is more (or negative).
+    fn at_most(&mut self, length: Vreg, max: u32) -> Vreg {
+        let taken = self.b.vreg();
+        self.b.assign(taken, length);
+        let (long, fits) = (self.b.cold_block(), self.b.block());
+        self.b.branch(Condition::Greater, taken, max, long, fits);
+        self.b.switch_to(long);
+        self.b.assign(taken, i64::from(max));
+        self.b.jump(fits);
+        self.b.switch_to(fits);
+        taken
+    }
+
+    /// Reads so many bytes; gives the helper's answer. The mask says to the verifier what the comparison did.
+    fn read_bytes(
+        &mut self,
+        space: Option<Space>,
+        slot: Slot,
+        (length, bound): (Vreg, u32),
+        address: Vreg,
+    ) -> Vreg {
+        let reader = match space {
+            None => helper::PROBE_READ,
+            Some(Space::User) => self.reader(Access::User),
+            Some(Space::Kernel) => self.reader(Access::Kernel),
+        };
+        let length = self.b.alu(AluOp::And, Bits::B64, length, i64::from(bound));
+        let place = self.b.slot_address(slot, 0);
+        self.b
+            .helper(reader, &[place.into(), length.into(), address.into()])
+    }
+}

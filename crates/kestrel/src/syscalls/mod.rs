@@ -1,0 +1,119 @@
+//! System calls as a session sees them: the handlers that record a set of calls with the texts their arguments point to, and what processes have
+//! open before it begins.
+
+mod handlers;
+mod numbers;
+mod reads;
+
+use handlers::{lines, times};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::catalog::tracepoint::call_arguments;
+use kestrel_catalog::{Error, Result};
+use kestrel_kernel::Host;
+use kestrel_kernel::procfs;
+use kestrel_trace::calls::{Descriptors, Signature, Signatures};
+use kestrel_trace::syscall::{CLASSES, Set, usual_name};
+use std::collections::BTreeSet;
+
+/// Events that say which processes descend from which, and which are gone.
+pub const FORK: &str = "sched:sched_process_fork";
+/// See [`FORK`].
+pub const EXIT: &str = "sched:sched_process_exit";
+
+/// What is recorded of each call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Number and result.
+    Times,
+    /// Arguments, and the texts that they point to; also the calls that change what descriptors mean.
+    Lines,
+}
+
+/// A set of calls to be recorded.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    /// The numbers of those that are asked for.
+    shown: BTreeSet<u64>,
+    /// The events with their handlers.
+    pub events: Vec<String>,
+    /// All calls of the kernel.
+    pub signatures: Signatures,
+}
+
+impl Calls {
+    /// The calls of a set, of this kernel.
+    ///
+    /// # Errors
+    /// A word of the set that no call matches; a kernel without tracefs.
+    pub fn of(catalog: &Catalog, set: &Set, detail: Detail) -> Result<Self> {
+        let mut signatures = Signatures::default();
+        let mut names = Vec::new();
+        for (number, signature) in call_arguments::signatures(catalog)? {
+            let arguments = signature.names().into_iter().map(str::to_owned).collect();
+            names.push((signature.call.clone(), arguments));
+            signatures.insert(u64::from(number), signature);
+        }
+        if let Some(word) = set.unmatched(&names).first() {
+            return Err(unknown(word, &names));
+        }
+        let is_shown = |(number, signature): (u64, &Signature)| {
+            set.has(&signature.call, &signature.names()).then_some(number)
+        };
+        let shown: BTreeSet<u64> = signatures.iter().filter_map(is_shown).collect();
+        let events = match detail {
+            Detail::Times => times(&shown, &signatures),
+            Detail::Lines => lines(&shown, &signatures),
+        };
+        Ok(Self {
+            shown,
+            events,
+            signatures,
+        })
+    }
+
+    /// The names of those that are asked for; `None` where those are all.
+    pub fn shown(&self) -> Option<BTreeSet<String>> {
+        let all = self.shown.len() == self.signatures.iter().count();
+        let named = self
+            .signatures
+            .iter()
+            .filter(|(number, _)| self.shown.contains(number));
+        (!all).then(|| named.map(|(_, it)| it.call.clone()).collect())
+    }
+}
+
+fn unknown(word: &str, calls: &[(String, Vec<String>)]) -> Error {
+    /// Names that are shown.
+    const NEAR: usize = 4;
+    let bare = word.trim_start_matches('%');
+    let calls = calls.iter().map(|(call, _)| usual_name(call));
+    let names = CLASSES.iter().map(|class| class.name).chain(calls);
+    let near = names
+        .filter(|name| bare.len() >= 3 && (name.contains(bare) || name.len() >= 3 && bare.contains(name)));
+    Error::NoSuchEvent {
+        what: "system call, or class of system calls,".to_owned(),
+        wanted: word.to_owned(),
+        near: near.take(NEAR).map(str::to_owned).collect(),
+    }
+}
+
+/// The files that processes have open: those of one process, or of all. What changes while this is read has no name.
+pub fn open_files(host: &Host, pid: Option<u32>) -> Vec<(u32, i64, String)> {
+    let pids = pid.map_or_else(|| procfs::processes(host).unwrap_or_default(), |pid| vec![pid]);
+    let mut all = Vec::new();
+    for pid in pids {
+        let Ok(open) = procfs::open_files(host, pid) else {
+            continue;
+        };
+        let files = open
+            .files
+            .into_iter()
+            .map(|(number, path)| (i64::from(number), path));
+        let current = open.current.map(|path| (Descriptors::CURRENT, path));
+        let named = files
+            .chain(current)
+            .map(|(number, path)| (pid, number, path.display().to_string()));
+        all.extend(named);
+    }
+    all
+}

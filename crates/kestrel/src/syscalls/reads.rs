@@ -1,0 +1,216 @@
+//! Memory that arguments point to as fields of a record: `mem1 = buf(…)`, by place, and by pointer in it.
+
+use super::numbers::is_one_of;
+use kestrel_catalog::arch;
+use kestrel_trace::calls::{EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, Signature, TEXT};
+use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, Shape, TEXT_BYTES, TEXTS, VECTORS};
+use kestrel_trace::syscall::{Kind, Length, Reading, When};
+use std::collections::BTreeSet;
+
+/// Arguments of a call.
+const PLACES: usize = 6;
+/// Bytes of `struct iovec`.
+const VECTOR: usize = 16;
+
+/// The entry of a call, or its return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    Entry,
+    Return,
+}
+
+impl Moment {
+    pub(super) fn event(self) -> &'static str {
+        match self {
+            Self::Entry => RAW_ENTER,
+            Self::Return => RAW_EXIT,
+        }
+    }
+
+    /// `record(…)` with what every record has, and these fields.
+    pub(super) fn record(self, fields: &[String]) -> String {
+        let own = match self {
+            Self::Entry => "args.args",
+            Self::Return => "args.ret",
+        };
+        let all: Vec<&str> = [own]
+            .into_iter()
+            .chain(fields.iter().map(String::as_str))
+            .collect();
+        format!("record(args.{ID}, {})", all.join(", "))
+    }
+
+    /// The argument at a place.
+    fn argument(self, place: usize) -> String {
+        match self {
+            Self::Entry => format!("args.args[{place}]"),
+            Self::Return => {
+                let registers = arch::current().syscall_arguments;
+                format!("args.regs->{}", registers.get(place).copied().unwrap_or("di"))
+            }
+        }
+    }
+
+    fn has(self, when: When) -> bool {
+        match when {
+            When::Both => true,
+            When::Before => self == Self::Entry,
+            When::After => self == Self::Return,
+        }
+    }
+}
+
+/// The fields with what these calls' arguments point to at a moment.
+pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String> {
+    let mut fields = Vec::new();
+    for place in 0..PLACES {
+        let kinds: Vec<(u64, Kind)> = calls
+            .iter()
+            .filter_map(|(number, it)| Some((*number, it.parameters.get(place)?.kind?)))
+            .collect();
+        fields.extend(text(&kinds, place, calls.len(), moment));
+        fields.extend(memory(&kinds, place, moment));
+        let shape = kinds.iter().find_map(|(_, kind)| match kind {
+            Kind::Pointed(what) if moment.has(what.when) => Some(what.shape),
+            _ => None,
+        });
+        match shape {
+            Some(Shape::Vectors) => {
+                let count = count(&moment.argument(place + 1));
+                fields.extend(vectors(place, 1, &moment.argument(place), &count));
+            }
+            Some(Shape::Message) => fields.extend(message(place, &moment.argument(place))),
+            Some(Shape::Texts) => fields.extend(texts(place, &moment.argument(place))),
+            _ => {}
+        }
+    }
+    fields
+}
+
+/// The text at a place, of the calls that have one there; what a call fills has no NUL, but a length.
+fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
+    let of = |wanted: fn(Kind) -> bool| -> BTreeSet<u64> {
+        let having = kinds.iter().filter(|(_, kind)| wanted(*kind));
+        having.map(|(number, _)| *number).collect()
+    };
+    let filled = match moment {
+        Moment::Entry => BTreeSet::new(),
+        Moment::Return => of(|kind| kind == Kind::FilledText),
+    };
+    let mut any = of(|kind| kind == Kind::Text);
+    any.extend(&filled);
+    let address = match any.len() {
+        0 => return None,
+        some if some == all => moment.argument(place),
+        _ => format!("{} ? {} : 0", is_one_of(&any), moment.argument(place)),
+    };
+    let length = match filled.is_empty() {
+        true => String::new(),
+        false => format!(
+            ", {} ? (args.ret < 0 ? 0 : args.ret < {EXIT_TEXT} ? args.ret : {EXIT_TEXT}) : {EXIT_TEXT}",
+            is_one_of(&filled)
+        ),
+    };
+    Some(format!("{TEXT}{place} = str({address}{length})"))
+}
+
+/// The memory that the argument at a place points to, of the calls where it is read: others read no bytes.
+fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String> {
+    let readings = kinds
+        .iter()
+        .filter_map(|(number, kind)| Some((*number, kind.reading()?)));
+    let readings: Vec<(u64, Reading)> = readings.filter(|(_, it)| moment.has(it.when)).collect();
+    let most = readings.iter().map(|(_, reading)| reading.most).max()?;
+    let mut lengths: Vec<(String, BTreeSet<u64>)> = Vec::new();
+    for (number, reading) in &readings {
+        let length = length(*reading, most, moment);
+        match lengths.iter_mut().find(|(own, _)| *own == length) {
+            Some((_, numbers)) => _ = numbers.insert(*number),
+            None => lengths.push((length, [*number].into())),
+        }
+    }
+    let cases: String = lengths
+        .iter()
+        .map(|(length, numbers)| format!("{} ? {length} : ", is_one_of(numbers)))
+        .collect();
+    Some(format!(
+        "{MEMORY}{place} = buf(uptr({}), {cases}0, {most})",
+        moment.argument(place)
+    ))
+}
+
+/// How many bytes are read, of which a field takes `most` at most.
+fn length(reading: Reading, most: u32, moment: Moment) -> String {
+    let length = match reading.length {
+        Length::Fixed(bytes) => return bytes.to_string(),
+        Length::Argument(place, size) => times(&count(&moment.argument(usize::from(place))), size),
+        Length::Returned(size) => format!("(args.ret < 0 ? 0 : {})", times("args.ret", size)),
+        Length::Behind(place) => half(&moment.argument(usize::from(place))),
+    };
+    match reading.most < most {
+        true => format!("({length} < {0} ? {length} : {0})", reading.most),
+        false => length,
+    }
+}
+
+/// A count or a length: no register's high half is of interest.
+fn count(argument: &str) -> String {
+    format!("({argument} & 0xffffffff)")
+}
+
+fn times(count: &str, size: u32) -> String {
+    match size {
+        1 => count.to_owned(),
+        _ => format!("({count} * {size})"),
+    }
+}
+
+/// The word, and the 4 bytes, at an address of the process.
+fn word(address: &str) -> String {
+    format!("*(uint64 *)uptr({address})")
+}
+
+fn half(address: &str) -> String {
+    format!("*(uint32 *)uptr({address})")
+}
+
+/// The buffers of a vector of `count` at `address`, as parts from `first` on.
+fn vectors(place: usize, first: usize, address: &str, count: &str) -> Vec<String> {
+    let buffer = |index: usize| {
+        let part = first + index;
+        let (base, length) = (
+            word(&format!("{address} + {}", VECTOR * index)),
+            word(&format!("{address} + {}", VECTOR * index + 8)),
+        );
+        format!("{MEMORY}{place}_{part} = buf(uptr({base}), {count} > {index} ? {length} : 0, {BUFFER})")
+    };
+    (0..VECTORS).map(buffer).collect()
+}
+
+/// A message's name, its vector, and the buffers of that.
+fn message(place: usize, address: &str) -> Vec<String> {
+    let at = |offset: usize| format!("{address} + {offset}");
+    let (table, count) = (word(&at(16)), word(&at(24)));
+    let mut fields = vec![
+        format!(
+            "{MEMORY}{place}_1 = buf(uptr({}), {}, {ADDRESS})",
+            word(address),
+            half(&at(8))
+        ),
+        format!(
+            "{MEMORY}{place}_2 = buf(uptr({table}), {count} * {VECTOR}, {})",
+            VECTOR * VECTORS
+        ),
+    ];
+    fields.extend(vectors(place, 3, &table, &count));
+    fields
+}
+
+/// The texts of an argument vector.
+fn texts(place: usize, address: &str) -> Vec<String> {
+    let text = |index: usize| {
+        let pointer = word(&format!("{address} + {}", 8 * index));
+        format!("{TEXT}{place}_{} = str(uptr({pointer}), {TEXT_BYTES})", index + 1)
+    };
+    (0..TEXTS).map(text).collect()
+}

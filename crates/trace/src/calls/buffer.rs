@@ -1,0 +1,41 @@
+//! Buffers that calls are given or fill, and texts: bytes between quotes.
+
+use super::call::{Argument, Call, End};
+use super::line::pointer;
+use super::moment::EXIT_TEXT;
+use super::quoted::quoted;
+use crate::syscall::Kind;
+use crate::syscall::shape::BUFFER;
+
+/// A path, or another name, up to its NUL.
+pub(super) fn path(call: &Call, argument: Argument<'_>, out: &mut String) {
+    match call.text(argument.place) {
+        Some(text) if argument.value != 0 => quoted(text, text.len() >= EXIT_TEXT, out),
+        _ => pointer(argument.value, out),
+    }
+}
+
+/// Bytes that a call was given or has filled.
+pub(super) fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
+    let length = match (argument.parameter.kind, call.end) {
+        (Some(Kind::Given(place)), _) => call.argument(usize::from(place)),
+        (_, End::Returned(length)) => Some(length),
+        _ => None,
+    };
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    let (Some(bytes), Some(length)) = (call.text(argument.place), length) else {
+        return pointer(argument.value, out);
+    };
+    if argument.value == 0 || bytes.is_empty() && length > 0 {
+        return pointer(argument.value, out);
+    }
+    let text = &bytes[..bytes.len().min(length)];
+    match argument.parameter.kind {
+        // The length may count the NUL.
+        Some(Kind::FilledText) => quoted(text, text.len() + 1 < length, out),
+        _ => {
+            let shown = &text[..text.len().min(BUFFER as usize)];
+            quoted(shown, shown.len() < length, out);
+        }
+    }
+}

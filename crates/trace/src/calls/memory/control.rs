@@ -1,0 +1,62 @@
+//! What fcntl(2), ioctl(2) and prctl(2) are given, by their commands.
+
+use super::super::call::{Argument, Call};
+use super::super::quoted::quoted;
+use super::{list, number, structure};
+use crate::syscall::shape::{Shape, Show};
+use crate::syscall::{Taken, When, device_control, file_control};
+
+/// `PR_SET_NAME`.
+const SET_NAME: i64 = 15;
+
+/// The argument behind a command.
+pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut String) -> Option<()> {
+    let command = i64::from(call.argument(argument.place.checked_sub(1)?)? as u32);
+    let taken = match shape {
+        Shape::FileControl => file_control(command),
+        _ => device_control(command),
+    };
+    match taken {
+        Taken::Nothing => out.push('0'),
+        // Numbers are an `int` for the kernel.
+        Taken::Number(show @ (Show::Signed | Show::Named(_))) => {
+            number(&(argument.value as u32).to_le_bytes(), show, out);
+        }
+        Taken::Number(show) => number(&argument.value.to_le_bytes(), show, out),
+        Taken::Pointer(shape, when) => pointer(call, argument, (shape, when), out)?,
+    }
+    Some(())
+}
+
+fn pointer(
+    call: &Call,
+    argument: Argument<'_>,
+    (shape, when): (Shape, When),
+    out: &mut String,
+) -> Option<()> {
+    let bytes = call.memory((argument.place, 0), when)?;
+    let bytes = bytes.get(..shape.size() as usize)?;
+    match shape {
+        Shape::Members(of) => structure(bytes, of, out),
+        Shape::Number(_, show) => list((1, 1), out, |_, out| number(bytes, show, out)),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The second argument of prctl(2): a name, or a number.
+pub(in crate::calls) fn process_control(call: &Call, argument: Argument<'_>, out: &mut String) {
+    /// Bytes of a thread's name.
+    const NAME: usize = 16;
+    let name = call
+        .memory((argument.place, 0), When::Before)
+        .filter(|bytes| call.argument(0) == Some(SET_NAME) && !bytes.is_empty());
+    match name {
+        Some(bytes) => {
+            let end = bytes.iter().position(|byte| *byte == 0);
+            let end = end.unwrap_or(bytes.len());
+            quoted(&bytes[..end], end == NAME, out);
+        }
+        None => number(&argument.value.to_le_bytes(), Show::Bits, out),
+    }
+}

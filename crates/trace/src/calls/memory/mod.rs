@@ -1,0 +1,300 @@
+//! Structures behind pointers as text, in strace's spelling: `{tv_sec=0, tv_nsec=1000000}`.
+
+mod address;
+mod control;
+mod number;
+mod poll;
+mod vector;
+
+pub(super) use control::process_control;
+pub(super) use poll::{ready, timed_out};
+
+use super::call::{Argument, Call, End};
+use super::line::pointer;
+use crate::syscall::shape::{self, Shape, Show, Structure};
+use crate::syscall::{Many, Pointed, When};
+use number::number;
+
+/// SOL_SOCKET and its option SO_LINGER.
+const LINGER: (i64, i64) = (1, 13);
+
+/// The time that is left of a sleep: only a signal that interrupts it makes the kernel write that.
+pub(super) fn remaining(call: &Call, argument: Argument<'_>, of: &Structure, out: &mut String) {
+    let interrupted = call.error().is_some_and(|error| error.interrupted);
+    let left = call
+        .after
+        .get(argument.place, 0)
+        .filter(|bytes| interrupted && bytes.len() >= of.size);
+    match left {
+        Some(bytes) => structure(bytes, of, out),
+        None => pointer(argument.value, out),
+    }
+}
+
+/// What an argument points to; its address where that is not known.
+pub(super) fn pointed(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String) {
+    if argument.value == 0 && !matches!(what.shape, Shape::FileControl | Shape::DeviceControl) {
+        return out.push_str("NULL");
+    }
+    let start = out.len();
+    if written(call, argument, what, out).is_none() {
+        out.truncate(start);
+        match what.shape {
+            Shape::FileControl | Shape::DeviceControl => {
+                number(&argument.value.to_le_bytes(), Show::Bits, out)
+            }
+            _ => pointer(argument.value, out),
+        }
+    }
+}
+
+fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String) -> Option<()> {
+    let place = argument.place;
+    let memory = |part| {
+        call.memory((place, part), what.when)
+            .filter(|bytes| !bytes.is_empty())
+    };
+    match what.shape {
+        Shape::FileControl | Shape::DeviceControl => return control::write(call, argument, what.shape, out),
+        Shape::SocketAddress => address::address(memory(0)?, out),
+        Shape::WaitStatus => wait_status(memory(0)?, out)?,
+        Shape::Signals => number(whole(memory(0)?, 8)?, Show::Signals, out),
+        Shape::Texts => vector::texts(memory(0)?, &memory, out)?,
+        Shape::TextCount => vector::count(memory(0)?, argument.value, out),
+        Shape::Vectors => {
+            let count = call
+                .argument(place + 1)
+                .and_then(|count| usize::try_from(count).ok())?;
+            vector::vectors(memory(0)?, (count, 1), transferred(call, what.when), &memory, out)?;
+        }
+        Shape::Message => vector::message(memory(0)?, transferred(call, what.when), &memory, out)?,
+        Shape::Pair => {
+            let bytes = whole(memory(0)?, 8)?;
+            list((2, 2), out, |index, out| {
+                number(&bytes[4 * index..][..4], Show::Signed, out)
+            });
+        }
+        Shape::Number(..) if is_option(call, what) => option(call, memory(0)?, out)?,
+        Shape::Number(size, show) if what.when == When::Both => {
+            changed(call, place, (usize::from(size), show), out)?
+        }
+        Shape::Number(size, show) => {
+            let size = usize::from(size);
+            let count = wanted(call, what)?;
+            let bytes = call.memory((place, 0), what.when)?;
+            let read = (bytes.len() / size).min(count);
+            list((read, count), out, |index, out| {
+                number(&bytes[index * size..][..size], show, out)
+            });
+        }
+        Shape::Members(of) => members_of(call, what, of, call.memory((place, 0), what.when)?, out)?,
+        Shape::Descriptors => {
+            let most = call.argument(0).and_then(|it| usize::try_from(it).ok())?;
+            descriptors(memory(0)?, most, out);
+        }
+    }
+    Some(())
+}
+
+/// One structure, or a list of them.
+fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mut String) -> Option<()> {
+    match what.many {
+        Many::One | Many::Bytes(_) | Many::Behind(_) if !bytes.is_empty() => structure(bytes, of, out),
+        Many::One | Many::Bytes(_) | Many::Behind(_) => return None,
+        Many::Two | Many::Argument(_) | Many::Returned => {
+            let count = wanted(call, what)?;
+            let read = (bytes.len() / of.size).min(count);
+            if read == 0 && count > 0 {
+                return None;
+            }
+            list((read, count), out, |index, out| {
+                let bytes = &bytes[index * of.size..][..of.size];
+                match (what.when, what.many) {
+                    // What it reports is shown with the result.
+                    (When::Both, _) => poll::asked(bytes, out),
+                    (_, Many::Two) => file_time(bytes, of, out),
+                    _ => structure(bytes, of, out),
+                }
+            });
+        }
+    }
+    Some(())
+}
+
+/// One of the times of utimensat(2), which may say "now" or "none" in its nanoseconds (include/linux/stat.h).
+fn file_time(bytes: &[u8], of: &Structure, out: &mut String) {
+    const NOW: [u8; 8] = 0x3fff_ffff_u64.to_le_bytes();
+    const OMIT: [u8; 8] = 0x3fff_fffe_u64.to_le_bytes();
+    match bytes.last_chunk() {
+        Some(&NOW) => out.push_str("UTIME_NOW"),
+        Some(&OMIT) => out.push_str("UTIME_OMIT"),
+        _ => structure(bytes, of, out),
+    }
+}
+
+/// How many there are.
+fn wanted(call: &Call, what: Pointed) -> Option<usize> {
+    let count = match what.many {
+        Many::Two => 2,
+        Many::Argument(place) => call.argument(usize::from(place))?,
+        Many::Returned => match call.end {
+            End::Returned(count) => count,
+            _ => return None,
+        },
+        Many::One | Many::Bytes(_) | Many::Behind(_) => 1,
+    };
+    usize::try_from(count).ok()
+}
+
+/// How many bytes of buffers a call has filled; those that it is given are all of interest.
+fn transferred(call: &Call, when: When) -> usize {
+    match (when, call.end) {
+        (When::After, End::Returned(bytes)) => usize::try_from(bytes).unwrap_or_default(),
+        _ => usize::MAX,
+    }
+}
+
+fn is_option(call: &Call, what: Pointed) -> bool {
+    matches!(call.signature.call.as_str(), "setsockopt" | "getsockopt")
+        && matches!(what.many, Many::Bytes(_) | Many::Behind(_))
+        && what.shape.size() == 4
+}
+
+/// The value of a socket's option.
+fn option(call: &Call, bytes: &[u8], out: &mut String) -> Option<()> {
+    let which = call.argument(1).zip(call.argument(2));
+    match bytes.len() {
+        8 if which == Some(LINGER) => structure(bytes, &shape::LINGER, out),
+        4 => {
+            out.push('[');
+            number(bytes, Show::Signed, out);
+            out.push(']');
+        }
+        length => {
+            let most = length.min(shape::BUFFER as usize);
+            super::quoted::quoted(&bytes[..most], most < length, out);
+        }
+    }
+    Some(())
+}
+
+/// A number that the call changes: `[128 => 16]`, or `[16]` where it stays.
+fn changed(call: &Call, place: usize, (size, show): (usize, Show), out: &mut String) -> Option<()> {
+    let before = whole(
+        call.before.get(place, 0).or_else(|| call.after.get(place, 0))?,
+        size,
+    )?;
+    out.push('[');
+    number(before, show, out);
+    if let Some(after) = call
+        .memory((place, 0), When::After)
+        .filter(|after| *after != before)
+    {
+        out.push_str(" => ");
+        number(whole(after, size)?, show, out);
+    }
+    out.push(']');
+    Some(())
+}
+
+/// The first bytes, where there are so many.
+fn whole(bytes: &[u8], size: usize) -> Option<&[u8]> {
+    bytes.get(..size)
+}
+
+/// `[a, b, ...]`: of `count` elements those that were read.
+fn list((read, count): (usize, usize), out: &mut String, mut each: impl FnMut(usize, &mut String)) {
+    out.push('[');
+    for index in 0..read {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        each(index, out);
+    }
+    if read < count {
+        out.push_str(if read > 0 { ", ..." } else { "..." });
+    }
+    out.push(']');
+}
+
+/// `{member=value, …}`, as far as its bytes are there.
+fn structure(bytes: &[u8], of: &Structure, out: &mut String) {
+    out.push('{');
+    let start = out.len();
+    let mut more = of.more;
+    for member in of.members {
+        let Some(value) = bytes.get(member.at..member.at + member.size) else {
+            more = true;
+            continue;
+        };
+        let shown = match member.show {
+            Show::AnyPointer | Show::AnyMode => value.iter().any(|byte| *byte != 0),
+            Show::FileSize => !is_device(bytes, of),
+            Show::Device => is_device(bytes, of),
+            _ => true,
+        };
+        if !shown {
+            continue;
+        }
+        if out.len() > start {
+            out.push_str(", ");
+        }
+        out.push_str(member.name);
+        out.push('=');
+        match member.show {
+            Show::Inside(inner) => structure(value, inner, out),
+            show => number(value, show, out),
+        }
+    }
+    if more {
+        out.push_str(if out.len() > start { ", ..." } else { "..." });
+    }
+    out.push('}');
+}
+
+/// Whether a `struct stat` is of a device.
+fn is_device(bytes: &[u8], of: &Structure) -> bool {
+    /// `S_IFMT`, and the kinds of devices.
+    const KIND: u32 = 0o170_000;
+    const DEVICES: [u32; 2] = [0o020_000, 0o060_000];
+    let mode = of.members.iter().find(|member| member.name == "st_mode");
+    let mode = mode.and_then(|member| bytes.get(member.at..)?.first_chunk());
+    mode.is_some_and(|mode| DEVICES.contains(&(u32::from_le_bytes(*mode) & KIND)))
+}
+
+/// `[{WIFEXITED(s) && WEXITSTATUS(s) == 0}]`.
+fn wait_status(bytes: &[u8], out: &mut String) -> Option<()> {
+    let status = i64::from(u32::from_le_bytes(*bytes.first_chunk()?));
+    let signal = |number: i64| {
+        let mut name = String::new();
+        number::signal(number, &mut name);
+        name
+    };
+    let (low, high) = (status & 0x7f, status >> 8 & 0xff);
+    let core = if status & 0x80 != 0 {
+        " && WCOREDUMP(s)"
+    } else {
+        ""
+    };
+    out.push_str(&match (status & 0xff, low) {
+        _ if status == 0xffff => "[{WIFCONTINUED(s)}]".to_owned(),
+        (0x7f, _) => format!("[{{WIFSTOPPED(s) && WSTOPSIG(s) == {}}}]", signal(high)),
+        (_, 0) => format!("[{{WIFEXITED(s) && WEXITSTATUS(s) == {high}}}]"),
+        _ => format!("[{{WIFSIGNALED(s) && WTERMSIG(s) == {}{core}}}]", signal(low)),
+    });
+    Some(())
+}
+
+/// A set of descriptors below `most`: `[3 4]`.
+fn descriptors(bytes: &[u8], most: usize, out: &mut String) {
+    let is_in = |number: usize| {
+        bytes
+            .get(number / 8)
+            .is_some_and(|byte| byte >> (number % 8) & 1 == 1)
+    };
+    let all: Vec<String> = (0..most.min(8 * bytes.len()))
+        .filter(|number| is_in(*number))
+        .map(|number| number.to_string())
+        .collect();
+    out.push_str(&format!("[{}]", all.join(" ")));
+}

@@ -1,0 +1,123 @@
+//! Arguments that another argument explains: what commands of fcntl(2) and requests of ioctl(2) take.
+
+use super::Meaning;
+use super::pointed::When;
+use super::shape::{self, Shape, Show};
+
+/// What a command takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Nothing.
+    Nothing,
+    /// A number, shown so.
+    Number(Show),
+    /// The address of this.
+    Pointer(Shape, When),
+}
+
+const INT: Shape = Shape::Number(4, Show::Signed);
+const LOCK: Shape = Shape::Members(&shape::FILE_LOCK);
+const WINDOW: Shape = Shape::Members(&shape::WINDOW);
+
+use Taken::{Nothing, Number, Pointer};
+use When::{After, Before};
+
+/// A command of fcntl(2) with what it takes; others take a number.
+#[rustfmt::skip]
+const FILE: &[(u32, Taken)] = &{
+    use linux_raw_sys::general::*;
+    [
+        (F_DUPFD, Number(Show::Signed)),
+        (F_DUPFD_CLOEXEC, Number(Show::Signed)),
+        (F_GETFD, Nothing),
+        (F_SETFD, Number(Show::Named(Meaning::DescriptorFlags))),
+        (F_GETFL, Nothing),
+        (F_SETFL, Number(Show::Named(Meaning::Open))),
+        (F_GETLK, Pointer(LOCK, After)),
+        (F_SETLK, Pointer(LOCK, Before)),
+        (F_SETLKW, Pointer(LOCK, Before)),
+        (F_OFD_GETLK, Pointer(LOCK, After)),
+        (F_OFD_SETLK, Pointer(LOCK, Before)),
+        (F_OFD_SETLKW, Pointer(LOCK, Before)),
+        (F_SETOWN, Number(Show::Signed)),
+        (F_GETOWN, Nothing),
+        (F_SETSIG, Number(Show::Named(Meaning::Signal))),
+        (F_GETSIG, Nothing),
+        (F_SETLEASE, Number(Show::Named(Meaning::LockType))),
+        (F_GETLEASE, Nothing),
+        (F_SETPIPE_SZ, Number(Show::Signed)),
+        (F_GETPIPE_SZ, Nothing),
+        (F_ADD_SEALS, Number(Show::Named(Meaning::Seals))),
+        (F_GET_SEALS, Nothing),
+    ]
+};
+
+/// A request of ioctl(2) with what it takes; others take a number or an address.
+#[rustfmt::skip]
+const DEVICE: &[(u32, Taken)] = &{
+    use linux_raw_sys::ioctl::*;
+    [
+        (FIOCLEX, Nothing),
+        (FIONCLEX, Nothing),
+        (TIOCNOTTY, Nothing),
+        (TIOCEXCL, Nothing),
+        (TIOCNXCL, Nothing),
+        (TIOCGWINSZ, Pointer(WINDOW, After)),
+        (TIOCSWINSZ, Pointer(WINDOW, Before)),
+        (FIONREAD, Pointer(INT, After)),
+        (FIONBIO, Pointer(INT, Before)),
+        (FIOASYNC, Pointer(INT, Before)),
+        (TIOCGPGRP, Pointer(INT, After)),
+        (TIOCSPGRP, Pointer(INT, Before)),
+        (TIOCGSID, Pointer(INT, After)),
+        (TIOCOUTQ, Pointer(INT, After)),
+        (TIOCGPTN, Pointer(INT, After)),
+        (TIOCGETD, Pointer(INT, After)),
+        (TIOCSETD, Pointer(INT, Before)),
+        (TIOCSPTLCK, Pointer(INT, Before)),
+        (BLKSSZGET, Pointer(INT, After)),
+        (BLKROGET, Pointer(INT, After)),
+        (BLKGETSIZE64, Pointer(Shape::Number(8, Show::Unsigned), After)),
+        (FS_IOC_GETFLAGS, Pointer(Shape::Number(4, Show::Bits), After)),
+        (FS_IOC_SETFLAGS, Pointer(Shape::Number(4, Show::Bits), Before)),
+        (SIOCATMARK, Pointer(INT, After)),
+        (FICLONE, Number(Show::Signed)),
+        (TCSBRK, Number(Show::Signed)),
+        (TCXONC, Number(Show::Signed)),
+        (TCFLSH, Number(Show::Signed)),
+        (TIOCSCTTY, Number(Show::Signed)),
+    ]
+};
+
+/// Operations of prctl(2) that take fewer arguments than five, with how many.
+#[rustfmt::skip]
+const PROCESS: &[(u32, usize)] = &{
+    use linux_raw_sys::prctl::*;
+    [
+        (PR_SET_NAME, 2), (PR_GET_NAME, 2), (PR_SET_PDEATHSIG, 2), (PR_GET_PDEATHSIG, 2), (PR_GET_DUMPABLE, 1), (PR_SET_DUMPABLE, 2),
+        (PR_GET_KEEPCAPS, 1), (PR_SET_KEEPCAPS, 2), (PR_GET_SECCOMP, 1), (PR_SET_SECCOMP, 3), (PR_CAPBSET_READ, 2), (PR_CAPBSET_DROP, 2),
+        (PR_GET_SECUREBITS, 1), (PR_SET_SECUREBITS, 2), (PR_GET_TIMERSLACK, 1), (PR_SET_TIMERSLACK, 2), (PR_SET_CHILD_SUBREAPER, 2),
+        (PR_GET_CHILD_SUBREAPER, 2), (PR_SET_PTRACER, 2),
+    ]
+};
+
+/// How many arguments an operation of prctl(2) takes.
+pub fn process_control_arguments(operation: i64) -> usize {
+    let found = PROCESS.iter().find(|(own, _)| i64::from(*own) == operation);
+    found.map_or(5, |(_, arguments)| *arguments)
+}
+
+/// What a command of fcntl(2) takes.
+pub fn file_control(command: i64) -> Taken {
+    find(FILE, command)
+}
+
+/// What a request of ioctl(2) takes.
+pub fn device_control(request: i64) -> Taken {
+    find(DEVICE, request)
+}
+
+fn find(table: &[(u32, Taken)], command: i64) -> Taken {
+    let found = table.iter().find(|(own, _)| i64::from(*own) == command);
+    found.map_or(Number(Show::Bits), |(_, taken)| *taken)
+}

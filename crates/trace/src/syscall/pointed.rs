@@ -1,0 +1,279 @@
+//! Arguments that point to structures: a table of calls and arguments, what lies there, how many, and when it can be read.
+
+use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, TEXTS};
+use super::{Kind, Meaning};
+
+/// How many there are where an argument points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Many {
+    /// One.
+    One,
+    /// Two.
+    Two,
+    /// As many as the argument at this place says.
+    Argument(u8),
+    /// As many as the call returns.
+    Returned,
+    /// So many bytes as the argument at this place says.
+    Bytes(u8),
+    /// So many bytes as the number that the argument at this place points to says.
+    Behind(u8),
+}
+
+/// When memory has what is of interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At the entry: the call is given it.
+    Before,
+    /// At the return: the call has filled it.
+    After,
+    /// Both.
+    Both,
+}
+
+/// What an argument points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointed {
+    /// What lies there.
+    pub shape: Shape,
+    /// How many.
+    pub many: Many,
+    /// When it is read.
+    pub when: When,
+}
+
+/// How many bytes are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// So many.
+    Fixed(u32),
+    /// The argument at this place, times this.
+    Argument(u8, u32),
+    /// What the call returns, times this.
+    Returned(u32),
+    /// The number that the argument at this place points to.
+    Behind(u8),
+}
+
+/// How the memory behind an argument is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// When.
+    pub when: When,
+    /// How many bytes.
+    pub length: Length,
+    /// At most.
+    pub most: u32,
+}
+
+const fn given(shape: Shape) -> Kind {
+    of(shape, Many::One, When::Before)
+}
+
+const fn filled(shape: Shape) -> Kind {
+    of(shape, Many::One, When::After)
+}
+
+const fn of(shape: Shape, many: Many, when: When) -> Kind {
+    Kind::Pointed(Pointed { shape, many, when })
+}
+
+const INT: Shape = Shape::Number(4, Show::Signed);
+const OFFSET: Shape = Shape::Number(8, Show::Signed);
+const LENGTH: Shape = Shape::Number(4, Show::Unsigned);
+const TIME: Shape = Shape::Members(&shape::TIME);
+const TIME_OLD: Shape = Shape::Members(&shape::TIME_OLD);
+const INTERVAL: Shape = Shape::Members(&shape::INTERVAL);
+const INTERVAL_OLD: Shape = Shape::Members(&shape::INTERVAL_OLD);
+const STAT: Shape = Shape::Members(&shape::STAT);
+const STATFS: Shape = Shape::Members(&shape::STATFS);
+const POLL: Shape = Shape::Members(&shape::POLL);
+const EPOLL: Shape = Shape::Members(&shape::EPOLL_EVENT);
+const LIMIT: Shape = Shape::Members(&shape::LIMIT);
+const USAGE: Shape = Shape::Members(&shape::USAGE);
+const ACTION: Shape = Shape::Members(&shape::ACTION);
+const ALTERNATE: Shape = Shape::Members(&shape::ALTERNATE);
+const SCHEDULING: Shape = Shape::Members(&shape::SCHEDULING);
+use Shape::{Message, Pair, Signals, SocketAddress, TextCount, Texts, Vectors, WaitStatus};
+
+/// Call, argument, what lies there.
+#[rustfmt::skip]
+pub const POINTED: &[(&str, &str, Kind)] = &[
+    // Times.
+    ("nanosleep", "rqtp", given(TIME)),
+    ("nanosleep", "rmtp", Kind::Remaining(&shape::TIME)),
+    ("clock_nanosleep", "rqtp", given(TIME)),
+    ("clock_nanosleep", "rmtp", Kind::Remaining(&shape::TIME)),
+    ("clock_gettime", "tp", filled(TIME)),
+    ("clock_getres", "tp", filled(TIME)),
+    ("clock_settime", "tp", given(TIME)),
+    ("gettimeofday", "tv", filled(TIME_OLD)),
+    ("settimeofday", "tv", given(TIME_OLD)),
+    ("utimensat", "utimes", of(TIME, Many::Two, When::Before)),
+    ("setitimer", "value", given(INTERVAL_OLD)),
+    ("setitimer", "ovalue", filled(INTERVAL_OLD)),
+    ("getitimer", "value", filled(INTERVAL_OLD)),
+    ("timer_settime", "new_setting", given(INTERVAL)),
+    ("timer_settime", "old_setting", filled(INTERVAL)),
+    ("timer_gettime", "setting", filled(INTERVAL)),
+    ("timer_create", "created_timer_id", filled(INT)),
+    ("timerfd_settime", "utmr", given(INTERVAL)),
+    ("timerfd_settime", "otmr", filled(INTERVAL)),
+    ("timerfd_gettime", "otmr", filled(INTERVAL)),
+    ("futex", "utime", given(TIME)),
+    ("sched_rr_get_interval", "interval", filled(TIME)),
+    // Files.
+    ("newstat", "statbuf", filled(STAT)),
+    ("newlstat", "statbuf", filled(STAT)),
+    ("newfstat", "statbuf", filled(STAT)),
+    ("newfstatat", "statbuf", filled(STAT)),
+    ("statx", "buffer", filled(Shape::Members(&shape::STATX))),
+    ("statfs", "buf", filled(STATFS)),
+    ("fstatfs", "buf", filled(STATFS)),
+    ("openat2", "how", given(Shape::Members(&shape::OPEN_HOW))),
+    ("pipe", "fildes", filled(Pair)),
+    ("pipe2", "fildes", filled(Pair)),
+    ("fcntl", "arg", of(Shape::FileControl, Many::One, When::Both)),
+    ("ioctl", "arg", of(Shape::DeviceControl, Many::One, When::Both)),
+    ("sendfile64", "offset", given(OFFSET)),
+    ("copy_file_range", "off_in", given(OFFSET)),
+    ("copy_file_range", "off_out", given(OFFSET)),
+    ("splice", "off_in", given(OFFSET)),
+    ("splice", "off_out", given(OFFSET)),
+    ("readv", "vec", of(Vectors, Many::Argument(2), When::After)),
+    ("preadv", "vec", of(Vectors, Many::Argument(2), When::After)),
+    ("preadv2", "vec", of(Vectors, Many::Argument(2), When::After)),
+    ("writev", "vec", of(Vectors, Many::Argument(2), When::Before)),
+    ("pwritev", "vec", of(Vectors, Many::Argument(2), When::Before)),
+    ("pwritev2", "vec", of(Vectors, Many::Argument(2), When::Before)),
+    // Waiting for events.
+    ("poll", "ufds", of(POLL, Many::Argument(1), When::Both)),
+    ("ppoll", "ufds", of(POLL, Many::Argument(1), When::Both)),
+    ("ppoll", "tsp", given(TIME)),
+    ("ppoll", "sigmask", given(Signals)),
+    ("select", "inp", given(Shape::Descriptors)),
+    ("select", "outp", given(Shape::Descriptors)),
+    ("select", "exp", given(Shape::Descriptors)),
+    ("pselect6", "inp", given(Shape::Descriptors)),
+    ("pselect6", "outp", given(Shape::Descriptors)),
+    ("pselect6", "exp", given(Shape::Descriptors)),
+    ("select", "tvp", given(TIME_OLD)),
+    ("pselect6", "tsp", given(TIME)),
+    ("epoll_ctl", "event", given(EPOLL)),
+    ("epoll_wait", "events", of(EPOLL, Many::Returned, When::After)),
+    ("epoll_pwait", "events", of(EPOLL, Many::Returned, When::After)),
+    ("epoll_pwait", "sigmask", given(Signals)),
+    ("epoll_pwait2", "events", of(EPOLL, Many::Returned, When::After)),
+    ("epoll_pwait2", "timeout", given(TIME)),
+    ("epoll_pwait2", "sigmask", given(Signals)),
+    // Sockets.
+    ("connect", "uservaddr", of(SocketAddress, Many::Bytes(2), When::Before)),
+    ("bind", "umyaddr", of(SocketAddress, Many::Bytes(2), When::Before)),
+    ("sendto", "addr", of(SocketAddress, Many::Bytes(5), When::Before)),
+    ("recvfrom", "addr", of(SocketAddress, Many::Behind(5), When::After)),
+    ("recvfrom", "addr_len", of(LENGTH, Many::One, When::Both)),
+    ("accept", "upeer_sockaddr", of(SocketAddress, Many::Behind(2), When::After)),
+    ("accept", "upeer_addrlen", of(LENGTH, Many::One, When::Both)),
+    ("accept4", "upeer_sockaddr", of(SocketAddress, Many::Behind(2), When::After)),
+    ("accept4", "upeer_addrlen", of(LENGTH, Many::One, When::Both)),
+    ("getsockname", "usockaddr", of(SocketAddress, Many::Behind(2), When::After)),
+    ("getsockname", "usockaddr_len", of(LENGTH, Many::One, When::Both)),
+    ("getpeername", "usockaddr", of(SocketAddress, Many::Behind(2), When::After)),
+    ("getpeername", "usockaddr_len", of(LENGTH, Many::One, When::Both)),
+    ("socketpair", "usockvec", filled(Pair)),
+    ("setsockopt", "optval", of(INT, Many::Bytes(4), When::Before)),
+    ("getsockopt", "optval", of(INT, Many::Behind(4), When::After)),
+    ("getsockopt", "optlen", of(LENGTH, Many::One, When::Both)),
+    ("sendmsg", "msg", of(Message, Many::One, When::Before)),
+    ("recvmsg", "msg", of(Message, Many::One, When::After)),
+    // Signals.
+    ("rt_sigprocmask", "nset", given(Signals)),
+    ("rt_sigprocmask", "oset", filled(Signals)),
+    ("rt_sigaction", "act", given(ACTION)),
+    ("rt_sigaction", "oact", filled(ACTION)),
+    ("rt_sigpending", "uset", filled(Signals)),
+    ("rt_sigsuspend", "unewset", given(Signals)),
+    ("rt_sigtimedwait", "uthese", given(Signals)),
+    ("rt_sigtimedwait", "uts", given(TIME)),
+    ("sigaltstack", "uss", given(ALTERNATE)),
+    ("sigaltstack", "uoss", filled(ALTERNATE)),
+    ("signalfd", "user_mask", given(Signals)),
+    ("signalfd4", "user_mask", given(Signals)),
+    // Processes.
+    ("execve", "argv", of(Texts, Many::One, When::Before)),
+    ("execve", "envp", of(TextCount, Many::One, When::Before)),
+    ("execveat", "argv", of(Texts, Many::One, When::Before)),
+    ("execveat", "envp", of(TextCount, Many::One, When::Before)),
+    ("clone3", "uargs", of(Shape::Members(&shape::CLONE), Many::Bytes(1), When::Before)),
+    ("wait4", "stat_addr", filled(WaitStatus)),
+    ("wait4", "ru", filled(USAGE)),
+    ("getrusage", "ru", filled(USAGE)),
+    ("getrlimit", "rlim", filled(LIMIT)),
+    ("setrlimit", "rlim", given(LIMIT)),
+    ("prlimit64", "new_rlim", given(LIMIT)),
+    ("prlimit64", "old_rlim", filled(LIMIT)),
+    ("sched_setscheduler", "param", given(SCHEDULING)),
+    ("sched_setparam", "param", given(SCHEDULING)),
+    ("sched_getparam", "param", filled(SCHEDULING)),
+    ("newuname", "name", filled(Shape::Members(&shape::NAMES))),
+    ("getgroups", "grouplist", of(INT, Many::Returned, When::After)),
+    ("setgroups", "grouplist", of(INT, Many::Argument(0), When::Before)),
+    ("getresuid", "ruidp", filled(INT)),
+    ("getresuid", "euidp", filled(INT)),
+    ("getresuid", "suidp", filled(INT)),
+    ("getresgid", "rgidp", filled(INT)),
+    ("getresgid", "egidp", filled(INT)),
+    ("getresgid", "sgidp", filled(INT)),
+    ("prctl", "arg2", Kind::ProcessControl),
+];
+
+impl Kind {
+    /// How the memory that such an argument points to is read, where it is.
+    pub fn reading(self) -> Option<Reading> {
+        let plain = |when, length, most| Some(Reading { when, length, most });
+        match self {
+            Self::Given(place) => plain(When::Both, Length::Argument(place, 1), BUFFER),
+            Self::Filled => plain(When::After, Length::Returned(1), BUFFER),
+            Self::Remaining(structure) => {
+                let size = structure.size as u32;
+                plain(When::After, Length::Fixed(size), size)
+            }
+            Self::ProcessControl => plain(When::Before, Length::Fixed(16), 16),
+            Self::Pointed(pointed) => Some(pointed.reading()),
+            _ => None,
+        }
+    }
+}
+
+impl Pointed {
+    fn reading(self) -> Reading {
+        let size = self.shape.size();
+        // What is given is read again at the return: its page may not have been in memory before.
+        let when = match (self.when, self.shape) {
+            (When::Before, Texts | TextCount | Message | Vectors) => When::Before,
+            (When::Before, _) => When::Both,
+            (when, _) => when,
+        };
+        let (length, most) = match (self.shape, self.many) {
+            (Texts, _) => (Length::Fixed(8 * TEXTS as u32 + 8), 8 * TEXTS as u32 + 8),
+            (TextCount, _) => (Length::Fixed(COUNTED), COUNTED),
+            (_, Many::Two) => (Length::Fixed(2 * size), 2 * size),
+            (_, Many::One) => (Length::Fixed(size), size),
+            (_, Many::Argument(place)) => (Length::Argument(place, size), MOST),
+            (_, Many::Returned) => (Length::Returned(size), MOST),
+            (_, Many::Bytes(place)) => (Length::Argument(place, 1), ADDRESS),
+            (_, Many::Behind(place)) => (Length::Behind(place), ADDRESS),
+        };
+        Reading { when, length, most }
+    }
+}
+
+/// What numbers of the elements of an address family's protocols are called.
+pub fn protocol(family: i64) -> Option<Meaning> {
+    match family {
+        // AF_INET, AF_INET6, AF_NETLINK.
+        2 | 10 => Some(Meaning::Protocol),
+        16 => Some(Meaning::NetlinkProtocol),
+        _ => None,
+    }
+}

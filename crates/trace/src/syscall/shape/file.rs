@@ -1,0 +1,37 @@
+//! Files: how they are opened, what they are, locks.
+
+use super::Structure;
+use super::member::Show::{AnyMode, Bits, Device, FileSize, Named, Signed, Unsigned};
+use super::member::structure;
+use crate::syscall::Meaning;
+
+/// `struct open_how`.
+pub static OPEN_HOW: Structure = structure!(general::open_how [
+    flags = flags: Named(Meaning::Open), mode = mode: AnyMode, resolve = resolve: Named(Meaning::Resolve),
+]);
+/// `struct stat`.
+pub static STAT: Structure = structure!(general::stat [
+    st_mode = st_mode: Named(Meaning::FileMode), st_size = st_size: FileSize, st_rdev = st_rdev: Device,
+] "…");
+/// `struct statx`, as far as it is shown.
+pub static STATX: Structure = Structure {
+    size: 0x70,
+    ..structure!(general::statx [
+        stx_mask = stx_mask: Named(Meaning::Statx), stx_attributes = stx_attributes: Bits, stx_mode = stx_mode: Named(Meaning::FileMode),
+        stx_size = stx_size: Unsigned,
+    ] "…")
+};
+/// `struct statfs`.
+pub static STATFS: Structure = structure!(general::statfs [
+    f_type = f_type: Bits, f_bsize = f_bsize: Signed, f_blocks = f_blocks: Signed, f_bfree = f_bfree: Signed, f_bavail = f_bavail: Signed,
+] "…");
+/// `struct flock`.
+pub static FILE_LOCK: Structure = structure!(general::flock [
+    l_type = l_type: Named(Meaning::LockType), l_whence = l_whence: Named(Meaning::Whence), l_start = l_start: Signed, l_len = l_len: Signed,
+]);
+/// `struct winsize`.
+pub static WINDOW: Structure = structure!(general::winsize [
+    ws_row = ws_row: Unsigned, ws_col = ws_col: Unsigned, ws_xpixel = ws_xpixel: Unsigned, ws_ypixel = ws_ypixel: Unsigned,
+]);
+
+pub(super) const ALL: &[&Structure] = &[&OPEN_HOW, &STAT, &STATX, &STATFS, &FILE_LOCK, &WINDOW];

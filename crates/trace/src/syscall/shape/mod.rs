@@ -1,0 +1,120 @@
+//! What memory behind an argument holds: the structures of the kernel's interface, one table row for each, with the members that are shown.
+
+mod event;
+mod file;
+mod member;
+mod network;
+mod process;
+mod signal;
+mod time;
+
+pub use member::{Member, Show};
+
+/// What lies where an argument points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// A structure of these members.
+    Members(&'static Structure),
+    /// One number: `[4]`.
+    Number(u8, Show),
+    /// Two descriptors: `[3, 4]`.
+    Pair,
+    /// The address of a socket, which its family explains.
+    SocketAddress,
+    /// A set of signals: `[INT USR1]`.
+    Signals,
+    /// How a process ended.
+    WaitStatus,
+    /// Addresses of texts, up to a NULL: argv.
+    Texts,
+    /// The same, of which only the number is shown: envp.
+    TextCount,
+    /// Addresses and lengths of buffers: `struct iovec`.
+    Vectors,
+    /// `struct msghdr`.
+    Message,
+    /// A set of descriptors below the first argument: `[3 4]`.
+    Descriptors,
+    /// What the command of fcntl(2) says.
+    FileControl,
+    /// What the request of ioctl(2) says.
+    DeviceControl,
+}
+
+/// A structure: a row of the tables.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Structure {
+    /// Its bytes, up to the last member that is shown.
+    pub size: usize,
+    /// The members that are shown.
+    pub members: &'static [Member],
+    /// Whether there are others.
+    pub more: bool,
+}
+
+/// All structures, for tests.
+pub const STRUCTURES: &[&[&Structure]] = &[
+    event::ALL,
+    file::ALL,
+    network::ALL,
+    process::ALL,
+    signal::ALL,
+    time::ALL,
+];
+
+pub use event::{EPOLL_EVENT, POLL};
+pub use file::{FILE_LOCK, OPEN_HOW, STAT, STATFS, STATX, WINDOW};
+pub use network::LINGER;
+pub use process::{CLONE, LIMIT, NAMES, SCHEDULING, USAGE};
+pub use signal::{ACTION, ALTERNATE};
+pub use time::{INTERVAL, INTERVAL_OLD, TIME, TIME_OLD};
+
+/// Most bytes of one argument's memory that are recorded.
+pub const MOST: u32 = 255;
+/// Bytes of a buffer that are shown, as with strace.
+pub const BUFFER: u32 = 32;
+/// Bytes of a socket's address that are recorded: more than any but packet filters' have.
+pub const ADDRESS: u32 = 127;
+/// Texts of an argument vector that are recorded.
+pub const TEXTS: usize = 16;
+/// Bytes of each.
+pub const TEXT_BYTES: u32 = 63;
+/// Bytes of addresses of an environment that are recorded, so that they can be counted.
+pub const COUNTED: u32 = 1016;
+/// Buffers of a vector that are recorded.
+pub const VECTORS: usize = 4;
+
+impl Shape {
+    /// Bytes of one of them.
+    pub fn size(self) -> u32 {
+        match self {
+            Self::Members(structure) => structure.size as u32,
+            Self::Number(size, _) => u32::from(size),
+            Self::Pair | Self::Signals | Self::Texts | Self::TextCount => 8,
+            Self::WaitStatus => 4,
+            Self::SocketAddress => ADDRESS,
+            Self::Descriptors => 128,
+            Self::Vectors => 16,
+            Self::Message => 56,
+            Self::FileControl => 32,
+            Self::DeviceControl => 8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_lie_inside_of_their_structures() {
+        for structure in STRUCTURES.iter().flat_map(|all| all.iter()) {
+            assert!(structure.size as u32 <= MOST, "{structure:?}");
+            for member in structure.members {
+                assert!(member.at + member.size <= structure.size, "{member:?}");
+            }
+        }
+        assert_eq!((STAT.size, POLL.size, TIME.size), (144, 8, 16));
+        assert_eq!(EPOLL_EVENT.size, std::mem::size_of::<libc::epoll_event>());
+    }
+}
