@@ -33,6 +33,7 @@ mod selection;
 mod sessions;
 mod stacks;
 mod style;
+mod targets;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};

@@ -59,7 +59,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         selection::print_plan(selection, &plan)?;
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let mut foreground = Foreground::new(selection.duration)?.with_target(&plan.target, catalog.host());
     let session = Session::start(&plan, &catalog, &command_line());
     let attached = begun.elapsed();
     // Writing the listing takes time that is none of attaching's; where the kernel refuses a program, it is wanted most.
@@ -111,12 +111,12 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         (None, finished) => finished?,
         (Some(failure), Err(_)) => return Err(failure),
         (Some(failure), Ok(mut recorded)) => {
-            print_summary(&recorded, plan.target, actor.count);
+            print_summary(&recorded, &plan.target, actor.count);
             detach(&mut recorded.session);
             return Err(failure);
         }
     };
-    print_summary(&recorded, plan.target, actor.count);
+    print_summary(&recorded, &plan.target, actor.count);
     print_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
@@ -174,7 +174,7 @@ impl Recording {
 }
 
 /// Prints the number of events recorded and lost.
-fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64) {
+fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}, {}{}",

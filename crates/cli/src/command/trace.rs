@@ -42,7 +42,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "table", "pid", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
+        conflicts_with_all = ["events", "table", "pid", "tid", "cpu", "only_own", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
     )]
     session: Option<String>,
     /// Only these buffers of the session
@@ -105,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let mut foreground = Foreground::new(selection.duration)?.with_target(&plan.target, catalog.host());
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
@@ -127,14 +127,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         ..
     } = shown;
     actor.finish();
-    end(live, (came, plan.target), catalog.host(), options.format)?;
+    end(live, (came, &plan.target), catalog.host(), options.format)?;
     Ok(foreground.exit())
 }
 
 /// Says what is missing, prints maps and detaches.
 fn end(
     mut live: Live,
-    (came, target): (u64, ProcessFilter),
+    (came, target): (u64, &ProcessFilter),
     host: &Host,
     format: Format,
 ) -> Result<(), Failure> {

@@ -71,7 +71,7 @@ pub(super) fn run(
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
-    let mut foreground = Foreground::new(selection.duration)?.with_process(selection.pid);
+    let mut foreground = Foreground::new(selection.duration)?.with_target(&plan.target, catalog.host());
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let mut shown = LiveCalls {
         names: ThreadNameLookup::new(live.session().kept_names()?, catalog.host()),
@@ -80,7 +80,7 @@ pub(super) fn run(
         live,
     };
     if !options.summary {
-        shown.begin(plan.target, &catalog);
+        shown.begin(&plan.target, &catalog);
     } else {
         shown.live.start();
     }
@@ -90,7 +90,7 @@ pub(super) fn run(
         live, mut view, came, ..
     } = shown;
     view.finish()?;
-    end(live, (came, plan.target), catalog.host(), format)?;
+    end(live, (came, &plan.target), catalog.host(), format)?;
     Ok(foreground.exit())
 }
 
@@ -104,12 +104,13 @@ struct LiveCalls {
 
 impl LiveCalls {
     /// Lets calls in. What descriptors mean is read before and after: what is the same then was so in between.
-    fn begin(&mut self, target: ProcessFilter, catalog: &Catalog) {
-        let pid = match target {
-            ProcessFilter::Process(pid) | ProcessFilter::Command(pid) => Some(pid),
-            ProcessFilter::All => None,
+    fn begin(&mut self, target: &ProcessFilter, catalog: &Catalog) {
+        let pids = match target {
+            ProcessFilter::Processes(pids) => pids.iter().copied().map(Some).collect(),
+            ProcessFilter::Command(pid) => vec![Some(*pid)],
+            ProcessFilter::Threads(_) | ProcessFilter::All => vec![None],
         };
-        let read = |host: &Host| open_files(host, pid);
+        let read = |host: &Host| -> Vec<_> { pids.iter().flat_map(|pid| open_files(host, *pid)).collect() };
         let before: BTreeSet<_> = read(catalog.host()).into_iter().collect();
         self.live.start();
         let after = read(catalog.host());
