@@ -10,4 +10,5 @@ mod right;
 mod sched;
 mod stat;
 mod syscalls;
+mod targets;
 mod wrong;
