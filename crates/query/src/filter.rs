@@ -78,7 +78,8 @@ impl Filter {
             }
             numbers = Some(by_number);
         }
-        let asks = !wanted.only_own && !(wanted.pids.is_empty() && wanted.tids.is_empty());
+        let named = !wanted.pids.is_empty() || !wanted.tids.is_empty();
+        let asks = named && !wanted.only_own;
         let mut about = Vec::new();
         for event in events.iter().filter(|_| asks) {
             let number = usize::from(event.id.0);
