@@ -140,7 +140,7 @@ fn the_recorder_is_left_out_unless_it_is_asked_for() {
 fn session(bell: Bell) -> Session {
     let catalog = Catalog::new(Host::default());
     let options = Options {
-        target: ProcessFilter::Process(std::process::id()),
+        target: ProcessFilter::Processes(vec![std::process::id()]),
         buffer_bytes: Some(32 << 10),
         bell,
         ..Options::default()
