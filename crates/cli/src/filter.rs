@@ -20,12 +20,15 @@ pub(crate) struct Options {
     /// Only records of these events; patterns are allowed
     #[arg(short, long = "event", value_name = "EVENT,…", value_delimiter = ',')]
     events: Vec<String>,
-    /// Only records of these processes
+    /// Only records of these processes, and those about them: their wakeups, switches to them, signals
     #[arg(short, long = "pid", value_name = "PID,…", value_delimiter = ',')]
     pids: Vec<u32>,
-    /// Only records of these threads
+    /// Only records of these threads, and those about them
     #[arg(short, long = "tid", value_name = "TID,…", value_delimiter = ',')]
     tids: Vec<u32>,
+    /// With -p or -t: only what these did themselves, not what others did to them
+    #[arg(long)]
+    only_own: bool,
     /// Only records of threads with these names; patterns are allowed
     #[arg(long = "comm", value_name = "NAME,…", value_delimiter = ',')]
     comms: Vec<String>,
@@ -61,6 +64,7 @@ impl Options {
             events: self.events.clone(),
             pids: self.pids.clone(),
             tids: self.tids.clone(),
+            only_own: self.only_own,
             comms: self.comms.clone(),
             cpus: self.cpus.clone(),
             from: self.from,
@@ -73,7 +77,7 @@ impl Options {
     /// wanted for something else, too.
     pub(crate) fn choose(&self, trace: &mut Trace, follows_names: bool) -> Result<Choice, Failure> {
         let begin_ns = trace.reader.begin()?.unwrap_or(0);
-        let background = Background::new(trace.processes.clone(), begin_ns);
+        let background = Background::new(trace.processes.clone(), begin_ns).with_tasks(trace.tasks.clone());
         if !self.are_given() {
             return Ok(Choice {
                 filter: None,
@@ -98,6 +102,11 @@ impl Options {
 }
 
 impl Choice {
+    /// From now on records are not wanted that are only about the threads that are asked for.
+    pub(crate) fn leave_out_others(&mut self) {
+        self.filter.iter_mut().for_each(Filter::leave_out_others);
+    }
+
     /// Whether a record is wanted. For every record, in order.
     pub(crate) fn wants(&mut self, record: &Record<'_>) -> bool {
         if self.follows_names {

@@ -12,6 +12,7 @@ use kestrel_trace::aggregate::{json, text};
 use kestrel_trace::print::{are, counted};
 use std::io::Write;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -42,11 +43,41 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 const EXIT_POLL: Duration = Duration::from_millis(20);
 const KILL_AFTER: Duration = Duration::from_secs(2);
 
+/// The ends of what is traced.
+enum Ends {
+    /// Of processes: those that had not come when they were looked at last.
+    Processes(Vec<Watched>),
+    /// Of threads, by their folders: no descriptor tells of a single thread's on all kernels.
+    Threads(Vec<PathBuf>),
+}
+
+impl Ends {
+    /// Whether all have come.
+    fn have_come(&mut self) -> bool {
+        match self {
+            Self::Processes(watched) => {
+                // The descriptor of one that has ended would end every sleep.
+                watched.retain(|process| !process.has_ended());
+                watched.is_empty()
+            }
+            Self::Threads(folders) => !folders.iter().any(|folder| folder.exists()),
+        }
+    }
+
+    /// The processes whose ends can be slept on.
+    fn processes(&self) -> &[Watched] {
+        match self {
+            Self::Processes(watched) => watched,
+            Self::Threads(_) => &[],
+        }
+    }
+}
+
 /// The conditions that end a foreground run: deadline, signals, a traced process, the child command.
 pub(crate) struct Foreground {
     interrupt: Interrupt,
     duration: Option<Duration>,
-    process: Option<Watched>,
+    targets: Option<Ends>,
     command: Option<Child>,
     /// The end of the command, where that can be slept on.
     command_end: Option<Watched>,
@@ -61,7 +92,7 @@ impl Foreground {
         Ok(Self {
             interrupt: Interrupt::install()?,
             duration,
-            process: None,
+            targets: None,
             command: None,
             command_end: None,
             status: None,
@@ -69,9 +100,20 @@ impl Foreground {
         })
     }
 
-    /// Ends the run when this process exits. Kernels without pidfd_open(2) cannot tell; there Ctrl-C ends the run.
-    pub(crate) fn with_process(mut self, pid: Option<u32>) -> Self {
-        self.process = pid.and_then(|pid| Watched::open(pid).ok());
+    /// Ends the run when the processes or threads that are named have ended. Kernels without pidfd_open(2) cannot tell of processes; there Ctrl-C ends the run.
+    pub(crate) fn with_target(mut self, target: &ProcessFilter, host: &Host) -> Self {
+        self.targets = match target {
+            ProcessFilter::Processes(pids) => {
+                let watched = pids.iter().filter_map(|pid| Watched::open(*pid).ok());
+                let watched: Vec<Watched> = watched.collect();
+                (!watched.is_empty()).then_some(Ends::Processes(watched))
+            }
+            ProcessFilter::Threads(tids) => {
+                let paths = tids.iter().map(|tid| host.path(format!("/proc/{tid}")));
+                Some(Ends::Threads(paths.collect()))
+            }
+            ProcessFilter::Command(_) | ProcessFilter::All => None,
+        };
         self
     }
 
@@ -124,7 +166,7 @@ impl Foreground {
         loop {
             let last = self.status.is_some()
                 || self.interrupt.requested()
-                || self.process.as_ref().is_some_and(Watched::has_ended)
+                || self.targets.as_mut().is_some_and(Ends::have_come)
                 || work.has_ended()
                 || deadline.is_some_and(|deadline| Instant::now() >= deadline);
             let sleep = work.poll(last)?;
@@ -145,7 +187,8 @@ impl Foreground {
             if self.status.is_some() || left.is_zero() {
                 return Ok(());
             }
-            let ends = [&self.command_end, &self.process].into_iter().flatten();
+            let processes = self.targets.iter().flat_map(Ends::processes);
+            let ends = self.command_end.iter().chain(processes);
             let awaited: Vec<BorrowedFd<'_>> = ends.map(Watched::fd).chain(work.bells()).collect();
             let in_slices = self.command.is_some() && self.command_end.is_none();
             let slice = if in_slices { left.min(CHECK_INTERVAL) } else { left };
@@ -188,13 +231,14 @@ impl Foreground {
 }
 
 /// Prints a hint if no event occurred.
-pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: ProcessFilter) {
+pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: &ProcessFilter) {
     if came > 0 || session.classes().is_empty() {
         return;
     }
     let others = match target {
         ProcessFilter::Command(_) => "; -a records those of all processes",
-        ProcessFilter::Process(_) => "; without -p those of all processes are recorded",
+        ProcessFilter::Processes(_) => "; without -p those of all processes are recorded",
+        ProcessFilter::Threads(_) => "; without -t those of all threads are recorded",
         ProcessFilter::All => ", or no predicate held",
     };
     eprintln!("hint: none of the events came{others}");

@@ -35,6 +35,7 @@ mod sessions;
 mod stacks;
 mod status_line;
 mod style;
+mod targets;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};

@@ -60,7 +60,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     }
     let line = StatusLine::new("recording", selection.duration, selection.shares_terminal());
     let mut foreground = Foreground::new(selection.duration)?
-        .with_process(selection.pid)
+        .with_target(&plan.target, catalog.host())
         .with_status_line(&line);
     let session = Session::start(&plan, &catalog, &command_line());
     let attached = begun.elapsed();
@@ -117,12 +117,12 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         (None, finished) => finished?,
         (Some(failure), Err(_)) => return Err(failure),
         (Some(failure), Ok(mut recorded)) => {
-            print_summary(&recorded, plan.target, actor.count, selection.verbose);
+            print_summary(&recorded, &plan.target, actor.count, selection.verbose);
             detach(&mut recorded.session);
             return Err(failure);
         }
     };
-    print_summary(&recorded, plan.target, actor.count, selection.verbose);
+    print_summary(&recorded, &plan.target, actor.count, selection.verbose);
     print_maps(&recorded.session, catalog.host(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
@@ -191,7 +191,7 @@ impl Recording {
 }
 
 /// Prints the number of events recorded and lost.
-fn print_summary(recorded: &Recorded, target: ProcessFilter, asked: u64, verbose: bool) {
+fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbose: bool) {
     let summary = &recorded.summary;
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}, {}{}",

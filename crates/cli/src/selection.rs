@@ -7,6 +7,7 @@ use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::sampling::Sampling;
 use crate::style;
+use crate::targets::Targets;
 use clap::{Args, ValueEnum};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
@@ -36,11 +37,10 @@ pub(crate) struct Selection {
     /// Set a parameter of the table file; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "table")]
     parameters: Vec<String>,
-    /// Trace only this process, with all its threads, until it exits
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
-    pub(crate) pid: Option<u32>,
+    #[command(flatten)]
+    pub(crate) targets: Targets,
     /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
-    #[arg(short, long, conflicts_with = "pid")]
+    #[arg(short, long, conflicts_with_all = ["pid", "tid"])]
     all: bool,
     /// Keep scheduling events (switches, wakeups, migrations, run times) and system calls that are about Kestrel's own process alone
     #[arg(long)]
@@ -98,7 +98,7 @@ impl Selection {
         self.events.texts(catalog)
     }
 
-    /// The same with these events before those of its own, of all processes.
+    /// The same with these events before those of its own, of all processes where none are named.
     pub(crate) fn with_events(self, events: Vec<String>) -> Self {
         Self {
             events: self.events.behind(events),
@@ -118,9 +118,9 @@ impl Selection {
         !self.command.is_empty() || self.rights.may_run()
     }
 
-    /// Whether a process or a table file is named.
-    pub(crate) fn names_process_or_table(&self) -> bool {
-        self.pid.is_some() || self.table.is_some()
+    /// Whether a table file is named.
+    pub(crate) fn names_table(&self) -> bool {
+        self.table.is_some()
     }
 }
 
@@ -181,13 +181,15 @@ pub(crate) fn print_plan(selection: &Selection, plan: &Plan) -> Result<bool, Fai
     Ok(selection.dry_run)
 }
 
-/// The process filter: one process, the command, or all processes.
-fn target(selection: &Selection, held: Option<&Held>) -> ProcessFilter {
-    match (selection.pid, held) {
-        (Some(pid), _) => ProcessFilter::Process(pid),
-        (None, Some(held)) if !selection.all => ProcessFilter::Command(held.pid()),
-        _ => ProcessFilter::All,
-    }
+/// The process filter: what is named, the command, or all processes.
+fn target(selection: &Selection, held: Option<&Held>, host: &Host) -> Result<ProcessFilter, Failure> {
+    let named = selection.targets.find(host)?;
+    let held = held.filter(|_| !selection.all);
+    Ok(match (named, held) {
+        (Some(named), _) => named,
+        (None, Some(held)) => ProcessFilter::Command(held.pid()),
+        (None, None) => ProcessFilter::All,
+    })
 }
 
 /// The catalog of events, with `--nested` applied.
@@ -208,9 +210,16 @@ fn via(selection: &Selection) -> Via {
 }
 
 /// The options of the planner.
-fn options(selection: &Selection, held: Option<&Held>, (mode, bell): (Mode, Bell)) -> Options {
-    Options {
-        target: target(selection, held),
+fn options(
+    selection: &Selection,
+    held: Option<&Held>,
+    (mode, bell): (Mode, Bell),
+    host: &Host,
+) -> Result<Options, Failure> {
+    Ok(Options {
+        target: target(selection, held, host)?,
+        only_own: selection.targets.only_own,
+        cpus: selection.targets.cpus(host)?,
         leave_out: (!selection.include_self).then(std::process::id),
         kernel_stack: selection.stacks || selection.kernel_stack || selection.call_graph.is_some(),
         user_stack: match (selection.call_graph, selection.stacks) {
@@ -225,27 +234,7 @@ fn options(selection: &Selection, held: Option<&Held>, (mode, bell): (Mode, Bell
         messages: bell == Bell::Filled,
         bell,
         ..Options::default()
-    }
-}
-
-/// Checks that a number is the PID of a process, not of a thread.
-pub(crate) fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
-    let fails = |why: &str| Failure::new(Exit::Failed, format!("cannot trace process {pid}: {why}"));
-    // A process may be called anything, also what is no text.
-    let Ok(status) = host.read(format!("/proc/{pid}/status")) else {
-        let failure = fails("there is no such process");
-        return Err(failure.hint("`pgrep NAME` gives the numbers of running processes"));
-    };
-    let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    match leader.map(str::trim) {
-        Some(leader) if leader != pid.to_string() => {
-            let failure = fails(&format!("that is a thread of process {leader}"));
-            let hint =
-                format!("-p {leader} traces all its threads; `/tid == {pid}/` behind an event this one");
-            Err(failure.hint(hint))
-        }
-        _ => Ok(()),
-    }
+    })
 }
 
 /// Makes the plan and checks it; warnings go to stderr.
@@ -286,16 +275,13 @@ fn checked_options(
     mode: (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Options, Failure> {
-    if let Some(pid) = selection.pid {
-        check_process(pid, catalog.host())?;
-    }
     if selection.buffer_size.is_some_and(|size| size < MIN_BYTES) {
         eprintln!(
             "a ring takes at least {} per CPU: --buffer-size is rounded up",
             style::bytes(MIN_BYTES)
         );
     }
-    Ok(options(selection, held, mode))
+    options(selection, held, mode, catalog.host())
 }
 
 fn of_events(events: &[String], options: &Options, catalog: &Catalog) -> Result<Plan, Failure> {

@@ -65,6 +65,11 @@ impl StackOptions {
             || self.folded.is_some()
     }
 
+    /// Whether stacks weigh the time until their thread runs again.
+    pub(crate) fn weigh_time(&self) -> bool {
+        self.off_cpu
+    }
+
     /// Adds up the stacks of the records that `wanted` takes, and shows them.
     pub(crate) fn report(
         &self,
@@ -89,7 +94,9 @@ impl StackOptions {
         };
         let mut stacks = Stacks::new(symbols, trace.processes.clone(), weight);
         while let Some(record) = trace.reader.next()? {
-            match wanted(&record) {
+            // Of other threads than the recording is about, only those switches were recorded that are about these.
+            let is_fragment = self.off_cpu && !trace.tasks.is_target(record.tid);
+            match wanted(&record) && !is_fragment {
                 true => stacks.add(&record),
                 false => stacks.pass(&record),
             }
@@ -115,7 +122,7 @@ impl StackOptions {
         match self.off_cpu {
             true if !with_stacks.any(|event| event.name == "sched:sched_switch") => {
                 Err(failure("stacks of sched:sched_switch")
-                    .hint("`kestrel record -g -e sched:sched_switch -a --duration 5` records them"))
+                    .hint("`kestrel record -g -e sched:sched_switch -a --duration 5` records them, or -- COMMAND, -p PID"))
             }
             false if with_stacks.next().is_none() => Err(failure("call stacks")
                 .hint("`kestrel record -g …` records them; `kestrel record -F 99 -g -a` takes a profile")),

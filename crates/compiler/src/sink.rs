@@ -88,6 +88,14 @@ pub trait Sink {
         Err(Refused(format!("it has no parameter {name}")))
     }
 
+    /// Appends code that gives 1 where the thread of this number is one that the session follows, else 0.
+    ///
+    /// # Errors
+    /// When it follows none, which is the default.
+    fn is_target(&self, _b: &mut Builder, _thread: Vreg) -> Result<Vreg, Refused> {
+        Err(Refused("it follows no processes".to_owned()))
+    }
+
     /// Appends code that reserves room for a record of `size` bytes (a multiple of 8) of event `number`, and goes to
     /// `refused` when there is none, which the sink has counted by then.
     ///

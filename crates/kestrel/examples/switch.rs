@@ -76,7 +76,7 @@ fn cost() -> f64 {
 /// A plan that records [`EVENT`] of this process in the first of so many tables.
 fn recording(catalog: &Catalog, tables: u32, mode: Mode) -> Result<Plan> {
     let options = Options {
-        target: ProcessFilter::Process(std::process::id()),
+        target: ProcessFilter::Processes(vec![std::process::id()]),
         mode: Some(mode),
         ..Options::default()
     };

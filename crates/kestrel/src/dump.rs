@@ -209,6 +209,7 @@ fn write(
         limits: Vec::new(),
         cut_short: None,
     };
+    writer.keep_tasks(&seen.tasks)?;
     let written = writer.finish(&summary, &seen.symbols, &seen.processes)?;
     Ok(Dumped {
         path: path.to_owned(),

@@ -12,6 +12,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::summary::EventCount;
 use kestrel_trace::symbol::{self, Symbols};
+use kestrel_trace::tasks::Tasks;
 use kestrel_trace::unwound::Unwound;
 use kestrel_trace::user_symbol::code_addresses;
 use std::collections::{BTreeMap, HashSet};
@@ -35,6 +36,8 @@ pub(crate) struct Review {
     pub unwound: Unwound,
     /// Names of the threads.
     pub processes: Processes,
+    /// The threads' processes.
+    pub tasks: Tasks,
 }
 
 /// Reads a trace of these classes; `processes` are the names known so far.
@@ -74,7 +77,9 @@ pub(crate) fn review(
         tasks.insert((record.pid, record.tid));
     }
     // Names that no record holds: threads that ran before the recording and still do have them in /proc.
+    let mut kept = running(host);
     for (pid, tid) in tasks {
+        kept.insert(tid, pid);
         if processes.name(tid, pid).is_none()
             && let Ok(name) = procfs::comm(host, tid)
         {
@@ -95,7 +100,19 @@ pub(crate) fn review(
         notes,
         unwound,
         processes,
+        tasks: kept,
     })
+}
+
+/// The threads that run now.
+fn running(host: &Host) -> Tasks {
+    let mut tasks = Tasks::default();
+    for pid in procfs::processes(host).unwrap_or_default() {
+        for tid in procfs::threads(host, pid).unwrap_or_default() {
+            tasks.insert(tid, pid);
+        }
+    }
+    tasks
 }
 
 /// What the rings count of an event on a CPU: records written (in overwriting buffers), records lost.

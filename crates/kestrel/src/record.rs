@@ -367,7 +367,7 @@ impl Recorder {
         if let Some(code) = &mut self.code {
             code.end()?;
         }
-        let seen = review(
+        let mut seen = review(
             &self.path,
             classes,
             names,
@@ -442,6 +442,13 @@ impl Recorder {
             if summary.cut_short.is_none() {
                 kept?;
             }
+        }
+        if let Some(threads) = self.session.target_threads()? {
+            seen.tasks.follow(threads);
+        }
+        let kept = self.writer.keep_tasks(&seen.tasks);
+        if summary.cut_short.is_none() {
+            kept?;
         }
         let written = if summary.cut_short.is_some() {
             self.writer.finish_short(&summary, &seen.symbols, &seen.processes)

@@ -18,7 +18,7 @@ const EVENT: &str = "syscalls:sys_enter_getppid";
 /// A session for one event of this process, or why there can be none.
 fn session(catalog: &Catalog, mode: Mode) -> Result<Session, kestrel::Error> {
     let options = Options {
-        target: ProcessFilter::Process(std::process::id()),
+        target: ProcessFilter::Processes(vec![std::process::id()]),
         mode: Some(mode),
         buffer_bytes: Some(64 << 10),
         ..Options::default()

@@ -2,12 +2,15 @@
 
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::record::Record;
+use kestrel_trace::tasks::Tasks;
 
 /// What is known about a trace while its records pass.
 #[derive(Clone, Debug, Default)]
 pub struct Background {
     /// Names of threads.
     pub processes: Processes,
+    /// The threads' processes.
+    pub tasks: Tasks,
     /// Time of the trace's first record, ns: what `elapsed` is counted from.
     pub begin_ns: u64,
     learner: Learner,
@@ -18,9 +21,15 @@ impl Background {
     pub fn new(processes: Processes, begin_ns: u64) -> Self {
         Self {
             processes,
+            tasks: Tasks::default(),
             begin_ns,
             learner: Learner::default(),
         }
+    }
+
+    /// The same with what is known of threads' processes.
+    pub fn with_tasks(self, tasks: Tasks) -> Self {
+        Self { tasks, ..self }
     }
 
     /// Takes what a record tells about names of threads. For every record, wanted or not.

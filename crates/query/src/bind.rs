@@ -212,6 +212,7 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
         },
         ExprKind::MapValue(_) | ExprKind::HasKey(_) => return no("what a map held"),
         ExprKind::Parameter(_) => return no("the value of a parameter"),
+        ExprKind::IsTarget(_) => return no("which threads were followed"),
         _ => return no("this"),
     })
 }

@@ -6,7 +6,9 @@ use crate::expression::Predicate;
 use crate::moment::{Clocks, Moment};
 use crate::pattern;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_trace::about::about_fields;
 use kestrel_trace::event::EventClass;
+use kestrel_trace::layout::Field;
 use kestrel_trace::record::Record;
 use std::ops::RangeInclusive;
 
@@ -19,6 +21,8 @@ pub struct Wanted {
     pub pids: Vec<u32>,
     /// Threads.
     pub tids: Vec<u32>,
+    /// Of these only what they did themselves, not what others did to them.
+    pub only_own: bool,
     /// Patterns of names of threads.
     pub comms: Vec<String>,
     /// CPUs.
@@ -38,6 +42,8 @@ pub struct Filter {
     events: Option<Vec<bool>>,
     pids: Vec<u32>,
     tids: Vec<u32>,
+    /// By the number of the event: the fields by which it may be about a thread that is wanted.
+    about: Vec<Vec<Field>>,
     comms: Vec<String>,
     cpus: Vec<RangeInclusive<u32>>,
     times: RangeInclusive<u64>,
@@ -72,6 +78,14 @@ impl Filter {
             }
             numbers = Some(by_number);
         }
+        let named = !wanted.pids.is_empty() || !wanted.tids.is_empty();
+        let asks = named && !wanted.only_own;
+        let mut about = Vec::new();
+        for event in events.iter().filter(|_| asks) {
+            let number = usize::from(event.id.0);
+            about.resize(about.len().max(number + 1), Vec::new());
+            about[number] = about_fields(event);
+        }
         let from = wanted.from.map_or(0, |from| from.ns(clocks, clocks.begin_ns));
         let base = if wanted.from.is_some() {
             from
@@ -84,6 +98,7 @@ impl Filter {
             events: numbers,
             pids: wanted.pids.clone(),
             tids: wanted.tids.clone(),
+            about,
             comms: wanted.comms.clone(),
             cpus: wanted.cpus.clone(),
             times: from..=to,
@@ -96,6 +111,11 @@ impl Filter {
         self.times.clone()
     }
 
+    /// From now on records are not wanted that are only about what is asked for.
+    pub fn leave_out_others(&mut self) {
+        self.about.clear();
+    }
+
     /// What is probably not meant so.
     pub fn warnings(&self) -> &[Diagnostic] {
         self.predicate.as_ref().map_or(&[], Predicate::warnings)
@@ -103,18 +123,32 @@ impl Filter {
 
     /// Whether a record is wanted. What is cheap to ask is asked first.
     pub fn wants(&self, record: &Record<'_>, background: &Background) -> bool {
-        let listed = |list: &[u32], number: u32| list.is_empty() || list.contains(&number);
         let number = usize::from(record.event.id.0);
         self.times.contains(&record.time_ns)
             && self.events.as_ref().is_none_or(|wanted| wanted[number])
-            && listed(&self.pids, record.pid)
-            && listed(&self.tids, record.tid)
+            && (self.wants_task(record.pid, record.tid) || self.is_about(record, background))
             && (self.cpus.is_empty() || self.cpus.iter().any(|range| range.contains(&record.cpu)))
             && self.wants_name(record, background)
             && self
                 .predicate
                 .as_ref()
                 .is_none_or(|predicate| predicate.holds(record, &background.processes, background.begin_ns))
+    }
+
+    fn wants_task(&self, pid: u32, tid: u32) -> bool {
+        let listed = |list: &[u32], number: u32| list.is_empty() || list.contains(&number);
+        listed(&self.pids, pid) && listed(&self.tids, tid)
+    }
+
+    /// Whether a record is about a thread that is wanted, whoever caused it.
+    fn is_about(&self, record: &Record<'_>, background: &Background) -> bool {
+        let fields = self.about.get(usize::from(record.event.id.0));
+        let threads = fields.into_iter().flatten();
+        let mut threads = threads.filter_map(|field| record.value(field).as_u64());
+        threads.any(|tid| {
+            let tid = tid as u32;
+            self.wants_task(background.tasks.process(tid), tid)
+        })
     }
 
     fn wants_name(&self, record: &Record<'_>, background: &Background) -> bool {

@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod about;
 pub mod action;
 pub mod aggregate;
 pub mod analyze;
@@ -40,6 +41,7 @@ pub mod stacks;
 pub mod summary;
 pub mod symbol;
 pub mod syscall;
+pub mod tasks;
 pub mod unwound;
 pub mod user_symbol;
 pub mod value;

@@ -36,6 +36,11 @@ fn commands_of_the_page_about_tracefs_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_targets_run() {
+    Page::of("targets.md").run(7);
+}
+
+#[test]
 fn commands_of_the_page_about_marks_run() {
     Page::of("marks.md").run(5);
 }

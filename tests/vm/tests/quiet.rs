@@ -189,7 +189,7 @@ fn a_recording_shows_on_a_terminal_what_it_has_so_far() {
 fn session(bell: Bell) -> Session {
     let catalog = Catalog::new(Host::default());
     let options = Options {
-        target: ProcessFilter::Process(std::process::id()),
+        target: ProcessFilter::Processes(vec![std::process::id()]),
         buffer_bytes: Some(32 << 10),
         bell,
         ..Options::default()

@@ -44,7 +44,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "filters", "table", "pid", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
+        conflicts_with_all = ["events", "filters", "table", "pid", "tid", "cpu", "only_own", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
     )]
     session: Option<String>,
     /// Only these buffers of the session
@@ -145,7 +145,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     let status = status_line(selection);
     let mut foreground = Foreground::new(selection.duration)?
-        .with_process(selection.pid)
+        .with_target(&plan.target, catalog.host())
         .with_status_line(&status);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
@@ -170,14 +170,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } = shown;
     actor.finish();
     let shown = (options.format.beside(), selection.verbose);
-    end(live, (&tally, plan.target), catalog.host(), shown)?;
+    end(live, (&tally, &plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
 /// Says what is missing, prints maps and detaches.
 fn end(
     mut live: Live,
-    (tally, target): (&Tally, ProcessFilter),
+    (tally, target): (&Tally, &ProcessFilter),
     host: &Host,
     (format, verbose): (Format, bool),
 ) -> Result<(), Failure> {

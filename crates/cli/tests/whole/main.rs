@@ -10,5 +10,6 @@ mod right;
 mod sched;
 mod stat;
 mod syscalls;
+mod targets;
 mod terminal;
 mod wrong;

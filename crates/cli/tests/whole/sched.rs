@@ -149,8 +149,8 @@ fn a_plain_recording_works_too() {
 fn wrong_options_are_named() {
     let place = Place::new();
     place
-        .run(&["sched", "record", "-p", "1"])
-        .fails(2, &["no -p", "kestrel sched latency -p"]);
+        .run(&["sched", "record", "-p", "1", "--only-own"])
+        .fails(2, &["no --only-own", "kestrel sched record -p"]);
     place
         .run(&["sched", "latency", "-C", "3-1"])
         .fails(2, &["holds no CPU"]);

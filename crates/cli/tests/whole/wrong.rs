@@ -719,7 +719,7 @@ fn without_btf() {
     let script = format!("{hide} $K record -e sched:sched_switch -- true");
     let said = [
         "following a command's processes",
-        "-p PID and -a take none",
+        "-p PID --only-own neither",
         "CONFIG_DEBUG_INFO_BTF",
     ];
     place.in_namespace(&script).unwrap().fails(4, &said);

@@ -259,6 +259,7 @@ impl Expr {
             | ExprKind::BitField { value: a, .. }
             | ExprKind::Unary { value: a, .. }
             | ExprKind::Convert { value: a, .. }
+            | ExprKind::IsTarget(a)
             | ExprKind::Bytes { address: a, .. } => a.set_span(span),
             ExprKind::ReadString { address, length, .. } => {
                 address.set_span(span);

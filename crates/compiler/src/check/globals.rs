@@ -16,6 +16,8 @@ pub struct Globals {
     pub parameters: Vec<Parameter>,
     /// Whether what is asked of user space (`notify`, `exec`) goes through a buffer of its own.
     pub messages: bool,
+    /// Whether the session follows threads of processes, so that `is_target` can be asked.
+    pub targets: bool,
     /// Whether the program belongs to a persistent session, which an agent may serve.
     pub persistent: bool,
     /// Maps by their numbers. Those of a running session may stand here already when a table is added to it.

@@ -270,6 +270,8 @@ pub enum ExprKind {
     Variable(VariableId),
     /// The value of a `param`, by its name: 64 bits that user space can change while the program runs.
     Parameter(String),
+    /// 1 where the thread of this number is one that the session follows, else 0.
+    IsTarget(Box<Expr>),
     /// 1 where both texts are equal up to their NUL, else 0 (`negated` swaps). Operands are [`ExprKind::Text`],
     /// [`ExprKind::Bytes`], [`ExprKind::Comm`] or [`ExprKind::ReadString`]; a constant is always on the right. At most
     /// `bytes` bytes are looked at. With a constant, all `bytes` first bytes must be equal (they include its NUL where

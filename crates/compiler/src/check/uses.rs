@@ -10,6 +10,8 @@ pub struct Uses {
     pub maps: BTreeSet<u32>,
     /// Names of the parameters that it reads.
     pub parameters: BTreeSet<String>,
+    /// Whether it asks which threads the session follows.
+    pub targets: bool,
 }
 
 impl CheckedProbe {
@@ -49,6 +51,7 @@ impl Uses {
         if let ExprKind::Parameter(name) = &expr.kind {
             self.parameters.insert(name.clone());
         }
+        self.targets |= matches!(expr.kind, ExprKind::IsTarget(_));
         expr.place().into_iter().for_each(|place| self.place(place));
         expr.operands()
             .into_iter()

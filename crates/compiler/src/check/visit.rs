@@ -77,6 +77,7 @@ impl Expr {
             | ExprKind::Bytes { address: inner, .. }
             | ExprKind::BitField { value: inner, .. }
             | ExprKind::Unary { value: inner, .. }
+            | ExprKind::IsTarget(inner)
             | ExprKind::Convert { value: inner, .. } => vec![inner],
             ExprKind::ReadString { address, length, .. } => {
                 let length = length.as_deref();

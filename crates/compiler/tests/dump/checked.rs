@@ -105,6 +105,7 @@ impl Dump<'_> {
             ExprKind::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
             ExprKind::ContextPointer => "ctx".into(),
             ExprKind::Parameter(name) => format!("param {name}"),
+            ExprKind::IsTarget(thread) => format!("(target {})", self.expr(thread)),
             ExprKind::Load {
                 address,
                 offset,

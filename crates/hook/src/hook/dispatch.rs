@@ -109,7 +109,7 @@ pub struct Dispatch {
     pub tables: Vec<String>,
     /// Names of the parameters by their places.
     pub parameters: Vec<String>,
-    /// Whether only followed processes are wanted.
+    /// Whether only events of followed threads are wanted.
     pub followed: bool,
     /// Programs of objects that handlers call, and where they stand.
     pub calls: Vec<Call>,
@@ -390,6 +390,10 @@ impl Sink for Dispatch {
         let index = self.parameters.iter().position(|known| known == name);
         let index = index.ok_or_else(|| Refused(format!("there is no parameter {name}")))?;
         Ok(control::emit_parameter(b, index as u32))
+    }
+
+    fn is_target(&self, b: &mut Builder, thread: Vreg) -> Result<Vreg, Refused> {
+        Ok(process_filter::emit_is_followed(b, thread))
     }
 
     fn reserve(

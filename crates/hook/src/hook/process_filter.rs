@@ -1,56 +1,123 @@
-//! Which processes a session is about: all, one, or a command with its children, followed by three programs of our own.
+//! Which processes a session is about: all, some with their threads, single threads, or a command with its children, followed by programs of our own.
 //!
-//! A command's processes stand in a map of bits, one for every number that a process can have: asking costs a load, where a hash costs a call
-//! and its collisions, and what one CPU enters every other sees at its next event. `sched_process_exec` enters the command itself (so tracing begins with its exec),
-//! `sched_process_fork` enters the children of those that are in it, `sched_process_free` takes a process out
-//! when its first thread, which is reaped last, will never run again. `sched_process_exit` would be too early: a process gives back its memory
-//! and files behind it (kernel/exit.c; from 6.16 on all of its memory).
+//! The threads that are followed stand in a map of bits, one for every number that a thread can have: asking costs a load, where a hash costs a call
+//! and its collisions, and what one CPU enters every other sees at its next event. Threads, not processes: the fields of events (`next_pid`,
+//! the `pid` of a wakeup) hold their numbers, and so one map answers for who runs and for whom an event is about.
+//!
+//! `sched_process_exec` enters a command itself (so tracing begins with its exec), `task_newtask` enters threads and children of those that are in it
+//! (`sched_process_fork` would miss the threads that the kernel makes for a process, as for io_uring), or the new threads of processes that run already.
+//! `sched_process_free` takes a thread out when it will never run again. `sched_process_exit` would be too early: a process gives back its memory
+//! and files behind it (kernel/exit.c; from 6.16 on all of its memory). Where a thread execs, it takes the number of its process's first one, and that one is
+//! freed under the other's number (`exchange_tids`, kernel/pid.c).
 
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::codegen::{self, Generated};
 use kestrel_compiler::ir::{AluOp, AtomicOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
+use kestrel_kernel::mmap::{Access, Mapping};
+use kestrel_kernel::{Host, procfs};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
-/// Name by which programs refer to the bits of traced processes.
+/// Name by which programs refer to the bits of followed threads.
 pub const MAP: &str = "targets";
-/// Process numbers are below this, whatever `kernel.pid_max` says (include/linux/threads.h, `PID_MAX_LIMIT`).
+/// Numbers of processes and threads are below this, whatever `kernel.pid_max` says (include/linux/threads.h, `PID_MAX_LIMIT`).
 pub(crate) const NUMBERS: u32 = 1 << 22;
+/// Bytes of a bit for every number.
+const SIZE: u32 = NUMBERS / 8;
+/// Where the bits of threads that are followed now begin, and those of all that ever were, for who reads the recording.
+const NOW: u32 = 0;
+const EVER: u32 = SIZE;
 /// Bytes of the map.
-pub const SIZE: u32 = NUMBERS / 8;
+const BYTES: u32 = 2 * SIZE;
 
 /// The processes whose events are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProcessFilter {
     /// Every process's, and those of no process.
     #[default]
     All,
-    /// One process's, all its threads.
-    Process(u32),
+    /// Those of these processes, all their threads.
+    Processes(Vec<u32>),
+    /// Those of these threads.
+    Threads(Vec<u32>),
     /// A process that waits to exec, from its exec on, and its children.
     Command(u32),
 }
 
-/// Makes the map, with no process traced.
+impl ProcessFilter {
+    /// Whether threads come and go that belong to it, so that they can be followed.
+    pub fn has_threads(&self) -> bool {
+        matches!(self, Self::Processes(_) | Self::Command(_))
+    }
+}
+
+/// Makes the map, with no thread followed.
 pub fn create_map() -> Result<Map> {
-    let spec = MapSpec::new(MapKind::ARRAY, "kestrel_targets", 4, SIZE, 1);
+    let spec = MapSpec::new(MapKind::ARRAY, "kestrel_targets", 4, BYTES, 1).with_flags(sys::MAP_MMAPABLE);
     Ok(Map::create(&spec)?)
 }
 
-/// What the map holds where one process is traced, and no other: for a command before it runs, when no program writes there yet.
+/// What the map holds where one process of one thread is traced, and no other: for a command before it runs, when no program writes there yet.
 pub fn only(pid: u32) -> Vec<u8> {
-    let mut bytes = vec![0; SIZE as usize];
-    if let Some(byte) = bytes.get_mut(pid as usize / 8) {
-        *byte = 1 << (pid % 8);
+    let mut bytes = vec![0; BYTES as usize];
+    for half in [NOW, EVER] {
+        if let Some(byte) = bytes.get_mut((half + pid / 8) as usize) {
+            *byte = 1 << (pid % 8);
+        }
     }
     bytes
+}
+
+/// Enters the threads that processes have now. The followers must be attached: they enter what comes after, and take out what ends meanwhile.
+pub fn enter_threads(map: &Map, processes: &[u32], host: &Host) -> Result<()> {
+    let bits = Mapping::new(map.as_fd(), 0, BYTES as usize, Access::ReadWrite)?;
+    for &process in processes {
+        // One that has ended has none.
+        for thread in procfs::threads(host, process).unwrap_or_default() {
+            let word = |half| bits.atomic_u64((half + thread / 64 * 8) as usize);
+            let bit = 1 << (thread % 64);
+            let (Some(now), Some(ever)) = (word(NOW), word(EVER)) else {
+                continue;
+            };
+            now.fetch_or(bit, Ordering::SeqCst);
+            ever.fetch_or(bit, Ordering::SeqCst);
+            if !host.path(format!("/proc/{process}/task/{thread}")).exists() {
+                // It may have been freed before it was entered.
+                now.fetch_and(!bit, Ordering::SeqCst);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All threads that were ever followed, ascending.
+pub fn ever_followed(map: &Map) -> Result<Vec<u32>> {
+    let bits = Mapping::new(map.as_fd(), 0, BYTES as usize, Access::ReadOnly)?;
+    let mut threads = Vec::new();
+    for place in 0..SIZE / 8 {
+        let word = bits.load_u64((EVER + place * 8) as usize).unwrap_or(0);
+        threads.extend(
+            (0..64)
+                .filter(|bit| word >> bit & 1 == 1)
+                .map(|bit| place * 64 + bit),
+        );
+    }
+    Ok(threads)
 }
 
 /// The process that runs.
 pub(crate) fn tgid(b: &mut Builder) -> Vreg {
     let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
     b.shift_right(id, 32)
+}
+
+/// The thread that runs.
+fn tid(b: &mut Builder) -> Vreg {
+    let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
+    b.and(id, i64::from(u32::MAX))
 }
 
 pub(crate) fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
@@ -60,43 +127,50 @@ pub(crate) fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
     key
 }
 
-/// Address of the word with a process's bit.
-fn word(b: &mut Builder, tgid: Vreg) -> Vreg {
-    let word = b.shift_right(tgid, 6);
+/// Address of the word with a thread's bit, among those that begin at `half`.
+fn word(b: &mut Builder, thread: Vreg, half: u32) -> Vreg {
+    let word = b.shift_right(thread, 6);
     let at = b.shift_left(word, 3);
     let at = b.and(at, i64::from(SIZE - 8));
     let map = b.external(MAP);
-    let words = b.map_value(map, 0);
+    let words = b.map_value(map, half);
     b.add(words, at)
 }
 
-/// Leaves unless the current process is among the traced ones.
-pub fn emit_admit(b: &mut Builder, refused: BlockId) {
-    let tgid = tgid(b);
-    let word = word(b, tgid);
+/// 1 where this thread is among the followed ones, else 0.
+pub fn emit_is_followed(b: &mut Builder, thread: Vreg) -> Vreg {
+    let word = word(b, thread, NOW);
     let word = b.load(Width::B8, word, 0);
-    let bit = b.and(tgid, 63);
+    let bit = b.and(thread, 63);
     let word = b.shift_right(word, bit);
-    let traced = b.and(word, 1);
-    b.branch_if(Condition::Equal, traced, 0, refused);
+    b.and(word, 1)
 }
 
-/// A process's bit in its word.
-fn bit(b: &mut Builder, tgid: Vreg) -> Vreg {
-    let place = b.and(tgid, 63);
+/// Leaves unless the current thread is among the followed ones.
+pub fn emit_admit(b: &mut Builder, refused: BlockId) {
+    let current = tid(b);
+    let followed = emit_is_followed(b, current);
+    b.branch_if(Condition::Equal, followed, 0, refused);
+}
+
+/// A thread's bit in its word.
+fn bit(b: &mut Builder, thread: Vreg) -> Vreg {
+    let place = b.and(thread, 63);
     let one = b.constant(1);
     b.shift_left(one, place)
 }
 
-fn enter(b: &mut Builder, tgid: Vreg) {
-    let word = word(b, tgid);
-    let bit = bit(b, tgid);
-    b.fetch(AtomicOp::Or, Width::B8, word, 0, bit);
+fn enter(b: &mut Builder, thread: Vreg) {
+    for half in [NOW, EVER] {
+        let word = word(b, thread, half);
+        let bit = bit(b, thread);
+        b.fetch(AtomicOp::Or, Width::B8, word, 0, bit);
+    }
 }
 
-fn leave(b: &mut Builder, tgid: Vreg) {
-    let word = word(b, tgid);
-    let bit = bit(b, tgid);
+fn leave(b: &mut Builder, thread: Vreg) {
+    let word = word(b, thread, NOW);
+    let bit = bit(b, thread);
     let others = b.alu(AluOp::Xor, Bits::B64, bit, -1);
     b.fetch(AtomicOp::And, Width::B8, word, 0, others);
 }
@@ -114,10 +188,15 @@ pub fn admission(pid: u32) -> Result<Follower> {
     make("sched_process_exec", on_exec(pid))
 }
 
-/// The two programs that follow its children.
-pub fn followers(types: &Btf) -> Result<Vec<Follower>> {
+/// The two programs that follow what comes and goes: children and threads of a command, threads of processes.
+pub fn followers(target: &ProcessFilter, types: &Btf) -> Result<Vec<Follower>> {
+    let enters = match target {
+        ProcessFilter::Command(_) => on_new_child(types)?,
+        ProcessFilter::Processes(processes) => on_new_thread(processes, types)?,
+        ProcessFilter::All | ProcessFilter::Threads(_) => return Ok(Vec::new()),
+    };
     Ok(vec![
-        make("sched_process_fork", on_fork(types)?)?,
+        make("task_newtask", enters)?,
         make("sched_process_free", on_free(types)?)?,
     ])
 }
@@ -137,6 +216,7 @@ fn on_exec(pid: u32) -> Builder {
     let out = b.block();
     let current = tgid(&mut b);
     b.branch_if(Condition::NotEqual, current, pid, out);
+    // Whichever thread execs is the process's first one from now on.
     enter(&mut b, current);
     b.jump(out);
     b.switch_to(out);
@@ -173,13 +253,18 @@ pub(crate) fn read(b: &mut Builder, width: Width, base: Vreg, offset: i64) -> Vr
     b.load(width, to, 0)
 }
 
-fn on_fork(types: &Btf) -> Result<Builder> {
-    let at = member(types, "task_struct", &["tgid"])?;
+/// The task that the first argument of the tracepoint is.
+fn task(b: &mut Builder) -> Vreg {
+    let context = b.context();
+    b.load(Width::B8, context, 0)
+}
+
+fn on_new_child(types: &Btf) -> Result<Builder> {
+    let at = member(types, "task_struct", &["pid"])?;
     let mut b = Builder::new();
     let out = b.block();
     emit_admit(&mut b, out);
-    let context = b.context();
-    let child = b.load(Width::B8, context, 8);
+    let child = task(&mut b);
     let child = read(&mut b, Width::B4, child, at);
     enter(&mut b, child);
     b.jump(out);
@@ -188,19 +273,32 @@ fn on_fork(types: &Btf) -> Result<Builder> {
     Ok(b)
 }
 
-fn on_free(types: &Btf) -> Result<Builder> {
+fn on_new_thread(processes: &[u32], types: &Btf) -> Result<Builder> {
     let pid = member(types, "task_struct", &["pid"])?;
     let tgid = member(types, "task_struct", &["tgid"])?;
     let mut b = Builder::new();
-    let out = b.block();
-    let context = b.context();
-    let task = b.load(Width::B8, context, 0);
-    let pid = read(&mut b, Width::B4, task, pid);
-    let tgid = read(&mut b, Width::B4, task, tgid);
-    b.branch_if(Condition::NotEqual, pid, tgid, out);
-    leave(&mut b, tgid);
+    let (wanted, out) = (b.block(), b.block());
+    let task = task(&mut b);
+    let process = read(&mut b, Width::B4, task, tgid);
+    for known in processes {
+        b.branch_if(Condition::Equal, process, i64::from(*known), wanted);
+    }
+    b.jump(out);
+    b.switch_to(wanted);
+    let thread = read(&mut b, Width::B4, task, pid);
+    enter(&mut b, thread);
     b.jump(out);
     b.switch_to(out);
+    b.exit(0);
+    Ok(b)
+}
+
+fn on_free(types: &Btf) -> Result<Builder> {
+    let pid = member(types, "task_struct", &["pid"])?;
+    let mut b = Builder::new();
+    let task = task(&mut b);
+    let thread = read(&mut b, Width::B4, task, pid);
+    leave(&mut b, thread);
     b.exit(0);
     Ok(b)
 }
@@ -239,7 +337,7 @@ mod tests {
     #[test]
     fn exactly_those_that_entered_and_did_not_leave() {
         let mut machine = Machine::new();
-        let map = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, SIZE);
+        let map = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, BYTES);
         assert_eq!(map, MapRef(0));
         let (enter, leave, admitted) = (change(enter), change(leave), admitted());
         machine.set_value(map, &[0; 4], 0, &only(4711));
@@ -258,7 +356,9 @@ mod tests {
                     traced.remove(&one);
                 }
                 for other in neighbours.into_iter().chain([0, 3, 62, 66, 32768]) {
-                    machine.environment.pid = other;
+                    // The process's number must not matter.
+                    machine.environment.pid = other ^ 1;
+                    machine.environment.tid = other;
                     let is = machine.run(&admitted, &[0; 8]).unwrap() == 1;
                     assert_eq!(is, traced.contains(&other), "{other} after {one}");
                 }

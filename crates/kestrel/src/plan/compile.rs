@@ -78,7 +78,7 @@ impl Hook {
             steering: plan.steering(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
-            followed: matches!(plan.target, ProcessFilter::Command(_)),
+            followed: matches!(plan.target, ProcessFilter::Command(_)) && self.about.is_empty(),
             // A program that calls another one lets itself be preempted.
             whole: place.is_some() && can && calls.is_empty(),
             calls,

@@ -36,6 +36,8 @@ pub struct Hook {
     pub own: Option<Own>,
     /// Whether it only serves another hook: its hits are not what the user asked for.
     pub companion: bool,
+    /// The fields by which its events may be about the targets: its handlers themselves ask for these, and for the thread that runs.
+    pub(crate) about: Vec<&'static str>,
     /// Where in its program array the first program of an object stands that its handlers call.
     pub(crate) first_call: u32,
     /// Where they stand, if that is decided already.
@@ -143,6 +145,7 @@ impl Hook {
             slot: None,
             own: None,
             companion: false,
+            about: Vec::new(),
             first_call: SLOTS,
             known_calls: Vec::new(),
             relay: None,

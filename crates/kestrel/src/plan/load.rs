@@ -139,7 +139,7 @@ fn finished(
         objects,
         tables: globals.tables.clone(),
         hooks,
-        target: existing.target,
+        target: existing.target.clone(),
         buffers: existing.buffers.clone(),
         globals,
         slots: true,
@@ -161,7 +161,7 @@ fn begin<'a>(
         }
     }
     let options = Options {
-        target: existing.target,
+        target: existing.target.clone(),
         via,
         ..Options::default()
     };

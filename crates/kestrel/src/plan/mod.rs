@@ -17,6 +17,7 @@ mod relayed;
 mod second_jprobe;
 mod show;
 mod source;
+mod targets;
 mod text;
 mod trust;
 
@@ -64,6 +65,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         buffers: specs.iter().map(|b| b.name.clone()).collect(),
         parameters: parameters.clone(),
         messages: options.persistent || options.messages,
+        targets: options.target.has_threads(),
         persistent: options.persistent,
         max_map_keys,
         ..Globals::default()
@@ -110,7 +112,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
             Source::File(_) => globals.tables.clone(),
         },
         hooks,
-        target: options.target,
+        target: options.target.clone(),
         buffers: specs.iter().map(buffer).collect(),
         globals,
         slots: options.persistent,

@@ -96,6 +96,14 @@ impl Plan {
         records.any(|record| record.to == Destination::Messages)
     }
 
+    /// Whether threads of processes must be followed: those of a command, or others that a handler asks for.
+    pub fn follows(&self) -> bool {
+        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
+        let mut handlers = ways.flat_map(|way| &way.handlers);
+        matches!(self.target, ProcessFilter::Command(_))
+            || self.target.has_threads() && handlers.any(|handler| handler.uses().targets)
+    }
+
     /// Adds the buffer for messages to the agent, if there is none.
     pub(crate) fn give_messages_a_buffer(&mut self) {
         if self.buffers.iter().any(|buffer| buffer.name == MESSAGES) {

@@ -6,7 +6,7 @@ use super::findings::Findings;
 use super::hook::Hook;
 use super::own_events;
 use super::source::Options;
-use super::text;
+use super::{targets, text};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, jprobe};
 use kestrel_catalog::{Error, Result};
@@ -416,12 +416,17 @@ impl<'a> Planner<'a> {
     /// A hook for each group.
     pub(super) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
         let mut hooks = Vec::new();
-        for Group { mut events, cells } in groups {
+        let groups = groups.into_iter().flat_map(|Group { events, cells }| {
+            let apart = targets::apart(events, &self.options).into_iter();
+            apart.map(move |events| (events, cells.clone()))
+        });
+        for (mut events, cells) in groups.collect::<Vec<_>>() {
             // The events of one process, or of a command, are none of the recorder's.
             let everyone = self.options.target == ProcessFilter::All;
             if let Some(own) = self.options.leave_out.filter(|_| everyone) {
                 own_events::leave_out(&mut events, own);
             }
+            let about = targets::admit(&mut events, &self.options);
             let (candidates, own) = candidates(&self.handlers, &cells, numbers);
             match check_set(events, &candidates, &mut self.globals) {
                 Ok(checked) => {
@@ -436,7 +441,10 @@ impl<'a> Planner<'a> {
                             self.findings.remark(remark, names, required);
                         }
                         hooks.extend(checked.companions);
-                        hooks.extend(checked.hook);
+                        hooks.extend(checked.hook.map(|hook| Hook {
+                            about: about.clone(),
+                            ..hook
+                        }));
                     }
                 }
                 Err(refused) => {

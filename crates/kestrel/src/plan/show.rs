@@ -37,9 +37,16 @@ pub fn show(plan: &Plan, code: bool) -> Result<String> {
             geometry.data() >> 10
         );
     }
-    let whose = match plan.target {
+    let listed = |noun: &str, numbers: &[u32]| {
+        let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        let plural = if noun == "process" { "es" } else { "s" };
+        let plural = if numbers.len() == 1 { "" } else { plural };
+        format!("{noun}{plural} {}", numbers.join(", "))
+    };
+    let whose = match &plan.target {
         ProcessFilter::All => "all processes".to_owned(),
-        ProcessFilter::Process(pid) => format!("process {pid}"),
+        ProcessFilter::Processes(pids) => listed("process", pids),
+        ProcessFilter::Threads(tids) => listed("thread", tids),
         ProcessFilter::Command(pid) => {
             format!("the command (process {pid}) and its children, from its exec on")
         }
@@ -66,6 +73,9 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
     let _ = writeln!(out, "  attach: {way}");
     for other in hook.ways.iter().skip(1) {
         let _ = writeln!(out, "  else:   {other}");
+    }
+    if !hook.about.is_empty() {
+        let _ = writeln!(out, "  of these, and about these by {}", hook.about.join(", "));
     }
     let program = hook.compile(way, plan, None)?;
     let _ = writeln!(

@@ -6,6 +6,7 @@ use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
+use kestrel_kernel::procfs::CpuList;
 
 /// Where the handlers stand.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,10 @@ impl UserStack {
 pub struct Options {
     /// The processes whose events are traced.
     pub target: ProcessFilter,
+    /// Only events of the targets, not those about them that other tasks cause.
+    pub only_own: bool,
+    /// Only events on these CPUs; all where there are none.
+    pub cpus: CpuList,
     /// The process of the recorder: where all processes are traced, scheduling events and system calls that are about it alone are left out.
     pub leave_out: Option<u32>,
     /// How tracepoints are read.

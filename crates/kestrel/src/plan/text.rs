@@ -1,20 +1,16 @@
-//! What options add to a probe as it was written: stacks to the default record, a condition to the predicate.
+//! What is added to a probe as it was written: stacks to the default record, a condition to the predicate.
 
 use super::source::Options;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::parse_events;
-use kestrel_hook::hook::process_filter::ProcessFilter;
 
-/// Adds what options ask for to what was written: stacks to the default record, the process to the predicate.
+/// Adds what options ask for to what was written: stacks to the default record.
 pub(super) fn complete(probe: &mut Probe, options: &Options, source: &str) {
     let kernel = options.kernel_stack.then(|| "kstack".to_owned());
     let stacks: Vec<String> = kernel.into_iter().chain(options.user_stack.text()).collect();
     if probe.block.is_none() && !stacks.is_empty() {
         let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
         probe.block = beside(source, &text).block;
-    }
-    if let ProcessFilter::Process(pid) = options.target {
-        guard(probe, &format!("pid == {pid}"), source);
     }
 }
 

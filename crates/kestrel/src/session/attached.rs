@@ -36,8 +36,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Session {
     pub(super) resources: Resources,
-    /// Whether only some processes are traced.
-    pub(super) chosen: bool,
+    /// Whose events are wanted.
+    pub(super) target: ProcessFilter,
     /// Names of the events by their numbers.
     pub(super) numbers: Names,
     /// The trace's description in kernel memory, for a recovery from a memory image.
@@ -132,9 +132,7 @@ impl Session {
         for number in 1..=plan.tables.len() as u32 {
             control.set_table(number - 1, Table::known(number));
         }
-        let targets = matches!(plan.target, ProcessFilter::Command(_))
-            .then(process_filter::create_map)
-            .transpose()?;
+        let targets = plan.follows().then(process_filter::create_map).transpose()?;
         let mut info = trace_info(catalog.host(), &buffers, uuid, command);
         name.clone_into(&mut info.session);
         let mut session = Self {
@@ -152,7 +150,7 @@ impl Session {
                 maps: Maps::create(&plan.globals.maps)?,
                 objects: Objects::default(),
             },
-            chosen: plan.target != ProcessFilter::All,
+            target: plan.target.clone(),
             numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
             metadata: None,
             hooks: Vec::new(),
@@ -169,7 +167,7 @@ impl Session {
         session.resources.objects.add(&plan.objects);
         let begun = Instant::now();
         let _turn = turn(catalog.host());
-        session.admit(catalog, plan.target)?;
+        session.admit(catalog, &plan.target)?;
         let ready = prepare::prepare(&session.resources, plan, catalog);
         for (hook, ready) in ready.into_iter().enumerate() {
             if let Err(error) = session.add(plan, hook, ready, catalog) {
@@ -183,7 +181,7 @@ impl Session {
         let metadata = Description::create(&session.info, 1)?;
         metadata.bind(session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
-        session.follow(catalog, plan.target)?;
+        session.follow(catalog, &plan.target)?;
         session.resources.objects.keep();
         Ok(session)
     }
@@ -462,7 +460,7 @@ impl Session {
                 all.push(Missed {
                     event: hook.event.clone(),
                     others: hook.others,
-                    chosen: self.chosen,
+                    chosen: self.target != ProcessFilter::All,
                     count,
                     returns: hook.returns(),
                 });

@@ -13,6 +13,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::bell::Doorbell;
 use kestrel_hook::hook::control::Control;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::hook::thread_names;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::Map;
@@ -238,7 +239,7 @@ impl PinnedSession {
                 maps: self.maps()?,
                 objects: Objects::of(&self.state.objects, &self.directory),
             },
-            chosen: false,
+            target: ProcessFilter::All,
             numbers: self.state.event_names(),
             metadata: None,
             hooks: Vec::new(),

@@ -20,7 +20,8 @@ fn following(error: Error) -> Error {
         other => other.to_string(),
     };
     Error::Unsupported {
-        what: "following a command's processes (`-- CMD`) takes the kernel's types; -p PID and -a take none"
+        what: "following a command's processes (`-- CMD`), or the threads that events are about (-p PID), takes the kernel's types; \
+               -a takes none, -p PID --only-own neither"
             .to_owned(),
         why,
     }
@@ -29,11 +30,11 @@ fn following(error: Error) -> Error {
 impl Session {
     /// Attaches what lets a command's process in at its exec. Before the hooks: the kernel calls those of one tracepoint in the order in which they
     /// came, and a hook there shall see that exec, too.
-    pub(super) fn admit(&mut self, catalog: &Catalog, target: ProcessFilter) -> Result<()> {
+    pub(super) fn admit(&mut self, catalog: &Catalog, target: &ProcessFilter) -> Result<()> {
         match target {
             ProcessFilter::Command(pid) => {
                 let types = catalog.types().map_err(following)?;
-                self.attach_followers(vec![process_filter::admission(pid)?], &types, catalog)
+                self.attach_followers(vec![process_filter::admission(*pid)?], &types, catalog)
             }
             _ => Ok(()),
         }
@@ -51,19 +52,26 @@ impl Session {
         Ok(())
     }
 
-    /// Attaches what follows the command's processes, and what keeps the names of threads. The latter is a convenience: without types it is
-    /// left out.
-    pub(super) fn follow(&mut self, catalog: &Catalog, target: ProcessFilter) -> Result<()> {
-        let types = match (catalog.types(), target) {
-            (Ok(types), _) => types,
-            (Err(error), ProcessFilter::Command(_)) => return Err(following(error)),
-            (Err(_), _) => return Ok(()),
+    /// Attaches what follows the targets' threads, where that is asked for, and what keeps the names of threads. The latter is a convenience: without types
+    /// it is left out.
+    pub(super) fn follow(&mut self, catalog: &Catalog, target: &ProcessFilter) -> Result<()> {
+        let follows = self.resources.targets.is_some();
+        let types = match catalog.types() {
+            Ok(types) => types,
+            Err(error) if follows => return Err(following(error)),
+            Err(_) => return Ok(()),
         };
         let mut followers = thread_names::followers(&types)?;
-        if let ProcessFilter::Command(_) = target {
-            followers.extend(process_filter::followers(&types)?);
+        if follows {
+            followers.extend(process_filter::followers(target, &types)?);
         }
-        self.attach_followers(followers, &types, catalog)
+        self.attach_followers(followers, &types, catalog)?;
+        match (target, &self.resources.targets) {
+            (ProcessFilter::Processes(pids), Some(map)) => {
+                process_filter::enter_threads(map, pids, catalog.host())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Each several times where threads are preempted inside of them: what they do may be done twice, and each has a guard of its own, so that a hit is missed only where
@@ -123,6 +131,23 @@ impl Session {
             way: 0,
         });
         Ok(())
+    }
+
+    /// The threads whose events were wanted, those that have ended among them, ascending; none where all are.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn target_threads(&self) -> Result<Option<Vec<u32>>> {
+        match (&self.target, &self.resources.targets) {
+            (ProcessFilter::Threads(threads), _) => {
+                let mut threads = threads.clone();
+                threads.sort_unstable();
+                threads.dedup();
+                Ok(Some(threads))
+            }
+            (_, Some(map)) => process_filter::ever_followed(map).map(Some),
+            (_, None) => Ok(None),
+        }
     }
 
     /// Names of threads that appeared, or changed their name, since the session began.

@@ -121,6 +121,7 @@ impl Traced {
         let split = matches!(request.split, Split::Thread | Split::By(_));
         let options = Options {
             target: request.scope.filter(),
+            only_own: true,
             via: request.via,
             // No record is written.
             buffer_bytes: Some(MIN_BYTES),

@@ -252,7 +252,7 @@ fn code_that_options_add_comes_from_no_part_of_the_text() {
         ("sched:sched_switch /args.prev_pid == 77/", predicate),
     ] {
         let options = kestrel::plan::Options {
-            target: kestrel::session::process_filter::ProcessFilter::Process(42),
+            target: kestrel::session::process_filter::ProcessFilter::Processes(vec![42]),
             kernel_stack: true,
             ..kestrel::plan::Options::default()
         };

@@ -19,7 +19,7 @@ fn existing(plan: &Plan) -> Existing {
         tables: plan.tables.clone(),
         buffers: plan.buffers.clone(),
         globals: plan.globals.clone(),
-        target: plan.target,
+        target: plan.target.clone(),
         hooks: (0..).zip(&plan.hooks).map(hook).collect(),
         next_number: 100,
     }

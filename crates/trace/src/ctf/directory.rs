@@ -14,6 +14,7 @@ use crate::packet::{MAGIC, PAGE};
 use crate::process::Processes;
 use crate::summary::Summary;
 use crate::symbol::Symbols;
+use crate::tasks::Tasks;
 use crate::unwound::Unwound;
 use crate::user_symbol::UserSymbols;
 use lock::Lock;
@@ -23,12 +24,13 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What may lie beside the streams.
-const SIDE_FILES: [&str; 6] = [
+const SIDE_FILES: [&str; 7] = [
     Summary::FILE,
     Symbols::FILE,
     UserSymbols::FILE,
     Unwound::FILE,
     Processes::FILE,
+    Tasks::FILE,
     KeptMaps::FILE,
 ];
 
@@ -54,6 +56,8 @@ pub struct Trace {
     pub symbols: Symbols,
     /// Names of threads; empty if none were written.
     pub processes: Processes,
+    /// Processes of threads, and those that the recording is about; empty if that was not written, or cannot be read.
+    pub tasks: Tasks,
     /// What the handlers' maps held at the end; none if none were written, or they cannot be read.
     pub maps: KeptMaps,
     /// Why something beside the streams is left out.
@@ -325,9 +329,15 @@ pub fn open(path: &Path) -> Result<Trace> {
         remarks.push(error.to_string());
         None
     });
+    let tasks = side(Tasks::FILE).and_then(|text| text.map(|text| Tasks::parse(&text)).transpose());
+    let tasks = tasks.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     let reader = Reader::new(info, streams);
     Ok(Trace {
         maps: maps.unwrap_or_default(),
+        tasks: tasks.unwrap_or_default(),
         remarks,
         reader: match unwound {
             Some(unwound) => reader.with_unwound(unwound),

@@ -9,6 +9,7 @@ use crate::packet::PAGE;
 use crate::process::Processes;
 use crate::summary::Summary;
 use crate::symbol::Symbols;
+use crate::tasks::Tasks;
 use crate::unwound::Unwound;
 use crate::user_symbol::UserSymbols;
 use std::collections::BTreeMap;
@@ -181,6 +182,15 @@ impl<F: Folder> Writer<F> {
     pub fn keep_unwound(&mut self, unwound: &Unwound) -> Result<()> {
         let name = format!("{SIDE}/{}", Unwound::FILE);
         self.folder.replace(&name, unwound.to_text().as_bytes())
+    }
+
+    /// Writes which processes threads belong to and which of them the recording is about, beside the streams.
+    ///
+    /// # Errors
+    /// When the file cannot be written: events about threads are found by these alone.
+    pub fn keep_tasks(&mut self, tasks: &Tasks) -> Result<()> {
+        let name = format!("{SIDE}/{}", Tasks::FILE);
+        self.folder.replace(&name, tasks.to_text().as_bytes())
     }
 
     /// Writes what CTF cannot hold, beside the streams.

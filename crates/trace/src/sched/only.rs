@@ -1,6 +1,7 @@
 //! Which tasks, CPUs and times a question is about.
 
 use super::comm::Who;
+use crate::tasks::Tasks;
 
 /// What is asked for; an empty list asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub struct Only {
     pub pids: Vec<u32>,
     /// Threads.
     pub tids: Vec<u32>,
+    /// What the recording is about: of other tasks it has fragments only.
+    pub tasks: Tasks,
     /// CPUs.
     pub cpus: Vec<u32>,
     /// From this time on, in the trace's clock, ns.
@@ -21,7 +24,8 @@ impl Only {
     /// Whether the task is asked for: by its thread, or by its process.
     pub fn task(&self, who: &Who) -> bool {
         let all = self.pids.is_empty() && self.tids.is_empty();
-        all || self.pids.contains(&who.pid) || self.tids.contains(&who.tid)
+        let asked = all || self.pids.contains(&who.pid) || self.tids.contains(&who.tid);
+        asked && self.tasks.is_target(who.tid)
     }
 
     /// Whether the CPU is asked for.

@@ -102,6 +102,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return syscalls::report(trace, options, &mut choice);
     }
     if options.stacks.are_wanted() {
+        if options.stacks.weigh_time() {
+            // The stack of a switch is that of the thread which leaves.
+            choice.leave_out_others();
+        }
         let wanted = &mut |record: &Record<'_>| choice.wants(record);
         return options
             .stacks

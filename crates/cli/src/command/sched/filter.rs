@@ -2,6 +2,7 @@
 
 use clap::Args;
 use kestrel_trace::sched::Only;
+use kestrel_trace::tasks::Tasks;
 
 /// What is shown.
 #[derive(Args, Debug)]
@@ -21,12 +22,13 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// As the analyses take it.
-    pub(super) fn only(&self) -> Only {
+    /// As the analyses take it; `tasks` are the recording's.
+    pub(super) fn only(&self, tasks: Tasks) -> Only {
         let (from_ns, to_ns) = self.time.unwrap_or_default();
         Only {
             pids: self.pids.clone(),
             tids: self.tids.clone(),
+            tasks,
             cpus: numbers(&self.cpus),
             from_ns,
             to_ns,

@@ -90,7 +90,11 @@ struct Document<'a> {
 /// Shows delays.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut reading = Reading::open(&options.trace, true)?.with_bar(false);
-    let mut latencies = Latencies::new(reading.present, reading.names(), options.filter.only());
+    let mut latencies = Latencies::new(
+        reading.present,
+        reading.names(),
+        options.filter.only(reading.tasks()),
+    );
     reading.each(|record| {
         latencies.add(record);
         Ok(())

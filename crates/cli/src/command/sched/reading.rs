@@ -9,6 +9,7 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::sched::{Lacks, Present};
 use kestrel_trace::summary::{Missed, Summary, UNFINISHED};
+use kestrel_trace::tasks::Tasks;
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,11 @@ impl Reading {
     /// The names of tasks that the recorder knew.
     pub(super) fn names(&mut self) -> Processes {
         std::mem::take(&mut self.trace.processes)
+    }
+
+    /// Which threads the recording is about.
+    pub(super) fn tasks(&mut self) -> Tasks {
+        std::mem::take(&mut self.trace.tasks)
     }
 
     /// Shows a bar while it is read, where no lines go to the terminal meanwhile.

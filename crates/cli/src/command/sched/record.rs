@@ -1,4 +1,4 @@
-//! `kestrel sched record`: the scheduler's events of all tasks into a trace directory.
+//! `kestrel sched record`: the scheduler's events of all tasks, or of some, into a trace directory.
 
 use crate::arguments::{DEFAULT_TRACE, directory};
 use crate::exit::{Exit, Failure};
@@ -16,7 +16,9 @@ use std::path::PathBuf;
     mut_arg("all", |arg| arg.help("All tasks, which is the default, with a command too")),
     mut_arg("command", |arg| arg.help("A command to run; all tasks are recorded until it ends")),
     mut_arg("kernel_stack", |arg| arg.hide(true)),
-    mut_arg("pid", |arg| arg.hide(true)),
+    mut_arg("pid", |arg| arg.help("Record only these processes: their switches, to them and from them, and their wakeups; the questions are then about them alone")),
+    mut_arg("tid", |arg| arg.help("Record only these threads, as -p")),
+    mut_arg("only_own", |arg| arg.hide(true)),
     mut_arg("table", |arg| arg.hide(true)),
     mut_arg("table_name", |arg| arg.hide(true)),
     mut_arg("parameters", |arg| arg.hide(true)),
@@ -38,6 +40,7 @@ Examples:
   kestrel sched record --duration 5            all tasks for five seconds
   kestrel sched record -g --duration 1         with the kernel's call stack where tasks leave their CPU
   kestrel sched record -e 'irq:*' -- make      with events of interrupts
+  kestrel sched record -p 1234 --duration 5    one process: what it waits for, and what wakes it
   kestrel sched record --overwrite             the newest events until Ctrl-C
 
 `kestrel sched latency`, `timehist`, `map` and `wakeups` show the trace; so do `kestrel print` and `kestrel report`.";
@@ -61,12 +64,12 @@ const EVENTS: &[&str] = &[
 
 /// Records.
 pub(super) fn run(mut options: Options) -> Result<Exit, Failure> {
-    if options.selection.names_process_or_table() {
+    if options.selection.names_table() || options.selection.targets.only_own {
         let failure = Failure::new(
             Exit::Usage,
-            "sched record takes no -p and no --table: delays are known only where all tasks are recorded",
+            "sched record takes no --table and no --only-own: delays are made of what others do to a task, too",
         );
-        return Err(failure.hint("`kestrel sched latency -p PID` shows one process of the recording"));
+        return Err(failure.hint("`kestrel sched record -p PID` records what is about one process"));
     }
     let switch = match options.selection.take_stacks() {
         true => SWITCH_WITH_STACK,

@@ -65,7 +65,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut wakeups = Wakeups::new(
         reading.present,
         reading.names(),
-        options.filter.only(),
+        options.filter.only(reading.tasks()),
         options.worst.into(),
     );
     reading.each(|record| {

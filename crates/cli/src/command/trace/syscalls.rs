@@ -85,7 +85,7 @@ pub(super) fn run(
     }
     let status = status_line(selection);
     let mut foreground = Foreground::new(selection.duration)?
-        .with_process(selection.pid)
+        .with_target(&plan.target, catalog.host())
         .with_status_line(&status);
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let names = || {
@@ -108,7 +108,7 @@ pub(super) fn run(
         shown.view.before_exec = Some(pid);
     }
     if !options.summary {
-        shown.begin(plan.target, &catalog);
+        shown.begin(&plan.target, &catalog);
     } else {
         shown.live.start();
     }
@@ -122,7 +122,7 @@ pub(super) fn run(
     } = shown;
     view.finish()?;
     let shown = (format, selection.verbose);
-    end(live, (&tally, plan.target), catalog.host(), shown)?;
+    end(live, (&tally, &plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
@@ -139,12 +139,13 @@ struct LiveCalls {
 
 impl LiveCalls {
     /// Lets calls in. What descriptors mean is read before and after: what is the same then was so in between.
-    fn begin(&mut self, target: ProcessFilter, catalog: &Catalog) {
-        let pid = match target {
-            ProcessFilter::Process(pid) | ProcessFilter::Command(pid) => Some(pid),
-            ProcessFilter::All => None,
+    fn begin(&mut self, target: &ProcessFilter, catalog: &Catalog) {
+        let pids = match target {
+            ProcessFilter::Processes(pids) => pids.iter().copied().map(Some).collect(),
+            ProcessFilter::Command(pid) => vec![Some(*pid)],
+            ProcessFilter::Threads(_) | ProcessFilter::All => vec![None],
         };
-        let read = |host: &Host| open_files(host, pid);
+        let read = |host: &Host| -> Vec<_> { pids.iter().flat_map(|pid| open_files(host, *pid)).collect() };
         let before: BTreeSet<_> = read(catalog.host()).into_iter().collect();
         self.live.start();
         let after = read(catalog.host());

@@ -5,6 +5,7 @@ pub(super) mod comm;
 pub(super) mod curtask;
 pub(super) mod gid;
 mod half;
+pub(super) mod is_target;
 pub(super) mod pid;
 pub(super) mod signal;
 pub(super) mod tid;
@@ -22,4 +23,5 @@ pub(super) static ROWS: &[&Builtin] = &[
     &curtask::CURTASK,
     &cgroup::CGROUP,
     &signal::SIGNAL,
+    &is_target::IS_TARGET,
 ];

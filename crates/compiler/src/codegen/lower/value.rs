@@ -100,6 +100,14 @@ impl Lower<'_> {
                     span: expr.span,
                 })
             }
+            ExprKind::IsTarget(thread) => {
+                let thread = self.value(thread)?;
+                let known = self.sink.is_target(&mut self.b, thread);
+                known.map_err(|reason| Error::Sink {
+                    reason,
+                    span: expr.span,
+                })
+            }
             ExprKind::Variable(id) => self
                 .variables
                 .get(id.0 as usize)

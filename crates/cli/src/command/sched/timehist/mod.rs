@@ -89,7 +89,7 @@ pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut timehist = Timehist::new(
         reading.present,
         reading.names(),
-        options.filter.only(),
+        options.filter.only(reading.tasks()),
         options.idle,
     );
     let mut out = crate::screen::out();

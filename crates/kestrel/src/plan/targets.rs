@@ -1,0 +1,136 @@
+//! Which events the targets' are: those of their threads, and those about their threads, which other tasks cause: a wakeup, the switch to one, a signal.
+
+use super::source::Options;
+use kestrel_catalog::catalog::Resolved;
+use kestrel_hook::hook::process_filter::ProcessFilter;
+use kestrel_kernel::procfs::CpuList;
+use kestrel_trace::about::about;
+
+/// Events that are asked for in one way: a set whose events are not is taken apart.
+pub(super) fn apart(events: Resolved, options: &Options) -> Vec<Resolved> {
+    let mut rows = events.instances.iter().map(|event| about(&event.name));
+    let first = rows.next().unwrap_or_default();
+    let alike = options.target == ProcessFilter::All || options.only_own || rows.all(|row| row == first);
+    match alike || events.apart.is_empty() {
+        true => vec![events],
+        false => events.apart,
+    }
+}
+
+/// Lets only events of and about the targets in, and those of the CPUs that are wanted. Gives the fields by which events are about them.
+pub(super) fn admit(events: &mut Resolved, options: &Options) -> Vec<&'static str> {
+    if options.target == ProcessFilter::All && options.cpus.is_empty() {
+        return Vec::new();
+    }
+    let fields = fields(events, options);
+    let processes = processes(&options.target, &fields);
+    let cpus = cpus(&options.cpus);
+    let parts: Vec<String> = [cpus, processes].into_iter().flatten().collect();
+    if !parts.is_empty() {
+        guard(events, &parts.join(" && "));
+    }
+    fields
+}
+
+/// The fields of events that hold the number of a thread, which all of them have in all ways.
+fn fields(events: &Resolved, options: &Options) -> Vec<&'static str> {
+    let Some(first) = events.instances.first() else {
+        return Vec::new();
+    };
+    let known = about(&first.name);
+    let alike = events.instances.iter().all(|event| about(&event.name) == known);
+    if options.only_own || options.target == ProcessFilter::All || !alike {
+        return Vec::new();
+    }
+    let has = |field: &&&str| {
+        let mut ways = events.ways.iter();
+        ways.all(|way| way.context.fields.iter().any(|known| known.name == **field))
+    };
+    known.iter().filter(has).copied().collect()
+}
+
+/// What holds of an event of or about the targets, where the guard must ask.
+fn processes(target: &ProcessFilter, fields: &[&str]) -> Option<String> {
+    let equal = |word: &str, numbers: &[u32]| {
+        let each: Vec<String> = numbers
+            .iter()
+            .map(|number| format!("{word} == {number}"))
+            .collect();
+        each.join(" || ")
+    };
+    let followed = fields.iter().map(|field| format!("is_target(args.{field})"));
+    let (own, about): (String, Vec<String>) = match target {
+        ProcessFilter::All => return None,
+        ProcessFilter::Command(_) if fields.is_empty() => return None,
+        ProcessFilter::Command(_) => ("is_target(tid)".to_owned(), followed.collect()),
+        ProcessFilter::Processes(pids) => (equal("pid", pids), followed.collect()),
+        ProcessFilter::Threads(tids) => {
+            let about = fields.iter().map(|field| equal(&format!("args.{field}"), tids));
+            (equal("tid", tids), about.collect())
+        }
+    };
+    let any: Vec<String> = std::iter::once(own).chain(about).collect();
+    Some(format!("({})", any.join(" || ")))
+}
+
+/// What holds on these CPUs.
+fn cpus(list: &CpuList) -> Option<String> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for cpu in list.iter() {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => runs.push((cpu, cpu)),
+        }
+    }
+    let run = |(first, last): &(u32, u32)| match first == last {
+        true => format!("cpu == {first}"),
+        false => format!("(cpu >= {first} && cpu <= {last})"),
+    };
+    let any: Vec<String> = runs.iter().map(run).collect();
+    (!any.is_empty()).then(|| format!("({})", any.join(" || ")))
+}
+
+/// Puts a condition behind those that say which event it is.
+fn guard(events: &mut Resolved, condition: &str) {
+    for way in &mut events.ways {
+        way.guard = Some(match way.guard.take() {
+            None => condition.to_owned(),
+            Some(before) => format!("({before}) && {condition}"),
+        });
+    }
+    for one in &mut events.apart {
+        guard(one, condition);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_as_the_language_has_them() {
+        let of = |target, fields: &[&str]| processes(&target, fields).unwrap_or_default();
+        let waking = ["pid"];
+        assert_eq!(
+            of(ProcessFilter::Processes(vec![3, 4]), &waking),
+            "(pid == 3 || pid == 4 || is_target(args.pid))"
+        );
+        assert_eq!(
+            of(ProcessFilter::Threads(vec![7]), &waking),
+            "(tid == 7 || args.pid == 7)"
+        );
+        assert_eq!(
+            of(ProcessFilter::Command(9), &waking),
+            "(is_target(tid) || is_target(args.pid))"
+        );
+        assert_eq!(of(ProcessFilter::Command(9), &[]), "");
+        assert_eq!(of(ProcessFilter::Processes(vec![3]), &[]), "(pid == 3)");
+        assert_eq!(of(ProcessFilter::All, &waking), "");
+        let cpus = |text| cpus(&CpuList::parse(text).unwrap());
+        assert_eq!(cpus(""), None);
+        assert_eq!(
+            cpus("0,2-3").unwrap_or_default(),
+            "(cpu == 0 || (cpu >= 2 && cpu <= 3))"
+        );
+    }
+}
