@@ -1,11 +1,11 @@
 //! `kestrel trace`: events as lines while they happen.
 
+mod lines;
 mod names;
 mod syscalls;
 
 use crate::actor::{ActionOutcome, Actor};
 use crate::arguments::{command_line, duration};
-use crate::call_graph::CallGraph;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
@@ -19,11 +19,9 @@ use kestrel::record::symbols_for;
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::tail::{Live, Unseen, Watch};
-use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::print::{counted, were};
-use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
-use kestrel_trace::symbol::Symbols;
+use lines::Lines;
 use names::ThreadNameLookup;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -63,6 +61,7 @@ Examples:
   kestrel trace -e syscalls:sys_enter_openat -- ls        what one command opens
   kestrel trace -e 'syscalls:sys_enter_openat { record(comm, str(args.filename)) }'
   kestrel trace -e 'sched:sched_switch /args.next_pid == 1/ { record(args.prev_comm, kstack) }'
+  kestrel trace -g -e syscalls:sys_enter_openat -- ls     and from where in the program: stacks with names
   kestrel trace -e sched:sched_process_exec --format json --duration 10
   kestrel trace -e 'jprobe:do_sys_openat2 { record(args.dfd, str(args.filename)) }'     calls as in C
   kestrel trace -e 'kprobe:ksys_read+0x12 { record(regs) }' -e 'kprobe:ksys_read+0x12:post { record(regs) }'
@@ -82,8 +81,8 @@ const CALM: Duration = Duration::from_millis(200);
 /// The longest pause where nothing waits and no record can end it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Appends a record as a line of text or JSON.
-type PrintRecord = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
+/// The longest pause where stacks of processes are named: the way to a binary may end with its process.
+const FOLLOWING: Duration = Duration::from_millis(10);
 
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
@@ -94,7 +93,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
     }
     let selection = &options.selection;
-    selection.call_graph.map_or(Ok(()), CallGraph::live)?;
     let catalog = selection::catalog(selection);
     let held = if selection.dry_run {
         None
@@ -109,8 +107,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
+    let code = lines::follow(live.session().classes(), catalog.host());
     let mut shown = LiveTrace {
-        line: printer(options.format, symbols, names),
+        lines: Lines::new(options.format, symbols, names, code),
         actor: selection.rights.actor(catalog.host(), options.format)?,
         came: 0,
         out: Vec::new(),
@@ -166,8 +165,9 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     );
     let symbols = symbols_for(watch.classes(), &host);
     let names = ThreadNameLookup::new(watch.thread_names()?, &host);
+    let code = lines::follow(watch.classes(), &host);
     let mut watched = WatchedSession {
-        line: printer(options.format, symbols, names),
+        lines: Lines::new(options.format, symbols, names, code),
         out: Vec::new(),
         watch,
         pause: POLL_INTERVAL,
@@ -209,22 +209,10 @@ fn report_unseen(unseen: Unseen) {
     }
 }
 
-fn printer(format: Format, symbols: Symbols, mut names: ThreadNameLookup) -> PrintRecord {
-    let processes = Processes::default();
-    let mut printer: Box<dyn Export> = match format {
-        Format::Json => Box::new(Json::new(symbols, processes)),
-        Format::Text => Box::new(Text::new(Style::default(), symbols, processes)),
-    };
-    Box::new(move |record, out| {
-        names.update(record, printer.processes_mut());
-        printer.record(record, out);
-    })
-}
-
 /// Live tracing: records are printed as they are read.
 struct LiveTrace {
     live: Live,
-    line: PrintRecord,
+    lines: Lines,
     actor: Actor,
     /// The number of records, lost ones included.
     came: u64,
@@ -235,14 +223,15 @@ impl Work for LiveTrace {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self {
             live,
-            line,
+            lines,
             actor,
             out,
             ..
         } = self;
+        lines.poll()?;
         let mut show = |record: &Record<'_>| {
             match &record.event.action {
-                None => line(record, out),
+                None => lines.record(record, out)?,
                 Some(action) => {
                     if actor.act("", action, record, out) == ActionOutcome::Later {
                         actor.leave_out(action);
@@ -264,7 +253,8 @@ impl Work for LiveTrace {
             }
         }
         self.came += came as u64 + full + frozen;
-        Ok(pause(came, &self.live))
+        self.lines.report_unnamed();
+        Ok(self.lines.longest(pause(came, &self.live)))
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {
@@ -275,7 +265,7 @@ impl Work for LiveTrace {
 /// Watching a persistent session: its records are printed as they are read.
 struct WatchedSession {
     watch: Watch,
-    line: PrintRecord,
+    lines: Lines,
     out: Vec<u8>,
     /// The pause before the next poll if nothing has come: longer each time.
     pause: Duration,
@@ -283,17 +273,18 @@ struct WatchedSession {
 
 impl Work for WatchedSession {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
-        let Self { watch, line, out, .. } = self;
-        let mut show = |record: &Record<'_>| {
-            line(record, out);
-            Ok(())
-        };
+        let Self {
+            watch, lines, out, ..
+        } = self;
+        lines.poll()?;
+        let mut show = |record: &Record<'_>| lines.record(record, out);
         let came = match last {
             true => watch.finish(&mut show)?,
             false => watch.poll(&mut show)?,
         };
         write_out(out)?;
         report_unseen(watch.take_unseen());
+        lines.report_unnamed();
         if came > 0 {
             self.pause = POLL_INTERVAL;
             return Ok(Duration::ZERO);
@@ -301,7 +292,7 @@ impl Work for WatchedSession {
         if !watch.has_waiting() {
             self.pause = LONGEST_PAUSE.min(2 * self.pause);
         }
-        Ok(self.pause)
+        Ok(self.lines.longest(self.pause))
     }
 
     fn has_ended(&self) -> bool {

@@ -84,6 +84,12 @@ impl Binaries {
         self.all.get(number as usize)
     }
 
+    /// Whether the binary of that number is no code that a process generates.
+    pub(super) fn is_of_a_file(&self, number: u32) -> bool {
+        self.get(number)
+            .is_some_and(|binary| binary.generated_by.is_none())
+    }
+
     /// The number of the binary that a process has mapped, as /proc has it.
     pub(super) fn mapped(&mut self, pid: u32, mapped: &Mapped) -> u32 {
         let range = (mapped.start, mapped.end);

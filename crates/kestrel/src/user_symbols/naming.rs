@@ -28,7 +28,11 @@ pub(super) struct Needed {
 }
 
 /// A mapping with which it can stand in a set.
-type MappingKey = (u64, u64, u64, u64, u64, u32);
+pub(super) type MappingKey = (u64, u64, u64, u64, u64, u32);
+
+pub(super) fn key_of(it: &Mapping) -> MappingKey {
+    (it.from_ns, it.until_ns, it.start, it.end, it.offset, it.binary)
+}
 
 impl Needed {
     /// Notes an address of a process and what lay there.
@@ -37,8 +41,7 @@ impl Needed {
             self.unmapped.entry(pid).or_default().insert(address);
             return;
         };
-        let key = (it.from_ns, it.until_ns, it.start, it.end, it.offset, it.binary);
-        self.mappings.entry(pid).or_default().insert(key);
+        self.mappings.entry(pid).or_default().insert(key_of(&it));
         self.places
             .entry(it.binary)
             .or_default()
@@ -47,7 +50,7 @@ impl Needed {
 }
 
 /// Names functions, with `lines` also their inlined functions and source lines, which takes reading debug information.
-fn symbolizer(lines: bool) -> Symbolizer {
+pub(super) fn symbolizer(lines: bool) -> Symbolizer {
     Symbolizer::builder()
         .enable_code_info(lines)
         .enable_inlined_fns(lines)
@@ -180,14 +183,24 @@ fn of_generated(pid: u32, wanted: &BTreeMap<u64, (u64, u64)>, host: &Host) -> Op
     (!mappings.is_empty()).then(|| (binary, mappings.into_values().collect()))
 }
 
-/// A binary of a file, with names of its places.
-fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, symbolizer: &Symbolizer, host: &Host) -> Binary {
-    let build_id = binary.build_id.as_deref().map(digits);
-    let mut named = Binary {
+/// A binary without names.
+pub(super) fn unnamed(binary: &MappedBinary) -> Binary {
+    Binary {
         path: binary.path.clone(),
-        build_id: build_id.clone(),
+        build_id: binary.build_id.as_deref().map(digits),
         ..Binary::default()
-    };
+    }
+}
+
+/// A binary of a file, with names of its places.
+pub(super) fn of_file(
+    binary: &MappedBinary,
+    places: &BTreeSet<u64>,
+    symbolizer: &Symbolizer,
+    host: &Host,
+) -> Binary {
+    let mut named = unnamed(binary);
+    let build_id = named.build_id.clone();
     if binary.path.starts_with('[') {
         return named;
     }

@@ -3,24 +3,59 @@
 use kestrel_kernel::Host;
 use kestrel_trace::symbol::Symbols;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The longest file that is read.
 const LONGEST: u64 = 1 << 28;
 
 /// The names that a process wrote, and its file; none where it wrote none.
 pub(super) fn read(host: &Host, pid: u32) -> Option<(Symbols, PathBuf)> {
-    for path in places(host, pid) {
-        let Ok(about) = fs::metadata(&path) else { continue };
+    let (path, _) = find(host, pid)?;
+    let bytes = fs::read(&path).ok()?;
+    Some((parse(&String::from_utf8_lossy(&bytes)), path))
+}
+
+/// A process's file, and its size.
+fn find(host: &Host, pid: u32) -> Option<(PathBuf, u64)> {
+    places(host, pid).into_iter().find_map(|path| {
+        let about = fs::metadata(&path).ok()?;
         // Anybody may put a file there: one that never ends is none.
-        if about.is_file()
-            && about.len() <= LONGEST
-            && let Ok(bytes) = fs::read(&path)
-        {
-            return Some((parse(&String::from_utf8_lossy(&bytes)), path));
+        (about.is_file() && about.len() <= LONGEST).then(|| (path, about.len()))
+    })
+}
+
+/// The names that a process has written so far: read again when there are more.
+#[derive(Debug, Default)]
+pub(super) struct Growing {
+    size: u64,
+    symbols: Symbols,
+    path: PathBuf,
+}
+
+impl Growing {
+    /// The names, if there are more than at the last call.
+    pub(super) fn refresh(&mut self, host: &Host, pid: u32) -> bool {
+        let Some((path, size)) = find(host, pid) else {
+            return false;
+        };
+        if (&path, size) == (&self.path, self.size) {
+            return false;
         }
+        let Ok(bytes) = fs::read(&path) else { return false };
+        self.symbols = parse(&String::from_utf8_lossy(&bytes));
+        (self.path, self.size) = (path, size);
+        true
     }
-    None
+
+    /// The names.
+    pub(super) fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    /// Its file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// Where a process's file lies: in its own root, under the number that it has in its container, or here.
