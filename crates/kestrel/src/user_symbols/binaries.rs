@@ -1,5 +1,6 @@
 //! The binaries that processes have mapped: each is opened when it is first seen, so that it can be read when its process, or its name, is gone.
 
+use super::perf_map::Home;
 use kestrel_kernel::Host;
 use kestrel_kernel::perf::side_band::CodeMapping;
 use kestrel_kernel::process::allow_open_files;
@@ -54,6 +55,8 @@ pub(super) struct Binaries {
     host: Host,
     all: Vec<MappedBinary>,
     numbers: HashMap<Identity, u32>,
+    /// By process that has code of no file: where it writes what that is called.
+    homes: HashMap<u32, Home>,
     /// Root directories of processes other than `/`: containers' and those of chroot(2).
     roots: Vec<PathBuf>,
     open: u64,
@@ -74,6 +77,7 @@ impl Binaries {
             host: host.clone(),
             all: Vec::new(),
             numbers: HashMap::new(),
+            homes: HashMap::new(),
             roots: Vec::new(),
             open: 0,
         }
@@ -82,6 +86,11 @@ impl Binaries {
     /// The binary of that number.
     pub(super) fn get(&self, number: u32) -> Option<&MappedBinary> {
         self.all.get(number as usize)
+    }
+
+    /// Where a process that generates code writes what that is called.
+    pub(super) fn home(&self, pid: u32) -> Option<&Home> {
+        self.homes.get(&pid)
     }
 
     /// Whether the binary of that number is no code that a process generates.
@@ -141,6 +150,13 @@ impl Binaries {
 
     /// Code of no file: a process's own.
     fn generated(&mut self, pid: u32) -> u32 {
+        if !self.homes.contains_key(&pid)
+            && self.open < OPEN
+            && let Some(home) = Home::of(&self.host, pid)
+        {
+            self.open += u64::from(home.is_open());
+            self.homes.insert(pid, home);
+        }
         let identity = (format!("//anon {pid}"), None);
         if let Some(known) = self.numbers.get(&identity) {
             return *known;

@@ -1,10 +1,9 @@
 //! Names for records that are shown as they come: each place is named when the first record has it, while its process is mostly still there.
 
 use super::binaries::Binaries;
-use super::naming::{self, MappingKey, key_of};
+use super::naming::{self, MappingKey, Namer, key_of};
 use super::perf_map::Growing;
 use super::{UserCode, holds_user_stacks};
-use blazesym::symbolize::Symbolizer;
 use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_trace::event::EventClass;
@@ -21,7 +20,7 @@ const MOST_MAPPINGS: usize = 1 << 16;
 #[derive(Debug)]
 pub struct LiveNames {
     code: UserCode,
-    symbolizer: Symbolizer,
+    namer: Namer,
     /// Until when changes of memory were taken, ns.
     taken_ns: u64,
     mappings: HashSet<(u32, MappingKey)>,
@@ -47,7 +46,7 @@ impl LiveNames {
         }
         Ok(Some(Self {
             code: UserCode::follow(host)?,
-            symbolizer: naming::symbolizer(false),
+            namer: Namer::new(false),
             taken_ns: 0,
             mappings: HashSet::new(),
             places: HashSet::new(),
@@ -149,7 +148,7 @@ impl LiveNames {
         let Some(mapped) = self.code.binaries.get(binary) else {
             return;
         };
-        let found = naming::of_file(mapped, places, &self.symbolizer, &self.code.host);
+        let found = naming::of_file(mapped, places, &self.namer, &self.code.host);
         if let Some(why) = &found.unnamed {
             let line = format!("{}: {why}", found.path);
             if self.said.insert(line.clone()) {
@@ -180,7 +179,7 @@ impl LiveNames {
         }
         let (names, number) = self.generated.entry(pid).or_default();
         if names.symbols().resolve(address).is_none() {
-            names.refresh(&self.code.host, pid);
+            names.refresh(&self.code.host, pid, self.code.binaries.home(pid));
         }
         let Some(found) = names.symbols().resolve(address) else {
             return;
