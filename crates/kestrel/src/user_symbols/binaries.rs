@@ -88,6 +88,12 @@ impl Binaries {
         self.all.get(number as usize)
     }
 
+    /// Enters a file that no process is known to have mapped; gives its number.
+    pub(super) fn add_open(&mut self, path: &str, file: File) -> u32 {
+        let build_id = build_id_of(&file);
+        self.add(path, build_id, Some(file), None)
+    }
+
     /// Where a process that generates code writes what that is called.
     pub(super) fn home(&self, pid: u32) -> Option<&Home> {
         self.homes.get(&pid)

@@ -24,11 +24,13 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
 use kestrel_trace::unwound::Unwound;
-use kestrel_trace::user_symbol::{UserSymbols, code_address};
+use kestrel_trace::user_symbol::{Binary, Mapping, UserSymbols, code_address};
+use kestrel_trace::value::StackCopy;
 pub use live::LiveNames;
 use memory_maps::MemoryMaps;
 use naming::Needed;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use unwinding::Unwinding;
 
 /// ns of a clock tick in /proc (`USER_HZ` is 100 on all architectures that Kestrel knows).
@@ -59,6 +61,35 @@ pub(crate) struct UserCode {
     unwound: Unwound,
     /// Whether inlined functions and source lines are wanted, too.
     lines: bool,
+}
+
+/// Frames of a copied stack where one binary alone is mapped, and what their code is called: without a process, for files of any origin.
+pub fn frames_of(
+    file: File,
+    mapping: &Mapping,
+    copy: &StackCopy<'_>,
+    lines: bool,
+    host: &Host,
+) -> (Vec<u64>, Binary) {
+    let mut binaries = Binaries::new(host);
+    let number = binaries.add_open("", file);
+    let mapping = Mapping {
+        binary: number,
+        ..*mapping
+    };
+    let found = Unwinding::default().frames(copy, 0, [mapping].iter(), &binaries);
+    let inside = |address: &&u64| mapping.covers(mapping.from_ns, **address);
+    let places = found
+        .addresses
+        .iter()
+        .filter(inside)
+        .map(|address| mapping.place(*address));
+    let places: BTreeSet<u64> = places.collect();
+    let namer = naming::Namer::new(lines);
+    let named = binaries
+        .get(number)
+        .map(|binary| naming::of_file(binary, &places, &namer, host));
+    (found.addresses, named.unwrap_or_default())
 }
 
 /// The names of a trace with inlined functions and source lines, as far as the binaries are still there in the same build.
