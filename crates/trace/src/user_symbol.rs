@@ -126,6 +126,12 @@ impl UserSymbols {
         Self { binaries, processes }
     }
 
+    /// In the order in which it is searched: a file of others may have another.
+    #[must_use]
+    pub fn sorted(self) -> Self {
+        Self::new(self.binaries, self.processes)
+    }
+
     /// Whether it knows nothing.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
@@ -176,7 +182,7 @@ impl UserSymbols {
         }
     }
 
-    /// Forgets the memory of all processes; the names of binaries stay.
+    /// Forgets the memory of all processes, not the names of binaries.
     pub fn forget_processes(&mut self) {
         self.processes.clear();
     }
@@ -221,7 +227,7 @@ impl UserSymbols {
             what: "the trace's symbols of programs".into(),
             why: error.to_string(),
         })?;
-        Ok(Self::new(read.binaries, read.processes))
+        Ok(read.sorted())
     }
 }
 

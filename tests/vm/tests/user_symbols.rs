@@ -223,6 +223,69 @@ fn names_are_shown_while_it_happens() {
 }
 
 #[test]
+fn maps_count_by_stacks_with_names() {
+    program("/tmp/stacks_map", PIE);
+    let event = format!("{EVENT} {{ @[ustack(4), comm] = count(); @deep[kstack] = count() }}");
+    let run = kestrel(&["trace", "-e", &event, "--", "/tmp/stacks_map", "plain", "9"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let lines: Vec<&str> = run.out.lines().map(str::trim).collect();
+    let at = lines.iter().position(|line| *line == "@[").unwrap();
+    for (name, line) in ["leaf+", "middle+", "outer+", "main+"]
+        .iter()
+        .zip(&lines[at + 1..])
+    {
+        assert!(
+            line.starts_with(name) && line.ends_with(" (/tmp/stacks_map)"),
+            "{run:?}"
+        );
+    }
+    assert_eq!(lines[at + 5], ", stacks_map]: 9", "{run:?}");
+    let deep = lines.iter().position(|line| *line == "@deep[").unwrap();
+    let end = lines[deep..].iter().position(|line| *line == "]: 9").unwrap();
+    assert!(
+        lines[deep..deep + end]
+            .iter()
+            .any(|line| line.starts_with("do_syscall_64+")),
+        "{run:?}"
+    );
+    let run = kestrel(&[
+        "trace",
+        "--format",
+        "json",
+        "-e",
+        &event,
+        "--",
+        "/tmp/stacks_map",
+        "plain",
+        "9",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(run.out.lines().next().unwrap()).unwrap();
+    let (key, count) = json["data"]["@"].as_object().unwrap().iter().next().unwrap();
+    assert!(key.contains("\n    leaf+") && *count == 9, "{run:?}");
+    // Of a session: of what runs.
+    let table =
+        format!("buffer main {{ size = 64K }}\ntable main {{ {EVENT} {{ @[ustack(3)] = count() }} }}\n");
+    fs::write("/tmp/user_symbols.kst", table).unwrap();
+    kestrel(&["start", "/tmp/user_symbols.kst"]).success();
+    let _session = Session;
+    let staying = Command::new("/tmp/stacks_map")
+        .args(["staying", "5"])
+        .spawn()
+        .unwrap();
+    let _staying = Process(staying);
+    let shown = loop {
+        let shown = kestrel(&["handler", "list", "-v"]).success();
+        if shown.contains("]: 5") {
+            break shown;
+        }
+    };
+    assert!(
+        shown.contains("leaf+") && shown.contains(" (/tmp/stacks_map)"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_dump_names_what_runs_and_says_what_had_ended() {
     program("/tmp/stacks_staying", PIE);
     program("/tmp/stacks_ended", PIE);

@@ -19,6 +19,7 @@ use kestrel::record::symbols_for;
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::tail::{Live, Unseen, Watch};
+use kestrel::user_symbols::UserCode;
 use kestrel_trace::print::{counted, were};
 use kestrel_trace::record::Record;
 use lines::Lines;
@@ -107,7 +108,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
-    let code = lines::follow(live.session().classes(), catalog.host());
+    let in_maps = live.session().has_user_stacks_in_maps();
+    let code = lines::follow(live.session().classes(), in_maps, catalog.host());
     let mut shown = LiveTrace {
         lines: Lines::new(options.format, symbols, names, code),
         actor: selection.rights.actor(catalog.host(), options.format)?,
@@ -123,16 +125,24 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         live,
         mut actor,
         came,
+        mut lines,
         ..
     } = shown;
     actor.finish();
-    end(live, (came, plan.target), catalog.host(), options.format)?;
+    end(
+        live,
+        lines.code(),
+        (came, plan.target),
+        catalog.host(),
+        options.format,
+    )?;
     Ok(foreground.exit())
 }
 
 /// Says what is missing, prints maps and detaches.
 fn end(
     mut live: Live,
+    code: Option<&mut UserCode>,
     (came, target): (u64, ProcessFilter),
     host: &Host,
     format: Format,
@@ -148,7 +158,7 @@ fn end(
         eprintln!("not all missed hits are counted: {why}");
     }
     hint_if_no_event(came, live.session(), target);
-    print_maps(live.session(), host, format == Format::Json)?;
+    print_maps(live.session(), host, code, format == Format::Json)?;
     detach(live.session_mut());
     Ok(())
 }
@@ -165,7 +175,7 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     );
     let symbols = symbols_for(watch.classes(), &host);
     let names = ThreadNameLookup::new(watch.thread_names()?, &host);
-    let code = lines::follow(watch.classes(), &host);
+    let code = lines::follow(watch.classes(), false, &host);
     let mut watched = WatchedSession {
         lines: Lines::new(options.format, symbols, names, code),
         out: Vec::new(),

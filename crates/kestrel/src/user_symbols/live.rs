@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// Mappings that are known at most: those of processes that ended long ago go with all others, which are found again.
 const MOST_MAPPINGS: usize = 1 << 16;
 
-/// Who follows the memory of all processes, and names the places that records have.
+/// Follows the memory of all processes, and names the places that records have.
 #[derive(Debug)]
 pub struct LiveNames {
     code: UserCode,
@@ -36,12 +36,12 @@ pub struct LiveNames {
 }
 
 impl LiveNames {
-    /// Begins to follow all processes, where records of these classes have stacks of processes.
+    /// Begins to follow all processes, where records of these classes have stacks of processes, or where `maps` says that keys of maps are.
     ///
     /// # Errors
     /// When perf's side band cannot be opened.
-    pub fn follow(classes: &[EventClass], host: &Host) -> Result<Option<Self>> {
-        if !holds_user_stacks(classes) {
+    pub fn follow(classes: &[EventClass], maps: bool, host: &Host) -> Result<Option<Self>> {
+        if !maps && !holds_user_stacks(classes) {
             return Ok(None);
         }
         Ok(Some(Self {
@@ -211,6 +211,11 @@ impl LiveNames {
                 binary: number,
             },
         );
+    }
+
+    /// What is known of the processes' code.
+    pub fn code(&mut self) -> &mut UserCode {
+        &mut self.code
     }
 
     /// Why binaries have places without names, a line for each that was not taken yet.

@@ -44,7 +44,7 @@ pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
 
 /// What is known of the processes' code.
 #[derive(Debug)]
-pub(crate) struct UserCode {
+pub struct UserCode {
     host: Host,
     /// What processes change; none where only what they had mapped at one time is known.
     band: Option<SideBand>,

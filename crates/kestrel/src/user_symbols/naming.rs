@@ -49,7 +49,7 @@ impl Needed {
     }
 }
 
-/// Who names functions, and on request their inlined functions and source lines, which takes reading debug information.
+/// Names functions, and on request their inlined functions and source lines, which takes reading debug information.
 #[derive(Debug)]
 pub(super) struct Namer {
     symbolizer: Symbolizer,

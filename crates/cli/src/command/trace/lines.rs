@@ -5,7 +5,7 @@ use super::names::ThreadNameLookup;
 use crate::exit::Failure;
 use crate::output::Format;
 use kestrel::kernel::Host;
-use kestrel::user_symbols::LiveNames;
+use kestrel::user_symbols::{LiveNames, UserCode};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::export::{Export, Json, Style, Text};
 use kestrel_trace::print::shown;
@@ -14,7 +14,7 @@ use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::time::Duration;
 
-/// Who prints records.
+/// Prints records.
 pub(super) struct Lines {
     printer: Box<dyn Export>,
     names: ThreadNameLookup,
@@ -22,8 +22,8 @@ pub(super) struct Lines {
 }
 
 /// Begins to follow what processes have mapped, where records of these classes have their stacks. Without the right to, stacks show addresses.
-pub(super) fn follow(classes: &[EventClass], host: &Host) -> Option<LiveNames> {
-    LiveNames::follow(classes, host).unwrap_or_else(|error| {
+pub(super) fn follow(classes: &[EventClass], maps: bool, host: &Host) -> Option<LiveNames> {
+    LiveNames::follow(classes, maps, host).unwrap_or_else(|error| {
         eprintln!("stacks of processes show addresses: {error}");
         None
     })
@@ -67,6 +67,11 @@ impl Lines {
         code.learn(&record, self.printer.symbols_mut())?;
         self.printer.record(&record, out);
         Ok(())
+    }
+
+    /// What is known of the code of processes.
+    pub(super) fn code(&mut self) -> Option<&mut UserCode> {
+        self.code.as_mut().map(LiveNames::code)
     }
 
     /// Says once for each binary why its code has no names.

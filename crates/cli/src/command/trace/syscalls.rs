@@ -90,7 +90,7 @@ pub(super) fn run(
         live, mut view, came, ..
     } = shown;
     view.finish()?;
-    end(live, (came, plan.target), catalog.host(), format)?;
+    end(live, None, (came, plan.target), catalog.host(), format)?;
     Ok(foreground.exit())
 }
 
