@@ -1,7 +1,6 @@
 //! perf's way to say how call stacks are taken: `--call-graph fp`, `--call-graph dwarf[,BYTES]`.
 
 use crate::arguments::bytes;
-use crate::exit::{Exit, Failure};
 use kestrel::plan::UserStack;
 use kestrel_trace::layout::COPIED_REGISTERS;
 use kestrel_trace::packet::CAPACITY;
@@ -11,7 +10,7 @@ use kestrel_trace::packet::CAPACITY;
 pub(crate) enum CallGraph {
     /// By frame pointers, in the kernel.
     FramePointers,
-    /// By a copy of its stack, unwound when the recording ends; without a size, as large as a record has room for.
+    /// By a copy of its stack, unwound by the recorder; without a size, as large as a record has room for.
     Dwarf { bytes: Option<u32> },
 }
 
@@ -21,21 +20,6 @@ impl CallGraph {
         match self {
             Self::FramePointers => UserStack::FramePointers,
             Self::Dwarf { bytes } => UserStack::Copy { bytes },
-        }
-    }
-
-    /// Refuses what can only be shown when a recording has ended.
-    ///
-    /// # Errors
-    /// For copies of stacks.
-    pub(crate) fn live(self) -> Result<(), Failure> {
-        match self {
-            Self::FramePointers => Ok(()),
-            Self::Dwarf { .. } => Err(Failure::new(
-                Exit::Usage,
-                "trace cannot show stacks of --call-graph dwarf: they are unwound when a recording ends",
-            )
-            .hint("`kestrel record --call-graph dwarf …`, then `kestrel print`; -g shows stacks by frame pointers")),
         }
     }
 }

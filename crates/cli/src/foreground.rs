@@ -8,8 +8,9 @@ use kestrel::kernel::process::{CLOSER, Held, Interrupt, Signal, Watched, send};
 use kestrel::kernel::{Host, readable};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
+use kestrel::user_symbols::UserCode;
 use kestrel_trace::aggregate::{json, text};
-use kestrel_trace::print::{are, counted};
+use kestrel_trace::print::{are, counted, shown};
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -258,17 +259,26 @@ pub(crate) fn detach(session: &mut Session) {
 }
 
 /// Prints the maps of handlers and objects: as text, or one JSON object per line.
-pub(crate) fn print_maps(session: &Session, host: &Host, as_json: bool) -> Result<(), Failure> {
+/// `code` is what is known of the code of processes.
+pub(crate) fn print_maps(
+    session: &Session,
+    host: &Host,
+    code: Option<&mut UserCode>,
+    as_json: bool,
+) -> Result<(), Failure> {
     let snapshots = session.map_snapshots()?;
-    let symbols = kestrel::session::maps::symbols(&snapshots, host);
+    let (symbols, notes) = kestrel::session::maps::symbols(&snapshots, host, code);
+    for note in notes {
+        eprintln!("{}", shown(&note));
+    }
     let mut stdout = crate::screen::out();
     for snapshot in snapshots.iter().filter(|s| !s.is_empty()) {
-        let shown = if as_json {
+        let lines = if as_json {
             json(snapshot, &symbols).to_string()
         } else {
             text(snapshot, &symbols)
         };
-        writeln!(stdout, "{shown}")?;
+        writeln!(stdout, "{lines}")?;
     }
     let mut shown = Ok(());
     session.each_object_map(&mut |path, map| {

@@ -123,7 +123,8 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         }
     };
     print_summary(&recorded, &plan.target, actor.count, selection.verbose);
-    print_maps(&recorded.session, catalog.host(), false)?;
+    let mut code = recorded.code.take();
+    print_maps(&recorded.session, catalog.host(), code.as_mut(), false)?;
     let ending = Instant::now();
     detach(&mut recorded.session);
     if selection.verbose {

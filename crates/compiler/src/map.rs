@@ -9,6 +9,23 @@ pub fn external_name(map: &MapType) -> String {
     format!("map:{}", map.name)
 }
 
+/// The external name of the stacks that are keys of a map.
+pub fn stacks_name(map: &MapType) -> String {
+    format!("stacks:{}", map.name)
+}
+
+/// The BPF map that holds the stacks which are keys of a map, by their numbers; none where no key is a stack.
+pub fn stacks_spec(map: &MapType) -> Option<MapSpec> {
+    Some(MapSpec {
+        name: format!("stacks_{}", map.name.replace(' ', "_")),
+        kind: MapKind::StackTrace,
+        key: 4,
+        value: map.most_frames()?.max(1) * 8,
+        entries: map.stacks(),
+        flags: 0,
+    })
+}
+
 /// The BPF map of a map; all kinds of hash are preallocated, so that programs in interrupts can add keys.
 pub fn spec(map: &MapType) -> MapSpec {
     let kind = match (map.keys.is_empty(), map.value.is_per_cpu()) {

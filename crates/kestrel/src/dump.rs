@@ -5,6 +5,7 @@
 
 use crate::postprocess::{Progress, Review, counts, review, tally};
 use crate::session::store::Store;
+use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy, Unread};
@@ -162,6 +163,11 @@ fn write(
         .retain(|buffer| chosen.iter().any(|(number, _)| *number == buffer.place()));
     let classes = info.events.clone();
     let events = EventTable::new(classes.iter().cloned());
+    // First: the sooner, the fewer processes of the records have ended.
+    let mut code = match holds_user_stacks(&classes) {
+        true => Some(UserCode::at_present(host)?),
+        false => None,
+    };
     let mut writer = directory::create(path, info, true)?;
     let mut tally = tally(chosen.iter().copied(), &classes);
     let mut notes = Vec::new();
@@ -195,7 +201,9 @@ fn write(
         overwritten += unread.overwritten;
         remark(buffer, place, source.control, unread, &mut notes);
     }
-    let seen = review(path, &classes, source.threads.clone(), host, None, progress)?;
+    let names = source.threads.clone();
+    let seen = review(path, &classes, names, host, code.as_mut(), progress)?;
+    notes.extend(seen.notes.iter().cloned());
     let (started_ns, duration_ns) = span(&seen, source.clocks.monotonic, source.info.clock);
     let summary = Summary {
         version: source.info.tracer_version.clone(),
@@ -210,6 +218,9 @@ fn write(
         cut_short: None,
     };
     writer.keep_tasks(&seen.tasks)?;
+    if !seen.unwound.is_empty() {
+        writer.keep_unwound(&seen.unwound)?;
+    }
     let written = writer.finish(&summary, &seen.symbols, &seen.processes)?;
     Ok(Dumped {
         path: path.to_owned(),

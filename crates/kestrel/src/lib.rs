@@ -13,7 +13,7 @@ pub mod session;
 pub mod stat;
 pub mod syscalls;
 pub mod tail;
-mod user_symbols;
+pub mod user_symbols;
 
 pub use kestrel_catalog::{Error, Result};
 /// What stands around a handler in the kernel: rings, hooks, and the table files that ask for them.

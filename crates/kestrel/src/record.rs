@@ -93,6 +93,8 @@ pub struct Recorded {
     pub summary: Summary,
     /// Masked, still attached: dropping it detaches, which takes the kernel a while for some kinds of events.
     pub session: Session,
+    /// What is known of the code of processes, where their stacks are recorded or counted.
+    pub code: Option<UserCode>,
 }
 
 impl Recorded {
@@ -125,7 +127,8 @@ impl Recorder {
             .folder()
             .reserve((rows as u64 * ROW).clamp(LEAST_RESERVE, MOST_RESERVE));
         let messages = Messages::new(EventTable::new(session.classes().iter().cloned()));
-        let code = match holds_user_stacks(session.classes()) {
+        let wanted = holds_user_stacks(session.classes()) || session.has_user_stacks_in_maps();
+        let code = match wanted {
             true => Some(UserCode::follow(session.host())?),
             false => None,
         };
@@ -216,7 +219,7 @@ impl Recorder {
         self.session.follow_cpus()?;
         self.session.follow_modules();
         if let Some(code) = &mut self.code {
-            self.code_mapped = code.poll()?;
+            self.code_mapped = code.poll()?.has_mapped;
         }
         let mut pages = 0;
         if self.failed.is_some() {
@@ -430,7 +433,12 @@ impl Recorder {
         }
         let maps = self.session.map_snapshots()?;
         if !maps.is_empty() {
-            let names = crate::session::maps::symbols(&maps, catalog.host());
+            let (names, notes) = crate::session::maps::symbols(&maps, catalog.host(), self.code.as_mut());
+            for note in notes {
+                if !summary.notes.contains(&note) {
+                    summary.notes.push(note);
+                }
+            }
             let kept = self.writer.keep_maps(&KeptMaps::new(maps, &names));
             // On a full disk a trace without them is better than none.
             if summary.cut_short.is_none() {
@@ -461,6 +469,7 @@ impl Recorder {
             written,
             summary,
             session: self.session,
+            code: self.code,
         })
     }
 }

@@ -112,6 +112,11 @@ impl Symbols {
         &self.user
     }
 
+    /// The symbols of processes, to be added to; of a copy, where others show them too.
+    pub fn user_mut(&mut self) -> &mut UserSymbols {
+        Arc::make_mut(&mut self.user)
+    }
+
     /// How many symbols of the kernel there are.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -126,6 +126,12 @@ impl UserSymbols {
         Self { binaries, processes }
     }
 
+    /// In the order in which it is searched: a file of others may have another.
+    #[must_use]
+    pub fn sorted(self) -> Self {
+        Self::new(self.binaries, self.processes)
+    }
+
     /// Whether it knows nothing.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
@@ -139,6 +145,46 @@ impl UserSymbols {
             .iter()
             .map(|binary| rename(binary).unwrap_or_else(|| binary.clone()));
         Self::new(binaries.collect(), self.processes.clone())
+    }
+
+    /// Enters one more binary; gives its index.
+    pub fn add_binary(&mut self, mut binary: Binary) -> u32 {
+        binary.code.sort_by_key(|code| code.at);
+        self.binaries.push(binary);
+        self.binaries.len() as u32 - 1
+    }
+
+    /// Enters names of more places of a binary, and why others have none.
+    pub fn add_code(&mut self, binary: u32, code: Vec<Code>, unnamed: Option<String>) {
+        let Some(known) = self.binaries.get_mut(binary as usize) else {
+            return;
+        };
+        known.unnamed = unnamed.or(known.unnamed.take());
+        for code in code {
+            match known.code.binary_search_by_key(&code.at, |it| it.at) {
+                Ok(at) => known.code[at] = code,
+                Err(at) => known.code.insert(at, code),
+            }
+        }
+    }
+
+    /// Enters where a binary lies in a process's memory.
+    pub fn add_mapping(&mut self, pid: u32, mapping: Mapping) {
+        let own = self.processes.entry(pid).or_default();
+        let at = own.partition_point(|it| it.from_ns <= mapping.from_ns);
+        own.insert(at, mapping);
+    }
+
+    /// What a process had mapped is gone from a time on: it began another program.
+    pub fn close(&mut self, pid: u32, time_ns: u64) {
+        for mapping in self.processes.get_mut(&pid).into_iter().flatten() {
+            mapping.until_ns = mapping.until_ns.min(time_ns);
+        }
+    }
+
+    /// Forgets the memory of all processes, not the names of binaries.
+    pub fn forget_processes(&mut self) {
+        self.processes.clear();
     }
 
     /// The binaries.
@@ -181,7 +227,7 @@ impl UserSymbols {
             what: "the trace's symbols of programs".into(),
             why: error.to_string(),
         })?;
-        Ok(Self::new(read.binaries, read.processes))
+        Ok(read.sorted())
     }
 }
 
@@ -257,6 +303,45 @@ mod tests {
         assert_eq!(name(7, 9, 0x40_0004), None);
         assert_eq!(name(7, 20, 0x40_2000), None);
         assert_eq!(name(8, 20, 0x40_0004), None);
+    }
+
+    #[test]
+    fn what_is_entered_later_is_found_as_what_was_there() {
+        let mut symbols = symbols();
+        let binary = symbols.add_binary(Binary {
+            path: "/bin/later".to_owned(),
+            ..Binary::default()
+        });
+        symbols.close(7, 100);
+        let mapping = Mapping {
+            from_ns: 100,
+            until_ns: u64::MAX,
+            start: 0x1000,
+            end: 0x2000,
+            offset: 0,
+            binary,
+        };
+        symbols.add_mapping(7, mapping);
+        for at in [0x20, 0x10] {
+            let code = Code {
+                at,
+                function: format!("f{at:x}"),
+                ..Code::default()
+            };
+            symbols.add_code(binary, vec![code], None);
+        }
+        symbols.add_code(binary, Vec::new(), Some("it is stripped".to_owned()));
+        let name = |symbols: &UserSymbols, time, address| {
+            let found = symbols.locate(7, time, address)?;
+            Some(found.code()?.function.clone())
+        };
+        assert_eq!(name(&symbols, 100, 0x1010).as_deref(), Some("f10"));
+        assert_eq!(name(&symbols, 100, 0x1020).as_deref(), Some("f20"));
+        assert_eq!(symbols.locate(7, 100, 0x40_0004), None, "closed");
+        assert!(symbols.locate(7, 99, 0x40_0004).is_some());
+        assert_eq!(symbols.remarks(), ["/bin/later: it is stripped"]);
+        symbols.forget_processes();
+        assert!(symbols.is_empty() && symbols.locate(7, 100, 0x1010).is_none());
     }
 
     #[test]

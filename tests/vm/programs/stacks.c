@@ -1,5 +1,7 @@
 /* A program whose stacks are known: outer calls middle calls leaf, and leaf calls getpriority. Its arguments say under which circumstances. */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,15 @@ NOINLINE void leaf(void) {
 }
 static inline __attribute__((always_inline)) void inlined(void) { leaf(); __asm__ volatile(""); }
 NOINLINE void middle(void) { inlined(); __asm__ volatile(""); }
+/* Names as the compiler of C++ makes them. */
+NOINLINE void ring(int many) __asm__("_ZN4shop4Till4ringEi");
+NOINLINE void open_shop(void) __asm__("_ZN4shop4openEv");
+NOINLINE void ring(int many) {
+  for (int i = 0; i < many; i++)
+    leaf();
+  __asm__ volatile("");
+}
+NOINLINE void open_shop(void) { ring(1); __asm__ volatile(""); }
 NOINLINE void outer(int times) {
   for (int i = 0; i < times; i++)
     middle();
@@ -38,6 +49,32 @@ static void generated(int times) {
     ((void (*)(void))at)();
 }
 
+static void put(const char *path, const char *text) {
+  int file = open(path, O_WRONLY);
+  if (file < 0 || write(file, text, strlen(text)) < 0)
+    exit(2);
+  close(file);
+}
+
+/* A container: other users, mounts and process numbers, and another root, in that a program runs. */
+static int container(const char *folder, char *program, char *times) {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID))
+    return 2;
+  put("/proc/self/setgroups", "deny");
+  put("/proc/self/uid_map", "0 0 1");
+  put("/proc/self/gid_map", "0 0 1");
+  if (!fork()) {
+    char *arguments[] = {program, "generated", times, 0};
+    if (chroot(folder) || chdir("/"))
+      _exit(2);
+    execv(program, arguments);
+    _exit(2);
+  }
+  int status = 0;
+  wait(&status);
+  return status != 0;
+}
+
 int main(int count, char **words) {
   const char *how = count > 1 ? words[1] : "plain";
   int times = count > 2 ? atoi(words[2]) : 1;
@@ -46,6 +83,18 @@ int main(int count, char **words) {
   if (!strcmp(how, "generated")) {
     generated(times);
     return 0;
+  }
+  if (!strcmp(how, "container")) /* container TIMES FOLDER PROGRAM */
+    return container(words[3], words[4], words[2]);
+  if (!strcmp(how, "mangled")) {
+    for (int i = 0; i < times; i++)
+      open_shop();
+    return 0;
+  }
+  if (!strcmp(how, "staying")) {
+    outer(times);
+    for (;;)
+      pause();
   }
   if (!strcmp(how, "chroot")) { /* chroot TIMES FOLDER PROGRAM */
     if (chroot(words[3]) || chdir("/"))

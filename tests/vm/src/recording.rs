@@ -79,7 +79,12 @@ pub fn records(directory: &str) -> Vec<Record> {
     records
 }
 
-fn record(line: &str) -> Record {
+/// A line of `kestrel print` or `kestrel trace` with `--format json`.
+///
+/// # Panics
+/// When it is something else.
+#[must_use]
+pub fn record(line: &str) -> Record {
     let value: Value = match serde_json::from_str(line) {
         Ok(value) => value,
         Err(error) => panic!("{error} in {line}"),

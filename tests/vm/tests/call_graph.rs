@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use vm_tests::kestrel;
-use vm_tests::recording::{Record, record_command};
+use vm_tests::recording::{Record, record, record_command};
 
 const CALLS: &str = "50";
 
@@ -62,16 +62,25 @@ fn a_copy_that_is_too_short_says_so() {
 }
 
 #[test]
-fn live_traces_refuse_it() {
+fn live_traces_unwind_what_comes() {
     let run = kestrel(&[
         "trace",
         "--call-graph",
         "dwarf",
         "-e",
         "syscalls:sys_enter_getppid",
+        "--format",
+        "json",
         "--",
-        "true",
+        "calls",
+        "deep",
+        "5",
     ]);
-    assert_eq!(run.code, Some(2), "{}", run.err);
-    assert!(run.err.contains("unwound when a recording ends"), "{}", run.err);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let records: Vec<Record> = run.out.lines().map(record).collect();
+    assert!(!records.is_empty(), "{}", run.err);
+    let whole: Vec<u32> = (1..=12).rev().collect();
+    for record in records {
+        assert_eq!(levels(&record), whole, "{:?}", frames(&record));
+    }
 }

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use vm_tests::kestrel;
+use std::process::{Child, Command};
+use vm_tests::recording::record;
 use vm_tests::recording::{Record, records};
+use vm_tests::{kestrel, shell};
 
 const PLAIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks"));
 const STRIPPED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks_stripped"));
@@ -18,6 +20,36 @@ const EVENT: &str = "syscalls:sys_enter_getpriority";
 fn program(path: &str, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A session with the stacks of that system call, stopped at the end.
+struct Session;
+
+impl Session {
+    fn start(mode: &str) -> Self {
+        let table = format!(
+            "buffer main {{ size = 1M; mode = {mode} }}\ntable main {{ {EVENT} {{ record(comm, ustack) }} }}\n"
+        );
+        fs::write("/tmp/user_symbols.kst", table).unwrap();
+        kestrel(&["start", "/tmp/user_symbols.kst"]).success();
+        Self
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = kestrel(&["stop"]);
+    }
+}
+
+/// A process that is killed at the end.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Records a command with stacks; gives what the recorder said, and the records.
@@ -115,6 +147,219 @@ fn generated_code_has_the_names_that_its_program_wrote() {
 }
 
 #[test]
+fn generated_code_of_a_container_that_ended_keeps_its_names() {
+    program("/tmp/stacks_outside", PLAIN);
+    fs::create_dir_all("/tmp/container/tmp").unwrap();
+    program("/tmp/container/inner", PIE);
+    let command = [
+        "/tmp/stacks_outside",
+        "container",
+        "3000",
+        "/tmp/container",
+        "/inner",
+    ];
+    let (said, records) = recorded("/tmp/container.trace", &command);
+    assert_eq!(records.len(), 3000, "{said}");
+    for record in &records {
+        let frames = frames(record);
+        // In there it is process 1.
+        assert_eq!(frames[0], "generated_function+0xf (/tmp/perf-1.map)", "{said}");
+        assert!(frames[1].starts_with("generated+"), "{frames:?}");
+        assert!(frames[1].ends_with(" (/inner)"), "{frames:?}");
+    }
+}
+
+#[test]
+fn names_are_shown_while_it_happens() {
+    program("/tmp/stacks_live", PIE);
+    let run = kestrel(&[
+        "trace",
+        "-g",
+        "-e",
+        EVENT,
+        "--format",
+        "json",
+        "--",
+        "/tmp/stacks_live",
+        "plain",
+        "20",
+    ]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let records: Vec<Record> = run.out.lines().map(record).collect();
+    assert_eq!(records.len(), 20, "{run:?}");
+    for record in &records {
+        assert!(
+            is_known(&frames(record), "/tmp/stacks_live"),
+            "{:?}",
+            frames(record)
+        );
+    }
+    program("/tmp/stacks_live_generating", PLAIN);
+    let event = format!("{EVENT} {{ record(ustack) }}");
+    let command = ["/tmp/stacks_live_generating", "generated", "3"];
+    let mut words = vec!["trace", "-e", &event, "--"];
+    words.extend(command);
+    let run = kestrel(&words);
+    let lines = run
+        .out
+        .lines()
+        .filter(|line| line.contains(" generated_function+0xf (/tmp/perf-"));
+    assert_eq!(lines.count(), 3, "{run:?}");
+    program("/tmp/stacks_live_stripped", STRIPPED);
+    let run = kestrel(&[
+        "trace",
+        "-e",
+        &event,
+        "--",
+        "/tmp/stacks_live_stripped",
+        "plain",
+        "5",
+    ]);
+    let reasons = run
+        .err
+        .lines()
+        .filter(|line| line.contains("/tmp/stacks_live_stripped: it is stripped"));
+    assert_eq!(reasons.count(), 1, "{run:?}");
+}
+
+#[test]
+fn maps_count_by_stacks_with_names() {
+    program("/tmp/stacks_map", PIE);
+    let event = format!("{EVENT} {{ @[ustack(4), comm] = count(); @deep[kstack] = count() }}");
+    let run = kestrel(&["trace", "-e", &event, "--", "/tmp/stacks_map", "plain", "9"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let lines: Vec<&str> = run.out.lines().map(str::trim).collect();
+    let at = lines.iter().position(|line| *line == "@[").unwrap();
+    for (name, line) in ["leaf+", "middle+", "outer+", "main+"]
+        .iter()
+        .zip(&lines[at + 1..])
+    {
+        assert!(
+            line.starts_with(name) && line.ends_with(" (/tmp/stacks_map)"),
+            "{run:?}"
+        );
+    }
+    assert_eq!(lines[at + 5], ", stacks_map]: 9", "{run:?}");
+    let deep = lines.iter().position(|line| *line == "@deep[").unwrap();
+    let end = lines[deep..].iter().position(|line| *line == "]: 9").unwrap();
+    assert!(
+        lines[deep..deep + end]
+            .iter()
+            .any(|line| line.starts_with("do_syscall_64+")),
+        "{run:?}"
+    );
+    let run = kestrel(&[
+        "trace",
+        "--format",
+        "json",
+        "-e",
+        &event,
+        "--",
+        "/tmp/stacks_map",
+        "plain",
+        "9",
+    ]);
+    let json: serde_json::Value = serde_json::from_str(run.out.lines().next().unwrap()).unwrap();
+    let (key, count) = json["data"]["@"].as_object().unwrap().iter().next().unwrap();
+    assert!(key.contains("\n    leaf+") && *count == 9, "{run:?}");
+    // Of a session: of what runs.
+    let table =
+        format!("buffer main {{ size = 64K }}\ntable main {{ {EVENT} {{ @[ustack(3)] = count() }} }}\n");
+    fs::write("/tmp/user_symbols.kst", table).unwrap();
+    kestrel(&["start", "/tmp/user_symbols.kst"]).success();
+    let _session = Session;
+    let staying = Command::new("/tmp/stacks_map")
+        .args(["staying", "5"])
+        .spawn()
+        .unwrap();
+    let _staying = Process(staying);
+    let shown = loop {
+        let shown = kestrel(&["handler", "list", "-v"]).success();
+        if shown.contains("]: 5") {
+            break shown;
+        }
+    };
+    assert!(
+        shown.contains("leaf+") && shown.contains(" (/tmp/stacks_map)"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_dump_names_what_runs_and_says_what_had_ended() {
+    program("/tmp/stacks_staying", PIE);
+    program("/tmp/stacks_ended", PIE);
+    let _session = Session::start("overwrite");
+    shell("/tmp/stacks_ended plain 4").success();
+    let staying = Command::new("/tmp/stacks_staying")
+        .args(["staying", "5"])
+        .spawn()
+        .unwrap();
+    let staying = Process(staying);
+    let pid = u64::from(staying.0.id());
+    let trace = "/tmp/dumped.trace";
+    let (said, records) = loop {
+        let run = kestrel(&["buffer", "dump", "-o", trace]);
+        let records = records(trace);
+        if records.iter().filter(|record| record.pid == pid).count() == 5 {
+            break (run.err, records);
+        }
+    };
+    for record in &records {
+        let frames = frames(record);
+        match record.pid == pid {
+            true => assert!(is_known(&frames, "/tmp/stacks_staying"), "{frames:?}"),
+            false => assert!(frames[0].starts_with("0x"), "{frames:?}"),
+        }
+    }
+    assert!(said.contains("1 process had ended"), "{said}");
+}
+
+#[test]
+fn a_log_names_what_ended_while_it_was_kept() {
+    program("/tmp/stacks_logged", PIE);
+    let folder = "/tmp/user_symbols_log";
+    let _gone = fs::remove_dir_all(folder);
+    let _session = Session::start("stream");
+    let mut agent = Command::new("kestrel")
+        .args(["agent", "--log", folder])
+        .spawn()
+        .unwrap();
+    // The agent follows processes before it writes what they did.
+    let is_kept = || {
+        let sessions = fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = sessions.flat_map(|session| fs::read_dir(session.path()).into_iter().flatten());
+        files
+            .flatten()
+            .any(|file| file.file_name().to_string_lossy().ends_with(".new"))
+    };
+    while !is_kept() {
+        shell("/tmp/stacks_logged plain 100").success();
+    }
+    let mut last = Command::new("/tmp/stacks_logged")
+        .args(["plain", "7"])
+        .spawn()
+        .unwrap();
+    let pid = u64::from(last.id());
+    assert!(last.wait().unwrap().success());
+    shell(&format!("kill -INT {}", agent.id())).success();
+    assert!(agent.wait().unwrap().success());
+    let sessions = fs::read_dir(folder).unwrap().flatten();
+    let files = sessions.flat_map(|session| fs::read_dir(session.path()).unwrap().flatten());
+    let traces = files.filter(|file| !file.file_name().to_string_lossy().starts_with('.'));
+    let all = traces.flat_map(|trace| records(trace.path().to_str().unwrap()));
+    let of_last: Vec<Record> = all.filter(|record| record.pid == pid).collect();
+    assert_eq!(of_last.len(), 7);
+    for record in &of_last {
+        assert!(
+            is_known(&frames(record), "/tmp/stacks_logged"),
+            "{:?}",
+            frames(record)
+        );
+    }
+}
+
+#[test]
 fn a_stripped_program_is_named_once_with_the_reason() {
     program("/tmp/stacks_stripped", STRIPPED);
     let (said, records) = recorded("/tmp/stripped.trace", &["/tmp/stacks_stripped", "plain", "5"]);
@@ -187,10 +432,9 @@ fn stacks_become_call_graphs_folded_lines_and_flame_graphs() {
         &svg[..500]
     );
     let lines = kestrel(&["print", "--lines", trace]).success();
-    assert!(
-        lines.contains("inlined stacks") || lines.contains("inlined "),
-        "{lines}"
-    );
+    // Inlined into middle: it stands right before it.
+    let frame = |line: &&str| line.contains(" inlined /") && line.contains(" (inlined) <- middle+");
+    assert_eq!(lines.lines().filter(frame).count(), 30, "{lines}");
     assert!(lines.contains("stacks.c:"), "{lines}");
 }
 

@@ -1,11 +1,11 @@
 //! `kestrel trace`: events as lines while they happen.
 
+mod lines;
 mod names;
 mod syscalls;
 
 use crate::actor::{ActionOutcome, Actor};
 use crate::arguments::{command_line, duration};
-use crate::call_graph::CallGraph;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
@@ -20,11 +20,10 @@ use kestrel::record::symbols_for;
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::tail::{Live, Unseen, Watch};
-use kestrel_trace::export::{Export, Json, Style, Text, Tracefs};
+use kestrel::user_symbols::UserCode;
 use kestrel_trace::print::{counted, were};
-use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
-use kestrel_trace::symbol::Symbols;
+use lines::Lines;
 use names::ThreadNameLookup;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -57,12 +56,12 @@ pub(crate) struct Options {
     calls: syscalls::CallOptions,
     /// How lines look
     #[arg(long, value_enum, default_value = "text")]
-    format: Lines,
+    format: LineFormat,
 }
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Lines {
+enum LineFormat {
     /// Lines for people
     Text,
     /// The layout of tracefs's trace_pipe
@@ -71,7 +70,7 @@ enum Lines {
     Json,
 }
 
-impl Lines {
+impl LineFormat {
     /// Lines for records beside output of this form.
     fn of(format: Format) -> Self {
         match format {
@@ -94,6 +93,7 @@ Examples:
   kestrel trace -e syscalls:sys_enter_openat -- ls        what one command opens
   kestrel trace -e 'syscalls:sys_enter_openat { record(comm, str(args.filename)) }'
   kestrel trace -e 'sched:sched_switch /args.next_pid == 1/ { record(args.prev_comm, kstack) }'
+  kestrel trace -g -e syscalls:sys_enter_openat -- ls     and from where in the program: stacks with names
   kestrel trace -e sched:sched_process_exec --format json --duration 10
   kestrel trace -e sched:sched_switch --filter 'prev_pid == 0 && next_comm ~ \"k*\"' --format tracefs
   kestrel trace -e @events.txt                            the events of a file as set_event has them
@@ -115,13 +115,13 @@ const CALM: Duration = Duration::from_millis(200);
 /// The longest pause where nothing waits and no record can end it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Appends a record as a line of text or JSON.
-type PrintRecord = Box<dyn FnMut(&Record<'_>, &mut Vec<u8>)>;
+/// The longest pause where stacks of processes are named: the way to a binary may end with its process.
+const FOLLOWING: Duration = Duration::from_millis(10);
 
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(set) = &options.calls.syscalls {
-        if options.format == Lines::Tracefs {
+        if options.format == LineFormat::Tracefs {
             let failure = Failure::new(Exit::Usage, "--syscalls has no lines in the layout of tracefs");
             return Err(failure
                 .hint("`-e 'syscalls:*' --format tracefs` shows entries and returns as trace_pipe does"));
@@ -132,7 +132,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return watch(options, Some(session.as_str()).filter(|name| !name.is_empty()));
     }
     let selection = &options.selection;
-    selection.call_graph.map_or(Ok(()), CallGraph::live)?;
     let catalog = selection::catalog(selection);
     let held = if selection.dry_run {
         None
@@ -150,8 +149,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let live = Live::ordered(Session::start(&plan, &catalog, &command_line())?);
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
+    let in_maps = live.session().has_user_stacks_in_maps();
+    let code = lines::follow(live.session().classes(), in_maps, catalog.host());
     let mut shown = LiveTrace {
-        line: printer(options.format, symbols, names),
+        lines: Lines::new(options.format, symbols, names, code),
         actor: selection.rights.actor(catalog.host(), options.format.beside())?,
         tally: Tally::default(),
         out: Vec::new(),
@@ -166,17 +167,19 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         live,
         mut actor,
         tally,
+        mut lines,
         ..
     } = shown;
     actor.finish();
     let shown = (options.format.beside(), selection.verbose);
-    end(live, (&tally, &plan.target), catalog.host(), shown)?;
+    end(live, lines.code(), (&tally, &plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
 /// Says what is missing, prints maps and detaches.
 fn end(
     mut live: Live,
+    code: Option<&mut UserCode>,
     (tally, target): (&Tally, &ProcessFilter),
     host: &Host,
     (format, verbose): (Format, bool),
@@ -199,7 +202,7 @@ fn end(
         eprintln!("{uncounted}");
     }
     hint_if_no_event(tally.came(), live.session(), target);
-    print_maps(live.session(), host, format == Format::Json)?;
+    print_maps(live.session(), host, code, format == Format::Json)?;
     detach(live.session_mut());
     Ok(())
 }
@@ -216,8 +219,9 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     );
     let symbols = symbols_for(watch.classes(), &host);
     let names = ThreadNameLookup::new(watch.thread_names()?, &host);
+    let code = lines::follow(watch.classes(), false, &host);
     let mut watched = WatchedSession {
-        line: printer(options.format, symbols, names),
+        lines: Lines::new(options.format, symbols, names, code),
         out: Vec::new(),
         watch,
         pause: POLL_INTERVAL,
@@ -259,23 +263,10 @@ fn report_unseen(unseen: Unseen) {
     }
 }
 
-fn printer(format: Lines, symbols: Symbols, mut names: ThreadNameLookup) -> PrintRecord {
-    let processes = Processes::default();
-    let mut printer: Box<dyn Export> = match format {
-        Lines::Json => Box::new(Json::new(symbols, processes)),
-        Lines::Tracefs => Box::new(Tracefs::new(Style::default(), symbols, processes)),
-        Lines::Text => Box::new(Text::new(Style::default(), symbols, processes)),
-    };
-    Box::new(move |record, out| {
-        names.update(record, printer.processes_mut());
-        printer.record(record, out);
-    })
-}
-
 /// Live tracing: records are printed as they are read.
 struct LiveTrace {
     live: Live,
-    line: PrintRecord,
+    lines: Lines,
     actor: Actor,
     tally: Tally,
     out: Vec<u8>,
@@ -322,16 +313,17 @@ impl Work for LiveTrace {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let Self {
             live,
-            line,
+            lines,
             actor,
             out,
             tally,
             ..
         } = self;
+        lines.poll()?;
         let mut show = |record: &Record<'_>| {
             tally.seen.insert((record.event.id.0, record.cpu));
             match &record.event.action {
-                None => line(record, out),
+                None => lines.record(record, out)?,
                 Some(action) => {
                     if actor.act("", action, record, out) == ActionOutcome::Later {
                         actor.leave_out(action);
@@ -356,7 +348,8 @@ impl Work for LiveTrace {
         }
         self.tally.records += came as u64;
         self.tally.lost += full + frozen;
-        Ok(pause(came, &self.live))
+        self.lines.report_unnamed();
+        Ok(self.lines.longest(pause(came, &self.live)))
     }
 
     fn figures(&mut self) -> String {
@@ -371,7 +364,7 @@ impl Work for LiveTrace {
 /// Watching a persistent session: its records are printed as they are read.
 struct WatchedSession {
     watch: Watch,
-    line: PrintRecord,
+    lines: Lines,
     out: Vec<u8>,
     /// The pause before the next poll if nothing has come: longer each time.
     pause: Duration,
@@ -379,17 +372,18 @@ struct WatchedSession {
 
 impl Work for WatchedSession {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
-        let Self { watch, line, out, .. } = self;
-        let mut show = |record: &Record<'_>| {
-            line(record, out);
-            Ok(())
-        };
+        let Self {
+            watch, lines, out, ..
+        } = self;
+        lines.poll()?;
+        let mut show = |record: &Record<'_>| lines.record(record, out);
         let came = match last {
             true => watch.finish(&mut show)?,
             false => watch.poll(&mut show)?,
         };
         write_out(out)?;
         report_unseen(watch.take_unseen());
+        lines.report_unnamed();
         if came > 0 {
             self.pause = POLL_INTERVAL;
             return Ok(Duration::ZERO);
@@ -397,7 +391,7 @@ impl Work for WatchedSession {
         if !watch.has_waiting() {
             self.pause = LONGEST_PAUSE.min(2 * self.pause);
         }
-        Ok(self.pause)
+        Ok(self.lines.longest(self.pause))
     }
 
     fn has_ended(&self) -> bool {

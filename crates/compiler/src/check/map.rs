@@ -10,7 +10,7 @@ use crate::builtin;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::{MOST_KEY, MapType, ValueKind, state};
-use kestrel_trace::layout::FieldType;
+use kestrel_trace::layout::{FieldType, Space};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -384,6 +384,9 @@ impl Checker<'_> {
                 value,
             ));
         }
+        if let Type::Stack { space, max } = value.ty {
+            return Ok((FieldType::Stack { space, max }, value));
+        }
         let message = format!("{} as a key of a map", self.describe(&value.ty));
         Err(self.not_yet(key.span, &message))
     }
@@ -450,6 +453,13 @@ impl Checker<'_> {
         for (ty, key) in map.keys.iter().zip(keys) {
             let agreed = match ty {
                 FieldType::Text { size } => key.ty.is_text() && room(key) <= *size,
+                FieldType::Stack { space, max } => {
+                    key.ty
+                        == Type::Stack {
+                            space: *space,
+                            max: *max,
+                        }
+                }
                 _ => key.ty.is_scalar(),
             };
             if !agreed {
@@ -610,6 +620,11 @@ fn negated(value: Expr) -> Expr {
 fn words(ty: &FieldType) -> String {
     match ty {
         FieldType::Text { size } => format!("a text of up to {size} bytes"),
+        FieldType::Stack {
+            space: Space::Kernel,
+            max,
+        } => format!("kstack({max})"),
+        FieldType::Stack { max, .. } => format!("ustack({max})"),
         _ => "a number".to_owned(),
     }
 }

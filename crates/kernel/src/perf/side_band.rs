@@ -118,7 +118,7 @@ impl SideBand {
             ring.read(&mut |record| match record {
                 RingRecord::Lost(records) => lost += records,
                 RingRecord::Other { kind, misc, body } => {
-                    if let Some(event) = parse(kind, misc, body) {
+                    if let Some(event) = MemoryEvent::parse(kind, misc, body) {
                         each(event);
                     }
                 }
@@ -156,7 +156,13 @@ fn open_cpu(cpu: u32, asked: u64) -> Result<PerfEvent> {
     )
 }
 
-/// One record; none of a kind that is not asked for, or one that is too short.
+impl MemoryEvent {
+    /// One record of perf, by the type and the bits of its header, and what is behind that; none of a kind that is not asked for, or one that is too short.
+    pub fn parse(kind: u32, misc: u16, body: &[u8]) -> Option<Self> {
+        parse(kind, misc, body)
+    }
+}
+
 fn parse(kind: u32, misc: u16, body: &[u8]) -> Option<MemoryEvent> {
     let word = |at: usize| Some(u32::from_le_bytes(*body.get(at..)?.first_chunk()?));
     let long = |at: usize| Some(u64::from_le_bytes(*body.get(at..)?.first_chunk()?));

@@ -383,6 +383,11 @@ impl Session {
         self.resources.objects.each_map(show);
     }
 
+    /// Whether stacks of processes are among the keys of its handlers' maps.
+    pub fn has_user_stacks_in_maps(&self) -> bool {
+        self.resources.maps.have_user_stacks()
+    }
+
     /// Its handlers' maps, to be emptied.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.resources.maps

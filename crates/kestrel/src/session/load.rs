@@ -281,6 +281,11 @@ impl Loading<'_> {
         }
         for (ty, map) in self.session.resources.maps.all().iter().skip(known) {
             self.pinned.directory.pin(map.as_fd(), &pins::map(&ty.name))?;
+            if let Some(stacks) = self.session.resources.maps.stacks(&ty.name) {
+                self.pinned
+                    .directory
+                    .pin(stacks.as_fd(), &pins::stacks(&ty.name))?;
+            }
             // Its number may have been another's.
             self.session.resources.maps.reset_lost(ty.number)?;
         }

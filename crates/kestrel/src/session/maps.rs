@@ -1,6 +1,7 @@
 //! The maps of a session's handlers: made from their types, found by programs, read, emptied; what lies in them is
 //! [`kestrel_trace::aggregate`]'s.
 
+use crate::user_symbols::UserCode;
 use kestrel_catalog::symbols::all_symbols;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::{ir, map};
@@ -8,11 +9,13 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
-use kestrel_kernel::procfs::{ClockPair, possible_cpus};
+use kestrel_kernel::procfs::{ClockPair, monotonic, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
-use kestrel_trace::layout::{EventName, FieldType, Names};
+use kestrel_trace::layout::{EventName, FieldType, Names, Space};
 use kestrel_trace::symbol::Symbols;
+use kestrel_trace::user_symbol::{UserSymbols, code_address};
+use kestrel_trace::value::Value;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -22,6 +25,8 @@ use std::sync::atomic::Ordering;
 pub struct Maps {
     state: Option<State>,
     maps: Vec<(MapType, Map)>,
+    /// The stacks that are keys of maps, by the map's name.
+    stacks: Vec<(String, Map)>,
 }
 
 /// The state map, seen by programs and by us.
@@ -56,18 +61,32 @@ impl Maps {
             if self.state.is_none() {
                 self.state = Some(State::open(make(&map::state_spec())?)?);
             }
+            if let Some(spec) = map::stacks_spec(ty) {
+                self.stacks.push((ty.name.clone(), make(&spec)?));
+            }
             self.maps.push((ty.clone(), make(&map::spec(ty))?));
         }
         Ok(())
     }
 
-    /// The maps of a session that is there already: its state map, and each map with its type.
+    /// The maps of a session that is there already: its state map, each map with its type, and the stacks that are keys, by the map's name.
     ///
     /// # Errors
     /// When the state map cannot be mapped.
-    pub fn open(state: Option<Map>, maps: Vec<(MapType, Map)>) -> Result<Self> {
+    pub fn open(state: Option<Map>, maps: Vec<(MapType, Map)>, stacks: Vec<(String, Map)>) -> Result<Self> {
         let state = state.map(State::open).transpose()?;
-        Ok(Self { state, maps })
+        Ok(Self { state, maps, stacks })
+    }
+
+    /// The stacks that are keys of a map, to be pinned.
+    pub fn stacks(&self, name: &str) -> Option<&Map> {
+        let mut all = self.stacks.iter();
+        all.find(|(of, _)| of == name).map(|(_, map)| map)
+    }
+
+    /// Whether stacks of processes are among the keys of one.
+    pub fn have_user_stacks(&self) -> bool {
+        self.maps.iter().any(|(ty, _)| ty.has_user_stacks())
     }
 
     /// The state map, to be pinned.
@@ -86,8 +105,13 @@ impl Maps {
             return self.state();
         }
         let mut all = self.maps.iter();
-        all.find(|(ty, _)| map::external_name(ty) == external)
-            .map(|(_, map)| map)
+        let map = all.find(|(ty, _)| map::external_name(ty) == external);
+        let stacks = || {
+            let mut all = self.maps.iter();
+            let (ty, _) = all.find(|(ty, _)| map::stacks_name(ty) == external)?;
+            self.stacks(&ty.name)
+        };
+        map.map(|(_, map)| map).or_else(stacks)
     }
 
     /// What the maps hold now; `events` are the names of the events' numbers.
@@ -113,7 +137,8 @@ impl Maps {
                     let mut values = map.cpu_values(element).skip(place);
                     (key.clone(), values.next())
                 });
-                all.push((cpu, Snapshot::new(&ty, &state, elements)));
+                let snapshot = Snapshot::new(&ty, &state, elements);
+                all.push((cpu, self.with_stacks(snapshot)));
             }
         }
         Ok(all)
@@ -144,7 +169,23 @@ impl Maps {
             .iter()
             .map(|(key, element)| (key.clone(), map.cpu_values(element)));
         let state = self.state_bytes()?;
-        Ok(Snapshot::new(&ty, &state, elements).dated(ClockPair::now().offset()))
+        let snapshot = Snapshot::new(&ty, &state, elements).dated(ClockPair::now().offset());
+        Ok(self.with_stacks(snapshot))
+    }
+
+    /// A reading with the stacks that are keys. The kernel takes a stack away for a moment while it is read: one of the same number that comes then takes its place.
+    fn with_stacks(&self, snapshot: Snapshot) -> Snapshot {
+        let Some(stacks) = self.stacks(&snapshot.ty.name) else {
+            return snapshot;
+        };
+        snapshot.with_stacks(monotonic(), |number, most| {
+            let mut frames = stacks.lookup(&number.to_ne_bytes()).ok()??;
+            frames.truncate(most as usize * 8);
+            let (words, _) = frames.as_chunks::<8>();
+            let used = words.iter().take_while(|word| **word != [0; 8]).count();
+            frames.truncate(used * 8);
+            Some(frames)
+        })
     }
 
     fn state_bytes(&self) -> Result<Vec<u8>> {
@@ -303,17 +344,48 @@ pub(super) fn make(spec: &ir::MapSpec) -> Result<Map> {
     Ok(Map::create(&spec)?)
 }
 
-/// The kernel's names for the addresses in what maps held, where there are any.
-pub fn symbols(snapshots: &[Snapshot], host: &Host) -> Symbols {
-    let symbolic = |ty: &FieldType| matches!(ty, FieldType::Pointer { symbolic: true });
+/// Names for the addresses in what maps held, where there are any, and what else a reader should know of them. `code` is what is known of processes' code, where that was
+/// followed; else what they have mapped now is looked at.
+pub fn symbols(snapshots: &[Snapshot], host: &Host, code: Option<&mut UserCode>) -> (Symbols, Vec<String>) {
+    let symbolic = |ty: &FieldType| {
+        let is_kernel_stack = ty.is_stack() && !ty.is_user_stack();
+        is_kernel_stack || matches!(ty, FieldType::Pointer { symbolic: true })
+    };
     let shows = |s: &Snapshot| {
         s.ty.keys.iter().any(symbolic) || matches!(&s.ty.value, ValueKind::Scalar(ty) if symbolic(ty))
     };
-    if !snapshots.iter().any(shows) {
-        return Symbols::default();
-    }
-    match Kallsyms::read(host) {
-        Ok(table) if !table.is_restricted() => all_symbols(&table),
+    let symbols = match snapshots.iter().any(shows).then(|| Kallsyms::read(host)) {
+        Some(Ok(table)) if !table.is_restricted() => all_symbols(&table),
         _ => Symbols::default(),
+    };
+    if !snapshots.iter().any(|snapshot| snapshot.ty.has_user_stacks()) {
+        return (symbols, Vec::new());
     }
+    let named = match code {
+        Some(code) => Some(user_names(snapshots, code)),
+        None => UserCode::at_present(host)
+            .ok()
+            .map(|mut present| user_names(snapshots, &mut present)),
+    };
+    let (user, notes) = named.unwrap_or_default();
+    (symbols.with_user(user), notes)
+}
+
+/// Names for the stacks of processes among the keys.
+fn user_names(snapshots: &[Snapshot], code: &mut UserCode) -> (UserSymbols, Vec<String>) {
+    // Without them names are fewer.
+    _ = code.poll();
+    let rows = snapshots
+        .iter()
+        .flat_map(|snapshot| snapshot.rows.iter().map(|row| (row, &snapshot.ty)));
+    for key in rows.flat_map(|(row, ty)| row.keys(ty)) {
+        if let Value::Stack(frames) = key
+            && frames.space == Space::User
+        {
+            for (index, address) in frames.iter().enumerate() {
+                code.need(frames.pid, frames.time_ns, code_address(address, index == 0));
+            }
+        }
+    }
+    code.name()
 }

@@ -181,7 +181,11 @@ impl PinnedSession {
             true => None,
             false => Some(self.directory.map(pins::MAPS)?),
         };
-        Maps::open(state, maps)
+        let with_stacks = self.state.maps.iter().filter(|ty| ty.most_frames().is_some());
+        let stacks = with_stacks
+            .map(|ty| Ok((ty.name.clone(), self.directory.map(&pins::stacks(&ty.name))?)))
+            .collect::<Result<_>>()?;
+        Maps::open(state, maps, stacks)
     }
 
     /// What its handlers' maps hold now.

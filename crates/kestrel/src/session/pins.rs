@@ -63,6 +63,11 @@ pub(super) fn map(name: &str) -> String {
     format!("map_{name}")
 }
 
+/// The stacks that are keys of a map.
+pub(super) fn stacks(name: &str) -> String {
+    format!("stacks_{name}")
+}
+
 pub(super) fn link(hook: u32, link: u32) -> String {
     format!("hook{hook}_link{link}")
 }

@@ -164,6 +164,9 @@ impl Session {
         }
         for (ty, map) in self.resources.maps.all() {
             to.pin(map.as_fd(), &pins::map(&ty.name))?;
+            if let Some(stacks) = self.resources.maps.stacks(&ty.name) {
+                to.pin(stacks.as_fd(), &pins::stacks(&ty.name))?;
+            }
         }
         for (hook, attached) in state.hooks.iter().zip(&self.hooks) {
             attached.pin(hook.number, to)?;

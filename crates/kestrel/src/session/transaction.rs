@@ -113,6 +113,9 @@ impl Change {
         remove_events(&self.host, &retired.hooks);
         for map in &retired.maps {
             directory.remove(&pins::map(&map.name))?;
+            if map.most_frames().is_some() {
+                directory.remove(&pins::stacks(&map.name))?;
+            }
         }
         if self.state.maps.is_empty() && !retired.maps.is_empty() {
             directory.remove(pins::MAPS)?;

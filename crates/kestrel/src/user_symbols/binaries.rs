@@ -1,5 +1,6 @@
 //! The binaries that processes have mapped: each is opened when it is first seen, so that it can be read when its process, or its name, is gone.
 
+use super::perf_map::Home;
 use kestrel_kernel::Host;
 use kestrel_kernel::perf::side_band::CodeMapping;
 use kestrel_kernel::process::allow_open_files;
@@ -54,6 +55,8 @@ pub(super) struct Binaries {
     host: Host,
     all: Vec<MappedBinary>,
     numbers: HashMap<Identity, u32>,
+    /// By process that has code of no file: where it writes what that is called.
+    homes: HashMap<u32, Home>,
     /// Root directories of processes other than `/`: containers' and those of chroot(2).
     roots: Vec<PathBuf>,
     open: u64,
@@ -74,6 +77,7 @@ impl Binaries {
             host: host.clone(),
             all: Vec::new(),
             numbers: HashMap::new(),
+            homes: HashMap::new(),
             roots: Vec::new(),
             open: 0,
         }
@@ -82,6 +86,23 @@ impl Binaries {
     /// The binary of that number.
     pub(super) fn get(&self, number: u32) -> Option<&MappedBinary> {
         self.all.get(number as usize)
+    }
+
+    /// Enters a file that no process is known to have mapped; gives its number.
+    pub(super) fn add_open(&mut self, path: &str, file: File) -> u32 {
+        let build_id = build_id_of(&file);
+        self.add(path, build_id, Some(file), None)
+    }
+
+    /// Where a process that generates code writes what that is called.
+    pub(super) fn home(&self, pid: u32) -> Option<&Home> {
+        self.homes.get(&pid)
+    }
+
+    /// Whether the binary of that number is no code that a process generates.
+    pub(super) fn is_of_a_file(&self, number: u32) -> bool {
+        self.get(number)
+            .is_some_and(|binary| binary.generated_by.is_none())
     }
 
     /// The number of the binary that a process has mapped, as /proc has it.
@@ -135,6 +156,13 @@ impl Binaries {
 
     /// Code of no file: a process's own.
     fn generated(&mut self, pid: u32) -> u32 {
+        if !self.homes.contains_key(&pid)
+            && self.open < OPEN
+            && let Some(home) = Home::of(&self.host, pid)
+        {
+            self.open += u64::from(home.is_open());
+            self.homes.insert(pid, home);
+        }
         let identity = (format!("//anon {pid}"), None);
         if let Some(known) = self.numbers.get(&identity) {
             return *known;

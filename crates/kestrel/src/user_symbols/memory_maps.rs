@@ -18,10 +18,10 @@ pub(super) struct MemoryMaps {
 }
 
 impl MemoryMaps {
-    /// Enters what /proc says is mapped.
-    pub(super) fn found(&mut self, pid: u32, mapped: &Mapped, binary: u32) {
+    /// Enters what /proc says is mapped, for records since `from_ns`.
+    pub(super) fn found(&mut self, pid: u32, mapped: &Mapped, binary: u32, from_ns: u64) {
         self.processes.entry(pid).or_default().push(Mapping {
-            from_ns: 0,
+            from_ns,
             until_ns: u64::MAX,
             start: mapped.start,
             end: mapped.end,

@@ -5,8 +5,11 @@
 //!   perf's side band ───┴► memory_maps ──► binaries (open files, build ids) ──► naming (blazesym, debug files, perf maps) ──► UserSymbols of the trace
 //!                                             └─► unwind_tables ─► unwinding (framehop): frames of copied stacks ──► Unwound of the trace
 //! ```
+//!
+//! `live` names places while records are shown; a dump of what was recorded before has only what processes have mapped at its time.
 
 mod binaries;
+mod live;
 mod memory_maps;
 mod naming;
 mod perf_map;
@@ -19,14 +22,29 @@ use kestrel_kernel::perf::side_band::{MemoryChange, MemoryEvent, SideBand};
 use kestrel_kernel::{Host, procfs};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::print::counted;
-use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::unwound::Unwound;
-use kestrel_trace::user_symbol::{UserSymbols, code_address};
+use kestrel_trace::user_symbol::{Binary, Mapping, UserSymbols, code_address};
+use kestrel_trace::value::StackCopy;
+pub use live::LiveNames;
 use memory_maps::MemoryMaps;
 use naming::Needed;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use unwinding::Unwinding;
+
+/// What a look at the side band found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Polled {
+    /// All changes until this time are known, ns.
+    pub(crate) until_ns: u64,
+    /// Whether code was mapped.
+    pub(crate) has_mapped: bool,
+}
+
+/// ns of a clock tick in /proc (`USER_HZ` is 100 on all architectures that Kestrel knows).
+const TICK: u64 = 10_000_000;
 
 /// Whether records of these classes hold stacks of processes.
 pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
@@ -34,24 +52,54 @@ pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
     fields.any(|field| field.ty.is_user_stack())
 }
 
-/// What is known of the processes' code while a recording runs.
+/// What is known of the processes' code.
 #[derive(Debug)]
-pub(crate) struct UserCode {
+pub struct UserCode {
     host: Host,
-    band: SideBand,
+    /// What processes change; none where only what they had mapped at one time is known.
+    band: Option<SideBand>,
     maps: MemoryMaps,
     binaries: Binaries,
     /// Changes that others, not read yet, may come before.
     waiting: Vec<(MemoryEvent, u32)>,
     /// Changes that found no room in the side band.
     lost: u64,
-    /// Names that processes took with their programs.
-    names: Processes,
     needed: Needed,
+    /// Processes of records whose memory was never seen: they had ended before.
+    gone: HashSet<u32>,
     unwinding: Unwinding,
     unwound: Unwound,
     /// Whether inlined functions and source lines are wanted, too.
     lines: bool,
+}
+
+/// Frames of a copied stack where one binary alone is mapped, and what their code is called: without a process, for files of any origin.
+pub fn frames_of(
+    file: File,
+    mapping: &Mapping,
+    copy: &StackCopy<'_>,
+    lines: bool,
+    host: &Host,
+) -> (Vec<u64>, Binary) {
+    let mut binaries = Binaries::new(host);
+    let number = binaries.add_open("", file);
+    let mapping = Mapping {
+        binary: number,
+        ..*mapping
+    };
+    let found = Unwinding::default().frames(copy, 0, [mapping].iter(), &binaries);
+    let inside = |address: &&u64| mapping.covers(mapping.from_ns, **address);
+    let places = found
+        .addresses
+        .iter()
+        .filter(inside)
+        .map(|address| mapping.place(*address));
+    let places: BTreeSet<u64> = places.collect();
+    let namer = naming::Namer::new(lines);
+    let named = binaries
+        .get(number)
+        .map(|binary| naming::of_file(binary, &places, &namer, host));
+    (found.addresses, named.unwrap_or_default())
 }
 
 /// The names of a trace with inlined functions and source lines, as far as the binaries are still there in the same build.
@@ -65,22 +113,42 @@ impl UserCode {
     /// # Errors
     /// When perf's side band cannot be opened.
     pub(crate) fn follow(host: &Host) -> Result<Self> {
+        let band = SideBand::open(host)?;
+        // What is mapped meanwhile is seen twice, which is no harm.
+        Self::look(host, Some(band))
+    }
+
+    /// Looks at what all processes have mapped now: what a record of before means by it, as long as its process goes on with the same program.
+    ///
+    /// # Errors
+    /// When processes cannot be listed.
+    pub(crate) fn at_present(host: &Host) -> Result<Self> {
+        Self::look(host, None)
+    }
+
+    fn look(host: &Host, band: Option<SideBand>) -> Result<Self> {
+        let is_followed = band.is_some();
         let mut code = Self {
             host: host.clone(),
-            band: SideBand::open(host)?,
+            band,
             maps: MemoryMaps::default(),
             binaries: Binaries::new(host),
             waiting: Vec::new(),
             lost: 0,
-            names: Processes::default(),
             needed: Needed::default(),
+            gone: HashSet::new(),
             lines: false,
             unwinding: Unwinding::default(),
             unwound: Unwound::default(),
         };
-        // What is mapped meanwhile is seen twice, which is no harm.
+        // Start times are of the clock that goes on in suspend, in ticks.
+        let suspended = procfs::boottime().saturating_sub(procfs::monotonic());
         for pid in procfs::processes(host)? {
-            code.look_at(pid);
+            let began = match is_followed {
+                true => 0,
+                false => procfs::start_time(host, pid).map_or(0, |ticks| ticks.saturating_mul(TICK)),
+            };
+            code.look_at(pid, began.saturating_sub(suspended));
         }
         Ok(code)
     }
@@ -90,30 +158,36 @@ impl UserCode {
         self.lines = true;
     }
 
-    /// Takes a process's memory map as it is now; a process that has gone has none.
-    fn look_at(&mut self, pid: u32) {
+    /// Takes a process's memory map as it is now, for records since `from_ns`; a process that has gone has none.
+    fn look_at(&mut self, pid: u32, from_ns: u64) {
         for mapped in procfs::maps(&self.host, pid).unwrap_or_default() {
             if mapped.permissions.execute {
                 let binary = self.binaries.mapped(pid, &mapped);
-                self.maps.found(pid, &mapped, binary);
+                self.maps.found(pid, &mapped, binary, from_ns);
             }
         }
     }
 
     /// Readable when a process has mapped code, whose file is found as long as the process lives.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.band.fds()
+        self.band.iter().flat_map(SideBand::fds)
     }
 
-    /// Takes what changed since the last call; whether code was mapped.
+    /// Takes what changed since the last call.
     ///
     /// # Errors
     /// When a ring of the side band makes no sense.
-    pub(crate) fn poll(&mut self) -> Result<bool> {
+    pub(crate) fn poll(&mut self) -> Result<Polled> {
         let before = procfs::monotonic();
         let mut mapped = false;
         let (waiting, binaries) = (&mut self.waiting, &mut self.binaries);
-        self.lost += self.band.read(&mut |event| {
+        let Some(band) = &mut self.band else {
+            return Ok(Polled {
+                until_ns: before,
+                has_mapped: false,
+            });
+        };
+        self.lost += band.read(&mut |event| {
             // At once: the process, and with it the way to its files, may soon be gone.
             let binary = match &event.change {
                 MemoryChange::Map(mapping) => {
@@ -125,7 +199,10 @@ impl UserCode {
             waiting.push((event, binary));
         })?;
         self.take_until(before);
-        Ok(mapped)
+        Ok(Polled {
+            until_ns: before,
+            has_mapped: mapped,
+        })
     }
 
     /// Takes changes in the order of their times, across CPUs. Those from after the reading began may have others before them in rings that were read first.
@@ -133,9 +210,6 @@ impl UserCode {
         self.waiting.sort_by_key(|(event, _)| event.time_ns);
         let ready = self.waiting.partition_point(|(event, _)| event.time_ns < time_ns);
         for (event, binary) in self.waiting.drain(..ready) {
-            if let MemoryChange::Exec { comm } = &event.change {
-                self.names.insert(event.pid, comm.clone());
-            }
             self.maps.change(&event, binary);
         }
     }
@@ -153,6 +227,9 @@ impl UserCode {
     /// Notes that a record needs a name for a code address of a process.
     pub(crate) fn need(&mut self, pid: u32, time_ns: u64, address: u64) {
         let mapping = self.maps.locate(pid, time_ns, address);
+        if mapping.is_none() && self.maps.at(pid, time_ns).next().is_none() {
+            self.gone.insert(pid);
+        }
         self.needed.add(pid, address, mapping);
     }
 
@@ -175,8 +252,18 @@ impl UserCode {
 
     /// Names for all that is needed, and what else a reader should know.
     pub(crate) fn name(&mut self) -> (UserSymbols, Vec<String>) {
-        let named = naming::name(&self.needed, &self.binaries, &self.host, self.lines);
+        // What is asked for next is another trace's.
+        let (needed, gone) = (std::mem::take(&mut self.needed), std::mem::take(&mut self.gone));
+        let named = naming::name(&needed, &self.binaries, &self.host, self.lines);
         let mut notes = named.remarks();
+        if !gone.is_empty() {
+            notes.push(format!(
+                "{} had ended, or begun another program, before what {} mapped was looked at: {} code has no names",
+                counted(gone.len() as u64, "process"),
+                if gone.len() == 1 { "it had" } else { "they had" },
+                if gone.len() == 1 { "its" } else { "their" },
+            ));
+        }
         let truncated = self.unwound.truncated();
         if truncated > 0 {
             notes.push(format!(

@@ -1,7 +1,7 @@
 //! Names for the places of binaries that records need, by blazesym: from the binary, from separate debug files, from what a program wrote about its generated code.
 
 use super::binaries::{Binaries, MappedBinary, build_id_of};
-use super::perf_map;
+use super::perf_map::{self, Home};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Reason, Sym, Symbolized, Symbolizer};
 use kestrel_kernel::Host;
@@ -28,7 +28,11 @@ pub(super) struct Needed {
 }
 
 /// A mapping with which it can stand in a set.
-type MappingKey = (u64, u64, u64, u64, u64, u32);
+pub(super) type MappingKey = (u64, u64, u64, u64, u64, u32);
+
+pub(super) fn key_of(it: &Mapping) -> MappingKey {
+    (it.from_ns, it.until_ns, it.start, it.end, it.offset, it.binary)
+}
 
 impl Needed {
     /// Notes an address of a process and what lay there.
@@ -37,8 +41,7 @@ impl Needed {
             self.unmapped.entry(pid).or_default().insert(address);
             return;
         };
-        let key = (it.from_ns, it.until_ns, it.start, it.end, it.offset, it.binary);
-        self.mappings.entry(pid).or_default().insert(key);
+        self.mappings.entry(pid).or_default().insert(key_of(&it));
         self.places
             .entry(it.binary)
             .or_default()
@@ -46,17 +49,54 @@ impl Needed {
     }
 }
 
-/// Names functions, with `lines` also their inlined functions and source lines, which takes reading debug information.
-fn symbolizer(lines: bool) -> Symbolizer {
-    Symbolizer::builder()
-        .enable_code_info(lines)
-        .enable_inlined_fns(lines)
-        .build()
+/// Names functions, and on request their inlined functions and source lines, which takes reading debug information.
+#[derive(Debug)]
+pub(super) struct Namer {
+    symbolizer: Symbolizer,
+    lines: bool,
+}
+
+/// What is known of a place: by the symbol table, and by debug information where that was asked.
+type Answer<'n> = (Option<Symbolized<'n>>, Option<Symbolized<'n>>);
+
+impl Namer {
+    pub(super) fn new(lines: bool) -> Self {
+        let builder = Symbolizer::builder()
+            .enable_code_info(lines)
+            .enable_inlined_fns(lines);
+        Self {
+            symbolizer: builder.build(),
+            lines,
+        }
+    }
+
+    /// Asks symbol tables first: debug information has no start of a function that lies in several pieces. It is asked for lines, and for what
+    /// no table knows.
+    fn ask(&self, path: &Path, input: Input<&[u64]>) -> Vec<Answer<'_>> {
+        let ask = |debug_syms| {
+            let mut elf = Elf::new(path);
+            elf.debug_syms = debug_syms;
+            self.symbolizer.symbolize(&Source::from(elf), input).ok()
+        };
+        let plain = ask(false);
+        let is_known = |found: &Symbolized<'_>| matches!(found, Symbolized::Sym(_));
+        let all_known = plain.as_ref().is_some_and(|all| all.iter().all(is_known));
+        let detailed = match all_known && !self.lines {
+            true => None,
+            false => ask(true),
+        };
+        let (mut plain, mut detailed) = (plain.into_iter().flatten(), detailed.into_iter().flatten());
+        input
+            .into_inner()
+            .iter()
+            .map(|_| (plain.next(), detailed.next()))
+            .collect()
+    }
 }
 
 /// The names of a trace with inlined functions and source lines, as far as the binaries are still there in the same build.
 pub(super) fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
-    let symbolizer = symbolizer(true);
+    let namer = Namer::new(true);
     known.renamed(|binary| {
         let file = File::open(host.path(&binary.path)).ok()?;
         let build_id = build_id_of(&file);
@@ -65,14 +105,13 @@ pub(super) fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
         }
         let places = binary.code.iter().map(|code| code.at).collect();
         let mapped = MappedBinary::opened(&binary.path, build_id, file);
-        Some(of_file(&mapped, &places, &symbolizer, host))
-            .filter(|found| found.code.len() >= binary.code.len())
+        Some(of_file(&mapped, &places, &namer, host)).filter(|found| found.code.len() >= binary.code.len())
     })
 }
 
 /// Finds names.
 pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, lines: bool) -> UserSymbols {
-    let symbolizer = symbolizer(lines);
+    let namer = Namer::new(lines);
     let mut named: Vec<Binary> = Vec::new();
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut generated: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -90,7 +129,7 @@ pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, lines: boo
                     ..Binary::default()
                 });
             }
-            None => named.push(of_file(binary, places, &symbolizer, host)),
+            None => named.push(of_file(binary, places, &namer, host)),
         }
     }
     let mut processes: BTreeMap<u32, Vec<Mapping>> = BTreeMap::new();
@@ -130,7 +169,16 @@ pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, lines: boo
                 ..mapping
             });
         }
-        if let Some((binary, mappings)) = of_generated(pid, &wanted, host) {
+        // What a process inherited has the names that its parent wrote.
+        let inherited = own.iter().filter_map(|mapping| {
+            let number = numbers.iter().find(|(_, named)| **named == mapping.binary)?.0;
+            binaries.get(*number)?.generated_by
+        });
+        let writers: BTreeSet<u32> = inherited.collect();
+        let mut writers = [pid].into_iter().chain(writers);
+        if let Some((binary, mappings)) =
+            writers.find_map(|writer| of_generated(writer, &wanted, binaries.home(writer), host))
+        {
             let number = named.len() as u32;
             named.push(binary);
             own.extend(mappings.into_iter().map(|mapping| Mapping {
@@ -144,11 +192,16 @@ pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, lines: boo
 }
 
 /// Names of generated code: for each function that an address lies in, a mapping for as long as the memory was there. `wanted` are addresses, each with the time from and until which its memory was mapped.
-fn of_generated(pid: u32, wanted: &BTreeMap<u64, (u64, u64)>, host: &Host) -> Option<(Binary, Vec<Mapping>)> {
+fn of_generated(
+    pid: u32,
+    wanted: &BTreeMap<u64, (u64, u64)>,
+    home: Option<&Home>,
+    host: &Host,
+) -> Option<(Binary, Vec<Mapping>)> {
     if wanted.is_empty() {
         return None;
     }
-    let (symbols, path) = perf_map::read(host, pid)?;
+    let (symbols, path) = perf_map::read(host, pid, home)?;
     let (mut code, mut mappings) = (Vec::new(), BTreeMap::new());
     for (&address, &(from_ns, until_ns)) in wanted {
         let Some(found) = symbols.resolve(address) else {
@@ -180,14 +233,19 @@ fn of_generated(pid: u32, wanted: &BTreeMap<u64, (u64, u64)>, host: &Host) -> Op
     (!mappings.is_empty()).then(|| (binary, mappings.into_values().collect()))
 }
 
-/// A binary of a file, with names of its places.
-fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, symbolizer: &Symbolizer, host: &Host) -> Binary {
-    let build_id = binary.build_id.as_deref().map(digits);
-    let mut named = Binary {
+/// A binary without names.
+pub(super) fn unnamed(binary: &MappedBinary) -> Binary {
+    Binary {
         path: binary.path.clone(),
-        build_id: build_id.clone(),
+        build_id: binary.build_id.as_deref().map(digits),
         ..Binary::default()
-    };
+    }
+}
+
+/// A binary of a file, with names of its places.
+pub(super) fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, namer: &Namer, host: &Host) -> Binary {
+    let mut named = unnamed(binary);
+    let build_id = named.build_id.clone();
     if binary.path.starts_with('[') {
         return named;
     }
@@ -198,15 +256,12 @@ fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, symbolizer: &Symbolize
     let places: Vec<u64> = places.iter().copied().collect();
     let path = path_of(file, &binary.path, host);
     let mut missing = Vec::new();
-    let found = symbolizer.symbolize(&Source::from(Elf::new(&path)), Input::FileOffset(&places));
-    match found {
-        Ok(found) => sort_out(&places, found, &mut named.code, &mut missing),
-        Err(_) => missing.clone_from(&places),
-    }
+    let found = namer.ask(&path, Input::FileOffset(&places));
+    sort_out(&places, found, &mut named.code, &mut missing);
     if !missing.is_empty()
         && let Some(debug) = build_id.as_deref().and_then(|id| debug_file(id, host))
     {
-        by_debug_file(file, &debug, symbolizer, &mut missing, &mut named.code);
+        by_debug_file(file, &debug, namer, &mut missing, &mut named.code);
     }
     if !missing.is_empty() && !has_symbol_table(file) {
         let id = build_id.map_or_else(String::new, |id| format!(" for build id {id}"));
@@ -216,19 +271,25 @@ fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, symbolizer: &Symbolize
 }
 
 /// Places that have names, and those that have none.
-fn sort_out(places: &[u64], found: Vec<Symbolized<'_>>, code: &mut Vec<Code>, missing: &mut Vec<u64>) {
+fn sort_out(places: &[u64], found: Vec<Answer<'_>>, code: &mut Vec<Code>, missing: &mut Vec<u64>) {
     for (&at, found) in places.iter().zip(found) {
         match found {
-            Symbolized::Sym(symbol) => code.push(code_of(at, &symbol)),
+            (Some(Symbolized::Sym(symbol)), Some(Symbolized::Sym(detail))) => {
+                code.push(code_of(at, &symbol, &detail));
+            }
+            (Some(Symbolized::Sym(symbol)), _) | (_, Some(Symbolized::Sym(symbol))) => {
+                code.push(code_of(at, &symbol, &symbol));
+            }
             // Code between functions, as the linker's stubs are, has no name anywhere.
-            Symbolized::Unknown(Reason::InvalidFileOffset) => {}
-            Symbolized::Unknown(_) => missing.push(at),
+            (Some(Symbolized::Unknown(Reason::InvalidFileOffset)), _) => {}
+            _ => missing.push(at),
         }
     }
 }
 
-fn code_of(at: u64, symbol: &Sym<'_>) -> Code {
-    let inlined = symbol.inlined.iter().map(|inlined| Inlined {
+/// The name of a place, with lines and inlined functions out of `detail`.
+fn code_of(at: u64, symbol: &Sym<'_>, detail: &Sym<'_>) -> Code {
+    let inlined = detail.inlined.iter().map(|inlined| Inlined {
         function: inlined.name.clone().into_owned(),
         line: inlined.code_info.as_ref().map(line_of),
     });
@@ -236,7 +297,7 @@ fn code_of(at: u64, symbol: &Sym<'_>) -> Code {
         at,
         function: symbol.name.clone().into_owned(),
         offset: symbol.offset as u64,
-        line: symbol.code_info.as_deref().map(line_of),
+        line: detail.code_info.as_deref().map(line_of),
         inlined: inlined.collect(),
     }
 }
@@ -249,13 +310,7 @@ fn line_of(info: &CodeInfo<'_>) -> Line {
 }
 
 /// Names from a debug file, whose own places in the file are others: the addresses that the linker chose are the same.
-fn by_debug_file(
-    file: &File,
-    debug: &Path,
-    symbolizer: &Symbolizer,
-    missing: &mut Vec<u64>,
-    code: &mut Vec<Code>,
-) {
+fn by_debug_file(file: &File, debug: &Path, namer: &Namer, missing: &mut Vec<u64>, code: &mut Vec<Code>) {
     let cache = ReadCache::new(file);
     let Ok(parsed) = object::File::parse(&cache) else {
         return;
@@ -272,10 +327,7 @@ fn by_debug_file(
         .filter_map(|at| Some((*at, address(*at)?)))
         .collect();
     let addresses: Vec<u64> = wanted.iter().map(|(_, address)| *address).collect();
-    let source = Source::from(Elf::new(debug));
-    let Ok(found) = symbolizer.symbolize(&source, Input::VirtOffset(&addresses)) else {
-        return;
-    };
+    let found = namer.ask(debug, Input::VirtOffset(&addresses));
     let places: Vec<u64> = wanted.iter().map(|(at, _)| *at).collect();
     missing.clear();
     sort_out(&places, found, code, missing);

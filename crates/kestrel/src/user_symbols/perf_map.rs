@@ -2,38 +2,123 @@
 
 use kestrel_kernel::Host;
 use kestrel_trace::symbol::Symbols;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// The longest file that is read.
 const LONGEST: u64 = 1 << 28;
 
-/// The names that a process wrote, and its file; none where it wrote none.
-pub(super) fn read(host: &Host, pid: u32) -> Option<(Symbols, PathBuf)> {
-    for path in places(host, pid) {
-        let Ok(about) = fs::metadata(&path) else { continue };
-        // Anybody may put a file there: one that never ends is none.
-        if about.is_file()
-            && about.len() <= LONGEST
-            && let Ok(bytes) = fs::read(&path)
-        {
-            return Some((parse(&String::from_utf8_lossy(&bytes)), path));
-        }
-    }
-    None
+/// Where a process writes its file: seen while it lives, held for when it has ended.
+#[derive(Debug)]
+pub(super) struct Home {
+    /// Its root directory, where that is another than ours.
+    root: Option<File>,
+    /// The number that it has in its container.
+    number: u32,
 }
 
-/// Where a process's file lies: in its own root, under the number that it has in its container, or here.
-fn places(host: &Host, pid: u32) -> Vec<PathBuf> {
-    let status = host.read(format!("/proc/{pid}/status")).unwrap_or_default();
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    let inner = numbers
-        .and_then(|numbers| numbers.split_whitespace().last())
-        .map_or(pid.to_string(), str::to_owned);
-    vec![
-        host.path(format!("/proc/{pid}/root/tmp/perf-{inner}.map")),
-        host.path(format!("/tmp/perf-{pid}.map")),
-    ]
+impl Home {
+    /// That of a process, if it is still there.
+    pub(super) fn of(host: &Host, pid: u32) -> Option<Self> {
+        let status = host.read(format!("/proc/{pid}/status")).ok()?;
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let inner = numbers.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok());
+        let root = File::open(host.path(format!("/proc/{pid}/root"))).ok();
+        let is_ours = |root: &File| {
+            let (its, ours) = (root.metadata().ok()?, fs::metadata(host.path("/")).ok()?);
+            Some((its.dev(), its.ino()) == (ours.dev(), ours.ino()))
+        };
+        Some(Self {
+            root: root.filter(|root| is_ours(root) != Some(true)),
+            number: inner.unwrap_or(pid),
+        })
+    }
+
+    /// Whether it holds a file open.
+    pub(super) fn is_open(&self) -> bool {
+        self.root.is_some()
+    }
+}
+
+/// The names that a process wrote, and its file; none where it wrote none.
+pub(super) fn read(host: &Host, pid: u32, home: Option<&Home>) -> Option<(Symbols, PathBuf)> {
+    let found = find(host, pid, home)?;
+    let bytes = fs::read(&found.place).ok()?;
+    Some((parse(&String::from_utf8_lossy(&bytes)), found.path))
+}
+
+/// A process's file.
+struct Found {
+    /// By which it is read.
+    place: PathBuf,
+    /// As the process calls it.
+    path: PathBuf,
+    size: u64,
+}
+
+fn find(host: &Host, pid: u32, home: Option<&Home>) -> Option<Found> {
+    places(host, pid, home).into_iter().find_map(|(place, number)| {
+        let about = fs::metadata(&place).ok()?;
+        // Anybody may put a file there: one that never ends is none.
+        let is_usable = about.is_file() && about.len() <= LONGEST;
+        is_usable.then(|| Found {
+            place,
+            path: format!("/tmp/perf-{number}.map").into(),
+            size: about.len(),
+        })
+    })
+}
+
+/// Where a process's file may lie, and the number in its name: in its own root, under the number that it has in its container, or here.
+fn places(host: &Host, pid: u32, home: Option<&Home>) -> Vec<(PathBuf, u32)> {
+    let inner = home.map_or(pid, |home| home.number);
+    let name = |number: u32| format!("tmp/perf-{number}.map");
+    let mut all = Vec::new();
+    if let Some(root) = home.and_then(|home| home.root.as_ref()) {
+        let root = format!("/proc/self/fd/{}", root.as_raw_fd());
+        all.push((PathBuf::from(root).join(name(inner)), inner));
+    } else {
+        all.push((host.path("/").join(name(inner)), inner));
+    }
+    if inner != pid {
+        all.push((host.path("/").join(name(pid)), pid));
+    }
+    all
+}
+
+/// The names that a process has written so far: read again when there are more.
+#[derive(Debug, Default)]
+pub(super) struct Growing {
+    size: u64,
+    symbols: Symbols,
+    path: PathBuf,
+}
+
+impl Growing {
+    /// Takes the names that were written since the last call.
+    pub(super) fn refresh(&mut self, host: &Host, pid: u32, home: Option<&Home>) {
+        let Some(found) = find(host, pid, home) else {
+            return;
+        };
+        if (&found.path, found.size) == (&self.path, self.size) {
+            return;
+        }
+        let Ok(bytes) = fs::read(&found.place) else { return };
+        self.symbols = parse(&String::from_utf8_lossy(&bytes));
+        (self.path, self.size) = (found.path, found.size);
+    }
+
+    /// The names.
+    pub(super) fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    /// Its file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// Of several names at one address the last counts: what was generated there later.

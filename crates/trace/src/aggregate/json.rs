@@ -1,8 +1,8 @@
 //! Maps as JSON, in bpftrace's shapes.
 
 use super::map_type::ValueKind;
-use super::read::{Held, Row, Snapshot};
-use super::text::shown;
+use super::read::{Held, Snapshot};
+use super::text::{rows, shown};
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
 use serde_json::{Map, Value as Json, json};
@@ -19,13 +19,15 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
         snapshot
             .rows
             .first()
-            .map_or(Json::Null, |row| held(snapshot, row, symbols))
+            .map_or(Json::Null, |row| held(snapshot, &row.value, symbols))
     } else {
-        let row = |row: &Row| {
-            let keys: Vec<String> = row.keys(ty).map(|key| shown(key, symbols)).collect();
-            (keys.join(","), held(snapshot, row, symbols))
-        };
-        Json::Object(snapshot.rows.iter().map(row).collect::<Map<_, _>>())
+        let row = |(keys, value): (Vec<String>, Held)| (keys.join(","), held(snapshot, &value, symbols));
+        Json::Object(
+            rows(snapshot, symbols)
+                .into_iter()
+                .map(row)
+                .collect::<Map<_, _>>(),
+        )
     };
     let mut all = json!({ "type": kind, "data": { ty.title(): data } });
     if snapshot.lost > 0 {
@@ -34,9 +36,9 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
     all
 }
 
-fn held(snapshot: &Snapshot, row: &Row, symbols: &Symbols) -> Json {
+fn held(snapshot: &Snapshot, value: &Held, symbols: &Symbols) -> Json {
     let kind = &snapshot.ty.value;
-    match (&row.value, kind) {
+    match (value, kind) {
         (Held::Number(n), ValueKind::Scalar(field)) => match Value::read(field, &n.to_le_bytes()) {
             Value::Signed { value, .. } => value.into(),
             Value::Unsigned { value, .. } => value.into(),

@@ -3,8 +3,9 @@
 use super::map_type::{MOST_KEY, MapType, ValueKind};
 use super::read::{Held, Row, Snapshot};
 use crate::error::{Error, Result};
-use crate::layout::FieldType;
+use crate::layout::{FieldType, Space};
 use crate::symbol::Symbols;
+use crate::user_symbol::UserSymbols;
 use serde::{Deserialize, Serialize};
 
 /// The maps of a trace.
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct KeptMaps {
     /// Each as it was at the end.
     pub maps: Vec<Snapshot>,
-    /// The kernel's names of the addresses in them.
+    /// Names of the addresses in them.
     pub symbols: Symbols,
 }
 
@@ -23,6 +24,9 @@ const MOST_KEYS: usize = MOST_KEY as usize / 8;
 struct File<'m> {
     maps: std::borrow::Cow<'m, [Snapshot]>,
     symbols: String,
+    /// Names of processes' code.
+    #[serde(default, skip_serializing_if = "UserSymbols::is_empty")]
+    user: UserSymbols,
 }
 
 impl KeptMaps {
@@ -31,8 +35,12 @@ impl KeptMaps {
 
     /// These maps, with the names of the addresses in them out of `symbols`.
     pub fn new(maps: Vec<Snapshot>, symbols: &Symbols) -> Self {
+        let user = symbols.user().clone();
         let symbols = symbols.subset(maps.iter().flat_map(Snapshot::addresses));
-        Self { maps, symbols }
+        Self {
+            maps,
+            symbols: symbols.with_user(user),
+        }
     }
 
     /// The text of its file.
@@ -40,6 +48,7 @@ impl KeptMaps {
         let file = File {
             maps: self.maps.as_slice().into(),
             symbols: self.symbols.to_text(),
+            user: self.symbols.user().clone(),
         };
         // A struct of strings and numbers cannot fail to serialise.
         serde_json::to_string(&file).unwrap_or_default() + "\n"
@@ -64,7 +73,7 @@ impl KeptMaps {
         }
         Ok(Self {
             maps,
-            symbols: Symbols::parse(&file.symbols)?,
+            symbols: Symbols::parse(&file.symbols)?.with_user(file.user.sorted()),
         })
     }
 }
@@ -73,20 +82,23 @@ impl Snapshot {
     /// Addresses in it that have names of the kernel's.
     fn addresses(&self) -> impl Iterator<Item = u64> {
         use crate::value::Value;
-        let of = |value: Value<'_>| match value {
-            Value::Pointer {
-                address,
-                symbolic: true,
-            } => Some(address),
-            _ => None,
+        let of = |value: Value<'_>| -> Vec<u64> {
+            match value {
+                Value::Pointer {
+                    address,
+                    symbolic: true,
+                } => vec![address],
+                Value::Stack(frames) if frames.space == Space::Kernel => frames.iter().collect(),
+                _ => Vec::new(),
+            }
         };
         let held = move |row: &Row| match (&row.value, &self.ty.value) {
             (Held::Number(n), ValueKind::Scalar(ty)) => of(Value::read(ty, &n.to_le_bytes())),
-            _ => None,
+            _ => Vec::new(),
         };
         self.rows
             .iter()
-            .flat_map(move |row| row.keys(&self.ty).filter_map(of).chain(held(row)))
+            .flat_map(move |row| row.keys(&self.ty).flat_map(of).chain(held(row)))
     }
 
     /// Whether keys and values are what the type says, and the type one that the language makes.
@@ -99,6 +111,7 @@ impl MapType {
     fn is_sound(&self) -> bool {
         let key = |ty: &FieldType| match ty {
             FieldType::Text { size } => (1..=MOST_KEY).contains(size),
+            FieldType::Stack { .. } => true,
             ty => is_scalar(ty),
         };
         let value = match &self.value {

@@ -12,6 +12,10 @@ pub const ENTRIES: u32 = 4096;
 const ROOM: u32 = 4 << 20;
 /// Bytes of the generation in a key.
 const GENERATION: u32 = 8;
+/// Bytes of a stack in a key: its number among the map's stacks, and the process whose stack it is (0: the kernel's).
+const STACK: u32 = 16;
+/// Stacks that are kept for a map at least: their numbers are hashes, so that a table that is nearly empty has few that meet.
+const STACKS: u32 = 1 << 14;
 
 /// One map of a text: all that its writers and readers must agree about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +24,7 @@ pub struct MapType {
     pub name: String,
     /// Its place in the state map, the same as long as the session lives.
     pub number: u32,
-    /// Types of its keys: scalars, or [`FieldType::Text`].
+    /// Types of its keys: scalars, [`FieldType::Text`], or [`FieldType::Stack`].
     pub keys: Vec<FieldType>,
     /// What it holds.
     pub value: ValueKind,
@@ -86,8 +90,29 @@ impl MapType {
     pub fn key_room(ty: &FieldType) -> u32 {
         match ty {
             FieldType::Text { size } => size.next_multiple_of(8),
+            FieldType::Stack { .. } => STACK,
             _ => 8,
         }
+    }
+
+    /// Most frames of the stacks among its keys; none where no key is a stack.
+    pub fn most_frames(&self) -> Option<u32> {
+        let frames = self.keys.iter().filter_map(|ty| match ty {
+            FieldType::Stack { max, .. } => Some(*max),
+            _ => None,
+        });
+        frames.max()
+    }
+
+    /// Stacks that are kept beside it, a power of two.
+    pub fn stacks(&self) -> u32 {
+        let wanted = self.entries.saturating_mul(4).min(1 << 20);
+        wanted.next_power_of_two().max(STACKS)
+    }
+
+    /// Whether stacks of processes are among its keys.
+    pub fn has_user_stacks(&self) -> bool {
+        self.keys.iter().any(FieldType::is_user_stack)
     }
 
     /// Where each key lies in the key of the kernel's map, in bytes.

@@ -6,6 +6,13 @@ use crate::layout::FieldType;
 use crate::value::Value;
 use serde::{Deserialize, Serialize};
 
+/// Most frames of a stack, as the kernel has them.
+const MOST_FRAMES: usize = 127;
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// What a map held at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -21,6 +28,12 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     key: Vec<u8>,
+    /// Of each key that is a stack: its frames, 8 bytes each; none where there was no room for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stacks: Vec<Option<Vec<u8>>>,
+    /// When the stacks were read, ns.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    read_ns: u64,
     /// Its value.
     pub value: Held,
 }
@@ -41,10 +54,32 @@ pub enum Held {
 impl Row {
     /// Its keys.
     pub fn keys<'a>(&'a self, ty: &'a MapType) -> impl Iterator<Item = Value<'a>> {
-        ty.keys.iter().zip(ty.key_offsets()).map(|(ty, at)| {
+        let mut stacks = self.stacks.iter();
+        ty.keys.iter().zip(ty.key_offsets()).map(move |(ty, at)| {
             let bytes = self.key.get(at as usize..).unwrap_or_default();
-            Value::read(ty, bytes)
+            let FieldType::Stack { .. } = ty else {
+                return Value::read(ty, bytes);
+            };
+            let Some(Some(frames)) = stacks.next() else {
+                return Value::Missing;
+            };
+            match Value::read(ty, frames) {
+                Value::Stack(frames) => Value::Stack(frames.of(state::word(bytes, 8) as u32, self.read_ns)),
+                value => value,
+            }
         })
+    }
+
+    /// Takes the frames of its stacks, by their number and how many frames of it are wanted.
+    fn take_stacks(&mut self, ty: &MapType, now: u64, frames: &mut impl FnMut(u32, u32) -> Option<Vec<u8>>) {
+        self.read_ns = now;
+        for (ty, at) in ty.keys.iter().zip(ty.key_offsets()) {
+            if let FieldType::Stack { max, .. } = ty {
+                let number = state::word(&self.key, at) as i64;
+                let number = u32::try_from(number).ok();
+                self.stacks.push(number.and_then(|number| frames(number, *max)));
+            }
+        }
     }
 
     /// Its value as one number: the count, the sum, the average, or how many values a histogram has. 0 for a text.
@@ -62,7 +97,10 @@ impl Row {
             }
             _ => false,
         };
-        value && self.key.len() == ty.key_size() as usize
+        let frames = self.stacks.iter().flatten();
+        value
+            && self.key.len() == ty.key_size() as usize
+            && frames.clone().all(|it| it.len() <= MOST_FRAMES * 8)
     }
 }
 
@@ -80,7 +118,12 @@ impl Snapshot {
             .filter(|(key, _)| ty.keys.is_empty() || state::word(key, 0) == generation)
             .filter_map(|(key, values)| {
                 let value = Held::new(&ty.value, values)?;
-                Some(Row { key, value })
+                Some(Row {
+                    key,
+                    stacks: Vec::new(),
+                    read_ns: 0,
+                    value,
+                })
             })
             .filter(|row| !(ty.keys.is_empty() && row.value.is_untouched(&ty.value)))
             .collect();
@@ -106,6 +149,15 @@ impl Snapshot {
                     gathered.function.date(words, offset);
                 }
             }
+        }
+        self
+    }
+
+    /// The reading with the stacks that are keys: `frames` gives those of a number, at most so many; `now` is the time, ns.
+    #[must_use]
+    pub fn with_stacks(mut self, now: u64, mut frames: impl FnMut(u32, u32) -> Option<Vec<u8>>) -> Self {
+        for row in &mut self.rows {
+            row.take_stacks(&self.ty, now, &mut frames);
         }
         self
     }
@@ -165,7 +217,7 @@ impl Held {
     }
 
     /// What rows are sorted by.
-    fn weight(&self, kind: &ValueKind) -> i128 {
+    pub(super) fn weight(&self, kind: &ValueKind) -> i128 {
         match (self, kind) {
             (Self::Words(words), ValueKind::Gathered(gathered)) => gathered.function.weight(gathered, words),
             (Self::Number(value), kind) if is_signed(kind) => i128::from(*value as i64),
@@ -198,7 +250,7 @@ mod tests {
     use super::super::function::{AVG, COUNT, HIST, LHIST, MAX, MIN, STATS, SUM};
     use super::super::{Gathered, json, text};
     use super::*;
-    use crate::layout::Base;
+    use crate::layout::{Base, Space};
     use crate::symbol::Symbols;
     use proptest::prelude::*;
 
@@ -236,6 +288,47 @@ mod tests {
             .iter()
             .map(|(key, values)| (key.clone(), values.iter().map(Vec::as_slice)));
         Snapshot::new(ty, state, elements)
+    }
+
+    #[test]
+    fn stacks_are_keys_by_their_frames() {
+        let stack = FieldType::Stack {
+            space: Space::User,
+            max: 3,
+        };
+        let ty = map(vec![stack, FieldType::Text { size: 8 }], gathered(COUNT));
+        let key = |number: i64, pid: u64| {
+            let mut key = words(&[0, number.cast_unsigned(), pid]);
+            key.extend(b"cat\0\0\0\0\0");
+            key
+        };
+        let elements = [
+            (key(5, 7), vec![words(&[2])]),
+            (key(5, 8), vec![words(&[3])]),
+            (key(6, 7), vec![words(&[1])]),
+            // The kernel had no place for it.
+            (key(-17, 7), vec![words(&[9])]),
+        ];
+        let read = snapshot(&ty, &words(&[0]), &elements).with_stacks(50, |number, most| {
+            assert_eq!(most, 3);
+            (number == 5).then(|| words(&[0x10, 0x20]))
+        });
+        assert!(read.rows.iter().all(|row| row.is_sound(&ty)));
+        let frames = read.rows.iter().find_map(|row| match row.keys(&ty).next() {
+            Some(Value::Stack(frames)) => {
+                Some((frames.pid, frames.time_ns, frames.iter().collect::<Vec<_>>()))
+            }
+            _ => None,
+        });
+        assert_eq!(frames, Some((7, 50, vec![0x10, 0x20])));
+        // Two processes whose stacks read alike are one row, and what has no frames is one.
+        let shown = text(&read, &Symbols::default());
+        assert_eq!(
+            shown,
+            "@x[\n    0x10\n    0x20\n, cat]: 5\n@x[<missing>, cat]: 10\n"
+        );
+        let json = json(&read, &Symbols::default());
+        assert_eq!(json["data"]["@x"]["<missing>,cat"], 10);
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! Maps as text, the way bpftrace prints them.
 
 use super::map_type::{MapType, ValueKind};
-use super::read::{Held, Snapshot};
-use crate::print::value as print_value;
+use super::read::{Held, Row, Snapshot};
 use crate::print::{counted, were};
+use crate::print::{frame, value as print_value};
 use crate::symbol::Symbols;
 use crate::value::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A map as lines, smallest value first.
 ///
 /// ```text
 /// @reads[cat, 3]: 12
+/// @stacks[
+///     leaf+0x17 (/bin/program)
+///     main+0x9 (/bin/program)
+/// ]: 4
 /// @sizes:
 /// [2, 4)                 3 |@@@@@@@@@@@@@                                       |
 /// [4, 8)                12 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
@@ -20,15 +25,14 @@ pub fn text(snapshot: &Snapshot, symbols: &Symbols) -> String {
     let ty = &snapshot.ty;
     let title = ty.title();
     let mut out = String::new();
-    for row in &snapshot.rows {
+    for (keys, value) in rows(snapshot, symbols) {
         out += &title;
-        let keys: Vec<String> = row.keys(ty).map(|key| shown(key, symbols)).collect();
         if !keys.is_empty() {
             // Writing to a string cannot fail.
             let _ = write!(out, "[{}]", keys.join(", "));
         }
         out += ":";
-        held(&mut out, ty, &row.value, symbols);
+        held(&mut out, ty, &value, symbols);
     }
     if snapshot.lost > 0 {
         let _ = writeln!(
@@ -42,9 +46,41 @@ pub fn text(snapshot: &Snapshot, symbols: &Symbols) -> String {
     out
 }
 
+/// The rows with their keys as text. Stacks of several processes that read alike are one row, where a function joins their values.
+pub(super) fn rows(snapshot: &Snapshot, symbols: &Symbols) -> Vec<(Vec<String>, Held)> {
+    let ty = &snapshot.ty;
+    let keys = |row: &Row| -> Vec<String> { row.keys(ty).map(|key| shown(key, symbols)).collect() };
+    let all = snapshot.rows.iter().map(|row| (keys(row), row.value.clone()));
+    let ValueKind::Gathered(gathered) = &ty.value else {
+        return all.collect();
+    };
+    if ty.most_frames().is_none() {
+        return all.collect();
+    }
+    let mut joined: BTreeMap<Vec<String>, Held> = BTreeMap::new();
+    for (keys, value) in all {
+        match (joined.get_mut(&keys), value) {
+            (Some(Held::Words(sum)), Held::Words(words)) => gathered.function.join(gathered, sum, &words),
+            (_, value) => _ = joined.insert(keys, value),
+        }
+    }
+    let mut joined: Vec<_> = joined.into_iter().collect();
+    joined.sort_by_key(|(_, value)| value.weight(&ty.value));
+    joined
+}
+
 /// A value as text.
 pub(super) fn shown(value: Value<'_>, symbols: &Symbols) -> String {
     let mut bytes = Vec::new();
+    if let Value::Stack(frames) = value {
+        // A frame a line.
+        for (index, address) in frames.iter().enumerate() {
+            bytes.extend_from_slice(b"\n    ");
+            frame(&frames, index, address, symbols, &mut bytes);
+        }
+        bytes.push(b'\n');
+        return String::from_utf8_lossy(&bytes).into_owned();
+    }
     print_value(value, symbols, &mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -4,7 +4,7 @@ mod lock;
 
 use super::packet::Packet;
 use super::read::Reader;
-use super::write::{Folder as Place, StreamFile, Writer, side_files};
+use super::write::{Folder as Place, StreamFile, Writer, side_files, unwound_file};
 use super::{METADATA, SIDE, metadata};
 use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
@@ -440,12 +440,21 @@ fn is_stream_name(name: &str) -> bool {
 }
 
 /// Writes what CTF cannot hold beside the streams of a trace that is there.
-pub fn complete(path: &Path, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<()> {
+pub fn complete(
+    path: &Path,
+    summary: &Summary,
+    symbols: &Symbols,
+    processes: &Processes,
+    unwound: &Unwound,
+) -> Result<()> {
     let mut directory = Directory {
         folder: ours(path)?,
         path: path.into(),
         _lock: None,
     };
+    if !unwound.is_empty() {
+        unwound_file(&mut directory, unwound)?;
+    }
     side_files(&mut directory, summary, symbols, processes)
 }
 

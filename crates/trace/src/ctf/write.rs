@@ -180,8 +180,7 @@ impl<F: Folder> Writer<F> {
     /// # Errors
     /// When the file cannot be written: of those stacks the trace has the innermost frames only.
     pub fn keep_unwound(&mut self, unwound: &Unwound) -> Result<()> {
-        let name = format!("{SIDE}/{}", Unwound::FILE);
-        self.folder.replace(&name, unwound.to_text().as_bytes())
+        unwound_file(&mut self.folder, unwound)
     }
 
     /// Writes which processes threads belong to and which of them the recording is about, beside the streams.
@@ -207,6 +206,12 @@ impl<F: Folder> Writer<F> {
         }
         self.written()
     }
+}
+
+/// Writes the frames that were found in copies of stacks.
+pub(super) fn unwound_file<F: Folder>(folder: &mut F, unwound: &Unwound) -> Result<()> {
+    let name = format!("{SIDE}/{}", Unwound::FILE);
+    folder.replace(&name, unwound.to_text().as_bytes())
 }
 
 /// Writes what CTF cannot hold.

@@ -121,6 +121,10 @@ impl Export for Csv {
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
     }
+
+    fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
 }
 
 /// Appends a name of others, as values are shown: what a terminal would obey is spelled out.

@@ -34,6 +34,9 @@ pub trait Export {
 
     /// The names of threads, for callers that know more names than the records hold.
     fn processes_mut(&mut self) -> &mut Processes;
+
+    /// The names of addresses, for callers that find more while records come.
+    fn symbols_mut(&mut self) -> &mut Symbols;
 }
 
 /// A row of the table of formats.

@@ -68,6 +68,10 @@ impl Export for Json {
         &mut self.processes
     }
 
+    fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
     fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
     }

@@ -43,6 +43,10 @@ impl Export for PerfScript {
         &mut self.processes
     }
 
+    fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
     fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
     }

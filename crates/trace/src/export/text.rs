@@ -37,6 +37,10 @@ impl Export for Text {
         &mut self.processes
     }
 
+    fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
     fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
     }

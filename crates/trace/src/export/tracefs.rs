@@ -38,6 +38,10 @@ pub struct Tracefs {
 }
 
 impl Export for Tracefs {
+    fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
     }

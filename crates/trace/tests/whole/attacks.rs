@@ -201,7 +201,13 @@ fn a_trace_goes_nowhere_else_while_its_directory_is_exchanged() {
         let _ = directory::mend(&beside);
         let _ = directory::sync(&trace);
         let nothing = Default::default();
-        let _ = directory::complete(&trace, &nothing, &Default::default(), &Default::default());
+        let _ = directory::complete(
+            &trace,
+            &nothing,
+            &Default::default(),
+            &Default::default(),
+            &Default::default(),
+        );
         let _ = directory::publish(&beside, &trace);
         let _ = directory::discard(&beside);
     }

@@ -41,7 +41,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let session = crate::sessions::store(&host)?.session(options.session.as_deref())?;
     let handlers = session.handlers()?;
     let snapshots: Vec<Snapshot> = handlers.iter().flat_map(|h| h.maps.iter().cloned()).collect();
-    let symbols = maps::symbols(&snapshots, &host);
+    let (symbols, notes) = maps::symbols(&snapshots, &host, None);
+    for note in notes {
+        eprintln!("{}", kestrel_trace::print::shown(&note));
+    }
     let now = ClockPair::now().realtime;
     let mut out = crate::screen::out();
     for handler in &handlers {

@@ -1,7 +1,8 @@
 //! `kestrel trace --syscalls`: a line for each system call, or a table of them at the end.
 
+use super::lines::{self, Lines};
 use super::names::ThreadNameLookup;
-use super::{Lines, PrintRecord, Tally, bells, end, pause, printer, status_line, write_out};
+use super::{LineFormat, Tally, bells, end, pause, status_line, write_out};
 use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
@@ -95,8 +96,10 @@ pub(super) fn run(
         ))
     };
     let symbols = kestrel::record::live_symbols(live.session(), catalog.host());
+    let in_maps = live.session().has_user_stacks_in_maps();
+    let code = lines::follow(live.session().classes(), in_maps, catalog.host());
     let mut shown = LiveCalls {
-        other: printer(Lines::of(format), symbols, names()?),
+        other: Lines::new(LineFormat::of(format), symbols, names()?, code),
         names: names()?,
         view: View::new(&calls, options, format),
         tally: Tally::default(),
@@ -117,12 +120,13 @@ pub(super) fn run(
     let LiveCalls {
         live,
         mut view,
+        mut other,
         tally,
         ..
     } = shown;
     view.finish()?;
     let shown = (format, selection.verbose);
-    end(live, (&tally, &plan.target), catalog.host(), shown)?;
+    end(live, other.code(), (&tally, &plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
 }
 
@@ -131,7 +135,7 @@ struct LiveCalls {
     live: Live,
     names: ThreadNameLookup,
     /// Prints records of events that are no calls.
-    other: PrintRecord,
+    other: Lines,
     view: View,
     tally: Tally,
     status: StatusLine,
@@ -165,12 +169,13 @@ impl Work for LiveCalls {
             tally,
             ..
         } = self;
+        other.poll()?;
         let mut show = |record: &Record<'_>| {
             tally.seen.insert((record.event.id.0, record.cpu));
             names.update(record, &mut view.processes);
             match is_own(record) {
                 true => view.take(record),
-                false => other(record, &mut view.out),
+                false => other.record(record, &mut view.out)?,
             }
             Ok(())
         };
@@ -189,7 +194,8 @@ impl Work for LiveCalls {
         }
         self.tally.records += came as u64;
         self.tally.lost += full + frozen;
-        Ok(pause(came, &self.live))
+        self.other.report_unnamed();
+        Ok(self.other.longest(pause(came, &self.live)))
     }
 
     fn figures(&mut self) -> String {

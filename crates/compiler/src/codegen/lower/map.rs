@@ -14,10 +14,10 @@ use super::text::Bytes;
 use crate::builtin;
 use crate::check::tree::{Expr, MapChange, MapPlace};
 use crate::error::Error;
-use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width, helper};
-use crate::map::external_name;
+use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
+use crate::map::{external_name, stacks_name};
 use kestrel_trace::aggregate::{Buckets, MapType, ValueKind, state};
-use kestrel_trace::layout::FieldType;
+use kestrel_trace::layout::{FieldType, Space};
 
 /// `BPF_NOEXIST`.
 const NEW: i64 = 1;
@@ -107,6 +107,7 @@ impl Lower<'_> {
         for ((ty, key), offset) in map.keys.iter().zip(&place.keys).zip(map.key_offsets()) {
             match ty {
                 FieldType::Text { .. } => self.text_into(key, slot, offset, MapType::key_room(ty))?,
+                FieldType::Stack { space, .. } => self.stack_into(*space, map, slot, offset),
                 _ => {
                     let value = self.operand(key)?;
                     let to = self.b.slot_address(slot, offset);
@@ -119,6 +120,29 @@ impl Lower<'_> {
         let key = self.b.slot_address(slot, 0);
         self.b.store(Width::B8, key, 0, generation);
         Ok(key)
+    }
+
+    /// Puts a stack into a key: the number under which the kernel keeps it (an error, where another stack has its place), and whose it is.
+    fn stack_into(&mut self, space: Space, map: &MapType, slot: Slot, offset: u32) {
+        let context = self.b.context();
+        let stacks = self.b.external(&stacks_name(map));
+        let stacks = self.b.map_pointer(stacks);
+        let flags = self.stack_flags(space);
+        let number = self.b.helper(
+            helper::GET_STACKID,
+            &[context.into(), stacks.into(), flags.into()],
+        );
+        let to = self.b.slot_address(slot, offset);
+        self.b.store(Width::B8, to, 0, number);
+        let process = match space {
+            Space::Kernel => Operand::from(0),
+            Space::User => {
+                let both = self.b.helper(helper::GET_CURRENT_PID_TGID, &[]);
+                self.b.alu(AluOp::ShiftRight, Bits::B64, both, 32).into()
+            }
+        };
+        let to = self.b.slot_address(slot, offset);
+        self.b.store(Width::B8, to, 8, process);
     }
 
     /// Does something with what the map holds there, if it holds anything.

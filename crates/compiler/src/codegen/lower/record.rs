@@ -296,15 +296,20 @@ impl Lower<'_> {
     fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
         let slot = self.b.slot(max * 8, 8);
         let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
-        let flags = match space {
-            Space::Kernel => self.own_frames(),
-            Space::User => USER_STACK,
-        };
+        let flags = self.stack_flags(space);
         let length = self.b.helper(
             helper::GET_STACK,
             &[context.into(), place.into(), (max * 8).into(), flags.into()],
         );
         self.bounded(slot, length, max * 8, !7, &FAULT_IN_TEXT)
+    }
+
+    /// What the kernel is asked for: whose stack, and how many frames at its top are left out.
+    pub(super) fn stack_flags(&self, space: Space) -> i64 {
+        match space {
+            Space::Kernel => self.own_frames(),
+            Space::User => USER_STACK,
+        }
     }
 
     /// Frames at the top of a kernel stack that are ours. Raw tracepoints take their registers inside of the program: the program and

@@ -13,6 +13,7 @@
 //! how far it goes: that is the last packet of its stream, and what is about to be written is noted beforehand ([`Closing`]).
 
 use crate::postprocess::{Review, Tally, counts, review};
+use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::Host;
@@ -29,6 +30,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// What buffers have lost so far, by place, event number and CPU; zeros are left out.
@@ -70,6 +72,14 @@ pub(super) struct PartEntry {
     pub(super) packets: u64,
     /// Position in the ring after its last record.
     pub(super) end: u64,
+}
+
+/// What is known of the processes' code: followed while a log is written, asked when one of its files ends.
+pub(super) type SharedCode = Arc<Mutex<UserCode>>;
+
+/// What is known of the processes' code, to be shared with the files that end.
+pub(super) fn share(code: UserCode) -> SharedCode {
+    Arc::new(Mutex::new(code))
 }
 
 /// A trace being written.
@@ -227,12 +237,13 @@ impl Segment {
     }
 
     /// What is left to do, which takes a while and needs no buffers.
-    pub(super) fn ending(self, threads: Processes, host: &Host) -> Ending {
+    pub(super) fn ending(self, threads: Processes, code: Option<SharedCode>, host: &Host) -> Ending {
         Ending {
             info: self.writer.info().clone(),
             journal: self.journal,
             place: self.place,
             threads,
+            code,
             host: host.clone(),
             again: false,
         }
@@ -246,6 +257,8 @@ pub(super) struct Ending {
     journal: Journal,
     place: SegmentPlace,
     threads: Processes,
+    /// What is known of the processes' code, where its records have their stacks.
+    code: Option<SharedCode>,
     host: Host,
     again: bool,
 }
@@ -304,11 +317,16 @@ impl Ending {
             };
             write_json(&place.folder, COUNTS, &ledger)?;
         }
+        let code = match holds_user_stacks(&info.events) {
+            true => Some(UserCode::at_present(host)?),
+            false => None,
+        };
         Ok(Some(Self {
             info,
             journal,
             place,
             threads,
+            code: code.map(share),
             host: host.clone(),
             again: false,
         }))
@@ -317,14 +335,21 @@ impl Ending {
     /// Counts, names, and gives it its name; keeps no more than `keep` of them.
     pub(super) fn finish(&mut self, keep: Option<usize>) -> Result<Finished> {
         let beside = self.place.beside();
+        let code = self.code.as_ref();
+        let mut code = code.map(|code| code.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(code) = &mut code {
+            // While the file before this one was ended, changes had to wait.
+            code.poll()?;
+        }
         let seen = review(
             &beside,
             &self.info.events,
             self.threads.clone(),
             &self.host,
-            None,
+            code.as_deref_mut(),
             None,
         )?;
+        drop(code);
         let records: u64 = seen.recorded.values().sum();
         let before = unpack(&self.journal.before);
         let closing = self.journal.closing.as_ref();
@@ -346,7 +371,7 @@ impl Ending {
             return Ok(finished);
         }
         let summary = summary(&self.info, &seen, &lost);
-        directory::complete(&beside, &summary, &seen.symbols, &seen.processes)?;
+        directory::complete(&beside, &summary, &seen.symbols, &seen.processes, &seen.unwound)?;
         directory::sync(&beside)?;
         let path = self.place.path();
         let named = own(&self.place.folder)?.rename(leaf(&beside), leaf(&path));
@@ -421,7 +446,7 @@ fn summary(info: &TraceInfo, seen: &Review, lost: &LostRecords) -> Summary {
         events: counts(classes, &tally, &seen.recorded),
         frozen: None,
         missed: None,
-        notes: Vec::new(),
+        notes: seen.notes.clone(),
         limits: Vec::new(),
         cut_short: None,
     }

@@ -2,11 +2,12 @@
 //!
 //! Pages are written, then freed in the ring: between the two they are on file and in the ring, and [`Ending::recover`] finds out.
 
-use super::segment::{self, Ending, Finished, LostRecords, PartEntry, Segment};
+use super::segment::{self, Ending, Finished, LostRecords, PartEntry, Segment, SharedCode};
 use super::{RETRY, Rotation, as_user};
 use crate::agent::user::User;
 use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::state::State;
+use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::{Error, Result, into_io};
 use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_hook::buffer::borrow::Part;
@@ -71,6 +72,10 @@ pub(super) struct Spool {
     failed: Vec<(Instant, Ending)>,
     /// Bytes of packets written.
     written: u64,
+    /// Where records have stacks of processes: what is known of their code.
+    code: Option<SharedCode>,
+    /// Whether following it failed: it is not tried again.
+    cannot_follow: bool,
 }
 
 impl Spool {
@@ -109,6 +114,8 @@ impl Spool {
             endings,
             failed: Vec::new(),
             written: 0,
+            code: None,
+            cannot_follow: false,
         })
     }
 
@@ -183,14 +190,34 @@ impl Spool {
         // What is in the pages before these places was described before it happened.
         self.learn()?;
         let user = self.target.user.clone();
+        self.follow_code()?;
+        let pages = as_user(user.as_ref(), || self.take(&ends))?;
+        // Behind the records, so that it knows all that they mean.
+        self.follow_code()?;
         as_user(user.as_ref(), || {
-            let pages = self.take(&ends)?;
             if self.rotated.elapsed() >= self.target.rotation.time || self.has_rest() {
                 self.rotate(true)?;
             }
             self.listen()?;
             Ok(pages)
         })
+    }
+
+    /// Takes what processes have changed in their memory, where records have their stacks. Without the right to follow them stacks keep their addresses.
+    fn follow_code(&mut self) -> Result<()> {
+        if self.code.is_none() && !self.cannot_follow && holds_user_stacks(&self.info.events) {
+            match UserCode::follow(&self.target.host) {
+                Ok(code) => self.code = Some(segment::share(code)),
+                Err(_) => self.cannot_follow = true,
+            }
+        }
+        // A file that is being ended may have it: perf's rings keep what comes meanwhile.
+        if let Some(code) = &self.code
+            && let Ok(mut code) = code.try_lock()
+        {
+            code.poll()?;
+        }
+        Ok(())
     }
 
     /// Whether something is left in the last page of a ring that no program writes any more: then its file ends with it, so that the ring can go.
@@ -351,7 +378,7 @@ impl Spool {
             .try_for_each(|(buffer, cpu, part)| self.give(*buffer, *cpu, part));
         if let Some(segment) = self.segment.take() {
             let threads = self.threads.read().unwrap_or_default();
-            let ending = segment.ending(threads, &self.target.host);
+            let ending = segment.ending(threads, self.code.clone(), &self.target.host);
             self.endings.push(Ended::begin(ending, &self.target));
         }
         given

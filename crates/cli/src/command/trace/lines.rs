@@ -1,0 +1,91 @@
+//! Records as lines of text or JSON while they happen, with names of threads and of code.
+
+use super::names::ThreadNameLookup;
+use super::{FOLLOWING, LineFormat};
+use crate::exit::Failure;
+use kestrel::kernel::Host;
+use kestrel::user_symbols::{LiveNames, UserCode};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::export::{Export, Json, Style, Text, Tracefs};
+use kestrel_trace::print::shown;
+use kestrel_trace::process::Processes;
+use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
+use std::time::Duration;
+
+/// Prints records.
+pub(super) struct Lines {
+    printer: Box<dyn Export>,
+    names: ThreadNameLookup,
+    code: Option<LiveNames>,
+}
+
+/// Begins to follow what processes have mapped, where records of these classes have their stacks. Without the right to, stacks show addresses.
+pub(super) fn follow(classes: &[EventClass], maps: bool, host: &Host) -> Option<LiveNames> {
+    LiveNames::follow(classes, maps, host).unwrap_or_else(|error| {
+        eprintln!("stacks of processes show addresses: {error}");
+        None
+    })
+}
+
+impl Lines {
+    pub(super) fn new(
+        format: LineFormat,
+        symbols: Symbols,
+        names: ThreadNameLookup,
+        code: Option<LiveNames>,
+    ) -> Self {
+        let processes = Processes::default();
+        let printer: Box<dyn Export> = match format {
+            LineFormat::Json => Box::new(Json::new(symbols, processes)),
+            LineFormat::Tracefs => Box::new(Tracefs::new(Style::default(), symbols, processes)),
+            LineFormat::Text => Box::new(Text::new(Style::default(), symbols, processes)),
+        };
+        Self { printer, names, code }
+    }
+
+    /// Takes what processes have changed in their memory.
+    pub(super) fn poll(&mut self) -> Result<(), Failure> {
+        if let Some(code) = &mut self.code {
+            code.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Appends a record.
+    pub(super) fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> kestrel::Result<()> {
+        self.names.update(record, self.printer.processes_mut());
+        let Some(code) = &mut self.code else {
+            self.printer.record(record, out);
+            return Ok(());
+        };
+        let unwound = code.unwind(record)?;
+        let record = Record {
+            unwound: unwound.as_ref(),
+            ..*record
+        };
+        code.learn(&record, self.printer.symbols_mut())?;
+        self.printer.record(&record, out);
+        Ok(())
+    }
+
+    /// What is known of the code of processes.
+    pub(super) fn code(&mut self) -> Option<&mut UserCode> {
+        self.code.as_mut().map(LiveNames::code)
+    }
+
+    /// Says once for each binary why its code has no names.
+    pub(super) fn report_unnamed(&mut self) {
+        for remark in self.code.iter_mut().flat_map(LiveNames::take_remarks) {
+            eprintln!("{}", shown(&remark));
+        }
+    }
+
+    /// A pause, or a shorter one where processes are followed.
+    pub(super) fn longest(&self, pause: Duration) -> Duration {
+        match self.code {
+            Some(_) => pause.min(FOLLOWING),
+            None => pause,
+        }
+    }
+}
