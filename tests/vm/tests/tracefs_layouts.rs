@@ -90,10 +90,9 @@ fn names(lines: &str) -> Vec<String> {
 #[test]
 fn filters_let_through_what_they_do_in_tracefs() {
     for name in ["a", "b", "ab", "ba"] {
-        shell(&format!(
-            "cp /bin/true /tmp/flt-{name} || cp $(command -v true) /tmp/flt-{name}"
-        ))
-        .success();
+        // Not copies of a program: those of busybox are known by their names.
+        let line = format!("printf '#!/bin/sh\\n' > /tmp/flt-{name} && chmod +x /tmp/flt-{name}");
+        shell(&line).success();
     }
     for (filter, some) in [
         ("filename ~ \"/tmp/flt-a*\"", 4),
