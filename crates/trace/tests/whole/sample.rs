@@ -253,6 +253,7 @@ pub fn summary() -> Summary {
         frozen: None,
         missed: None,
         notes: vec!["the traced command was killed by signal 9".into()],
+        limits: Vec::new(),
         cut_short: None,
     }
 }
