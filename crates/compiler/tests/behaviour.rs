@@ -192,6 +192,30 @@ fn unreadable_memory_counts_as_zero_and_strings_are_marked() {
 }
 
 #[test]
+fn memory_has_all_its_bytes_up_to_what_is_there() {
+    let field = ("m", FieldType::Bytes { max: 9 }, memory(arg(0), 9, arg(1)));
+    let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
+    bench.machine.add_memory(Memory::User, USER, b"a\0b\0cdefghijkl");
+    // The last bytes of a page, behind which there is none.
+    let last = USER + 0x1_0ffc - USER % 0x1000;
+    bench.machine.add_memory(Memory::User, last, b"\0end");
+    for (address, length, expected) in [
+        (USER, 4, "a\0b\0"),
+        (USER, 0, ""),
+        (USER, 9, "a\0b\0cdefg"[..9].into()),
+        (USER, 1000, "a\0b\0cdefg"[..9].into()),
+        (USER, u64::MAX, "a\0b\0cdefg"[..9].into()),
+        (last, 4, "\0end"),
+        (last, 8, "\0end"),
+    ] {
+        let row = bench.run(&[address, length]).row();
+        assert_eq!(row.get("m"), &Seen::Text(expected.to_owned()), "{length}");
+    }
+    let row = bench.run(&[0xdead_0000, 4]).row();
+    assert_eq!(row.get("m"), &Seen::Fault);
+}
+
+#[test]
 fn strings_are_cut_at_their_maximum_and_records_stay_aligned() {
     let body = vec![record(vec![
         (

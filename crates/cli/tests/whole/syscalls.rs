@@ -103,13 +103,9 @@ fn flags(value: &str) -> BTreeSet<&str> {
     names.collect()
 }
 
-/// Whether two arguments say the same. strace shows what some addresses point to, and comments numbers without a name.
+/// Whether two arguments say the same. strace comments numbers without a name.
 fn same(theirs: &str, ours: &str) -> bool {
-    if theirs.starts_with(['{', '['])
-        || theirs.starts_with("0x")
-        || theirs.contains("_???")
-        || theirs.starts_with("_IOC(")
-    {
+    if theirs.starts_with("0x") || theirs.contains("_???") || theirs.starts_with("_IOC(") {
         return true;
     }
     let number = |text: &str| match text.strip_prefix("0x") {

@@ -113,6 +113,16 @@ pub fn string_of(address: Expr, space: Space, max: u32, length: Expr) -> Expr {
     })
 }
 
+/// So many bytes of a process's memory.
+pub fn memory(address: Expr, max: u32, length: Expr) -> Expr {
+    expr(ExprKind::ReadMemory {
+        address: Box::new(address),
+        space: Some(Space::User),
+        max,
+        length: Box::new(length),
+    })
+}
+
 pub fn stack(space: Space, max: u32) -> Expr {
     expr(ExprKind::Stack { space, max })
 }
