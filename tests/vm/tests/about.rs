@@ -226,15 +226,15 @@ fn questions_about_a_recording_of_targets_are_about_these() {
             .collect()
     };
     let known = BTreeSet::from(["sh".to_owned(), "sleep".to_owned()]);
-    // Each of the children sleeps for 40 ms.
+    // µs: each of the children sleeps four times for 10 ms, less what it takes from the call to the switch.
     let folded = kestrel(&["report", "--off-cpu", "--folded", trace]).success();
     assert_eq!(names(&folded, ';'), known, "{folded}");
     let slept: u64 = folded
         .lines()
-        .filter(|line| line.starts_with("sleep;") && line.contains("nanosleep"))
+        .filter(|line| line.starts_with("sleep;"))
         .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
         .sum();
-    assert!(slept >= 120_000_000, "{slept} ns:\n{folded}");
+    assert!(slept >= 60_000, "{slept} µs:\n{folded}");
     let latency = kestrel(&["sched", "latency", "--format", "json", trace]).success();
     let latency: serde_json::Value = serde_json::from_str(&latency).unwrap();
     let rows = latency["tasks"].as_array().unwrap().iter();
