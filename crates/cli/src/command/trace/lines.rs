@@ -1,6 +1,5 @@
 //! Records as lines of text or JSON while they happen, with names of threads and of code.
 
-use super::FOLLOWING;
 use super::names::ThreadNameLookup;
 use crate::exit::Failure;
 use crate::output::Format;
@@ -13,6 +12,9 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::time::Duration;
+
+/// The longest pause where stacks of processes are named: the way to a binary may end with its process.
+const FOLLOWING: Duration = Duration::from_millis(10);
 
 /// Prints records.
 pub(super) struct Lines {
