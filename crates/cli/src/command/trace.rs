@@ -115,9 +115,6 @@ const CALM: Duration = Duration::from_millis(200);
 /// The longest pause where nothing waits and no record can end it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause where stacks of processes are named: the way to a binary may end with its process.
-const FOLLOWING: Duration = Duration::from_millis(10);
-
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(set) = &options.calls.syscalls {

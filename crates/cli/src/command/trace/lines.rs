@@ -13,6 +13,9 @@ use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
 use std::time::Duration;
 
+/// The longest pause where stacks of processes are named: the way to a binary may end with its process.
+const FOLLOWING: Duration = Duration::from_millis(10);
+
 /// Prints records.
 pub(super) struct Lines {
     printer: Box<dyn Export>,

@@ -1,12 +1,14 @@
 //! The names of threads whose records come.
 
-use super::POLL_INTERVAL;
 use kestrel::kernel::Host;
 use kestrel::session::pinned::ThreadNames;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often a thread's name is looked up at most.
+const LOOKUP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Names of threads, from the session's map of names (threads may exit before their records are shown) and from /proc.
 pub(super) struct ThreadNameLookup {
@@ -29,7 +31,7 @@ impl ThreadNameLookup {
     pub(super) fn update(&mut self, record: &Record<'_>, processes: &mut Processes) {
         let now = Instant::now();
         let looked_up = self.looked_up.get(&record.tid);
-        if record.tid == 0 || looked_up.is_some_and(|looked_up| now - *looked_up < POLL_INTERVAL) {
+        if record.tid == 0 || looked_up.is_some_and(|looked_up| now - *looked_up < LOOKUP_INTERVAL) {
             return;
         }
         self.looked_up.insert(record.tid, now);
