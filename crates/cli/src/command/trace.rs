@@ -12,7 +12,7 @@ use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::selection::{self, Selection};
 use crate::status_line::{Figures, MissedSoFar, StatusLine, is_output_shared};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
@@ -23,7 +23,7 @@ use kestrel::tail::{Live, Unseen, Watch};
 use kestrel::user_symbols::UserCode;
 use kestrel_trace::print::{counted, were};
 use kestrel_trace::record::Record;
-use lines::Lines;
+use lines::{LineFormat, Lines};
 use names::ThreadNameLookup;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -57,35 +57,6 @@ pub(crate) struct Options {
     /// How lines look
     #[arg(long, value_enum, default_value = "text")]
     format: LineFormat,
-}
-
-/// How lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LineFormat {
-    /// Lines for people
-    Text,
-    /// The layout of tracefs's trace_pipe
-    Tracefs,
-    /// JSON, one object per line
-    Json,
-}
-
-impl LineFormat {
-    /// Lines for records beside output of this form.
-    fn of(format: Format) -> Self {
-        match format {
-            Format::Json => Self::Json,
-            Format::Text => Self::Text,
-        }
-    }
-
-    /// How all that is no record looks.
-    fn beside(self) -> Format {
-        match self {
-            Self::Json => Format::Json,
-            Self::Text | Self::Tracefs => Format::Text,
-        }
-    }
 }
 
 const EXAMPLES: &str = "\

@@ -1,8 +1,9 @@
 //! Records as lines of text or JSON while they happen, with names of threads and of code.
 
 use super::names::ThreadNameLookup;
-use super::{FOLLOWING, LineFormat};
 use crate::exit::Failure;
+use crate::output::Format;
+use clap::ValueEnum;
 use kestrel::kernel::Host;
 use kestrel::user_symbols::{LiveNames, UserCode};
 use kestrel_trace::event::EventClass;
@@ -15,6 +16,35 @@ use std::time::Duration;
 
 /// The longest pause where stacks of processes are named: the way to a binary may end with its process.
 const FOLLOWING: Duration = Duration::from_millis(10);
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LineFormat {
+    /// Lines for people
+    Text,
+    /// The layout of tracefs's trace_pipe
+    Tracefs,
+    /// JSON, one object per line
+    Json,
+}
+
+impl LineFormat {
+    /// Lines for records beside output of this form.
+    pub(super) fn of(format: Format) -> Self {
+        match format {
+            Format::Json => Self::Json,
+            Format::Text => Self::Text,
+        }
+    }
+
+    /// How all that is no record looks.
+    pub(super) fn beside(self) -> Format {
+        match self {
+            Self::Json => Format::Json,
+            Self::Text | Self::Tracefs => Format::Text,
+        }
+    }
+}
 
 /// Prints records.
 pub(super) struct Lines {
