@@ -101,7 +101,7 @@ pub fn ever_followed(map: &Map) -> Result<Vec<u32>> {
         let word = bits.load_u64((EVER + place * 8) as usize).unwrap_or(0);
         threads.extend(
             (0..64)
-                .filter(|bit| word >> bit & 1 == 1)
+                .filter(|bit| (word >> bit) & 1 == 1)
                 .map(|bit| place * 64 + bit),
         );
     }
