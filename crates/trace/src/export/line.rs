@@ -40,6 +40,7 @@ struct Part {
     label: Vec<u8>,
     /// Its place among the event's fields.
     field: usize,
+    stack: bool,
     read: Read,
 }
 
@@ -84,15 +85,9 @@ impl Line {
         let (mut parts, mut stacks) = (Vec::<Part>::new(), false);
         let shown = event.layout.fields().iter().enumerate();
         for (place, (index, field)) in shown.filter(|(_, field)| field.name != UNUSED).enumerate() {
-            if field.ty.is_stack() {
-                stacks = true;
-            } else if !registers.contains(&place) {
-                let before: &[u8] = match call {
-                    true if parts.is_empty() => b"",
-                    true => b", ",
-                    false => b" ",
-                };
-                parts.push(Part::new(before, index, field));
+            stacks |= field.ty.is_stack();
+            if !registers.contains(&place) {
+                parts.push(Part::new(call, index, field));
             }
         }
         Self {
@@ -113,7 +108,15 @@ impl Line {
     /// Appends the line from the event's name on.
     pub(super) fn write(&self, record: &Record<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
+        let opened = out.len();
         for part in &self.parts {
+            // A stack is in the line only where it could not be read.
+            if part.stack && part.is_stack_of(record) {
+                continue;
+            }
+            if self.call && out.len() > opened {
+                out.extend_from_slice(b", ");
+            }
             out.extend_from_slice(&part.label);
             if !part.read.write(record.bytes, out) {
                 part.other(record, self.call, symbols, out);
@@ -124,15 +127,25 @@ impl Line {
 }
 
 impl Part {
-    fn new(before: &[u8], index: usize, field: &Field) -> Self {
-        let mut label = before.to_vec();
+    fn new(call: bool, index: usize, field: &Field) -> Self {
+        let mut label = if call { Vec::new() } else { b" ".to_vec() };
         escape(field.name.as_bytes(), &mut label);
         label.push(b'=');
         Self {
             label,
             field: index,
-            read: Read::of(field),
+            stack: field.ty.is_stack(),
+            read: match Read::of(field) {
+                // It has quotes.
+                Read::Text(..) if call => Read::Other,
+                read => read,
+            },
         }
+    }
+
+    fn is_stack_of(&self, record: &Record<'_>) -> bool {
+        let field = record.event.layout.fields().get(self.field);
+        field.is_some_and(|field| matches!(record.value(field), Value::Stack(_)))
     }
 
     /// A value of another kind, or one that the record is too short for.
