@@ -85,6 +85,15 @@ impl<W: Write> Screen<W> {
     }
 }
 
+/// Bytes that are looked at as one, without a branch for each.
+const BLOCK: usize = 256;
+
+/// Whether there is nothing in the bytes that may have to be escaped.
+fn is_plain(bytes: &[u8]) -> bool {
+    let strange = |byte: u8| !((0x20..0x7f).contains(&byte) || byte == b'\n' || byte == b'\t');
+    !bytes.iter().fold(false, |found, byte| found | strange(*byte))
+}
+
 /// The length of the escape sequence at the start of a text, if it does nothing but set a colour.
 fn colour_length(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
@@ -94,8 +103,7 @@ fn colour_length(text: &str) -> Option<usize> {
 
 impl<W: Write> Write for Screen<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let plain = |byte: &u8| (0x20..0x7f).contains(byte) || *byte == b'\n' || *byte == b'\t';
-        if self.partial.is_empty() && bytes.iter().all(plain) {
+        if self.partial.is_empty() && bytes.chunks(BLOCK).all(is_plain) {
             return self.to.write(bytes);
         }
         let mut whole = std::mem::take(&mut self.partial);

@@ -4,12 +4,13 @@ use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::layout::FieldType;
 use crate::record::Record;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// Thread number → name (`comm`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processes {
-    names: HashMap<u32, String>,
+    names: HashMap<u32, String, RandomState>,
 }
 
 impl Processes {
@@ -54,7 +55,7 @@ impl Processes {
 
     /// Reads what `to_text` wrote.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut names = HashMap::new();
+        let mut names = HashMap::default();
         for line in text.lines() {
             let pair = line
                 .split_once(' ')

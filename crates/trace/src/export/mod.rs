@@ -5,6 +5,7 @@ mod clock;
 mod csv;
 mod format;
 mod json;
+mod line;
 mod perf_script;
 mod registers;
 mod text;

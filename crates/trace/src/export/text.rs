@@ -1,11 +1,12 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
 use super::clock::Clock;
-use super::format::{CALLS, Export, Format, Style};
+use super::format::{Export, Format, Style};
+use super::line::Lines;
 use super::registers;
 use crate::layout::Space;
 use crate::print::escape::escape;
-use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
+use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -30,6 +31,7 @@ pub struct Text {
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
+    lines: Lines,
 }
 
 impl Export for Text {
@@ -48,47 +50,12 @@ impl Export for Text {
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
         self.head(record, out);
-        let mut stacks = false;
-        let call = record.event.kind == CALLS;
-        if call {
-            let function = record.event.name.rsplit(':').next().unwrap_or_default();
-            out.push(b' ');
-            escape(function.as_bytes(), out);
-            out.push(b'(');
+        let Some(line) = self.lines.of(record) else { return };
+        line.write(record, &self.symbols, out);
+        if !line.registers.is_empty() {
+            registers::block(record, line.registers.clone(), &self.symbols, out);
         }
-        let opened = out.len();
-        let registers = registers::places(record.event.layout.shown());
-        for (place, (field, it)) in record.fields().enumerate() {
-            // Registers and stacks have lines of their own below.
-            if registers.contains(&place) {
-                continue;
-            }
-            if matches!(it, Value::Stack(_)) {
-                stacks = true;
-                continue;
-            }
-            match call {
-                true if out.len() > opened => out.extend_from_slice(b", "),
-                true => {}
-                false => out.push(b' '),
-            }
-            escape(field.name.as_bytes(), out);
-            out.push(b'=');
-            match it {
-                Value::Text(text) if call => {
-                    out.push(b'"');
-                    escape(text, out);
-                    out.push(b'"');
-                }
-                it => value(it, &self.symbols, out),
-            }
-        }
-        if call {
-            out.push(b')');
-        }
-        out.push(b'\n');
-        registers::block(record, registers, &self.symbols, out);
-        if stacks {
+        if line.stacks {
             self.stacks(record, out);
         }
     }
@@ -103,6 +70,7 @@ impl Text {
             symbols,
             processes,
             learner: Learner::default(),
+            lines: Lines::default(),
         }
     }
 
@@ -110,21 +78,21 @@ impl Text {
     fn head(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         let name = shown(self.processes.name(record.tid, record.pid).unwrap_or("<...>"));
-        pad_left(16usize.saturating_sub(name.chars().count()), out);
+        let columns = if name.is_ascii() {
+            name.len()
+        } else {
+            name.chars().count()
+        };
+        pad_left(16usize.saturating_sub(columns), out);
         out.extend_from_slice(name.as_bytes());
         out.push(b'-');
         decimal(record.tid, out);
-        pad_left(
-            (start + 24 + name.len() - name.chars().count()).saturating_sub(out.len()),
-            out,
-        );
+        pad_left((start + 24 + name.len() - columns).saturating_sub(out.len()), out);
         out.extend_from_slice(b" [");
         padded(u64::from(record.cpu), 3, b'0', out);
         out.extend_from_slice(b"] ");
         self.clock.text(record.time_ns, self.nanoseconds, out);
         out.extend_from_slice(b": ");
-        escape(record.event.name.as_bytes(), out);
-        out.push(b':');
     }
 
     fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {

@@ -34,7 +34,8 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// A text of others as it may be shown.
 pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unsafe) {
+    let plain = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    if plain || !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut out = Vec::new();
