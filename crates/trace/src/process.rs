@@ -98,7 +98,12 @@ struct Roles {
     pairs: Vec<(usize, usize)>,
     /// Index of the field with the name of the thread that the record is about.
     own: Option<usize>,
+    /// Index of the field with the path of the program that the thread runs from now on.
+    file: Option<usize>,
 }
+
+/// Bytes of a thread's name, its NUL included (`TASK_COMM_LEN`).
+const COMM: usize = 16;
 
 impl Learner {
     /// Takes what `record` tells into `processes`.
@@ -124,6 +129,13 @@ impl Learner {
         }
         if let Some(own) = roles.own {
             processes.learn(record.tid, text(own));
+        }
+        if let Some(file) = roles.file {
+            // As `begin_new_exec` in fs/exec.c: the last part of the path, which `strscpy` cuts to the name's room.
+            let name = text(file).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            if !name.is_empty() {
+                processes.learn(record.tid, &name[..name.len().min(COMM - 1)]);
+            }
         }
     }
 }
@@ -155,6 +167,9 @@ impl Roles {
                 None if pid == "pid" => roles.own = Some(comm),
                 None => {}
             }
+        }
+        if event.name == "sched:sched_process_exec" {
+            roles.file = find("filename").filter(|index| is_text(*index));
         }
         roles
     }

@@ -3,8 +3,8 @@
 use crate::house::{Place, needs_tracing};
 use serde_json::Value;
 
-/// Two shells that wake each other, then end.
-const LOAD: &str = "(for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.005; done) | while read n; do :; done";
+/// Two shells that wake each other, then end. The naps have a name of their own: others sleep on this machine, too.
+const LOAD: &str = "ln -sf $(command -v sleep) nap; (for i in 1 2 3 4 5 6 7 8; do echo $i; ./nap 0.005; done) | while read n; do :; done";
 
 fn recorded(place: &Place, options: &[&str]) {
     let arguments = [&["sched", "record"], options, &["--", "sh", "-c", LOAD]].concat();
@@ -27,7 +27,7 @@ fn each_verb_answers() {
     let document = &json(&place, &["sched", "latency"])[0];
     let tasks = document["tasks"].as_array().unwrap();
     // Each sleep is a process that is woken by its timer at least.
-    let sleeps: Vec<&Value> = tasks.iter().filter(|task| task["comm"] == "sleep").collect();
+    let sleeps: Vec<&Value> = tasks.iter().filter(|task| task["comm"] == "nap").collect();
     assert!(sleeps.len() >= 7, "{document}");
     assert!(
         sleeps
@@ -40,7 +40,7 @@ fn each_verb_answers() {
         .as_array()
         .unwrap()
         .iter()
-        .find(|row| row["comm"] == "sleep");
+        .find(|row| row["comm"] == "nap");
     assert_eq!(row.unwrap()["tasks"].as_u64(), Some(sleeps.len() as u64));
     for sort in ["max", "switch", "runtime"] {
         place.run(&["sched", "latency", "-s", sort]).succeeds();
@@ -142,7 +142,7 @@ fn a_plain_recording_works_too() {
     let document = &json(&place, &["sched", "latency"])[0];
     assert_eq!(document["runtime_from"], "sched_switch");
     let tasks = document["tasks"].as_array().unwrap();
-    assert!(tasks.iter().any(|task| task["comm"] == "sleep"), "{document}");
+    assert!(tasks.iter().any(|task| task["comm"] == "nap"), "{document}");
 }
 
 #[test]

@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(map, MapRef(0));
         let (enter, leave, admitted) = (change(enter), change(leave), admitted());
         machine.set_value(map, &[0; 4], 0, &only(4711));
-        machine.environment.pid = 4711;
+        (machine.environment.pid, machine.environment.tid) = (4711, 4711);
         assert_eq!(machine.run(&admitted, &[0; 8]), Ok(1));
         machine.set_value(map, &[0; 4], 0, &[0; SIZE as usize]);
         let neighbours = [1u32, 2, 63, 64, 65, 127, 128, 4_194_239, 4_194_240, NUMBERS - 1];

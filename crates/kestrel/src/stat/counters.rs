@@ -29,8 +29,21 @@ struct Place {
     part: Part,
     /// None where this machine cannot count it.
     counting: Option<PerfEvent>,
+    /// Whether it counts all the time: a tracepoint shares no counter of the processor.
+    is_whole: bool,
     /// Whether it is switched by itself, and now.
     switched: bool,
+}
+
+impl Place {
+    fn reading(&self, counting: &PerfEvent) -> Result<Reading> {
+        let mut reading = counting.reading()?;
+        if self.is_whole {
+            // perf's two times are read one after the other, and are 0 where a task did not run.
+            reading.running = reading.enabled;
+        }
+        Ok(reading)
+    }
 }
 
 /// All counters of a request.
@@ -116,9 +129,18 @@ impl Counters {
         let mut counts = Vec::new();
         for opened in &self.opened {
             let first = counts.len();
+            if opened.places.is_empty() {
+                // All that was to be counted ended before.
+                add(
+                    &mut counts,
+                    first,
+                    (opened.event, &Part::All),
+                    Amount::Counted(Reading::default()),
+                );
+            }
             for place in &opened.places {
                 let amount = match &place.counting {
-                    Some(counting) => Amount::Counted(counting.reading()?),
+                    Some(counting) => Amount::Counted(place.reading(counting)?),
                     None => Amount::NotSupported,
                 };
                 add(&mut counts, first, (opened.event, &place.part), amount);
@@ -181,6 +203,7 @@ fn open_group(group: &Group, target: &Target<'_>) -> Result<Vec<Option<Place>>> 
         places.push(Some(Place {
             part: target.part.clone(),
             counting,
+            is_whole: named.meaning == Meaning::Tracepoint,
             switched,
         }));
     }

@@ -1,8 +1,8 @@
 //! Buffers that calls are given or fill, and texts: bytes between quotes.
 
 use super::call::{Argument, Call, End};
-use super::line::pointer;
 use super::moment::EXIT_TEXT;
+use super::pointer::pointer;
 use super::quoted::quoted;
 use crate::syscall::Kind;
 use crate::syscall::shape::BUFFER;

@@ -4,6 +4,7 @@ use super::buffer::{buffer, path};
 use super::call::{Argument, Call, End};
 use super::descriptors::Descriptors;
 use super::memory;
+use super::pointer::pointer;
 use crate::layout::{Base, FieldType};
 use crate::print::shown;
 use crate::syscall::{Kind, Meaning, protocol, usual_name};
@@ -133,13 +134,6 @@ fn descriptor(number: i64, file: Option<&str>, out: &mut String) {
 fn hexadecimal(value: i64, out: &mut String) {
     match value {
         0 => out.push('0'),
-        _ => out.push_str(&format!("{value:#x}")),
-    }
-}
-
-pub(super) fn pointer(value: i64, out: &mut String) {
-    match value {
-        0 => out.push_str("NULL"),
         _ => out.push_str(&format!("{value:#x}")),
     }
 }

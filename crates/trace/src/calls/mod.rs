@@ -9,6 +9,7 @@ mod memory;
 mod moment;
 mod pairing;
 mod pieces;
+mod pointer;
 mod quoted;
 mod signature;
 mod summary;

@@ -132,8 +132,9 @@ fn times(amounts: &[Amount]) -> (u64, u64) {
 fn scaled(amount: &Amount) -> Number {
     match amount {
         Amount::NotSupported => Number::NotSupported,
-        Amount::Counted(it) if it.running == 0 => Number::NotCounted,
+        // A task that did not run has no time in which anything could have been counted: then there was nothing.
         Amount::Counted(it) if it.running == it.enabled => Number::Exact(it.value),
+        Amount::Counted(it) if it.running == 0 => Number::NotCounted,
         Amount::Counted(it) => Number::About(it.value as f64 * (it.enabled as f64 / it.running as f64)),
     }
 }
@@ -414,7 +415,10 @@ pub(super) mod tests {
         let events = events(&["cycles", "cs"]);
         let mut one = run(&[0, 0]);
         one.counts[0].amount = Amount::NotSupported;
-        one.counts[1].amount = Amount::Counted(Reading::default());
+        one.counts[1].amount = Amount::Counted(Reading {
+            enabled: 5,
+            ..Reading::default()
+        });
         let runs = [one];
         let numbers: Vec<Number> = figures(&events, &runs).iter().map(|it| it.number).collect();
         assert_eq!(numbers, [Number::NotSupported, Number::NotCounted]);

@@ -10,7 +10,7 @@ pub(super) use control::process_control;
 pub(super) use poll::{ready, timed_out};
 
 use super::call::{Argument, Call, End};
-use super::line::pointer;
+use super::pointer::pointer;
 use crate::syscall::shape::{self, Shape, Show, Structure};
 use crate::syscall::{Many, Pointed, When};
 use number::number;

@@ -1,7 +1,7 @@
 //! Waiting for events.
 
-use super::Structure;
 use super::member::Show::{EventData, Named, Signed};
+use super::member::Structure;
 use super::member::structure;
 use crate::syscall::Meaning;
 

@@ -1,7 +1,7 @@
 //! Files: how they are opened, what they are, locks.
 
-use super::Structure;
 use super::member::Show::{AnyMode, Bits, Device, FileSize, Named, Signed, Unsigned};
+use super::member::Structure;
 use super::member::structure;
 use crate::syscall::Meaning;
 

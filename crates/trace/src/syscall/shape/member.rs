@@ -1,6 +1,5 @@
 //! A member of a structure, and how tables say it: the place is that of the headers' own structure.
 
-use super::Structure;
 use crate::syscall::Meaning;
 
 /// How a number in memory is shown.
@@ -36,6 +35,17 @@ pub enum Show {
     FileSize,
     /// What a signal does: `SIG_IGN`, or an address.
     Handler,
+}
+
+/// A structure: a row of the tables.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Structure {
+    /// Its bytes, up to the last member that is shown.
+    pub size: usize,
+    /// The members that are shown.
+    pub members: &'static [Member],
+    /// Whether there are others.
+    pub more: bool,
 }
 
 /// A member.

@@ -8,7 +8,7 @@ mod process;
 mod signal;
 mod time;
 
-pub use member::{Member, Show};
+pub use member::{Member, Show, Structure};
 
 /// What lies where an argument points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,17 +39,6 @@ pub enum Shape {
     FileControl,
     /// What the request of ioctl(2) says.
     DeviceControl,
-}
-
-/// A structure: a row of the tables.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Structure {
-    /// Its bytes, up to the last member that is shown.
-    pub size: usize,
-    /// The members that are shown.
-    pub members: &'static [Member],
-    /// Whether there are others.
-    pub more: bool,
 }
 
 /// All structures, for tests.

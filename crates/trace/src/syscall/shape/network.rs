@@ -1,7 +1,7 @@
 //! Values of options of sockets; their addresses differ by family and are no table.
 
-use super::Structure;
 use super::member::Show::Signed;
+use super::member::Structure;
 use super::member::structure;
 
 /// `struct linger`.

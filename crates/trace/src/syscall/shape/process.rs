@@ -2,7 +2,8 @@
 
 use super::member::Show::{AnyPointer, Inside, Limit, Named, Pointer, Signed, Text, Unsigned};
 use super::member::structure;
-use super::{Member, Structure, time};
+use super::member::{Member, Structure};
+use super::time;
 use crate::syscall::Meaning;
 
 /// `struct clone_args`.

@@ -1,7 +1,7 @@
 //! What signals do.
 
-use super::Structure;
 use super::member::Show::{Handler, Named, Pointer, Signals, Unsigned};
+use super::member::Structure;
 use super::member::structure;
 use crate::syscall::Meaning;
 

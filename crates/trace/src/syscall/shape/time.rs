@@ -1,7 +1,7 @@
 //! Times and intervals.
 
-use super::Structure;
 use super::member::Show::{Inside, Signed};
+use super::member::Structure;
 use super::member::structure;
 
 /// `struct timespec`.
