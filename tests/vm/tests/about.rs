@@ -225,10 +225,14 @@ fn questions_about_a_recording_of_targets_are_about_these() {
             .map(|line| line.split(end).next().unwrap().to_owned())
             .collect()
     };
-    let known = BTreeSet::from(["sh".to_owned(), "sleep".to_owned()]);
+    // busybox runs its applets as /proc/self/exe, and gives itself the applet's name then.
+    let known = |names: BTreeSet<String>| {
+        let others: Vec<&String> = names.iter().filter(|name| *name != "exe").collect();
+        others == ["sh", "sleep"]
+    };
     // µs: each of the children sleeps four times for 10 ms, less what it takes from the call to the switch.
     let folded = kestrel(&["report", "--off-cpu", "--folded", trace]).success();
-    assert_eq!(names(&folded, ';'), known, "{folded}");
+    assert!(known(names(&folded, ';')), "{folded}");
     let slept: u64 = folded
         .lines()
         .filter(|line| line.starts_with("sleep;"))
@@ -239,5 +243,5 @@ fn questions_about_a_recording_of_targets_are_about_these() {
     let latency: serde_json::Value = serde_json::from_str(&latency).unwrap();
     let rows = latency["tasks"].as_array().unwrap().iter();
     let names: BTreeSet<String> = rows.map(|row| row["comm"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(names, known, "{latency}");
+    assert!(known(names), "{latency}");
 }

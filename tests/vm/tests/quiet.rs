@@ -167,24 +167,6 @@ fn its_own_system_calls_are_left_out_unless_they_are_asked_for() {
     }
 }
 
-#[test]
-fn a_recording_shows_on_a_terminal_what_it_has_so_far() {
-    let line = |said: &str| said.contains("; Ctrl-C ends");
-    let mut command = Command::new("kestrel");
-    command.args(["record", "-a", "-e", "sched:sched_switch", "-o", "/tmp/shown"]);
-    let (status, said) = testkit::terminal::run(command, 100, line);
-    assert!(status.success(), "{said:?}");
-    let (before, after) = said.rsplit_once("\r\x1b[2K").unwrap();
-    assert!(
-        before.contains("recording ") && before.contains(", lost 0, missed "),
-        "{said:?}"
-    );
-    assert!(
-        after.contains(" in /tmp/shown; lost 0") && !line(after),
-        "{said:?}"
-    );
-}
-
 /// A session for this process's calls of getppid, with this bell and the smallest ring but one.
 fn session(bell: Bell) -> Session {
     let catalog = Catalog::new(Host::default());
