@@ -121,7 +121,7 @@ fn the_second_of_three_buffers_holds_one_process() {
         ),
     );
     let number = pid.to_string();
-    let mut options = vec!["-p", &number, "--buffer-size", "16M"];
+    let mut options = vec!["-p", &number, "--only-own", "--buffer-size", "16M"];
     for event in [
         "raw_syscalls:sys_enter",
         "raw_syscalls:sys_exit",

@@ -186,7 +186,14 @@ fn it_holds_what_a_recorder_of_the_process_has() {
     kestrel(&["start", "own", "/tmp/own.kst"]).success();
     let number = pid.to_string();
     // The session has the wakeups of its readers, too.
-    let mut options = vec!["-p", &number, "--include-self", "--buffer-size", "16M"];
+    let mut options = vec![
+        "-p",
+        &number,
+        "--only-own",
+        "--include-self",
+        "--buffer-size",
+        "16M",
+    ];
     options.extend(EVENTS.iter().flat_map(|event| ["-e", event]));
     let recorder = Recorder::start("filtered", &options);
     let mut load = others();
