@@ -48,7 +48,7 @@ const KILL_AFTER: Duration = Duration::from_secs(2);
 enum Ends {
     /// Of processes: those that had not come when they were looked at last.
     Processes(Vec<Watched>),
-    /// Of threads, by their folders: no descriptor tells of a single thread's on all kernels.
+    /// Of threads, by their folders in /proc: pidfds of single threads are in new kernels only.
     Threads(Vec<PathBuf>),
 }
 

@@ -140,7 +140,7 @@ impl Filter {
         listed(&self.pids, pid) && listed(&self.tids, tid)
     }
 
-    /// Whether a record is about a thread that is wanted, whoever caused it.
+    /// Whether a record is about a thread that is wanted, by a field that holds its number.
     fn is_about(&self, record: &Record<'_>, background: &Background) -> bool {
         let fields = self.about.get(usize::from(record.event.id.0));
         let threads = fields.into_iter().flatten();

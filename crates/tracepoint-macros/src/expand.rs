@@ -140,7 +140,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
                     CALLBACKS.register(&EVENT, ::std::sync::Arc::new(callback), priority)
                 }
 
-                /// Delivers the event to whoever listens.
+                /// Calls the event's callbacks and hits its mark.
                 #[cold]
                 #[inline(never)]
                 #[doc(hidden)]

@@ -23,7 +23,7 @@ mod print;
 /// evaluated by its caller.
 ///
 /// Types of arguments are those of a function without lifetimes' names; they are `Copy`, since every callback is given them. Types of fields: integers, `bool`, `f32`, `f64`, arrays of
-/// integers, `str`, `bytes`, `char[N]`. Expressions see the arguments and are evaluated when somebody wants the record. The print format has fields in braces, `{id}`, `{flags:#x}`, `{code:04x}`.
+/// integers, `str`, `bytes`, `char[N]`. Expressions see the arguments and are evaluated for records only, not for callbacks that take the arguments. The print format has fields in braces, `{id}`, `{flags:#x}`, `{code:04x}`.
 #[proc_macro]
 pub fn events(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     match syn::parse::<parse::Definitions>(input).and_then(|definitions| expand::expand(&definitions)) {

@@ -73,7 +73,7 @@ fn main() -> std::io::Result<()> {
         .nth(1)
         .and_then(|count| count.parse::<u64>().ok());
     if let Some(count) = requests {
-        // Whoever wants to listen says so by a line.
+        // It begins when a line comes, so that tracers can attach before.
         if std::env::args().nth(2).is_some() {
             std::io::stdin().lock().read_line(&mut String::new())?;
         }

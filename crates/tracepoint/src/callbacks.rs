@@ -71,18 +71,18 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
         }
     }
 
-    /// Calls the event's callbacks in order: `arguments` calls one with the event's arguments, `record` gives the values of its fields.
+    /// Calls the event's callbacks in order: `call` calls one with the event's arguments, `record` gives the values of its fields.
     #[inline]
     pub fn deliver(
         &self,
         event: &'static Event,
-        arguments: impl Fn(&F),
+        call: impl Fn(&F),
         record: impl Fn(&mut dyn FnMut(&[Value<'_>])),
     ) {
         let is_delivered = thread::deliver(event, |inside| {
             for entry in self.list.read(inside) {
                 match &entry.what {
-                    Callback::Arguments(callback) => arguments(callback),
+                    Callback::Arguments(callback) => call(callback),
                     Callback::Values(callback) => record(&mut |values| callback(event, values)),
                 }
             }
@@ -153,9 +153,7 @@ impl Event {
         let id = self.listeners().add(self, Arc::new(callback), priority)?;
         Ok(Registration { event: self, id })
     }
-}
 
-impl Event {
     /// Has the event delivered for its mark alone.
     pub(crate) fn listen_for_mark(&'static self) -> io::Result<Registration> {
         let id = self.listeners().add(self, Arc::new(|_, _| ()), i32::MIN)?;
@@ -165,8 +163,8 @@ impl Event {
 
 /// A callback that is registered, until this is dropped.
 ///
-/// When `drop` returns, no thread runs the callback any more, and none will. Dropped inside of a callback it only sees to that none begins it: the thread
-/// waits for the others when it has left its own callbacks, since two that wait for each other would for ever.
+/// When `drop` returns, no thread runs the callback any more, and none will. Dropped inside of a callback it returns at once: no thread begins the callback
+/// any more, and this one waits for the others when it has left its own callbacks, since two that wait for each other would wait for ever.
 #[derive(Debug)]
 #[must_use = "the callback is unregistered when this is dropped"]
 pub struct Registration {

@@ -120,7 +120,7 @@ fn to_standard_error() -> Sink {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("?");
         let seconds = begin.elapsed().as_secs_f64();
-        // Whoever has closed it wants no lines.
+        // Standard error may be closed.
         let _ = writeln!(
             io::stderr().lock(),
             "{name:>16} {seconds:12.6}: {}: {record}",

@@ -80,24 +80,34 @@ pub(crate) fn deliver(event: &'static Event, deliver: impl FnOnce(&Inside<'_>)) 
 }
 
 fn do_later(own: &Own) {
-    // What is done may leave more to do.
-    while let Some(task) = own.later.borrow_mut().pop() {
-        task();
+    loop {
+        // Not borrowed while it runs: what is freed may emit events and unregister, which leaves more to do.
+        let task = own.later.borrow_mut().pop();
+        match task {
+            Some(task) => task(),
+            None => return,
+        }
     }
 }
 
-/// What is freed after the next grace period that somebody waits for.
-static WITH_THE_NEXT: Mutex<Vec<Box<dyn FnOnce() + Send>>> = Mutex::new(Vec::new());
+/// What frees memory of lists.
+type Free = Box<dyn FnOnce() + Send>;
 
-/// Runs `free` after some later grace period: for memory that holds nothing which anybody waits for.
+/// What is freed with the next grace period, whoever waits for it.
+static WITH_THE_NEXT: Mutex<Vec<Free>> = Mutex::new(Vec::new());
+
+/// Runs `free` with the next grace period that a thread waits for: for memory whose owner need not wait.
 pub(crate) fn after_some_grace_period(free: impl FnOnce() + Send + 'static) {
-    let mut all = WITH_THE_NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    all.push(Box::new(free));
+    with_the_next(|all| all.push(Box::new(free)));
+}
+
+/// Held for this alone: callbacks that register come here, and a thread that waits for them must not have it.
+fn with_the_next<T>(change: impl FnOnce(&mut Vec<Free>) -> T) -> T {
+    change(&mut WITH_THE_NEXT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn synchronize(own: Option<&Arc<Reader>>) {
-    let mut all = WITH_THE_NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    let all = std::mem::take(&mut *all);
+    let all = with_the_next(std::mem::take);
     domain().synchronize(own);
     for free in all {
         free();

@@ -190,6 +190,63 @@ fn a_callback_unregisters_itself() {
     assert!(!within::enabled());
 }
 
+/// What a callback owns may emit events as it is dropped, also where its own thread has just left it.
+#[test]
+fn what_is_dropped_behind_a_callback_may_emit_and_unregister() {
+    struct Emits(Option<kestrel_tracepoint::Registration>, Seen<u32>);
+    impl Drop for Emits {
+        fn drop(&mut self) {
+            trace_within();
+            drop(self.0.take());
+            self.1.lock().unwrap().push(0);
+        }
+    }
+    let _alone = alone();
+    let log = seen();
+    let own: Arc<Mutex<Option<kestrel_tracepoint::Registration>>> = Arc::default();
+    let registration = {
+        let inner = within::register(|| (), 0);
+        let (own, owned) = (Arc::clone(&own), Emits(Some(inner), Arc::clone(&log)));
+        first::register(
+            move |a, _| {
+                owned.1.lock().unwrap().push(a);
+                drop(own.lock().unwrap().take());
+            },
+            0,
+        )
+    };
+    *own.lock().unwrap() = Some(registration);
+    trace_first(7, 0);
+    assert_eq!(*log.lock().unwrap(), [7, 0]);
+    assert!(!first::enabled() && !within::enabled());
+}
+
+/// A callback that registers others does not wait for a thread that waits for it.
+#[test]
+fn callbacks_register_while_other_threads_unregister() {
+    let _alone = alone();
+    let stays = first::register(|_, _| (), 0);
+    let outer = within::register(|| drop(first::register(|_, _| (), 1)), 0);
+    let begun = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    trace_within();
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    drop(second::register(|_, _| (), 0));
+                }
+            });
+        }
+    });
+    println!("{:?}", begun.elapsed());
+    drop((outer, stays));
+    assert!(!first::enabled() && !within::enabled() && !second::enabled());
+}
+
 #[test]
 fn a_panic_of_a_callback_leaves_the_event_usable() {
     let _alone = alone();

@@ -19,12 +19,7 @@ fn recorded() -> (Place, Vec<Value>) {
 }
 
 fn lines(place: &Place, options: &[&str]) -> Vec<Value> {
-    let answer = place.run(&[&["print", "--format", "json"], options].concat());
-    answer
-        .out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    place.json_lines(&[&["print"], options].concat())
 }
 
 fn report(place: &Place, options: &[&str]) -> Value {

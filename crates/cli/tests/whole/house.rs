@@ -65,6 +65,13 @@ impl Place {
         self.command(arguments).output().unwrap().into()
     }
 
+    /// What the command answers, a value for each line of JSON.
+    pub(crate) fn json_lines(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
+        let answer = self.run(&[arguments, &["--format", "json"]].concat());
+        let lines = answer.out.lines();
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// A shell script as root of a mount namespace of its own; `$K` is the command. `None` where that is not possible.
     pub(crate) fn in_namespace(&self, script: &str) -> Option<Answer> {
         let mut command = Command::new("unshare");

@@ -11,20 +11,12 @@ fn recorded(place: &Place, options: &[&str]) {
     place.run(&arguments).succeeds();
 }
 
-fn json(place: &Place, arguments: &[&str]) -> Vec<Value> {
-    let arguments = [arguments, &["--format", "json"]].concat();
-    let out = place.run(&arguments).succeeds().out;
-    out.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
 #[test]
 fn each_verb_answers() {
     needs_tracing!();
     let place = Place::new();
     recorded(&place, &[]);
-    let document = &json(&place, &["sched", "latency"])[0];
+    let document = &place.json_lines(&["sched", "latency"])[0];
     let tasks = document["tasks"].as_array().unwrap();
     // Each sleep is a process that is woken by its timer at least.
     let sleeps: Vec<&Value> = tasks.iter().filter(|task| task["comm"] == "nap").collect();
@@ -35,7 +27,7 @@ fn each_verb_answers() {
             .all(|task| task["switches"].as_u64() >= Some(2) && task["runtime_ns"].as_u64() > Some(0))
     );
     assert_eq!(document["runtime_from"], "sched_stat_runtime");
-    let names = &json(&place, &["sched", "latency", "--by", "comm"])[0];
+    let names = &place.json_lines(&["sched", "latency", "--by", "comm"])[0];
     let row = names["tasks"]
         .as_array()
         .unwrap()
@@ -48,9 +40,9 @@ fn each_verb_answers() {
 
     let number = &sleeps[0]["tid"];
     let tid = number.to_string();
-    let spells = json(&place, &["sched", "timehist", "-t", &tid]);
+    let spells = place.json_lines(&["sched", "timehist", "-t", &tid]);
     assert!(spells.len() >= 2 && spells.iter().all(|spell| spell["task"]["tid"] == *number));
-    let sums = &json(&place, &["sched", "timehist", "-s", "-t", &tid])[0];
+    let sums = &place.json_lines(&["sched", "timehist", "-s", "-t", &tid])[0];
     let run: u64 = spells.iter().map(|spell| spell["run_ns"].as_u64().unwrap()).sum();
     assert_eq!(sums["tasks"][0]["total_ns"].as_u64(), Some(run));
     assert_eq!(sums["tasks"][0]["count"].as_u64(), Some(spells.len() as u64));
@@ -64,7 +56,7 @@ fn each_verb_answers() {
     }
     let map = place.run(&["sched", "map"]).succeeds().out;
     assert!(map.contains(" A0 => ") && !map.contains('\x1b'), "{map}");
-    let wakeups = &json(&place, &["sched", "wakeups", "--worst", "2"])[0];
+    let wakeups = &place.json_lines(&["sched", "wakeups", "--worst", "2"])[0];
     assert_eq!(wakeups["worst"].as_array().unwrap().len(), 2);
     let pairs = wakeups["pairs"].as_array().unwrap();
     assert!(
@@ -78,13 +70,10 @@ fn a_time_says_what_counts() {
     needs_tracing!();
     let place = Place::new();
     recorded(&place, &["-o", "t"]);
-    let all = json(&place, &["sched", "timehist", "t"]);
+    let all = place.json_lines(&["sched", "timehist", "t"]);
     let middle = all[all.len() / 2]["time_ns"].as_u64().unwrap();
     let seconds = format!("{}.{:09}", middle / 1_000_000_000, middle % 1_000_000_000);
-    let upto = json(
-        &place,
-        &["sched", "timehist", "t", "--time", &format!(",{seconds}")],
-    );
+    let upto = place.json_lines(&["sched", "timehist", "t", "--time", &format!(",{seconds}")]);
     assert!(upto.iter().all(|spell| spell["time_ns"].as_u64() <= Some(middle)));
     assert!(upto.len() > all.len() / 3 && upto.len() < all.len());
 }
@@ -94,10 +83,10 @@ fn stacks_say_where_tasks_left() {
     needs_tracing!();
     let place = Place::new();
     recorded(&place, &["-g"]);
-    let spells = json(&place, &["sched", "timehist"]);
+    let spells = place.json_lines(&["sched", "timehist"]);
     let stack = |spell: &Value| spell["stack"].as_array().map_or(0, Vec::len);
     assert!(spells.iter().any(|spell| stack(spell) > 2));
-    let without = json(&place, &["sched", "timehist", "-G"]);
+    let without = place.json_lines(&["sched", "timehist", "-G"]);
     assert!(without.iter().all(|spell| spell.get("stack").is_none()));
 }
 
@@ -139,7 +128,7 @@ fn a_plain_recording_works_too() {
     place
         .run(&["record", "-a", "-e", events, "--", "sh", "-c", LOAD])
         .succeeds();
-    let document = &json(&place, &["sched", "latency"])[0];
+    let document = &place.json_lines(&["sched", "latency"])[0];
     assert_eq!(document["runtime_from"], "sched_switch");
     let tasks = document["tasks"].as_array().unwrap();
     assert!(tasks.iter().any(|task| task["comm"] == "nap"), "{document}");

@@ -6,12 +6,7 @@ use serde_json::Value;
 const SWITCH: &str = "sched:sched_switch";
 
 fn lines(place: &Place, options: &[&str]) -> Vec<Value> {
-    let answer = place.run(&[&["print", "--format", "json"], options].concat());
-    answer
-        .out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    place.json_lines(&[&["print"], options].concat())
 }
 
 /// Whether a record of these events is about a thread that does not run in it.

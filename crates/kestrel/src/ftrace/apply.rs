@@ -8,8 +8,8 @@ use kestrel_compiler::lang::glob::Glob;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_kernel::tracefs::{EventName, Format, Tracefs};
 
-/// A text of `-e` whose events must pass a filter of tracefs, too. What a pattern of the text stands for is told apart where the filter means
-/// something else for some of it.
+/// A text of `-e` with a filter of tracefs added to the predicates of its events. A pattern becomes several texts where the filter's words are fields of
+/// some of its events only.
 ///
 /// # Errors
 /// A filter that is wrong, or does not fit an event's fields.

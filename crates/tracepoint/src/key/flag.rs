@@ -21,12 +21,7 @@ fn enter_in_table<T: Tracepoint>() {
     unsafe {
         core::arch::asm!(
             "2:",
-            ".pushsection kestrel_tracepoint_sites,\"aR\",@progbits",
-            ".balign 8",
-            "3:",
-            ".quad 2b - 3b",
-            ".quad {event} - (3b + 8)",
-            ".popsection",
+            super::table::entry!(),
             event = sym T::event,
             options(nomem, nostack, preserves_flags),
         );

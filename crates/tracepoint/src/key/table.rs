@@ -17,6 +17,19 @@ unsafe extern "C" {
     static END: Site;
 }
 
+/// The entry of the place that begins at the label `2`, for the function `event`: lines of assembly.
+macro_rules! entry {
+    () => {
+        ".pushsection kestrel_tracepoint_sites,\"aR\",@progbits
+         .balign 8
+         3:
+         .quad 2b - 3b
+         .quad {event} - (3b + 8)
+         .popsection"
+    };
+}
+pub(super) use entry;
+
 /// All places of the program.
 #[allow(unsafe_code, reason = "a table that the linker made")]
 pub(super) fn sites() -> &'static [Site] {

@@ -183,7 +183,13 @@ fn names(host: &Host, folder: &str) -> Vec<String> {
 }
 
 fn no_unit(name: &str, host: &Host) -> Error {
-    nothing_matches("unit of counters", name, names(host, UNITS))
+    let names = names(host, UNITS);
+    let near = nearest(name, names.iter().map(String::as_str));
+    nothing_matches(
+        "unit of counters",
+        name,
+        near.into_iter().map(str::to_owned).collect(),
+    )
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use kestrel_trace::layout::Space;
 
 /// Most bytes.
 const MOST: u32 = 1023;
-/// Where the length is not a constant, and nothing is said of the most.
+/// Most bytes where the length is not a constant and the third argument is left out.
 const USUAL: u32 = 63;
 
 pub(crate) static BUF: Builtin = Builtin {
