@@ -297,6 +297,7 @@ impl Expr {
                 place.keys.iter_mut().for_each(|key| key.set_span(span));
             }
             ExprKind::Constant(_)
+            | ExprKind::Generation(_)
             | ExprKind::EventNumber
             | ExprKind::EventIs { .. }
             | ExprKind::Text(_)

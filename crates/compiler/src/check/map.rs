@@ -281,7 +281,12 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
-    fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
+    /// How often a map was cleared so far.
+    pub(crate) fn generation_of(&mut self, map: MapType, span: Span) -> Expr {
+        Expr::new(ExprKind::Generation(Arc::new(map)), Type::U64, span)
+    }
+
+    pub(crate) fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
         if let Some(map) = self.globals.map(name) {
             return Ok(map.clone());
         }

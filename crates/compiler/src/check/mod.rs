@@ -10,6 +10,7 @@
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
 //! | `map` | `@x[keys]`: keys, values, and that all uses agree |
+//! | `output` | what programs print: a record for each site |
 //! | `control` | tables, buffers and messages that handlers name |
 //! | `pair` | `entry.EXPRESSION`: what an event keeps for the one that it belongs to |
 //! | `parameter` | `param NAME = VALUE` |
@@ -31,6 +32,7 @@ pub mod globals;
 mod map;
 mod name;
 mod operator;
+mod output;
 mod pair;
 mod parameter;
 mod record;

@@ -103,6 +103,8 @@ pub enum StatementKind {
         helper: Helper,
         operands: Vec<Expr>,
     },
+    /// Several statements in the place of one.
+    Block(Vec<Statement>),
     /// End the hook.
     Return,
 }
@@ -180,6 +182,8 @@ pub enum Action {
     Thaw(String),
     /// `reset("b")`: what it holds is forgotten.
     Reset(String),
+    /// All events are masked from now on: the session ends.
+    Leave,
     /// `handler "path.o"`: a program of a compiled object takes over, and does not come back.
     Call {
         /// As written; planning replaces it with the path of the object.
@@ -318,6 +322,8 @@ pub enum ExprKind {
     StackCopy,
     /// What a map of scalars or texts holds there: 0 or the empty text where it holds nothing. A text is not a scalar.
     MapValue(MapPlace),
+    /// How often the map was cleared so far.
+    Generation(Arc<MapType>),
     /// 1 where the map holds something there, else 0.
     HasKey(MapPlace),
     /// The number of the event itself (of its first record).

@@ -26,6 +26,7 @@ impl StatementKind {
     fn blocks(&self) -> [&[Statement]; 2] {
         match self {
             Self::If { then, otherwise, .. } => [then, otherwise],
+            Self::Block(statements) => [statements, &[]],
             Self::Set { .. }
             | Self::Record(_)
             | Self::Map(..)
@@ -56,7 +57,7 @@ impl StatementKind {
                 MapChange::Aggregate(None) | MapChange::Delete | MapChange::Clear => Vec::new(),
             },
             Self::Perform { operands, .. } => operands.iter().collect(),
-            Self::Act(_) | Self::Return => Vec::new(),
+            Self::Act(_) | Self::Block(_) | Self::Return => Vec::new(),
         }
     }
 }
@@ -112,6 +113,7 @@ impl Expr {
             | ExprKind::Stack { .. }
             | ExprKind::StackCopy
             | ExprKind::MapValue(_)
+            | ExprKind::Generation(_)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber
             | ExprKind::EventIs { .. } => Vec::new(),

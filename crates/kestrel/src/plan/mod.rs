@@ -33,7 +33,7 @@ pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;
 pub use show::show;
-pub use source::{Options, Source, UserStack};
+pub use source::{Options, ProgramText, Source, UserStack};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
@@ -54,12 +54,14 @@ pub const TABLE: &str = "main";
 pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<Plan> {
     let one = [BufferSpec::default()];
     let (specs, parameters, max_map_keys) = match source {
-        Source::Events(_) => (&one[..], &options.parameters, options.max_map_keys),
+        Source::Events(_) | Source::Program(_) => {
+            (&one[..], &options.parameters, options.max_map_keys)
+        }
         Source::File(file) => (&*file.buffers, &file.parameters, file.max_map_keys),
     };
     let globals = Globals {
         tables: match source {
-            Source::Events(_) => Vec::new(),
+            Source::Events(_) | Source::Program(_) => Vec::new(),
             Source::File(file) => file.table_names().map(str::to_owned).collect(),
         },
         buffers: specs.iter().map(|b| b.name.clone()).collect(),
@@ -73,6 +75,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     let mut planner = Planner::new(catalog, options.clone(), globals);
     let mut hooks = match source {
         Source::Events(texts) => planner.texts(texts)?,
+        Source::Program(program) => planner.program(program)?,
         Source::File(file) => {
             planner.begin_file(file);
             let names: Vec<&str> = file.table_names().collect();
@@ -96,7 +99,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     let buffer = |spec: &BufferSpec| {
         let bytes = options.buffer_bytes.unwrap_or(spec.bytes);
         let mode = options.mode.unwrap_or(match source {
-            Source::Events(_) => Mode::Stream,
+            Source::Events(_) | Source::Program(_) => Mode::Stream,
             Source::File(_) => spec.mode,
         });
         BufferPlan {
@@ -108,7 +111,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     };
     let mut plan = Plan {
         tables: match source {
-            Source::Events(_) => vec![TABLE.to_owned()],
+            Source::Events(_) | Source::Program(_) => vec![TABLE.to_owned()],
             Source::File(_) => globals.tables.clone(),
         },
         hooks,
@@ -124,7 +127,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         plan.give_messages_a_buffer();
     }
     match source {
-        Source::Events(_) => Ok(plan),
+        Source::Events(_) | Source::Program(_) => Ok(plan),
         Source::File(file) => trust::check(file, plan),
     }
 }

@@ -20,7 +20,7 @@ use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind, TestRun};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
@@ -341,6 +341,22 @@ impl Session {
     /// Masks all hooks at once; nothing is detached yet.
     pub fn deactivate(&self) {
         self.resources.control.activate(Table::NONE);
+    }
+
+    /// Runs the handlers of an event of the session's own (`begin`, `end`), in the order of their texts; whether there are any.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn fire(&self, name: &str) -> Result<bool> {
+        let is_named = |hook: &&Attached| {
+            matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name)
+        };
+        let mut any = false;
+        for hook in self.hooks.iter().filter(is_named) {
+            hook.program.test_run(&TestRun::default())?;
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Gives one of its parameters another value.

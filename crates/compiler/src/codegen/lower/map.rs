@@ -89,6 +89,12 @@ impl Lower<'_> {
         self.b.map_pointer(map)
     }
 
+    /// How often a map was cleared so far.
+    pub(super) fn generation(&mut self, map: &MapType) -> Vreg {
+        let state = self.state(state::generation(map.number));
+        self.b.load(Width::B8, state, 0)
+    }
+
     /// An address in the state map.
     fn state(&mut self, offset: u32) -> Vreg {
         let map = self.b.external(state::MAP);
@@ -115,8 +121,7 @@ impl Lower<'_> {
                 }
             }
         }
-        let state = self.state(state::generation(map.number));
-        let generation = self.b.load(Width::B8, state, 0);
+        let generation = self.generation(map);
         let key = self.b.slot_address(slot, 0);
         self.b.store(Width::B8, key, 0, generation);
         Ok(key)

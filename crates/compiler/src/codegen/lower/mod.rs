@@ -261,6 +261,7 @@ impl Lower<'_> {
                 let operands = operands.collect::<Result<Vec<_>, _>>()?;
                 self.b.helper(*helper, &operands);
             }
+            StatementKind::Block(statements) => self.statements(statements)?,
             StatementKind::Return => self.b.jump(self.done),
         }
         Ok(())

@@ -118,6 +118,7 @@ impl Lower<'_> {
                 }),
             ExprKind::MapValue(place) => self.map_scalar(place),
             ExprKind::HasKey(place) => self.has_key(place),
+            ExprKind::Generation(map) => Ok(self.generation(map)),
             ExprKind::EventNumber => Ok(self.event_number()),
             ExprKind::EventIs { what, text } => self.event_is(*what, text),
             ExprKind::Text(_)
