@@ -5,7 +5,7 @@ use super::text;
 use super::tree::{CompareOp, Expr, ExprKind, Pointer, Show, Type};
 use super::value::{comparison, constant, narrowed, text_constant};
 use crate::builtin;
-use crate::lang::ast::{self, Arg, SizeofOperand, Span, Spanned, TypeName};
+use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 
@@ -51,7 +51,16 @@ impl Checker<'_> {
             Kind::Step { .. } => Err(self.not_yet(span, "\"++\" and \"--\" inside an expression")),
             Kind::Tuple(_) => Err(self.not_yet(span, "tuples")),
             Kind::Sizeof(operand) => self.sizeof(operand, span),
-            Kind::Offsetof { ty, members } => self.offsetof(ty, members, span),
+            Kind::Offsetof { of, path } => match of.as_ref() {
+                SizeofOperand::Type(ty) => self.offsetof(ty, path, span),
+                SizeofOperand::Expr(of) => Err(self.not_yet(of.span, "offsetof of an expression")),
+            },
+            Kind::Record(_) => Err(self.not_yet(span, "records")),
+            Kind::Block(_) => Err(self.not_yet(span, "blocks as values")),
+            Kind::If { .. } => Err(self.not_yet(span, "\"if\" as a value")),
+            Kind::Comptime(_) => Err(self.not_yet(span, "comptime")),
+            Kind::Typeof(_) => Err(self.not_yet(span, "typeof outside of types")),
+            Kind::Typeinfo(_) => Err(self.not_yet(span, "typeinfo")),
             Kind::Error => Err(self.error(span, "this expression could not be read")),
         }
     }
@@ -220,10 +229,13 @@ impl Checker<'_> {
         Ok(constant(u64::from(size), Type::U64, span))
     }
 
-    fn offsetof(&mut self, ty: &TypeName, members: &[Spanned<String>], span: Span) -> Checked<Expr> {
+    fn offsetof(&mut self, ty: &TypeName, path: &[PathStep], span: Span) -> Checked<Expr> {
         let mut ty = self.written_type(ty)?;
         let mut offset = 0;
-        for member in members {
+        for step in path {
+            let PathStep::Member(member) = step else {
+                return Err(self.not_yet(span, "offsetof of an element"));
+            };
             let Type::Struct(id) = ty else {
                 let message = format!("{} has no members", self.describe(&ty));
                 return Err(self.error(member.span, message));

@@ -61,6 +61,7 @@ impl Checker<'_> {
                 }
                 StatementKind::Return
             }
+            Written::Discard(_) => return Err(self.not_yet(span, "\"_ = value\"")),
             Written::While { .. } => return Err(self.not_yet(span, "while loops")),
             Written::For { .. } => return Err(self.not_yet(span, "for loops")),
             Written::Break => return Err(self.not_yet(span, "\"break\"")),

@@ -228,7 +228,10 @@ impl<'a> Checker<'a> {
 
     /// A type as written.
     pub(crate) fn written_type(&mut self, name: &TypeName) -> Checked<Type> {
-        let mut ty = if let Some(levels) = name.pointers.checked_sub(1) {
+        let Some((pointers, arrays)) = name.plain() else {
+            return Err(self.not_yet(name.span, "types that are more than a name, pointers and lengths"));
+        };
+        let mut ty = if let Some(levels) = pointers.checked_sub(1) {
             let to = self.named(name)?;
             Type::Pointer(Pointer {
                 to,
@@ -249,7 +252,7 @@ impl<'a> Checker<'a> {
                 self.error(name.span, message)
             })?
         };
-        for count in name.arrays.iter().rev() {
+        for count in arrays.iter().rev() {
             let count = count
                 .and_then(|n| u32::try_from(n).ok())
                 .ok_or_else(|| self.error(name.span, "the length of this array is missing or too large"))?;
