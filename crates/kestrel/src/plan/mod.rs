@@ -38,6 +38,7 @@ pub use source::{Options, ProgramText, Source, UserStack};
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
@@ -72,24 +73,27 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         max_map_keys,
         ..Globals::default()
     };
-    let mut planner = Planner::new(catalog, options.clone(), globals);
-    let mut hooks = match source {
-        Source::Events(texts) => planner.texts(texts)?,
-        Source::Program(program) => planner.program(program)?,
+    let (mut hooks, done) = match source {
+        Source::Program(program) => program_hooks(program, options, globals, catalog)?,
+        Source::Events(texts) => {
+            let mut planner = Planner::new(catalog, options.clone(), globals);
+            (planner.texts(texts)?, planner.finish()?)
+        }
         Source::File(file) => {
+            let mut planner = Planner::new(catalog, options.clone(), globals);
             planner.begin_file(file);
             let names: Vec<&str> = file.table_names().collect();
             let cells = planner.tables(file, &names)?;
             let groups = planner.groups(&cells)?;
             let numbers: Vec<u32> = (1..=cells.len() as u32).collect();
-            planner.hooks(groups, &numbers)
+            (planner.hooks(groups, &numbers), planner.finish()?)
         }
     };
     let Done {
         globals,
         objects,
         warnings,
-    } = planner.finish()?;
+    } = done;
     let next = number(&mut hooks, 1)?;
     // Tables may be loaded later, and a ring's counters cannot grow.
     let room = match options.persistent {
@@ -130,4 +134,32 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         Source::Events(_) | Source::Program(_) => Ok(plan),
         Source::File(file) => trust::check(file, plan),
     }
+}
+
+/// The hooks of a program, planned again until what its maps hold is known from all of their uses.
+fn program_hooks(
+    program: &ProgramText,
+    options: &Options,
+    globals: Globals,
+    catalog: &Catalog,
+) -> Result<(Vec<Hook>, Done)> {
+    let mut shapes = Shapes::default();
+    for _ in 0..ROUNDS {
+        let globals = Globals {
+            shapes: shapes.clone(),
+            rounds: true,
+            ..globals.clone()
+        };
+        let mut planner = Planner::new(catalog, options.clone(), globals);
+        let planned = planner.program(program);
+        let grown = planner.globals.shapes.clone();
+        if grown == shapes {
+            return Ok((planned?, planner.finish()?));
+        }
+        shapes = grown;
+    }
+    Err(kestrel_catalog::Error::Compile {
+        event: program.name.clone(),
+        why: "what its maps hold is not found after many rounds".to_owned(),
+    })
 }

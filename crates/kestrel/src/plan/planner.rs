@@ -166,10 +166,15 @@ impl<'a> Planner<'a> {
         self.warnings
             .extend(warnings.map(|d| (program.text.to_string(), d.clone())));
         let mut hooks = Vec::new();
+        let mut failed = None;
         for (number, probe) in program.probes.iter().enumerate() {
-            hooks.extend(self.text_probe(&program.text, probe, number)?);
+            match self.text_probe(&program.text, probe, number) {
+                Ok(more) => hooks.extend(more),
+                // What the other probes say of maps is wanted all the same.
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(hooks)
+        failed.map_or(Ok(hooks), Err)
     }
 
     /// The hooks of one probe, whatever other probes its events meet; `number` tells it from those.

@@ -151,7 +151,7 @@ impl Lower<'_> {
     }
 
     /// Does something with what the map holds there, if it holds anything.
-    fn if_there(&mut self, place: &MapPlace, then: &mut dyn FnMut(&mut Self, Vreg)) -> Result<(), Error> {
+    pub(super) fn if_there(&mut self, place: &MapPlace, then: &mut dyn FnMut(&mut Self, Vreg)) -> Result<(), Error> {
         let end = self.b.block();
         let element = match self.only_element(&place.map) {
             Some(element) => element,
