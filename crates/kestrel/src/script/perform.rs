@@ -63,7 +63,11 @@ impl Perform {
                 let line = String::from_utf8_lossy(&line).into_owned();
                 self.print("value", &line);
             }
-            "print_map" => self.map(session, &action.text)?,
+            "print_map" => self.map(session, &action.text, &values)?,
+            "cleared" => {
+                let generation = values.first().map_or(0, number) as u64;
+                session.sweep_map(&action.text, generation)?;
+            }
             "exit" => {
                 let code = values.first().map_or(0, number);
                 return Ok(Outcome::Exit(code));
@@ -84,9 +88,13 @@ impl Perform {
         }
     }
 
-    fn map(&mut self, session: &Session, name: &str) -> Result<()> {
-        let snapshots = session.map_snapshots()?;
-        let named: Vec<_> = snapshots.into_iter().filter(|s| s.ty.name == name).collect();
+    fn map(&mut self, session: &Session, name: &str, values: &[Value<'_>]) -> Result<()> {
+        let generation = values.first().map_or(0, number) as u64;
+        let value = values.get(1).map(|value| number(value) as u64);
+        let named: Vec<_> = session
+            .map_generation(name, generation, value)?
+            .into_iter()
+            .collect();
         let (symbols, _notes) = symbols(&named, &self.host, None);
         for snapshot in &named {
             let lines = match self.json {

@@ -394,6 +394,29 @@ impl Session {
         self.resources.maps.read(&self.numbers)
     }
 
+    /// What one of its handlers' maps held at a generation; see [`Maps::read_generation`].
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn map_generation(
+        &self,
+        name: &str,
+        generation: u64,
+        value: Option<u64>,
+    ) -> Result<Option<Snapshot>> {
+        self.resources
+            .maps
+            .read_generation(name, generation, value, &self.numbers)
+    }
+
+    /// Removes what one of its handlers' maps held before a generation.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sweep_map(&self, name: &str, generation: u64) -> Result<()> {
+        self.resources.maps.sweep_map(name, generation)
+    }
+
     /// Gives the maps of the compiled objects that its handlers call, each with the path of its file.
     pub fn each_object_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
         self.resources.objects.each_map(show);

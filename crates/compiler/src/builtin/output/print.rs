@@ -5,6 +5,7 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{StatementKind, Type};
 use crate::check::value::constant;
 use crate::lang::ast;
+use kestrel_trace::aggregate::ValueKind;
 
 pub(crate) static PRINT: Builtin = Builtin {
     name: "print",
@@ -48,8 +49,12 @@ impl Checker<'_> {
         span: ast::Span,
     ) -> Checked<StatementKind> {
         let map = self.known_map(name, name_span)?;
-        let generation = self.generation_of(map, span);
-        let mut values = vec![generation];
+        let single = map.keys.is_empty() && matches!(map.value, ValueKind::Scalar(_));
+        let mut values = vec![self.generation_of(map, span)];
+        if single {
+            // What it holds at this moment.
+            values.push(self.map_value(name, &[], span)?);
+        }
         values.extend(limits.into_iter().map(|limit| constant(limit as u64, Type::U64, span)));
         self.output("print_map", name, values, span)
     }
