@@ -1,7 +1,6 @@
 //! Programs of the language while they run (`kestrel run`): begin and end, and what they print, in the order of time; no command line.
 
 mod perform;
-mod printf;
 
 pub use perform::{Outcome, Perform};
 

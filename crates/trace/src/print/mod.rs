@@ -4,6 +4,7 @@ pub mod date;
 pub mod escape;
 mod json;
 mod names;
+pub mod printf;
 mod number;
 mod stack;
 mod text;
