@@ -29,6 +29,7 @@ impl Parser<'_> {
     /// One event's name, from the next token's first byte on.
     pub(super) fn event(&mut self) -> Option<EventSpec> {
         let start = self.start() as usize;
+        self.ahead.clear();
         self.lexer.go_to(start);
         let mut parts: Vec<EventPart> = Vec::new();
         loop {
