@@ -1,15 +1,17 @@
 //! Source text to tokens, one at a time, for expressions and statements; event names have rules of their own in
 //! [`super::parse`].
 
+mod condition;
 mod number;
 mod preprocess;
 mod quoted;
 
 use super::ast::Span;
 use super::diag::Diagnostic;
+pub(super) use number::number_of;
 use number::{NumberTrouble, read_number};
-use preprocess::{Frame, Preprocessor};
 pub(super) use preprocess::{DefinedNames, Include};
+use preprocess::{Frame, Preprocessor};
 pub(super) use quoted::{QuoteTrouble, read_quoted};
 
 /// What a token is.

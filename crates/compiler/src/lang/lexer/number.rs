@@ -40,8 +40,32 @@ pub(super) enum NumberTrouble<'a> {
     Suffix(&'a str),
 }
 
+/// A number without a unit: what people write on a command line.
+pub(in crate::lang) fn number_of(word: &str) -> Option<u64> {
+    let (value, suffix) = split(word).ok()?;
+    let plain = suffix.is_empty() || C_SUFFIXES.iter().any(|(name, _)| *name == suffix);
+    plain.then_some(value)
+}
+
 /// A number with its suffix: its value and whether it is unsigned.
 pub(super) fn read_number(word: &str) -> Result<(u64, bool), NumberTrouble<'_>> {
+    let (value, suffix) = split(word)?;
+    if suffix.is_empty() {
+        return Ok((value, false));
+    }
+    if let Some((_, unsigned)) = C_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
+        return Ok((value, *unsigned));
+    }
+    let (_, factor) = SUFFIXES
+        .iter()
+        .find(|(name, _)| *name == suffix)
+        .ok_or(NumberTrouble::Suffix(suffix))?;
+    let value = value.checked_mul(*factor).ok_or(NumberTrouble::TooLarge)?;
+    Ok((value, false))
+}
+
+/// A number, its exponent applied, and its suffix.
+fn split(word: &str) -> Result<(u64, &str), NumberTrouble<'_>> {
     let lower = word.get(..2).unwrap_or_default().to_ascii_lowercase();
     let (radix, body) = match lower.as_str() {
         "0x" => (16, &word[2..]),
@@ -69,18 +93,7 @@ pub(super) fn read_number(word: &str) -> Result<(u64, bool), NumberTrouble<'_>> 
         value = value.checked_mul(factor).ok_or(NumberTrouble::TooLarge)?;
         suffix = "";
     }
-    if suffix.is_empty() {
-        return Ok((value, false));
-    }
-    if let Some((_, unsigned)) = C_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
-        return Ok((value, *unsigned));
-    }
-    let (_, factor) = SUFFIXES
-        .iter()
-        .find(|(name, _)| *name == suffix)
-        .ok_or(NumberTrouble::Suffix(suffix))?;
-    let value = value.checked_mul(*factor).ok_or(NumberTrouble::TooLarge)?;
-    Ok((value, false))
+    Ok((value, suffix))
 }
 
 /// The exponent of `1e6`, from `e6`.

@@ -1,6 +1,6 @@
 //! Lines for the preprocessor of C: `#define`, `#if`, `#include` and their kin; and what defined names stand for.
 
-use super::{Lexer, Token, TokenKind, span};
+use super::{Lexer, Token, TokenKind, condition, span};
 use crate::lang::ast::{Span, Spanned};
 use crate::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
@@ -107,7 +107,10 @@ impl<'a> Lexer<'a> {
             return;
         };
         if let Some(open) = preprocessor.conditions.last() {
-            found.push(Diagnostic::error(open.place, "this condition is not closed by #endif"));
+            found.push(Diagnostic::error(
+                open.place,
+                "this condition is not closed by #endif",
+            ));
             preprocessor.conditions = Rc::default();
         }
     }
@@ -217,7 +220,10 @@ impl<'a> Lexer<'a> {
                     TokenKind::Sign(",") => {}
                     TokenKind::Sign(")") => break,
                     _ => {
-                        found.push(Diagnostic::error(token.span, "expected the name of a parameter or \")\""));
+                        found.push(Diagnostic::error(
+                            token.span,
+                            "expected the name of a parameter or \")\"",
+                        ));
                         return;
                     }
                 }
@@ -285,7 +291,10 @@ impl<'a> Lexer<'a> {
     fn other_branch(&mut self, last: bool, inner: &mut Lexer<'a>, place: Span, found: &mut Vec<Diagnostic>) {
         let Some(mut open) = self.conditions().pop() else {
             let word = if last { "else" } else { "elif" };
-            found.push(Diagnostic::error(place, format!("no #if is open here that #{word} could belong to")));
+            found.push(Diagnostic::error(
+                place,
+                format!("no #if is open here that #{word} could belong to"),
+            ));
             return;
         };
         if open.otherwise {
@@ -349,11 +358,13 @@ impl<'a> Lexer<'a> {
             }
         }
         let tokens = self.all_expanded(tokens, found);
-        let mut reader = ConditionReader { tokens: &tokens, at: 0 };
-        match reader.value(0, 0) {
-            Some(value) if reader.at == tokens.len() => value != 0,
-            _ => {
-                found.push(Diagnostic::error(place, "this condition cannot be read as a number"));
+        match condition::value(&tokens) {
+            Some(value) => value != 0,
+            None => {
+                found.push(Diagnostic::error(
+                    place,
+                    "this condition cannot be read as a number",
+                ));
                 false
             }
         }
@@ -400,11 +411,20 @@ impl<'a> Lexer<'a> {
     }
 
     /// The token, or nothing if it is a name that stands for others, which come next then.
-    pub(super) fn unless_defined(&mut self, token: Token<'a>, found: &mut Vec<Diagnostic>) -> Option<Token<'a>> {
+    pub(super) fn unless_defined(
+        &mut self,
+        token: Token<'a>,
+        found: &mut Vec<Diagnostic>,
+    ) -> Option<Token<'a>> {
         let TokenKind::Word(name) = token.kind else {
             return Some(token);
         };
-        let Some(defined) = self.preprocessor.as_ref().and_then(|p| p.names.get(name)).cloned() else {
+        let Some(defined) = self
+            .preprocessor
+            .as_ref()
+            .and_then(|p| p.names.get(name))
+            .cloned()
+        else {
             return Some(token);
         };
         let defined = &defined.0;
@@ -459,7 +479,11 @@ impl<'a> Lexer<'a> {
                 return Some(bad(place));
             }
         }
-        self.frames.push(Frame { name, tokens, next: 0 });
+        self.frames.push(Frame {
+            name,
+            tokens,
+            next: 0,
+        });
         None
     }
 
@@ -487,7 +511,10 @@ impl<'a> Lexer<'a> {
                     continue;
                 }
                 TokenKind::End => {
-                    found.push(Diagnostic::error(*place, "the arguments of this name are not closed by \")\""));
+                    found.push(Diagnostic::error(
+                        *place,
+                        "the arguments of this name are not closed by \")\"",
+                    ));
                     return Some(all);
                 }
                 _ => {}
@@ -547,110 +574,4 @@ fn line(text: &str) -> usize {
         }
         end += length + 1;
     }
-}
-
-/// A condition, read as C reads it.
-struct ConditionReader<'t, 'a> {
-    tokens: &'t [Token<'a>],
-    at: usize,
-}
-
-/// Operators between numbers and how tight they bind.
-const BINARY: &[(&str, u8)] = &[
-    ("||", 1),
-    ("&&", 2),
-    ("|", 3),
-    ("^", 4),
-    ("&", 5),
-    ("==", 6),
-    ("!=", 6),
-    ("<", 7),
-    ("<=", 7),
-    (">", 7),
-    (">=", 7),
-    ("<<", 8),
-    (">>", 8),
-    ("+", 9),
-    ("-", 9),
-    ("*", 10),
-    ("/", 10),
-    ("%", 10),
-];
-
-impl ConditionReader<'_, '_> {
-    fn value(&mut self, floor: u8, depth: u32) -> Option<i64> {
-        let mut left = self.operand(depth)?;
-        while let Some(TokenKind::Sign(sign)) = self.tokens.get(self.at).map(|t| &t.kind) {
-            if *sign == "?" && floor == 0 {
-                self.at += 1;
-                let then = self.value(0, depth + 1)?;
-                self.expect(":")?;
-                let otherwise = self.value(0, depth + 1)?;
-                return Some(if left != 0 { then } else { otherwise });
-            }
-            let Some((_, precedence)) = BINARY.iter().find(|row| row.0 == *sign) else {
-                break;
-            };
-            if *precedence <= floor {
-                break;
-            }
-            self.at += 1;
-            let right = self.value(*precedence, depth + 1)?;
-            left = combined(sign, left, right)?;
-        }
-        Some(left)
-    }
-
-    fn operand(&mut self, depth: u32) -> Option<i64> {
-        if depth > 64 {
-            return None;
-        }
-        let kind = &self.tokens.get(self.at)?.kind;
-        self.at += 1;
-        match kind {
-            TokenKind::Integer { value, .. } => Some(value.cast_signed()),
-            TokenKind::Word("true") => Some(1),
-            TokenKind::Word(_) => Some(0),
-            TokenKind::Sign("(") => {
-                let value = self.value(0, depth + 1)?;
-                self.expect(")")?;
-                Some(value)
-            }
-            TokenKind::Sign("!") => Some(i64::from(self.operand(depth + 1)? == 0)),
-            TokenKind::Sign("-") => Some(self.operand(depth + 1)?.wrapping_neg()),
-            TokenKind::Sign("+") => self.operand(depth + 1),
-            TokenKind::Sign("~") => Some(!self.operand(depth + 1)?),
-            _ => None,
-        }
-    }
-
-    fn expect(&mut self, sign: &str) -> Option<()> {
-        let there = matches!(self.tokens.get(self.at)?.kind, TokenKind::Sign(s) if s == sign);
-        self.at += 1;
-        there.then_some(())
-    }
-}
-
-fn combined(sign: &str, left: i64, right: i64) -> Option<i64> {
-    Some(match sign {
-        "||" => i64::from(left != 0 || right != 0),
-        "&&" => i64::from(left != 0 && right != 0),
-        "|" => left | right,
-        "^" => left ^ right,
-        "&" => left & right,
-        "==" => i64::from(left == right),
-        "!=" => i64::from(left != right),
-        "<" => i64::from(left < right),
-        "<=" => i64::from(left <= right),
-        ">" => i64::from(left > right),
-        ">=" => i64::from(left >= right),
-        "<<" => left.wrapping_shl(u32::try_from(right & 63).unwrap_or(0)),
-        ">>" => left.wrapping_shr(u32::try_from(right & 63).unwrap_or(0)),
-        "+" => left.wrapping_add(right),
-        "-" => left.wrapping_sub(right),
-        "*" => left.wrapping_mul(right),
-        "/" => left.checked_div(right)?,
-        "%" => left.checked_rem(right)?,
-        _ => return None,
-    })
 }

@@ -423,8 +423,7 @@ impl Parser<'_> {
 
     fn offsetof(&mut self) -> Parsed<ExprKind> {
         self.expect("(")?;
-        let named = matches!(self.token.kind, TokenKind::Word(_))
-            && *self.peek(0) == TokenKind::Sign(",");
+        let named = matches!(self.token.kind, TokenKind::Word(_)) && *self.peek(0) == TokenKind::Sign(",");
         let of = Box::new(if named {
             SizeofOperand::Type(self.type_name()?)
         } else {

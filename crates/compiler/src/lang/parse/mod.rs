@@ -10,14 +10,17 @@ mod type_name;
 
 use super::ast::{Expr, Probe, Script, Span, Spanned};
 use super::diag::Diagnostic;
-use super::lexer::{Lexer, Token, TokenKind, span};
+use super::lexer::{DefinedNames, Include, Lexer, Token, TokenKind, span};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+pub(crate) use statement::into_block;
 
 /// Most levels of nesting in a text, and most height of an expression.
 const HEIGHT: u32 = 128;
 
 /// Most findings reported about one text.
-const FINDINGS: usize = 50;
+pub(super) const FINDINGS: usize = 50;
 
 /// Parses one probe: events, then optionally a predicate and a block.
 ///
@@ -62,6 +65,28 @@ pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
     let mut parser = Parser::at(Lexer::of_script(text, 0, BTreeMap::new()));
     let script = parser.script();
     (script, parser.finish())
+}
+
+/// One of several texts, parsed.
+pub(super) struct ParsedFile<'a> {
+    pub(super) script: Script,
+    pub(super) found: Vec<Diagnostic>,
+    pub(super) includes: Vec<Include>,
+    /// The names that are defined at its end.
+    pub(super) names: DefinedNames<'a>,
+}
+
+/// Parses the text that lies at `range` among others; `names` are defined before it.
+pub(super) fn parse_file<'a>(text: &'a str, range: Range<usize>, names: DefinedNames<'a>) -> ParsedFile<'a> {
+    let text = text.get(..range.end).unwrap_or_default();
+    let mut parser = Parser::at(Lexer::of_script(text, range.start.min(text.len()), names));
+    let script = parser.script();
+    ParsedFile {
+        script,
+        includes: parser.lexer.includes(),
+        names: parser.lexer.defined(),
+        found: parser.finish(),
+    }
 }
 
 /// Parses one expression: the text of a field rule.
@@ -389,7 +414,11 @@ mod tests {
     fn names_that_double_and_double_are_refused() {
         let mut text = String::from("#define N0 f();\n");
         for level in 0..40 {
-            text += &format!("#define N{} N{level} N{level}\n#define F{level}(x) F{}(x x)\n", level + 1, level + 1);
+            text += &format!(
+                "#define N{} N{level} N{level}\n#define F{level}(x) F{}(x x)\n",
+                level + 1,
+                level + 1
+            );
         }
         for use_of in ["N40", "F0(f();)"] {
             let (_, found) = parse_script(&format!("{text}begin {{ {use_of} }}"));
