@@ -30,6 +30,7 @@ pub mod files;
 pub mod image;
 pub mod info;
 pub mod layout;
+pub mod names;
 pub mod packet;
 pub mod print;
 pub mod process;

@@ -48,17 +48,52 @@ impl Checker<'_> {
                 then,
                 otherwise,
             } => self.ternary(condition, then.as_deref(), otherwise, span),
-            Kind::Step { .. } => Err(self.not_yet(span, "\"++\" and \"--\" inside an expression")),
-            Kind::Tuple(_) => Err(self.not_yet(span, "tuples")),
+            Kind::Step {
+                target,
+                increment,
+                prefix,
+            } => self.stepped(target, *increment, *prefix, span),
+            Kind::Tuple(parts) => {
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|part| Ok((String::new(), self.expression(part)?)))
+                    .collect::<Checked<_>>()?;
+                self.tuple(parts, span)
+            }
             Kind::Sizeof(operand) => self.sizeof(operand, span),
             Kind::Offsetof { of, path } => match of.as_ref() {
                 SizeofOperand::Type(ty) => self.offsetof(ty, path, span),
                 SizeofOperand::Expr(of) => Err(self.not_yet(of.span, "offsetof of an expression")),
             },
-            Kind::Record(_) => Err(self.not_yet(span, "records")),
-            Kind::Block(_) => Err(self.not_yet(span, "blocks as values")),
-            Kind::If { .. } => Err(self.not_yet(span, "\"if\" as a value")),
-            Kind::Comptime(_) => Err(self.not_yet(span, "comptime")),
+            Kind::Record(parts) => {
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|(name, part)| Ok((name.node.clone(), self.expression(part)?)))
+                    .collect::<Checked<_>>()?;
+                self.tuple(parts, span)
+            }
+            Kind::Block(block) => self.value_block(block),
+            Kind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let block = |block: &ast::ValueBlock| ast::Expr {
+                    kind: Kind::Block(block.clone()),
+                    span: block.span,
+                };
+                let Some(otherwise) = otherwise else {
+                    return Err(self.error(span, "\"if\" as a value needs an \"else\""));
+                };
+                self.ternary(condition, Some(&block(then)), &block(otherwise), span)
+            }
+            Kind::Comptime(inner) => {
+                let value = self.expression(inner)?;
+                match value.constant().is_some() || matches!(value.kind, ExprKind::Text(_)) {
+                    true => Ok(value),
+                    false => Err(self.error(span, "this is not known before the program runs")),
+                }
+            }
             Kind::Typeof(_) => Err(self.not_yet(span, "typeof outside of types")),
             Kind::Typeinfo(_) => Err(self.not_yet(span, "typeinfo")),
             Kind::Error => Err(self.error(span, "this expression could not be read")),

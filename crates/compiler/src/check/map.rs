@@ -3,7 +3,7 @@
 use super::checker::{Checked, Checker, Reported};
 use super::gathering::Gathering;
 use super::tree::{
-    Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, StatementKind, Type, UnaryOp,
+    Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, Statement, StatementKind, Type, UnaryOp,
 };
 use super::value::{constant, room, scaled, widened};
 use crate::builtin;
@@ -16,6 +16,9 @@ use std::sync::Arc;
 
 /// Bytes of a text in a map whose first text is a constant: room for longer ones.
 const TEXT: u32 = 64;
+
+/// Generations of a map without keys that are kept apart, a power of two: those that were cleared are read a moment later.
+const GENERATIONS: u32 = 64;
 
 /// Whether a use of a map changes what it holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,7 +61,7 @@ impl Checker<'_> {
     }
 
     /// `@x[keys]` as a value.
-    pub(super) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
+    pub(crate) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
         let keys: Vec<&ast::Expr> = keys.iter().collect();
         let assumed = ValueKind::Scalar(scalar_type(&Type::I64));
         let place = self.map_place(name, &keys, None, &assumed, Usage::Reads, span)?;
@@ -258,7 +261,16 @@ impl Checker<'_> {
         let map = Arc::new(self.known_map(name, span)?);
         self.only_with_keys(&map, "clear()", span)?;
         let keys = Vec::new();
-        Ok(StatementKind::Map(MapPlace { map, keys }, MapChange::Clear))
+        let whole = (*map).clone();
+        let change = StatementKind::Map(MapPlace { map, keys }, MapChange::Clear);
+        if !self.globals.rounds {
+            return Ok(change);
+        }
+        // The reader learns that nothing older will be printed any more.
+        let generation = self.generation_of(whole, span);
+        let cleared = self.output("cleared", name, vec![generation], span)?;
+        let all = [change, cleared].map(|kind| Statement { kind, span });
+        Ok(StatementKind::Block(all.into()))
     }
 
     /// `has_key(@x, key)`.
@@ -273,7 +285,7 @@ impl Checker<'_> {
 
     /// Whether a map may be emptied: an aggregation without keys is one value per CPU, of which a handler reaches its own only.
     fn only_with_keys(&mut self, map: &MapType, what: &str, span: Span) -> Checked<()> {
-        if !map.keys.is_empty() || !map.value.is_per_cpu() {
+        if !map.keys.is_empty() || !map.value.is_per_cpu() || map.entries > 1 {
             return Ok(());
         }
         let message = format!("{what} in a handler needs keys, and {} has none", map.title());
@@ -281,7 +293,12 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
-    fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
+    /// How often a map was cleared so far.
+    pub(crate) fn generation_of(&mut self, map: MapType, span: Span) -> Expr {
+        Expr::new(ExprKind::Generation(Arc::new(map)), Type::U64, span)
+    }
+
+    pub(crate) fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
         if let Some(map) = self.globals.map(name) {
             return Ok(map.clone());
         }
@@ -428,6 +445,7 @@ impl Checker<'_> {
     /// How many keys a new map has room for.
     fn entries(&self, keys: &[FieldType], value: &ValueKind, hidden: bool) -> u32 {
         match self.globals.max_map_keys {
+            _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
             _ if keys.is_empty() => 1,
             Some(most) if !hidden => most.max(1),
             _ => MapType::fitting_entries(value.size()),

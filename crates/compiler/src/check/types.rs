@@ -277,6 +277,7 @@ impl<'a> Checker<'a> {
             Type::Text { size } => Some(*size),
             Type::String { max } | Type::Memory { max } => Some(*max),
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
+            Type::Tuple(tuple) => Some(tuple.size),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
             Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
@@ -295,6 +296,7 @@ impl<'a> Checker<'a> {
             Type::Struct(id) => self
                 .btf()
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
+            Type::Tuple(tuple) => format!("a tuple of {}", tuple.members.len()),
             Type::Memory { .. } => "bytes of memory".to_owned(),
             Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
         }
@@ -357,7 +359,7 @@ impl<'a> Checker<'a> {
             Type::StackCopy { max } => FieldType::StackCopy {
                 max: max.unwrap_or_default(),
             },
-            Type::Text { .. } | Type::Array { .. } | Type::Struct(_) => return None,
+            Type::Text { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
         })
     }
 }

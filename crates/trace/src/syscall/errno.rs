@@ -65,6 +65,16 @@ impl Errno {
     }
 }
 
+/// What the C library says to an error, whatever its sign, as bpftrace has it where there is none of that number.
+pub fn error_text(number: i32) -> String {
+    let number = i64::from(number).abs();
+    match NAMES.iter().any(|(own, _)| *own == number) {
+        true => text(number),
+        false if number == 0 => "Success".to_owned(),
+        false => "Unknown error".to_owned(),
+    }
+}
+
 /// What the C library says to an error.
 fn text(number: i64) -> String {
     let number = i32::try_from(number).unwrap_or_default();

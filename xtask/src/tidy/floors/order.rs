@@ -132,6 +132,7 @@ pub(super) const ORDERS: &[Order] = &[
             "unwound",
             "record",
             "user_symbol",
+            "names",
             "symbol",
             "process",
             "tasks",

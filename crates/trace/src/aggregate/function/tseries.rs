@@ -7,8 +7,7 @@
 //! An interval's place is its number modulo `count`. Beside the value stands when it was stored (the last one wins) or of how many values it is the sum (the average).
 
 use crate::aggregate::gather::{Function, Gathered, Metric, json_number, rank};
-use crate::print::wall_time;
-use serde_json::{Value as Json, json};
+use crate::print::{separate, wall_time};
 use std::cmp::Ordering;
 use std::fmt::Write;
 
@@ -166,7 +165,7 @@ impl Function for Tseries {
         newest(with, words)
     }
 
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+    fn text(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut String) {
         let points = points(with, words);
         let (least, most) = range(&points);
         let column = |value: i128| (value - least).saturating_mul(WIDTH) / (most - least);
@@ -195,13 +194,22 @@ impl Function for Tseries {
         "tseries"
     }
 
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
+    fn json(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut Vec<u8>) {
         let date = |ns: u64| wall_time(ns).replace('T', " ").trim_end_matches('Z').to_owned();
-        let with_value = |(begin, value): Point| {
-            let value = value?;
-            Some(json!({ "interval_start": date(begin), "value": json_number(value) }))
-        };
-        points(with, words).into_iter().filter_map(with_value).collect()
+        let points = points(with, words);
+        let values = points
+            .iter()
+            .filter_map(|(begin, value)| Some((*begin, (*value)?)));
+        out.push(b'[');
+        for (index, (begin, value)) in values.enumerate() {
+            separate(index, b",", out);
+            out.extend_from_slice(
+                format!("{{\"interval_start\": \"{}\", \"value\": ", date(begin)).as_bytes(),
+            );
+            json_number(value, out);
+            out.push(b'}');
+        }
+        out.push(b']');
     }
 
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
