@@ -10,6 +10,7 @@ mod option;
 mod positional;
 mod rewrite;
 mod scope;
+mod type_name;
 
 pub use comptime::number;
 pub use inputs::{Files, ImportedText, Inputs, NoFiles};
