@@ -633,6 +633,7 @@ fn held_words(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Scalar(_) => "a number".to_owned(),
         ValueKind::Text { size } => format!("a text of up to {size} bytes"),
+        ValueKind::Whole(_) => "a value of several parts".to_owned(),
         ValueKind::Gathered(gathered) => gathered.function.described(gathered),
     }
 }

@@ -278,7 +278,7 @@ impl Lower<'_> {
             ValueKind::Gathered(gathered) => {
                 builtin::gather(gathered.function.name()).map(|gather| (gather, gathered))
             }
-            ValueKind::Scalar(_) | ValueKind::Text { .. } => None,
+            ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => None,
         };
         let Some((gather, gathered)) = gather else {
             return Err(Error::Malformed {

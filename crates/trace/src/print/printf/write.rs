@@ -69,6 +69,7 @@ impl Conversion {
             },
             Letter::Pointer if number == 0 => out.push(b'0'),
             Letter::Pointer => hexadecimal(number, out),
+            _ if number == 0 => out.push(b'0'),
             _ => flag_names(number, &PAGE_FLAGS, out),
         }
     }
