@@ -1,7 +1,7 @@
 //! How output looks: bpftrace's text, or its lines of JSON.
 
 use crate::aggregate::{Show, Snapshot, json_line, written};
-use crate::print::{JsonStyle, Style, bpftrace_string, counted, json, styled};
+use crate::print::{JsonStyle, Style, bpftrace_string, json, styled};
 use crate::symbol::Symbols;
 use crate::value::Value;
 
@@ -123,7 +123,8 @@ impl<'s> Form<'s> {
             true => format!(
                 "{{\"type\": \"attached_probes\", \"count\": {probes}, \"data\": {{\"probes\": {probes}}}}}\n"
             ),
-            false => format!("Attached {}\n", counted(probes, "probe")),
+            false if probes == 1 => "Attached 1 probe\n".to_owned(),
+            false => format!("Attached {probes} probes\n"),
         }
     }
 

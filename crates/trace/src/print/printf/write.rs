@@ -43,7 +43,7 @@ impl Conversion {
             (false, zero) => {
                 // Zeroes stand before signs, too: bpftrace has a number padded as it has a text.
                 let filler = if zero { b'0' } else { b' ' };
-                out.splice(start..start, std::iter::repeat_n(filler, missing));
+                drop(out.splice(start..start, std::iter::repeat_n(filler, missing)));
             }
         }
     }
