@@ -81,6 +81,11 @@ fn syntax() {
 }
 
 #[test]
+fn scripts() {
+    golden("scripts.txt", parse);
+}
+
+#[test]
 fn table_files() {
     golden("table_files.txt", parse);
 }

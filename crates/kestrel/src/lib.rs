@@ -9,6 +9,7 @@ mod postprocess;
 pub mod probe;
 pub mod record;
 pub mod recover;
+pub mod script;
 pub mod session;
 pub mod stat;
 pub mod syscalls;

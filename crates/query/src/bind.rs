@@ -83,6 +83,7 @@ fn checked(
     event: &EventClass,
 ) -> Bound<CheckedProbe> {
     let probe = ast::Probe {
+        name: None,
         events: Vec::new(),
         predicate,
         block,

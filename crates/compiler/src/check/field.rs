@@ -290,19 +290,22 @@ impl Expr {
                     then.set_span(span);
                 }
             }
-            ExprKind::Elements(parts) | ExprKind::Gathered(parts) => {
+            ExprKind::Sequence { value, .. } => value.set_span(span),
+            ExprKind::Elements(parts) | ExprKind::Gathered(parts) | ExprKind::Tuple(parts) => {
                 parts.iter_mut().for_each(|part| part.set_span(span))
             }
-            ExprKind::MapValue(place) | ExprKind::HasKey(place) => {
+            ExprKind::MapValue(place) | ExprKind::HasKey(place) | ExprKind::MapCopy(place, _) => {
                 place.keys.iter_mut().for_each(|key| key.set_span(span));
             }
             ExprKind::Constant(_)
+            | ExprKind::Generation(_)
             | ExprKind::EventNumber
             | ExprKind::EventIs { .. }
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
             | ExprKind::Intrinsic(_)
             | ExprKind::Variable(_)
+            | ExprKind::VariableAddress(_)
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }

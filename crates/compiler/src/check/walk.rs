@@ -120,6 +120,17 @@ impl Checker<'_> {
 
     /// `base.name`, `base->name`.
     pub(super) fn member(&mut self, base: Expr, name: &Spanned<String>, span: Span) -> Checked<Expr> {
+        if let Type::Tuple(ty) = &base.ty {
+            let place = match name.node.parse::<usize>() {
+                Ok(place) => Some(place).filter(|place| *place < ty.members.len()),
+                Err(_) => ty.members.iter().position(|member| member.name == name.node),
+            };
+            let part = place.and_then(|place| self.tuple_part(&base, place, span));
+            return part.ok_or_else(|| {
+                let message = format!("{} has no member \"{}\"", self.describe(&base.ty), name.node);
+                self.error(name.span, message)
+            });
+        }
         let (mut spot, id) = self.struct_at(base, name)?;
         let place = self.find_member(id, name)?;
         let ty = self.btf_type(place.ty).ok_or_else(|| {

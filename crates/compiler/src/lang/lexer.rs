@@ -77,12 +77,26 @@ const C_SUFFIXES: &[(&str, bool)] = &[
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
+    /// Whether lines for the preprocessor of C may stand here.
+    directives: bool,
 }
 
 impl<'a> Lexer<'a> {
     /// At the start of `text`, of which at most `u32::MAX` bytes are read.
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self {
+            text,
+            at: 0,
+            directives: false,
+        }
+    }
+
+    /// The same for a script, in which lines for the preprocessor of C may stand.
+    pub(super) fn of_script(text: &'a str) -> Self {
+        Self {
+            directives: true,
+            ..Self::new(text)
+        }
     }
 
     /// The byte where it stands.
@@ -124,6 +138,9 @@ impl<'a> Lexer<'a> {
                         self.at = self.text.len();
                     }
                 }
+            } else if self.directives && rest.starts_with('#') && self.begins_line() && is_preprocessor(rest)
+            {
+                self.at += rest.find('\n').unwrap_or(rest.len());
             } else if rest.starts_with('#') {
                 let (start, preprocessor) = (self.at, self.begins_line() && is_preprocessor(rest));
                 self.at += rest.find('\n').unwrap_or(rest.len());

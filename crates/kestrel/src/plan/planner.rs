@@ -5,7 +5,7 @@ use super::events::{Events, about, is_name};
 use super::findings::Findings;
 use super::hook::Hook;
 use super::own_events;
-use super::source::Options;
+use super::source::{Options, ProgramText};
 use super::{targets, text};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, jprobe};
@@ -154,17 +154,40 @@ impl<'a> Planner<'a> {
                 if !planned.insert(written(text, probe.span).to_owned()) && !names_jprobe(&probe) {
                     continue;
                 }
-                self.text.source = source.clone();
-                self.events = Events::new(self.catalog, self.options.via);
-                self.events.with_modules = false;
-                self.known.clear();
-                self.globals.text = (planned.len() - 1).to_string();
-                let cells = self.table([std::slice::from_ref(&probe)])?;
-                let groups = self.groups(&[cells])?;
-                hooks.extend(self.hooks(groups, &[1]));
-                self.end_text()?;
+                hooks.extend(self.text_probe(&source, &probe, planned.len() - 1)?);
             }
         }
+        Ok(hooks)
+    }
+
+    /// The hooks of a program, each handler with its own.
+    pub(super) fn program(&mut self, program: &ProgramText) -> Result<Vec<Hook>> {
+        let warnings = program.warnings.iter();
+        self.warnings
+            .extend(warnings.map(|d| (program.text.to_string(), d.clone())));
+        let mut hooks = Vec::new();
+        let mut failed = None;
+        for (number, probe) in program.probes.iter().enumerate() {
+            match self.text_probe(&program.text, probe, number) {
+                Ok(more) => hooks.extend(more),
+                // What the other probes say of maps is wanted all the same.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(hooks), Err)
+    }
+
+    /// The hooks of one probe, whatever other probes its events meet; `number` tells it from those.
+    fn text_probe(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
+        self.text.source = source.clone();
+        self.events = Events::new(self.catalog, self.options.via);
+        self.events.with_modules = false;
+        self.known.clear();
+        self.globals.text = number.to_string();
+        let cells = self.table([std::slice::from_ref(probe)])?;
+        let groups = self.groups(&[cells])?;
+        let hooks = self.hooks(groups, &[1]);
+        self.end_text()?;
         Ok(hooks)
     }
 

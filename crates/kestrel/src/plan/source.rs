@@ -1,20 +1,66 @@
 //! What is planned: texts of `-e` or a table file, and how the session will use it.
 
 use kestrel_catalog::catalog::Via;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
+use kestrel_compiler::lang::ast::{Item, Probe};
+use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
+use kestrel_compiler::lang::parse_script;
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::procfs::CpuList;
+use std::sync::Arc;
 
 /// Where the handlers stand.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// Texts of `-e`: an event meets the handler of every text that names it, in the one table [`TABLE`](super::TABLE).
     Events(&'a [String]),
+    /// A program: each of its probes adds its handler to its events, in source order.
+    Program(&'a ProgramText),
     /// A table file: in each table an event meets the handler of the last row that names it.
     File(&'a TableFile),
+}
+
+/// A program of the language, read: what `kestrel run` is given.
+#[derive(Clone, Debug)]
+pub struct ProgramText {
+    /// As it is called in messages.
+    pub name: String,
+    /// Its text.
+    pub text: Arc<str>,
+    /// Its probes, in source order.
+    pub probes: Vec<Probe>,
+    /// What is odd about the text.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl ProgramText {
+    /// Reads a program.
+    ///
+    /// # Errors
+    /// [`Error::Program`] with all that is wrong in the text.
+    pub fn read(name: &str, text: &str) -> Result<Self> {
+        let (script, found) = parse_script(text);
+        if has_errors(&found) {
+            return Err(Error::Program {
+                source_text: text.to_owned(),
+                diagnostics: found,
+            });
+        }
+        let probes = script.items.into_iter().filter_map(|item| match item {
+            Item::Probe(probe) => Some(probe),
+            _ => None,
+        });
+        Ok(Self {
+            name: name.to_owned(),
+            text: text.into(),
+            probes: probes.collect(),
+            warnings: found,
+        })
+    }
 }
 
 /// How the call stack of the process is taken.

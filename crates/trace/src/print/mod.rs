@@ -6,6 +6,7 @@ mod json;
 mod names;
 mod number;
 pub mod printf;
+pub mod printf;
 mod stack;
 mod text;
 

@@ -108,21 +108,34 @@ impl Lower<'_> {
                     span: expr.span,
                 })
             }
-            ExprKind::Variable(id) => self
-                .variables
-                .get(id.0 as usize)
-                .copied()
-                .ok_or(Error::Malformed {
-                    what: "a variable that was not declared",
-                    span: expr.span,
-                }),
+            ExprKind::Variable(id) => {
+                let register = self.variable_register(*id, expr.span)?;
+                // A copy: what is done later to the variable changes nothing here.
+                let copy = self.b.vreg();
+                self.b.assign(copy, register);
+                Ok(copy)
+            }
+            ExprKind::VariableAddress(id) => {
+                let slot = self.variable_slot(*id, expr.span)?;
+                Ok(self.b.slot_address(slot, 0))
+            }
+            ExprKind::MapCopy(place, size) => {
+                let slot = self.map_copy(place, *size)?;
+                Ok(self.b.slot_address(slot, 0))
+            }
+            ExprKind::Sequence { statements, value } => {
+                self.statements(statements)?;
+                self.value_here(value)
+            }
             ExprKind::MapValue(place) => self.map_scalar(place),
             ExprKind::HasKey(place) => self.has_key(place),
+            ExprKind::Generation(map) => Ok(self.generation(map)),
             ExprKind::EventNumber => Ok(self.event_number()),
             ExprKind::EventIs { what, text } => self.event_is(*what, text),
             ExprKind::Text(_)
             | ExprKind::Bytes { .. }
             | ExprKind::Elements(_)
+            | ExprKind::Tuple(_)
             | ExprKind::Comm
             | ExprKind::ReadString { .. }
             | ExprKind::ReadMemory { .. }

@@ -1,6 +1,7 @@
 //! Tokens to syntax tree: never panics, recovers after an error, and bounds the height of what it builds, so that code that
 //! walks the tree may recurse.
 
+mod definition;
 mod event;
 mod expression;
 mod item;
@@ -57,7 +58,7 @@ pub fn parse_probes(text: &str) -> (Vec<Probe>, Vec<Diagnostic>) {
 
 /// Parses a script or a table file.
 pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
-    let mut parser = Parser::new(text);
+    let mut parser = Parser::at(Lexer::of_script(text));
     let script = parser.script();
     (script, parser.finish())
 }
@@ -86,6 +87,10 @@ struct Parser<'a> {
     depth: u32,
     /// Height of the expression that was built last.
     height: u32,
+    /// Greatest height of an expression in the block that is being read.
+    tallest: u32,
+    /// Whether a semicolon ended the last statement.
+    ended: bool,
     /// Whether a division sign may close a predicate here.
     in_predicate: bool,
 }
@@ -97,8 +102,12 @@ type Parsed<T> = Result<T, Lost>;
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
+        Self::at(Lexer::new(text))
+    }
+
+    fn at(lexer: Lexer<'a>) -> Self {
         let mut parser = Self {
-            lexer: Lexer::new(text),
+            lexer,
             token: Token {
                 kind: TokenKind::End,
                 span: Span::default(),
@@ -107,6 +116,8 @@ impl<'a> Parser<'a> {
             found: Vec::new(),
             depth: 0,
             height: 0,
+            tallest: 0,
+            ended: false,
             in_predicate: false,
         };
         parser.load();
@@ -304,15 +315,24 @@ mod tests {
         for (text, message, hint) in [
             (
                 "struct x { int a; }; kprobe:f { }",
-                "not yet supported: \"struct\"",
-                "struct NAME *",
+                "\"struct\" is none",
+                "at the top of a script",
             ),
             (
                 "macro m($a) { } kprobe:f { m(1) }",
-                "not yet supported: \"macro\"",
-                "where it is used",
+                "\"macro\" is none",
+                "at the top of a script",
             ),
-            ("import \"x\"; kprobe:f { }", "not yet supported: \"import\"", ""),
+            (
+                "import \"x\"; kprobe:f { }",
+                "\"import\" is none",
+                "at the top of a script",
+            ),
+            (
+                "let @m = hash(3); kprobe:f { }",
+                "\"let\" is none",
+                "at the top of a script",
+            ),
             (
                 "config = { max_map_keys = 3 } kprobe:f { }",
                 "\"config\" is none",

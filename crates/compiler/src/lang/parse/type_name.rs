@@ -1,7 +1,7 @@
 //! Types as they are written in casts, `sizeof`, `offsetof` and `let`.
 
 use super::{Parsed, Parser};
-use crate::lang::ast::{TypeName, TypeTag};
+use crate::lang::ast::{SizeofOperand, TypeName, TypeSuffix, TypeTag};
 use crate::lang::lexer::{Lexer, TokenKind};
 
 /// Words that name a type wherever they stand.
@@ -13,51 +13,93 @@ pub(crate) const TYPE_WORDS: &[&str] = &[
 ];
 
 /// Words of which several make one type.
-const MANY: &[&str] = &["unsigned", "signed", "char", "short", "int", "long"];
+pub(super) const MANY: &[&str] = &["unsigned", "signed", "char", "short", "int", "long"];
 
 impl Parser<'_> {
-    /// `struct task_struct *`, `unsigned long`, `char[16]`.
+    /// `struct task_struct *`, `unsigned long`, `char[16]`, `typeof($x)*`.
     pub(super) fn type_name(&mut self) -> Parsed<TypeName> {
-        let start = self.start();
-        while self.eat_word("const") || self.eat_word("volatile") {}
-        let tag = self.tag();
-        let mut name = self.expect_name("the name of a type")?.node;
-        while tag.is_none() && MANY.contains(&name.rsplit(' ').next().unwrap_or_default()) {
-            match self.token.kind {
-                TokenKind::Word(word) if MANY.contains(&word) && name.len() < 64 => {
-                    self.take();
-                    name = format!("{name} {word}");
-                }
-                _ => break,
-            }
-        }
-        while self.eat_word("const") || self.eat_word("volatile") {}
-        let mut pointers = 0;
-        while self.eat("*") {
-            pointers += 1;
-            while self.eat_word("const") {}
-        }
-        let mut arrays = Vec::new();
-        while self.eat("[") {
-            arrays.push(match self.token.kind {
-                TokenKind::Integer { value, .. } => {
-                    self.take();
-                    Some(value)
-                }
-                _ => None,
-            });
-            self.expect("]")?;
-        }
-        Ok(TypeName {
-            tag,
-            name,
-            pointers,
-            arrays,
-            span: self.span_from(start),
-        })
+        self.deeper(Self::type_name_inside)
     }
 
-    fn tag(&mut self) -> Option<TypeTag> {
+    fn type_name_inside(&mut self) -> Parsed<TypeName> {
+        let start = self.start();
+        self.height = 0;
+        while self.eat_word("const") || self.eat_word("volatile") {}
+        let mut ty = if self.eat_word("typeof") {
+            match self.type_operand()? {
+                SizeofOperand::Type(ty) => ty,
+                SizeofOperand::Expr(of) => TypeName {
+                    tag: None,
+                    name: String::new(),
+                    of: Some(Box::new(of)),
+                    suffixes: Vec::new(),
+                    span: self.span_from(start),
+                },
+            }
+        } else {
+            let tag = self.tag();
+            let mut name = self.expect_name("the name of a type")?.node;
+            while tag.is_none() && MANY.contains(&name.rsplit(' ').next().unwrap_or_default()) {
+                match self.token.kind {
+                    TokenKind::Word(word) if MANY.contains(&word) && name.len() < 64 => {
+                        self.take();
+                        name = format!("{name} {word}");
+                    }
+                    _ => break,
+                }
+            }
+            TypeName {
+                tag,
+                name,
+                of: None,
+                suffixes: Vec::new(),
+                span: self.span_from(start),
+            }
+        };
+        let mut height = self.height;
+        loop {
+            if self.eat_word("const") || self.eat_word("volatile") {
+                continue;
+            }
+            if ty.suffixes.len() > super::HEIGHT as usize {
+                return Err(self.too_deep());
+            }
+            if self.eat("*") {
+                ty.suffixes.push(TypeSuffix::Pointer);
+            } else if self.eat("[") {
+                let count = match self.is("]") {
+                    true => None,
+                    false => Some(Box::new(self.enclosed(Self::expression)?)),
+                };
+                height = height.max(self.height);
+                self.expect("]")?;
+                ty.suffixes.push(TypeSuffix::Array(count));
+            } else {
+                break;
+            }
+        }
+        self.height = height;
+        ty.span = self.span_from(start);
+        Ok(ty)
+    }
+
+    /// `(type)`, `(expression)`.
+    pub(super) fn type_operand(&mut self) -> Parsed<SizeofOperand> {
+        self.expect("(")?;
+        let operand = self.enclosed(Self::type_or_expression)?;
+        self.expect(")")?;
+        Ok(operand)
+    }
+
+    pub(super) fn type_or_expression(&mut self) -> Parsed<SizeofOperand> {
+        if self.at_type() {
+            self.type_name().map(SizeofOperand::Type)
+        } else {
+            self.expression().map(SizeofOperand::Expr)
+        }
+    }
+
+    pub(super) fn tag(&mut self) -> Option<TypeTag> {
         let tag = match self.token.kind {
             TokenKind::Word("struct") => TypeTag::Struct,
             TokenKind::Word("union") => TypeTag::Union,
@@ -83,17 +125,44 @@ impl Parser<'_> {
         if sure {
             return true;
         }
-        // A name that is not known as a type: a cast only if it cannot be anything else.
-        kind = next();
-        let mut stars = 0;
-        while kind == TokenKind::Sign("*") && stars < 8 {
-            stars += 1;
+        let mut kind = next();
+        if first == "typeof" {
+            // `(typeof(x))y`: a cast where the parenthesis closes right behind.
+            if kind != TokenKind::Sign("(") {
+                return false;
+            }
+            let mut open = 1;
+            while open > 0 {
+                match next() {
+                    TokenKind::Sign("(") => open += 1,
+                    TokenKind::Sign(")") => open -= 1,
+                    TokenKind::End | TokenKind::Sign(";") => return false,
+                    _ => {}
+                }
+            }
             kind = next();
         }
-        if kind != TokenKind::Sign(")") {
-            return false;
+        // A name that is not known as a type: a cast only if it cannot be anything else.
+        let (mut certain, mut suffixes) = (first == "typeof", 0);
+        loop {
+            suffixes += 1;
+            match kind {
+                TokenKind::Sign("*") if suffixes < 8 => {
+                    kind = next();
+                    certain = certain || matches!(kind, TokenKind::Sign(")" | "*"));
+                }
+                TokenKind::Sign("[") if suffixes < 8 => match next() {
+                    TokenKind::Sign("]") => {
+                        certain = true;
+                        kind = next();
+                    }
+                    TokenKind::Integer { .. } if next() == TokenKind::Sign("]") => kind = next(),
+                    _ => return false,
+                },
+                _ => break,
+            }
         }
-        stars > 0 || begins_operand(&next())
+        kind == TokenKind::Sign(")") && (certain || begins_operand(&next()))
     }
 
     /// Whether a type that can be nothing else is next (inside `sizeof(` and `offsetof(`).
@@ -104,9 +173,9 @@ impl Parser<'_> {
         let mut ahead: Lexer<'_> = self.lexer.clone();
         let second = ahead.next(&mut Vec::new()).kind;
         let third = ahead.next(&mut Vec::new()).kind;
-        matches!(first, "struct" | "union" | "enum" | "const")
+        matches!(first, "struct" | "union" | "enum" | "const" | "typeof")
             || TYPE_WORDS.contains(&first)
-            || (second == TokenKind::Sign("*") && matches!(third, TokenKind::Sign(")" | "*" | ",")))
+            || (second == TokenKind::Sign("*") && matches!(third, TokenKind::Sign(")" | "*" | "," | "[")))
     }
 }
 
