@@ -4,8 +4,7 @@ use super::checker::{Checked, Checker, Reported};
 use super::gathering::Gathering;
 use super::shape::Stored;
 use super::tree::{
-    Access, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, Statement, StatementKind, Type,
-    UnaryOp,
+    Access, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, Statement, StatementKind, Type, UnaryOp,
 };
 use super::value::{constant, room, scaled, widened};
 use crate::builtin;
@@ -420,21 +419,15 @@ impl Checker<'_> {
                 }
             }
             None => {
-                let known = match (
-                    usage,
-                    self.globals.shapes.maps.get(name).and_then(|s| s.value.clone()),
-                ) {
+                let known = match (usage, self.globals.shapes.maps.get(name).and_then(|s| s.value.clone())) {
                     (Usage::Writes, _) | (_, None) => None,
                     (_, Some(Stored::Gathered(gathered))) => Some(ValueKind::Gathered(gathered)),
                     (_, Some(Stored::Value(ty))) => {
                         let nothing = constant(0, Type::I64, span);
-                        self.held(&nothing, &ty)
-                            .ok()
-                            .map(|kind| (kind, ty))
-                            .map(|(kind, ty)| {
-                                self.globals.held.insert(self.next_map(), ty);
-                                kind
-                            })
+                        self.held(&nothing, &ty).ok().map(|kind| (kind, ty)).map(|(kind, ty)| {
+                            self.globals.held.insert(self.next_map(), ty);
+                            kind
+                        })
                     }
                 };
                 let assumed = known.as_ref().unwrap_or(assumed);

@@ -321,10 +321,7 @@ impl Checker<'_> {
         }
         let value = match &block.value {
             Some(value) => self.expression(value),
-            None => Err(self.error(
-                block.span,
-                "this block has no value: its last expression stands without a semicolon",
-            )),
+            None => Err(self.error(block.span, "this block has no value: its last expression stands without a semicolon")),
         };
         self.scopes.pop();
         let value = value?;

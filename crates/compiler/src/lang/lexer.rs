@@ -138,8 +138,7 @@ impl<'a> Lexer<'a> {
                         self.at = self.text.len();
                     }
                 }
-            } else if self.directives && rest.starts_with('#') && self.begins_line() && is_preprocessor(rest)
-            {
+            } else if self.directives && rest.starts_with('#') && self.begins_line() && is_preprocessor(rest) {
                 self.at += rest.find('\n').unwrap_or(rest.len());
             } else if rest.starts_with('#') {
                 let (start, preprocessor) = (self.at, self.begins_line() && is_preprocessor(rest));

@@ -86,10 +86,7 @@ impl Perform {
         match self.json {
             true => {
                 let text = String::from_utf8_lossy(text);
-                let line = format!(
-                    "{{\"type\": \"{kind}\", \"data\": {}}}\n",
-                    serde_json::json!(text)
-                );
+                let line = format!("{{\"type\": \"{kind}\", \"data\": {}}}\n", serde_json::json!(text));
                 self.out.extend_from_slice(line.as_bytes());
             }
             false => self.out.extend_from_slice(text),
@@ -142,8 +139,7 @@ impl Perform {
                 true => json_line(snapshot, show, &symbols, &mut self.out),
                 false => {
                     written(snapshot, show, &symbols, &mut self.out);
-                    let keyed =
-                        !snapshot.ty.keys.is_empty() || matches!(snapshot.ty.value, ValueKind::Gathered(_));
+                    let keyed = !snapshot.ty.keys.is_empty() || matches!(snapshot.ty.value, ValueKind::Gathered(_));
                     if keyed {
                         self.out.push(b'\n');
                     }

@@ -6,7 +6,6 @@ mod json;
 mod names;
 mod number;
 pub mod printf;
-pub mod printf;
 mod stack;
 mod text;
 

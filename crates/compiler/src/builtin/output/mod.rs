@@ -8,4 +8,9 @@ pub(super) mod record;
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&record::RECORD, &printf::PRINTF, &print::PRINT, &exit::EXIT];
+pub(super) static ROWS: &[&Builtin] = &[
+    &record::RECORD,
+    &printf::PRINTF,
+    &print::PRINT,
+    &exit::EXIT,
+];

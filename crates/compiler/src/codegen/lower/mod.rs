@@ -18,8 +18,8 @@ use crate::check::tree::{
 use crate::context::{Context, EventNumber};
 use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Slot, Vreg, Width, helper};
-use crate::lang::ast::Span;
 use crate::sink::Sink;
+use crate::lang::ast::Span;
 use kestrel_trace::layout::Layout;
 use value_cache::ValueCache;
 
@@ -305,13 +305,15 @@ impl Lower<'_> {
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         match &statement.kind {
-            StatementKind::Set { variable, value } => match self.place(*variable, statement.span)? {
-                Place::Register(target) => {
-                    let value = self.operand(value)?;
-                    self.b.assign(target, value);
+            StatementKind::Set { variable, value } => {
+                match self.place(*variable, statement.span)? {
+                    Place::Register(target) => {
+                        let value = self.operand(value)?;
+                        self.b.assign(target, value);
+                    }
+                    Place::Memory(slot) => self.set_memory(value, slot)?,
                 }
-                Place::Memory(slot) => self.set_memory(value, slot)?,
-            },
+            }
             StatementKind::If {
                 condition,
                 then,
