@@ -7,7 +7,7 @@
 //! | `printf` | the format | one for each conversion |
 //! | `errorf`, `warnf` | place, U+001F, format: `stdin:1:32-75␟%d` | the same |
 //! | `print` | | the value |
-//! | `print_map` | `NAME [TOP [DIV]]` | the map's generation (8 bytes); of a map without keys that no function fills also what it held |
+//! | `print_map` | the map's name; then, where the map has no keys and no function fills it, a line break and `one` | the generation of the map; with `one`, what it held; then how many keys are wanted and what numbers are divided by, or neither |
 //! | `cleared` | the map's name | the generation that began |
 //! | `time` | the format, or nothing for `%H:%M:%S` and a line break | |
 //! | `join` | what stands between | texts, or arrays of texts; empty ones are left out |
@@ -31,6 +31,7 @@ use crate::print::printf::Format;
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
+use std::collections::HashMap;
 
 /// What is to be done about a record of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +79,17 @@ pub struct MapShown {
     pub div: u64,
 }
 
+/// What is known of sites: their formats, parsed once.
+#[derive(Debug, Default)]
+pub struct Sites {
+    formats: HashMap<String, Format>,
+}
+
 /// A site that was reached.
 struct Reached<'a> {
     text: &'a str,
     values: Vec<Value<'a>>,
+    sites: &'a mut Sites,
     /// ns of `CLOCK_MONOTONIC`.
     time_ns: u64,
     form: Form<'a>,
@@ -91,7 +99,7 @@ struct Reached<'a> {
 /// A verb of output.
 struct Output {
     verb: &'static str,
-    effect: fn(&Reached<'_>) -> Effect,
+    effect: fn(&mut Reached<'_>) -> Effect,
 }
 
 /// A table: the verbs.
@@ -109,18 +117,21 @@ static OUTPUTS: &[&Output] = &[
     &exit::EXIT,
 ];
 
-/// What is to be done about a record; none where its class is no site of output.
-pub fn effect(record: &Record<'_>, form: Form<'_>, symbols: &Symbols) -> Option<Effect> {
-    let action = record.event.action.as_ref()?;
-    let output = OUTPUTS.iter().find(|output| output.verb == action.verb)?;
-    let reached = Reached {
-        text: &action.text,
-        values: record.fields().map(|(_, value)| value).collect(),
-        time_ns: record.time_ns,
-        form,
-        symbols,
-    };
-    Some((output.effect)(&reached))
+impl Sites {
+    /// What is to be done about a record; none where its class is no site of output.
+    pub fn effect(&mut self, record: &Record<'_>, form: Form<'_>, symbols: &Symbols) -> Option<Effect> {
+        let action = record.event.action.as_ref()?;
+        let output = OUTPUTS.iter().find(|output| output.verb == action.verb)?;
+        let mut reached = Reached {
+            text: &action.text,
+            values: record.fields().map(|(_, value)| value).collect(),
+            sites: self,
+            time_ns: record.time_ns,
+            form,
+            symbols,
+        };
+        Some((output.effect)(&mut reached))
+    }
 }
 
 impl Reached<'_> {
@@ -133,12 +144,12 @@ impl Reached<'_> {
     }
 
     /// The values in a format, as they are shown.
-    fn formatted(&self, format: &str) -> Vec<u8> {
+    fn formatted(&mut self, format: &str) -> Vec<u8> {
         self.written(format, self.form.text_style())
     }
 
     /// The values in a format, as they are: a path or a command.
-    fn plain(&self, format: &str) -> Vec<u8> {
+    fn plain(&mut self, format: &str) -> Vec<u8> {
         let style = Style {
             raw: true,
             ..self.form.text_style()
@@ -146,10 +157,15 @@ impl Reached<'_> {
         self.written(format, style)
     }
 
-    fn written(&self, format: &str, style: Style<'_>) -> Vec<u8> {
+    fn written(&mut self, format: &str, style: Style<'_>) -> Vec<u8> {
+        let formats = &mut self.sites.formats;
+        if !formats.contains_key(format) {
+            formats.insert(format.to_owned(), Format::parse(format));
+        }
         let mut out = Vec::new();
-        let values = self.values.iter().copied();
-        Format::parse(format).write(values, style, self.symbols, &mut out);
+        if let Some(format) = formats.get(format) {
+            format.write(self.values.iter().copied(), style, self.symbols, &mut out);
+        }
         out
     }
 }

@@ -16,17 +16,18 @@ pub(super) static PRINT_MAP: Output = Output {
     effect: map,
 };
 
-fn map(reached: &Reached<'_>) -> Effect {
-    let mut words = reached.text.split(' ');
-    let name = words.next().unwrap_or_default();
-    if let Some(held) = reached.values.get(1) {
+fn map(reached: &mut Reached<'_>) -> Effect {
+    let (name, held) = match reached.text.split_once('\n') {
+        Some((name, _)) => (name, reached.values.get(1)),
+        None => (reached.text, None),
+    };
+    if let Some(held) = held {
         return Effect::Print(reached.form.single(name, *held, reached.symbols));
     }
-    let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
     Effect::PrintMap(MapShown {
         name: name.to_owned(),
         generation: reached.number(0).cast_unsigned(),
-        top: number(),
-        div: number(),
+        top: reached.number(1).cast_unsigned(),
+        div: reached.number(2).cast_unsigned(),
     })
 }

@@ -5,7 +5,10 @@ use crate::print::bpftrace_string;
 
 pub(super) static PRINTF: Output = Output {
     verb: "printf",
-    effect: |reached| Effect::Print(reached.form.data("printf", reached.formatted(reached.text))),
+    effect: |reached| {
+        let text = reached.formatted(reached.text);
+        Effect::Print(reached.form.data("printf", text))
+    },
 };
 
 pub(super) static ERRORF: Output = Output {
@@ -22,7 +25,7 @@ pub(super) static WARNF: Output = Output {
 const BEHIND_PLACE: char = '\u{1f}';
 
 /// A message with the place of the statement that makes it: `stdin:1:32-75: ERROR: text`.
-fn complaint(reached: &Reached<'_>, kind: &str, title: &str) -> Effect {
+fn complaint(reached: &mut Reached<'_>, kind: &str, title: &str) -> Effect {
     let (place, format) = reached
         .text
         .split_once(BEHIND_PLACE)

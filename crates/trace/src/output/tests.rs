@@ -1,4 +1,4 @@
-use super::{Effect, Form, MapShown, effect};
+use super::{Effect, Form, MapShown, Sites};
 use crate::action::Action;
 use crate::aggregate::{Gathered, MapType, Snapshot, ValueKind, function};
 use crate::event::{EventClass, EventId};
@@ -51,7 +51,7 @@ fn performed(verb: &str, text: &str, values: &[(FieldType, Vec<u8>)], form: Form
         ..KnownNames::default()
     };
     let symbols = Symbols::default().with_names(Arc::new(names));
-    effect(&record, form, &symbols)
+    Sites::default().effect(&record, form, &symbols)
 }
 
 fn printed(verb: &str, text: &str, values: &[(FieldType, Vec<u8>)], form: Form<'_>) -> String {
@@ -138,9 +138,9 @@ fn texts_and_values_are_printed_as_bpftrace_prints_them() {
         assert_eq!(printed("print", "", &value, Form::JSON), line);
         let line = format!("{{\"type\": \"map\", \"data\": {{\"@x\": {json}}}}}\n");
         let held = [number(4), value[0].clone()];
-        assert_eq!(printed("print_map", "x", &held, Form::JSON), line);
+        assert_eq!(printed("print_map", "x\none", &held, Form::JSON), line);
         assert_eq!(
-            printed("print_map", "x", &held, Form::TEXT),
+            printed("print_map", "x\none", &held, Form::TEXT),
             format!("@x: {shown}\n")
         );
     }
@@ -189,7 +189,7 @@ fn messages_say_where_they_come_from() {
 fn what_is_not_printed_is_handed_on() {
     let asked = |verb, text, values: &[_]| performed(verb, text, values, Form::JSON).unwrap();
     assert_eq!(
-        asked("print_map", "x 5 2", &[number(3)]),
+        asked("print_map", "x", &[number(3), number(5), number(2)]),
         Effect::PrintMap(MapShown {
             name: "x".to_owned(),
             generation: 3,
