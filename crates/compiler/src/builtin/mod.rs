@@ -24,6 +24,7 @@ pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
 pub use row::Builtin;
 pub(crate) use row::{Gather, Use};
+pub(crate) use text::str::STR;
 
 use crate::check::checker::{Checked, Checker};
 use crate::check::gathering::Gathering;

@@ -47,7 +47,7 @@ fn item(item: &Item) -> String {
     }
 }
 
-fn definition(definition: &Definition) -> String {
+pub(crate) fn definition(definition: &Definition) -> String {
     let mut out = String::new();
     for ty in &definition.types {
         out += &format!("{:?} {}", ty.tag, ty.name.node).to_lowercase();
@@ -58,9 +58,14 @@ fn definition(definition: &Definition) -> String {
                 align,
             } => {
                 out += if *packed { " packed" } else { "" };
-                out += &align.as_ref().map_or(String::new(), |e| format!(" aligned {}", expr(e)));
+                out += &align
+                    .as_ref()
+                    .map_or(String::new(), |e| format!(" aligned {}", expr(e)));
                 out += "\n";
-                out += &members.iter().map(|m| format!("  {}\n", declarator(m))).collect::<String>();
+                out += &members
+                    .iter()
+                    .map(|m| format!("  {}\n", declarator(m)))
+                    .collect::<String>();
             }
             CBody::Values(values) => {
                 for (name, value) in values {
@@ -78,19 +83,23 @@ fn definition(definition: &Definition) -> String {
 }
 
 fn declarator(d: &Declarator) -> String {
-    let tag = d.ty.tag.map_or(String::new(), |t| format!("{t:?} ").to_lowercase());
-    let shape: String = d
-        .ty
-        .shape
-        .iter()
-        .map(|shape| match shape {
-            CShape::Pointer => "*".to_owned(),
-            CShape::Array(None) => "[]".to_owned(),
-            CShape::Array(Some(n)) => format!("[{}]", expr(n)),
-            CShape::Function => "()".to_owned(),
-        })
-        .collect();
-    let bits = d.bits.as_ref().map_or(String::new(), |b| format!(" : {}", expr(b)));
+    let tag =
+        d.ty.tag
+            .map_or(String::new(), |t| format!("{t:?} ").to_lowercase());
+    let shape: String =
+        d.ty.shape
+            .iter()
+            .map(|shape| match shape {
+                CShape::Pointer => "*".to_owned(),
+                CShape::Array(None) => "[]".to_owned(),
+                CShape::Array(Some(n)) => format!("[{}]", expr(n)),
+                CShape::Function => "()".to_owned(),
+            })
+            .collect();
+    let bits = d
+        .bits
+        .as_ref()
+        .map_or(String::new(), |b| format!(" : {}", expr(b)));
     format!("{:?} {tag}{}{shape}{bits}", d.name.node, d.ty.name)
 }
 
@@ -254,7 +263,10 @@ pub(crate) fn expr(e: &Expr) -> String {
         }
         ExprKind::Tuple(all) => format!("(tuple{})", list(all)),
         ExprKind::Record(all) => {
-            let all: String = all.iter().map(|(n, e)| format!(" {}={}", n.node, expr(e))).collect();
+            let all: String = all
+                .iter()
+                .map(|(n, e)| format!(" {}={}", n.node, expr(e)))
+                .collect();
             format!("(record{all})")
         }
         ExprKind::Block(block) => value_block(block),
@@ -305,7 +317,9 @@ fn value_block(block: &ValueBlock) -> String {
 
 fn type_name(t: &TypeName) -> String {
     let tag = t.tag.map_or(String::new(), |t| format!("{t:?} ").to_lowercase());
-    let of = t.of.as_ref().map_or(String::new(), |e| format!("typeof({})", expr(e)));
+    let of =
+        t.of.as_ref()
+            .map_or(String::new(), |e| format!("typeof({})", expr(e)));
     let suffixes: String = t
         .suffixes
         .iter()

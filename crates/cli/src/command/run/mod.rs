@@ -26,7 +26,7 @@ use std::time::Duration;
 pub(crate) struct Options {
     /// The program's file, or - for standard input
     #[arg(value_name = "SCRIPT", required_unless_present = "program")]
-    script: Option<PathBuf>,
+    script: Option<OsString>,
     /// The program itself
     #[arg(short = 'e', value_name = "PROGRAM")]
     program: Option<String>,
@@ -54,9 +54,27 @@ pub(crate) struct Options {
     /// Print how events are attached, how long that took, and the BPF code
     #[arg(short, long)]
     verbose: bool,
+    /// Let the program change what it traces: signals, return values, memory; and run commands
+    #[arg(long, alias = "unsafe")]
+    r#unsafe: bool,
     /// Taken for scripts that give it to bpftrace: nothing here is made by LLVM
     #[arg(long, hide = true)]
     verify_llvm_ir: bool,
+    /// When output is written: at once, by line, or when there is much of it
+    #[arg(short = 'B', value_name = "MODE", hide_short_help = true)]
+    buffering: Option<String>,
+    /// Print no warnings
+    #[arg(long)]
+    no_warnings: bool,
+    /// Taken for scripts of bpftrace: types come from the kernel
+    #[arg(short = 'I', value_name = "DIR", hide = true)]
+    include_directory: Vec<PathBuf>,
+    /// Taken for scripts of bpftrace: types come from the kernel
+    #[arg(long, value_name = "FILE", hide = true)]
+    include: Vec<PathBuf>,
+    /// Say what goes wrong in helpers: -k errors, -kk all
+    #[arg(short = 'k', action = clap::ArgAction::Count, hide_short_help = true)]
+    helper_errors: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,7 +107,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let target = options
         .pid
         .map_or(ProcessFilter::All, |pid| ProcessFilter::Processes(vec![pid]));
-    let plan = plan(&program, &catalog)?;
+    let plan = plan(&program, options.no_warnings, &catalog)?;
     if options.dry_run || options.verbose {
         let text = kestrel::plan::show(&plan, options.verbose)?;
         match options.dry_run {
@@ -154,6 +172,7 @@ fn read(options: &Options) -> Result<ProgramText, Failure> {
     let (name, text) = match (&options.program, &options.script) {
         (Some(program), _) => ("<program>".to_owned(), program.clone()),
         (None, Some(path)) => {
+            let path = std::path::Path::new(path);
             let mut text = String::new();
             let fails = |e: std::io::Error| {
                 Failure::new(Exit::Failed, format!("cannot read {}: {e}", path.display()))
@@ -171,14 +190,14 @@ fn read(options: &Options) -> Result<ProgramText, Failure> {
     Ok(ProgramText::read(&name, &text)?)
 }
 
-fn plan(program: &ProgramText, catalog: &Catalog) -> Result<Plan, Failure> {
+fn plan(program: &ProgramText, quiet: bool, catalog: &Catalog) -> Result<Plan, Failure> {
     let options = PlanOptions {
         mode: Some(Mode::Stream),
         bell: Bell::Records,
         ..PlanOptions::default()
     };
     let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)?;
-    for (text, warning) in &plan.warnings {
+    for (text, warning) in plan.warnings.iter().filter(|_| !quiet) {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
     Ok(plan)

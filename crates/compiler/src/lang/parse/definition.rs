@@ -9,7 +9,15 @@ use crate::lang::parse::type_name::MANY;
 
 /// Words before a type or a name that say nothing about its layout.
 const QUALIFIERS: &[&str] = &[
-    "const", "volatile", "restrict", "__restrict", "static", "extern", "register", "inline", "__extension__",
+    "const",
+    "volatile",
+    "restrict",
+    "__restrict",
+    "static",
+    "extern",
+    "register",
+    "inline",
+    "__extension__",
 ];
 
 /// What an attribute says of a layout.
@@ -169,7 +177,10 @@ impl Parser<'_> {
                 false => None,
             };
             self.qualifiers(&mut Attributes::default())?;
-            let ty = CTypeUse { shape, ..base.clone() };
+            let ty = CTypeUse {
+                shape,
+                ..base.clone()
+            };
             all.push(Declarator { name, ty, bits });
             if !self.eat(",") {
                 return Ok(());

@@ -29,6 +29,7 @@ impl Parser<'_> {
     /// One event's name, from the next token's first byte on.
     pub(super) fn event(&mut self) -> Option<EventSpec> {
         let start = self.start() as usize;
+        self.ahead.clear();
         self.lexer.go_to(start);
         let mut parts: Vec<EventPart> = Vec::new();
         loop {
@@ -118,6 +119,9 @@ impl Parser<'_> {
     /// Cuts `+0x10` off the end of `text`, which ends at the byte `end`.
     fn cut_offset(&mut self, text: &mut String, end: u32) -> Option<u64> {
         let (name, digits) = text.rsplit_once('+')?;
+        if digits.starts_with('$') {
+            return None; // a parameter of the command line, which is not known yet
+        }
         let value = match digits.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16),
             None => digits.parse(),

@@ -133,13 +133,11 @@ impl Parser<'_> {
     }
 
     /// Whether the slash that is next ends the predicate: a block, another row or the end of the text follows it.
-    fn closes_predicate(&self) -> bool {
-        let mut ahead = self.lexer.clone();
-        let mut next = || ahead.next(&mut Vec::new()).kind;
+    fn closes_predicate(&mut self) -> bool {
         self.in_predicate
-            && match next() {
+            && match self.peek(0) {
                 TokenKind::End | TokenKind::Sign("{" | "}" | ";" | "/") => true,
-                TokenKind::Word("handler") => matches!(next(), TokenKind::Text(_)),
+                TokenKind::Word("handler") => matches!(self.peek(1), TokenKind::Text(_)),
                 _ => false,
             }
     }
@@ -406,8 +404,7 @@ impl Parser<'_> {
         let TokenKind::Word(word) = self.token.kind else {
             return None;
         };
-        let mut ahead = self.lexer.clone();
-        if ahead.next(&mut Vec::new()).kind != TokenKind::Sign("=") {
+        if *self.peek(0) != TokenKind::Sign("=") {
             return None;
         }
         let span = self.token.span;
@@ -426,8 +423,7 @@ impl Parser<'_> {
 
     fn offsetof(&mut self) -> Parsed<ExprKind> {
         self.expect("(")?;
-        let named = matches!(self.token.kind, TokenKind::Word(_))
-            && self.lexer.clone().next(&mut Vec::new()).kind == TokenKind::Sign(",");
+        let named = matches!(self.token.kind, TokenKind::Word(_)) && *self.peek(0) == TokenKind::Sign(",");
         let of = Box::new(if named {
             SizeofOperand::Type(self.type_name()?)
         } else {

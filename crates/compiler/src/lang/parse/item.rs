@@ -2,8 +2,8 @@
 
 use super::{Lost, Parsed, Parser};
 use crate::lang::ast::{
-    BinaryOp, Block, Buffer, Expr, ExprKind, Item, Macro, MacroParameter, MacroParameterKind, MapDeclaration, Probe,
-    Script, Span, Spanned, Statement, StatementKind, Subprogram, Table, ValueBlock,
+    BinaryOp, Block, Buffer, Expr, ExprKind, Item, Macro, MacroParameter, MacroParameterKind, MapDeclaration,
+    Probe, Script, Span, Spanned, Statement, StatementKind, Subprogram, Table, ValueBlock,
 };
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;

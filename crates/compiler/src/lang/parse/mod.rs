@@ -10,13 +10,17 @@ mod type_name;
 
 use super::ast::{Expr, Probe, Script, Span, Spanned};
 use super::diag::Diagnostic;
-use super::lexer::{Lexer, Token, TokenKind, span};
+use super::lexer::{DefinedNames, Include, Lexer, Token, TokenKind, span};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+pub(crate) use statement::into_block;
 
 /// Most levels of nesting in a text, and most height of an expression.
 const HEIGHT: u32 = 128;
 
 /// Most findings reported about one text.
-const FINDINGS: usize = 50;
+pub(super) const FINDINGS: usize = 50;
 
 /// Parses one probe: events, then optionally a predicate and a block.
 ///
@@ -58,9 +62,31 @@ pub fn parse_probes(text: &str) -> (Vec<Probe>, Vec<Diagnostic>) {
 
 /// Parses a script or a table file.
 pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
-    let mut parser = Parser::at(Lexer::of_script(text));
+    let mut parser = Parser::at(Lexer::of_script(text, 0, BTreeMap::new()));
     let script = parser.script();
     (script, parser.finish())
+}
+
+/// One of several texts, parsed.
+pub(super) struct ParsedFile<'a> {
+    pub(super) script: Script,
+    pub(super) found: Vec<Diagnostic>,
+    pub(super) includes: Vec<Include>,
+    /// The names that are defined at its end.
+    pub(super) names: DefinedNames<'a>,
+}
+
+/// Parses the text that lies at `range` among others; `names` are defined before it.
+pub(super) fn parse_file<'a>(text: &'a str, range: Range<usize>, names: DefinedNames<'a>) -> ParsedFile<'a> {
+    let text = text.get(..range.end).unwrap_or_default();
+    let mut parser = Parser::at(Lexer::of_script(text, range.start.min(text.len()), names));
+    let script = parser.script();
+    ParsedFile {
+        script,
+        includes: parser.lexer.includes(),
+        names: parser.lexer.defined(),
+        found: parser.finish(),
+    }
 }
 
 /// Parses one expression: the text of a field rule.
@@ -80,6 +106,8 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     /// The token that is next.
     token: Token<'a>,
+    /// Tokens behind it that have been looked at.
+    ahead: VecDeque<Peeked<'a>>,
     /// One past the last byte of the token before `token`.
     last_end: u32,
     found: Vec<Diagnostic>,
@@ -93,6 +121,15 @@ struct Parser<'a> {
     ended: bool,
     /// Whether a division sign may close a predicate here.
     in_predicate: bool,
+}
+
+/// A token that has been looked at before it is next.
+struct Peeked<'a> {
+    token: Token<'a>,
+    /// What the lexer has found on its way to it.
+    found: Vec<Diagnostic>,
+    /// Stands after it.
+    lexer: Lexer<'a>,
 }
 
 /// A construct could not be parsed; a diagnostic has been reported. The caller skips to a place where parsing goes on.
@@ -112,6 +149,7 @@ impl<'a> Parser<'a> {
                 kind: TokenKind::End,
                 span: Span::default(),
             },
+            ahead: VecDeque::new(),
             last_end: 0,
             found: Vec::new(),
             depth: 0,
@@ -154,6 +192,7 @@ impl<'a> Parser<'a> {
 
     /// Reads the token at the lexer's place.
     fn load(&mut self) {
+        self.ahead.clear();
         self.token = self.lexer.next(&mut self.found);
     }
 
@@ -161,8 +200,26 @@ impl<'a> Parser<'a> {
     fn take(&mut self) -> Token<'a> {
         self.last_end = self.token.span.end;
         self.found.truncate(FINDINGS);
-        let next = self.lexer.next(&mut self.found);
+        let next = match self.ahead.pop_front() {
+            Some(peeked) => {
+                self.found.extend(peeked.found);
+                self.lexer = peeked.lexer;
+                peeked.token
+            }
+            None => self.lexer.next(&mut self.found),
+        };
         std::mem::replace(&mut self.token, next)
+    }
+
+    /// The token `index` tokens behind the one that is next.
+    fn peek(&mut self, index: usize) -> &TokenKind<'a> {
+        while self.ahead.len() <= index {
+            let last = self.ahead.back().map_or(&self.lexer, |peeked| &peeked.lexer);
+            let (mut lexer, mut found) = (last.clone(), Vec::new());
+            let token = lexer.next(&mut found);
+            self.ahead.push_back(Peeked { token, found, lexer });
+        }
+        &self.ahead[index].token.kind
     }
 
     /// The byte where the next token begins.
@@ -250,10 +307,8 @@ impl<'a> Parser<'a> {
     }
 
     fn source(&self, range: Span) -> &'a str {
-        let mut whole = self.lexer.clone();
-        whole.go_to(0);
-        whole
-            .rest()
+        self.lexer
+            .text()
             .get(range.start as usize..range.end as usize)
             .unwrap_or_default()
     }
@@ -352,6 +407,23 @@ mod tests {
             assert_eq!(found.len(), 1, "{text}: {found:?}");
             assert!(found[0].message.contains(message), "{text}: {found:?}");
             assert!(found[0].hints.concat().contains(hint), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_double_and_double_are_refused() {
+        let mut text = String::from("#define N0 f();\n");
+        for level in 0..40 {
+            text += &format!(
+                "#define N{} N{level} N{level}\n#define F{level}(x) F{}(x x)\n",
+                level + 1,
+                level + 1
+            );
+        }
+        for use_of in ["N40", "F0(f();)"] {
+            let (_, found) = parse_script(&format!("{text}begin {{ {use_of} }}"));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].message.contains("stand for too much"), "{found:?}");
         }
     }
 

@@ -125,6 +125,11 @@ impl Parser<'_> {
 
     /// Parses a statement that ends with a semicolon.
     fn simple_statement(&mut self) -> Parsed<StatementKind> {
+        if self.is_word("_") && *self.peek(0) == TokenKind::Sign("=") {
+            self.take();
+            self.take();
+            return self.expression().map(StatementKind::Discard);
+        }
         match self.token.kind {
             TokenKind::Word("let") => self.let_statement(),
             TokenKind::Word("return") => {
@@ -140,11 +145,6 @@ impl Parser<'_> {
             TokenKind::Word("continue") => {
                 self.take();
                 Ok(StatementKind::Continue)
-            }
-            TokenKind::Word("_") if self.lexer.clone().next(&mut Vec::new()).kind == TokenKind::Sign("=") => {
-                self.take();
-                self.take();
-                self.expression().map(StatementKind::Discard)
             }
             _ => self.expression_or_assignment(),
         }

@@ -2,7 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::lang::ast::{SizeofOperand, TypeName, TypeSuffix, TypeTag};
-use crate::lang::lexer::{Lexer, TokenKind};
+use crate::lang::lexer::TokenKind;
 
 /// Words that name a type wherever they stand.
 pub(crate) const TYPE_WORDS: &[&str] = &[
@@ -111,71 +111,67 @@ impl Parser<'_> {
     }
 
     /// Whether the opening parenthesis that is next begins a cast: `(type)` and then an operand.
-    pub(super) fn at_cast(&self) -> bool {
-        let mut ahead = self.lexer.clone();
-        let mut next = || ahead.next(&mut Vec::new()).kind;
-        let mut kind = next();
-        while matches!(kind, TokenKind::Word("const" | "volatile")) {
-            kind = next();
+    pub(super) fn at_cast(&mut self) -> bool {
+        let mut at = 0;
+        while matches!(self.peek(at), TokenKind::Word("const" | "volatile")) {
+            at += 1;
         }
-        let TokenKind::Word(first) = kind else {
+        let TokenKind::Word(first) = *self.peek(at) else {
             return false;
         };
         let sure = matches!(first, "struct" | "union" | "enum") || TYPE_WORDS.contains(&first);
         if sure {
             return true;
         }
-        let mut kind = next();
+        at += 1;
         if first == "typeof" {
             // `(typeof(x))y`: a cast where the parenthesis closes right behind.
-            if kind != TokenKind::Sign("(") {
+            if *self.peek(at) != TokenKind::Sign("(") {
                 return false;
             }
+            at += 1;
             let mut open = 1;
             while open > 0 {
-                match next() {
+                match self.peek(at) {
                     TokenKind::Sign("(") => open += 1,
                     TokenKind::Sign(")") => open -= 1,
                     TokenKind::End | TokenKind::Sign(";") => return false,
                     _ => {}
                 }
+                at += 1;
             }
-            kind = next();
         }
         // A name that is not known as a type: a cast only if it cannot be anything else.
-        let (mut certain, mut suffixes) = (first == "typeof", 0);
-        loop {
-            suffixes += 1;
-            match kind {
-                TokenKind::Sign("*") if suffixes < 8 => {
-                    kind = next();
-                    certain = certain || matches!(kind, TokenKind::Sign(")" | "*"));
-                }
-                TokenKind::Sign("[") if suffixes < 8 => match next() {
-                    TokenKind::Sign("]") => {
-                        certain = true;
-                        kind = next();
-                    }
-                    TokenKind::Integer { .. } if next() == TokenKind::Sign("]") => kind = next(),
-                    _ => return false,
-                },
-                _ => break,
+        let mut certain = first == "typeof";
+        for _ in 0..8 {
+            if *self.peek(at) == TokenKind::Sign("*") {
+                at += 1;
+                certain = certain || matches!(self.peek(at), TokenKind::Sign(")" | "*"));
+            } else if *self.peek(at) != TokenKind::Sign("[") {
+                break;
+            } else if *self.peek(at + 1) == TokenKind::Sign("]") {
+                at += 2;
+                certain = true;
+            } else if matches!(self.peek(at + 1), TokenKind::Integer { .. })
+                && *self.peek(at + 2) == TokenKind::Sign("]")
+            {
+                at += 3;
+            } else {
+                return false;
             }
         }
-        kind == TokenKind::Sign(")") && (certain || begins_operand(&next()))
+        *self.peek(at) == TokenKind::Sign(")") && (certain || begins_operand(self.peek(at + 1)))
     }
 
     /// Whether a type that can be nothing else is next (inside `sizeof(` and `offsetof(`).
-    pub(super) fn at_type(&self) -> bool {
+    pub(super) fn at_type(&mut self) -> bool {
         let TokenKind::Word(first) = self.token.kind else {
             return false;
         };
-        let mut ahead: Lexer<'_> = self.lexer.clone();
-        let second = ahead.next(&mut Vec::new()).kind;
-        let third = ahead.next(&mut Vec::new()).kind;
         matches!(first, "struct" | "union" | "enum" | "const" | "typeof")
             || TYPE_WORDS.contains(&first)
-            || (second == TokenKind::Sign("*") && matches!(third, TokenKind::Sign(")" | "*" | "," | "[")))
+            || (*self.peek(0) == TokenKind::Sign("*")
+                && matches!(self.peek(1), TokenKind::Sign(")" | "*" | "," | "[")))
     }
 }
 

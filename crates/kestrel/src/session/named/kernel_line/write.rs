@@ -3,7 +3,9 @@
 use super::Kernel;
 use crate::session::named::{Probe, Site};
 use kestrel_catalog::catalog::phase::Phase;
-use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, TypeName, UnaryOp};
+use kestrel_compiler::lang::ast::{
+    Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, TypeName, UnaryOp,
+};
 use kestrel_compiler::lang::parse_events;
 
 type Result<T> = std::result::Result<T, String>;
