@@ -50,9 +50,17 @@ impl<'s> Form<'s> {
         out
     }
 
-    /// What a file held (`cat`) or a command printed (`syscall`).
-    pub fn captured(self, kind: &str, text: &[u8]) -> Vec<u8> {
-        self.data(kind, text.to_vec())
+    /// What a file held, for `cat`.
+    pub fn file(self, held: Vec<u8>) -> Vec<u8> {
+        self.data("cat", held)
+    }
+
+    /// What a command printed, for `system`: as text it has one line break more.
+    pub fn command(self, mut printed: Vec<u8>) -> Vec<u8> {
+        if !self.json {
+            printed.push(b'\n');
+        }
+        self.data("syscall", printed)
     }
 
     /// A value on a line of its own.

@@ -49,12 +49,12 @@ pub enum Effect {
         /// The new generation.
         generation: u64,
     },
-    /// What a file holds is printed, by [`Form::captured`].
+    /// What a file holds is printed, by [`Form::file`].
     Cat {
         /// Its path.
         path: Vec<u8>,
     },
-    /// A command is run by a shell; what it prints is printed, by [`Form::captured`] where output is JSON.
+    /// A command is run by a shell; what it prints is printed, by [`Form::command`].
     Run {
         /// The command.
         command: Vec<u8>,

@@ -216,7 +216,7 @@ fn what_is_not_printed_is_handed_on() {
     );
     assert_eq!(performed("notify", "x", &[], Form::TEXT), None);
     assert_eq!(
-        Form::JSON.captured("syscall", b"a b c\n"),
+        Form::JSON.command(b"a b c\n".to_vec()),
         b"{\"type\": \"syscall\", \"data\": \"a b c\\n\"}\n"
     );
     let words = FieldType::Array {

@@ -148,7 +148,7 @@ fn any_size() -> impl Strategy<Value = u8> {
     prop::sample::select(vec![1_u8, 2, 4, 8])
 }
 
-fn any_fixed() -> impl Strategy<Value = FieldType> {
+pub fn any_fixed() -> impl Strategy<Value = FieldType> {
     let base = prop::sample::select(vec![Base::Decimal, Base::Hexadecimal, Base::Octal]);
     let leaf =
         prop_oneof![
