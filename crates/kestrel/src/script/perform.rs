@@ -1,17 +1,25 @@
 //! What records of a program ask for, done: texts printed, maps shown.
 
+use super::names::SystemNames;
 use crate::session::Session;
 use crate::session::maps::symbols;
 use kestrel_catalog::Result;
 use kestrel_kernel::Host;
+use kestrel_trace::aggregate::ValueKind;
 use kestrel_trace::aggregate::read::Snapshot;
-use kestrel_trace::aggregate::{Show, ValueKind, json_line, written};
-use kestrel_trace::print::printf::Format;
-use kestrel_trace::print::{JsonStyle, Style, json, styled};
+use kestrel_trace::output::{Effect, Form, Sites};
+use kestrel_trace::print::shown;
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
-use kestrel_trace::value::Value;
-use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// Most bytes that `cat` shows of a file, where nothing else is said.
+const MOST_OF_A_FILE: u64 = 10_240;
 
 /// What came of performing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,23 +35,42 @@ pub enum Outcome {
 pub struct Perform {
     /// Whether JSON lines are printed.
     pub json: bool,
+    /// What stands behind texts that were cut (`str_trunc_trailer`).
+    pub trailer: String,
+    /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
+    pub max_cat: u64,
     /// What was printed since it was taken last.
     pub out: Vec<u8>,
+    /// What was said on standard error since that was taken last.
+    pub err: Vec<u8>,
     symbols: Symbols,
+    names: Arc<SystemNames>,
     host: Host,
-    /// Formats by their texts, parsed once.
-    formats: HashMap<String, Format>,
+    sites: Sites,
 }
 
 impl Perform {
     /// Nothing performed yet.
     pub fn new(symbols: Symbols, host: Host, json: bool) -> Self {
+        let names = Arc::new(SystemNames::new(host.clone()));
         Self {
             json,
+            trailer: Form::TEXT.trailer.to_owned(),
+            max_cat: MOST_OF_A_FILE,
             out: Vec::new(),
-            symbols,
+            err: Vec::new(),
+            symbols: symbols.with_names(names.clone()),
+            names,
             host,
-            formats: HashMap::new(),
+            sites: Sites::default(),
+        }
+    }
+
+    fn form(&self) -> Form<'_> {
+        Form {
+            json: self.json,
+            trailer: &self.trailer,
+            ..Form::TEXT
         }
     }
 
@@ -52,98 +79,73 @@ impl Perform {
     /// # Errors
     /// When a map cannot be read.
     pub fn record(&mut self, session: &Session, record: &Record<'_>) -> Result<Outcome> {
-        let Some(action) = &record.event.action else {
-            return Ok(Outcome::Done);
+        let form = Form {
+            json: self.json,
+            trailer: &self.trailer,
+            ..Form::TEXT
         };
-        let values: Vec<Value<'_>> = record.fields().map(|(_, value)| value).collect();
-        match action.verb.as_str() {
-            "printf" => {
-                let mut text = Vec::new();
-                let format = self
-                    .formats
-                    .entry(action.text.clone())
-                    .or_insert_with(|| Format::parse(&action.text));
-                format.write(values, Style::BPFTRACE, &self.symbols, &mut text);
-                self.print("printf", &text);
+        match self.sites.effect(record, form, &self.symbols) {
+            Some(Effect::Print(text)) => self.out.extend_from_slice(&text),
+            Some(Effect::Complain(text)) if self.json => self.out.extend_from_slice(&text),
+            Some(Effect::Complain(text)) => self.err.extend_from_slice(&text),
+            Some(Effect::PrintMap(map)) => {
+                let read = session.map_generation(&map.name, map.generation, None)?;
+                self.snapshots(read.into_iter().collect(), map.top, map.div);
             }
-            "print" => self.value(values.first().copied()),
-            "print_map" => self.map(session, &action.text, &values)?,
-            "cleared" => {
-                let generation = values.first().map_or(0, number) as u64;
-                session.sweep_map(&action.text, generation)?;
-            }
-            "exit" => {
-                let code = values.first().map_or(0, number);
-                return Ok(Outcome::Exit(code));
-            }
-            _ => {}
+            Some(Effect::Cleared { name, generation }) => session.sweep_map(&name, generation)?,
+            Some(Effect::Exit { code }) => return Ok(Outcome::Exit(code)),
+            Some(Effect::Cat { path }) => self.cat(&path),
+            Some(Effect::Run { command }) => self.run(&command),
+            None => {}
         }
         Ok(Outcome::Done)
     }
 
-    /// A text, as it is or as a line of JSON.
-    fn print(&mut self, kind: &str, text: &[u8]) {
-        match self.json {
-            true => {
-                let text = String::from_utf8_lossy(text);
-                let line = format!("{{\"type\": \"{kind}\", \"data\": {}}}\n", serde_json::json!(text));
-                self.out.extend_from_slice(line.as_bytes());
-            }
-            false => self.out.extend_from_slice(text),
+    fn cat(&mut self, path: &[u8]) {
+        let path = Path::new(OsStr::from_bytes(path));
+        let mut held = Vec::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(self.max_cat).read_to_end(&mut held));
+        match read {
+            Ok(_) => self.out.extend(self.form().file(held)),
+            Err(error) => self.fail(&format!(
+                "cannot read {}: {error}",
+                shown(&path.to_string_lossy())
+            )),
         }
     }
 
-    /// A value on a line of its own.
-    fn value(&mut self, value: Option<Value<'_>>) {
-        let Some(value) = value else { return };
-        match self.json {
-            true => {
-                self.out.extend_from_slice(b"{\"type\": \"value\", \"data\": ");
-                json(value, JsonStyle::BPFTRACE, &self.symbols, &mut self.out);
-                self.out.extend_from_slice(b"}\n");
-            }
-            false => {
-                styled(value, Style::BPFTRACE, &self.symbols, &mut self.out);
-                self.out.push(b'\n');
-            }
-        }
-    }
-
-    /// A map as it was when the record was written: its generation, what it held if it is one number, and how much of it is wanted.
-    fn map(&mut self, session: &Session, name: &str, values: &[Value<'_>]) -> Result<()> {
-        let (single, limits) = match name.split_once('\n') {
-            Some((_, "one")) => (values.get(1), values.get(2..)),
-            _ => (None, values.get(1..)),
-        };
-        let name = name.split('\n').next().unwrap_or_default();
-        let generation = values.first().map_or(0, number) as u64;
-        let value = single.map(|value| number(value) as u64);
-        let limit = |at: usize, otherwise| {
-            let limit = limits.and_then(|limits| limits.get(at));
-            limit.map_or(otherwise, |limit| number(limit) as u64)
-        };
-        let show = Show {
-            top: limit(0, 0),
-            div: limit(1, 1),
-            ..Show::all(Style::BPFTRACE)
-        };
-        let read = session.map_generation(name, generation, value)?;
-        self.snapshots(read.into_iter().collect(), show);
-        Ok(())
-    }
-
-    fn snapshots(&mut self, snapshots: Vec<Snapshot>, show: Show<'_>) {
-        let (symbols, _notes) = symbols(&snapshots, &self.host, None);
-        for snapshot in &snapshots {
-            match self.json {
-                true => json_line(snapshot, show, &symbols, &mut self.out),
-                false => {
-                    written(snapshot, show, &symbols, &mut self.out);
-                    let keyed = !snapshot.ty.keys.is_empty() || matches!(snapshot.ty.value, ValueKind::Gathered(_));
-                    if keyed {
-                        self.out.push(b'\n');
-                    }
+    fn run(&mut self, command: &[u8]) {
+        let shell = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(OsStr::from_bytes(command))
+            .stdin(Stdio::null())
+            .output();
+        let command = String::from_utf8_lossy(command);
+        match shell {
+            Ok(ended) => {
+                self.err.extend(ended.stderr);
+                self.out.extend(self.form().command(ended.stdout));
+                if !ended.status.success() {
+                    self.fail(&format!("`{}` ended with {}", shown(&command), ended.status));
                 }
+            }
+            Err(error) => self.fail(&format!("cannot run `{}`: {error}", shown(&command))),
+        }
+    }
+
+    /// What could not be done is said; the program goes on.
+    fn fail(&mut self, why: &str) {
+        self.err.extend_from_slice(format!("ERROR: {why}\n").as_bytes());
+    }
+
+    fn snapshots(&mut self, snapshots: Vec<Snapshot>, top: u64, div: u64) {
+        let (symbols, _notes) = symbols(&snapshots, &self.host, None);
+        let symbols = symbols.with_names(self.names.clone());
+        for snapshot in &snapshots {
+            self.out.extend(self.form().map(snapshot, top, div, &symbols));
+            let keyed = !snapshot.ty.keys.is_empty() || matches!(snapshot.ty.value, ValueKind::Gathered(_));
+            if keyed && !self.json {
+                self.out.push(b'\n');
             }
         }
     }
@@ -159,19 +161,7 @@ impl Perform {
         if !self.json && !snapshots.is_empty() {
             self.out.push(b'\n');
         }
-        self.snapshots(snapshots, Show::all(Style::BPFTRACE));
+        self.snapshots(snapshots, 0, 1);
         Ok(())
-    }
-}
-
-/// A number, 0 for what is none.
-fn number(value: &Value<'_>) -> i64 {
-    match value {
-        Value::Signed { value, .. } => *value,
-        Value::Unsigned { value, .. } => *value as i64,
-        Value::Enumeration { value, .. } => *value,
-        Value::Pointer { address, .. } => *address as i64,
-        Value::Bool(value) => i64::from(*value),
-        _ => 0,
     }
 }

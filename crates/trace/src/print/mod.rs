@@ -4,8 +4,8 @@ pub mod date;
 pub mod escape;
 mod json;
 mod names;
-pub mod printf;
 mod number;
+pub mod printf;
 mod stack;
 mod text;
 

@@ -247,6 +247,10 @@ impl ProgramRun {
         self.out.write_all(&self.perform.out)?;
         self.out.flush()?;
         self.perform.out.clear();
+        if !self.perform.err.is_empty() {
+            crate::screen::err().write_all(&self.perform.err)?;
+            self.perform.err.clear();
+        }
         Ok(())
     }
 }
