@@ -1,7 +1,10 @@
 //! Types of C that a script defines, as BTF laid over the kernel's: whatever asks the kernel's types finds the script's first.
 
+mod constant;
 mod layout;
 mod scalar;
+
+pub use constant::constant;
 
 use crate::lang::ast::{
     CBody, CShape, CType, CTypeUse, Declarator, Definition, Expr, Span, Spanned, TypeTag,
