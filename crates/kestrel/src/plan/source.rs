@@ -6,7 +6,7 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
-use kestrel_compiler::lang::ast::{Item, MapDeclaration, Probe};
+use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::expand::{Inputs, expand};
@@ -36,6 +36,8 @@ pub struct ProgramText {
     pub probes: Vec<Probe>,
     /// Maps that are declared with a kind and a size.
     pub maps: Vec<MapDeclaration>,
+    /// Types of C that it defines.
+    pub definitions: Vec<Definition>,
     /// Its settings.
     pub config: Config,
     /// What is odd about the text.
@@ -69,6 +71,7 @@ impl ProgramText {
             text: whole.into(),
             probes,
             maps,
+            definitions: expanded.definitions,
             config: expanded.config,
             warnings: expanded.found,
         })
