@@ -278,7 +278,8 @@ impl Expr {
                 left.set_span(span);
                 right.set_span(span);
             }
-            ExprKind::TextGlob { text, .. } => text.set_span(span),
+            ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => text.set_span(span),
+            ExprKind::SwapBytes { value, .. } => value.set_span(span),
             ExprKind::Ternary {
                 condition,
                 then,
@@ -294,7 +295,10 @@ impl Expr {
             ExprKind::Elements(parts) | ExprKind::Gathered(parts) | ExprKind::Tuple(parts) => {
                 parts.iter_mut().for_each(|part| part.set_span(span))
             }
-            ExprKind::MapValue(place) | ExprKind::HasKey(place) | ExprKind::MapCopy(place, _) => {
+            ExprKind::MapValue(place)
+            | ExprKind::HasKey(place)
+            | ExprKind::Gathering(place)
+            | ExprKind::MapCopy(place, _) => {
                 place.keys.iter_mut().for_each(|key| key.set_span(span));
             }
             ExprKind::Constant(_)

@@ -86,13 +86,19 @@ impl Checker<'_> {
                 };
                 return Ok(Expr::new(kind, ty, span));
             }
+            ValueKind::Gathered(gathered)
+                if matches!(gathered.function.name(), "count" | "sum" | "avg" | "min" | "max" | "stats") =>
+            {
+                let ty = Type::integer(8, gathered.signed || gathered.function.name() == "count");
+                return Ok(Expr::new(ExprKind::Gathering(place), ty, span));
+            }
             other => {
                 let function = other.function().unwrap_or_default();
                 let message = format!(
                     "{} gathers {function}(), which handlers cannot read",
                     place.map.title()
                 );
-                let hint = "count with ++ or += where the handler itself needs the number";
+                let hint = "count with ++ or += where the handler itself needs a number";
                 return Err(self.report(Diagnostic::error(span, message).hint(hint)));
             }
         };
@@ -295,6 +301,25 @@ impl Checker<'_> {
         Ok(StatementKind::Map(place, MapChange::Delete))
     }
 
+    /// `delete(@x[keys])` as a value: whether there was anything.
+    pub(crate) fn deleted(&mut self, change: StatementKind, span: Span) -> Checked<Expr> {
+        let StatementKind::Map(place, _) = &change else {
+            return Err(self.error(span, "this has no value"));
+        };
+        let there = match place.keys.is_empty() {
+            true => constant(1, Type::Bool, span),
+            false => Expr::new(ExprKind::HasKey(place.clone()), Type::Bool, span),
+        };
+        let kept = self.hidden_variable("deleted", Type::Bool);
+        let keep = StatementKind::Set {
+            variable: kept,
+            value: there,
+        };
+        let statements = [keep, change].map(|kind| Statement { kind, span }).into();
+        let value = Box::new(Expr::new(ExprKind::Variable(kept), Type::Bool, span));
+        Ok(Expr::new(ExprKind::Sequence { statements, value }, Type::Bool, span))
+    }
+
     /// `clear(@x)`.
     pub(crate) fn clear_map(&mut self, name: &str, span: Span) -> Checked<StatementKind> {
         let map = Arc::new(self.known_map(name, span)?);
@@ -403,7 +428,15 @@ impl Checker<'_> {
     ) -> Checked<MapPlace> {
         let mut checked = Vec::new();
         for key in flat(keys) {
-            checked.push(self.map_key(key));
+            let value = match keys {
+                // A tuple that is the whole key has the parts of one that is written out.
+                [_] if !matches!(key.kind, ast::ExprKind::Tuple(_)) => self.parts_of_key(key),
+                _ => None,
+            };
+            match value {
+                Some(parts) => checked.extend(parts),
+                None => checked.push(self.map_key(key)),
+            }
         }
         let checked: Vec<(FieldType, Expr)> = checked.into_iter().collect::<Checked<_>>()?;
         let (mut types, mut keys): (Vec<FieldType>, Vec<Expr>) = checked.into_iter().unzip();
@@ -510,9 +543,25 @@ impl Checker<'_> {
         Ok(fitted)
     }
 
+    /// The parts of a key that is a tuple in a variable or a map.
+    fn parts_of_key(&mut self, key: &ast::Expr) -> Option<Vec<Checked<(FieldType, Expr)>>> {
+        let worth = matches!(key.kind, ast::ExprKind::Variable(_) | ast::ExprKind::Member { .. });
+        let value = worth.then(|| self.expression(key).ok())??;
+        let Type::Tuple(ty) = &value.ty else { return None };
+        let parts = (0..ty.members.len()).map(|place| {
+            let part = self.tuple_part(&value, place, key.span).ok_or(Reported)?;
+            self.key_of(part, key.span)
+        });
+        Some(parts.collect())
+    }
+
     /// A key with its type in the map.
     fn map_key(&mut self, key: &ast::Expr) -> Checked<(FieldType, Expr)> {
         let value = self.kept(key)?;
+        self.key_of(value, key.span)
+    }
+
+    fn key_of(&mut self, value: Expr, span: Span) -> Checked<(FieldType, Expr)> {
         if value.ty.is_scalar() {
             return Ok((scalar_type(&value.ty), value));
         }
@@ -533,7 +582,7 @@ impl Checker<'_> {
             Some(kept) => Ok((kept, fitted)),
             None => {
                 let message = format!("{} as a key of a map", self.describe(&ty));
-                Err(self.not_yet(key.span, &message))
+                Err(self.not_yet(span, &message))
             }
         }
     }

@@ -46,7 +46,7 @@ mod types;
 pub mod uses;
 pub(crate) mod value;
 mod visit;
-mod walk;
+pub(crate) mod walk;
 
 pub use parameter::parameters;
 

@@ -10,6 +10,10 @@ use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::Format;
 
+/// Most texts of `join`, and most bytes of each.
+const JOINED: u64 = 16;
+const JOINED_TEXT: u32 = 200;
+
 impl Checker<'_> {
     /// A record of a site of output: `values` in the order in which they are written.
     pub(crate) fn output(
@@ -82,6 +86,40 @@ impl Checker<'_> {
             }
         }
         Ok(made)
+    }
+
+    /// `errorf`, `warnf`: a format behind the place that it is written at, bytes of the text until who shows it knows its lines.
+    pub(crate) fn placed(&mut self, usage: &Use<'_>, verb: &str) -> Checked<StatementKind> {
+        let made = self.formatted(usage, verb)?;
+        let StatementKind::Record(mut record) = made else {
+            return Ok(made);
+        };
+        if let Some(asked) = &mut record.asks {
+            let place = format!("{}-{}", usage.span.start, usage.span.end);
+            asked.text = format!("{place}\u{1f}{}", asked.text);
+        }
+        Ok(StatementKind::Record(record))
+    }
+
+    /// `join(array, "between")`: at most [`JOINED`] texts.
+    pub(crate) fn join(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
+        let args = usage.positional(self, 1, 2)?;
+        let between = match args.get(1).map(|arg| &arg.kind) {
+            None => " ",
+            Some(ast::ExprKind::String(text)) => text,
+            Some(_) => return Err(self.error(usage.span, "what stands between is a text in quotes")),
+        };
+        let Some(array) = args.first() else {
+            return Err(self.error(usage.span, "an array is missing"));
+        };
+        let array = self.expression(array)?;
+        let mut texts = Vec::new();
+        for place in 0..JOINED {
+            let at = constant(place, Type::U64, usage.span);
+            let address = self.index(array.clone(), at, usage.span)?;
+            texts.push(self.string(address, JOINED_TEXT, None, usage.span)?);
+        }
+        self.output("join", between, texts, usage.span)
     }
 
     /// A value as it is printed.

@@ -112,6 +112,7 @@ fn own_size(ty: &Type) -> Option<u32> {
         Type::Pointer(_) => 8,
         Type::Text { size } => *size,
         Type::Tuple(tuple) => tuple.size,
+        Type::Named(named) => named.shape().0,
         Type::Array { element, count } => own_size(element)?.checked_mul(*count)?,
         _ => return None,
     })
@@ -122,6 +123,7 @@ fn alignment(ty: &Type, size: u32) -> u32 {
     match ty {
         Type::Text { .. } => 1,
         Type::Tuple(tuple) => tuple.align,
+        Type::Named(named) => named.shape().1,
         Type::Array { element, .. } => alignment(element, own_size(element).unwrap_or(8)),
         _ if size.is_power_of_two() => size.min(8),
         _ => 8,
@@ -173,7 +175,7 @@ impl Checker<'_> {
                 }
             }
             Type::Text { size } if *size > 0 => Type::Text { size: *size },
-            Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => value.ty.clone(),
+            Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) | Type::Named(_) => value.ty.clone(),
             ty => {
                 let what = format!("{} in a variable or a map", self.describe(ty));
                 return Err(self.not_yet(value.span, &what));

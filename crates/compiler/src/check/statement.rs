@@ -61,7 +61,14 @@ impl Checker<'_> {
                 }
                 StatementKind::Return
             }
-            Written::Discard(_) => return Err(self.not_yet(span, "\"_ = value\"")),
+            Written::Discard(value) => {
+                let value = self.expression(value)?;
+                match value.kind {
+                    // Its statements are what it is evaluated for.
+                    ExprKind::Sequence { statements, .. } => StatementKind::Block(statements),
+                    _ => return Ok(()),
+                }
+            }
             Written::While { condition, body } => {
                 let condition = self.condition(condition);
                 let body = self.looped(body);

@@ -10,7 +10,7 @@ use crate::lang::glob::Glob;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::helper::Helper;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::layout::{Base, EventName, Layout, Names, Space};
+use kestrel_trace::layout::{Base, EventName, Layout, Named, Names, Space};
 use std::fmt;
 use std::sync::Arc;
 
@@ -347,6 +347,18 @@ pub enum ExprKind {
     MapValue(MapPlace),
     /// How often the map was cleared so far.
     Generation(Arc<MapType>),
+    /// What a map gathers there as one number: all CPUs together; 0 where it holds nothing.
+    Gathering(MapPlace),
+    /// Whether bytes stand in a text (a constant needle), each up to its NUL; at most so many bytes are looked at.
+    TextFind {
+        text: Box<Expr>,
+        needle: Vec<u8>,
+        bytes: u32,
+        /// Whether only the text's begin counts.
+        prefix: bool,
+    },
+    /// A scalar with its low bytes in the other order.
+    SwapBytes { value: Box<Expr>, size: u8 },
     /// 1 where the map holds something there, else 0.
     HasKey(MapPlace),
     /// The number of the event itself (of its first record).
@@ -472,6 +484,8 @@ pub enum Type {
     Struct(TypeId),
     /// Several values, one behind the other as C lays out a struct.
     Tuple(Arc<TupleType>),
+    /// Bytes that are shown by a name which the reader finds; made by [`ExprKind::Tuple`] of its parts.
+    Named(Named),
     /// Return addresses.
     Stack { space: Space, max: u32 },
     /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.

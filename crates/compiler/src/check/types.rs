@@ -281,6 +281,7 @@ impl<'a> Checker<'a> {
             Type::String { max } | Type::Memory { max } => Some(*max),
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
             Type::Tuple(tuple) => Some(tuple.size),
+            Type::Named(named) => Some(named.shape().0),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
             Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
@@ -300,6 +301,7 @@ impl<'a> Checker<'a> {
                 .btf()
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
             Type::Tuple(tuple) => format!("a tuple of {}", tuple.members.len()),
+            Type::Named(_) => "a value with a name".to_owned(),
             Type::Memory { .. } => "bytes of memory".to_owned(),
             Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
         }
@@ -449,6 +451,7 @@ impl<'a> Checker<'a> {
                 max: max.unwrap_or_default(),
             },
             Type::Text { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
+            Type::Named(named) => FieldType::Named(named.clone()),
         })
     }
 }

@@ -89,7 +89,10 @@ impl Expr {
     /// The place of the map that it reads.
     pub(super) fn place(&self) -> Option<&MapPlace> {
         match &self.kind {
-            ExprKind::MapValue(place) | ExprKind::HasKey(place) | ExprKind::MapCopy(place, _) => Some(place),
+            ExprKind::MapValue(place)
+            | ExprKind::HasKey(place)
+            | ExprKind::Gathering(place)
+            | ExprKind::MapCopy(place, _) => Some(place),
             _ => None,
         }
     }
@@ -112,7 +115,8 @@ impl Expr {
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
             | ExprKind::TextEqual { left, right, .. } => vec![left, right],
-            ExprKind::TextGlob { text, .. } => vec![text],
+            ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => vec![text],
+            ExprKind::SwapBytes { value, .. } => vec![value],
             ExprKind::Ternary {
                 condition,
                 then,
@@ -142,6 +146,7 @@ impl Expr {
             | ExprKind::StackCopy
             | ExprKind::MapValue(_)
             | ExprKind::Generation(_)
+            | ExprKind::Gathering(_)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber
             | ExprKind::EventIs { .. } => Vec::new(),

@@ -1,9 +1,14 @@
 //! Built-ins that write.
 
+pub(super) mod cat;
+pub(super) mod errorf;
 pub(super) mod exit;
+pub(super) mod join;
 pub(super) mod print;
 pub(super) mod printf;
 pub(super) mod record;
+pub(super) mod system;
+pub(super) mod warnf;
 
 use super::row::Builtin;
 
@@ -13,4 +18,9 @@ pub(super) static ROWS: &[&Builtin] = &[
     &printf::PRINTF,
     &print::PRINT,
     &exit::EXIT,
+    &cat::CAT,
+    &system::SYSTEM,
+    &join::JOIN,
+    &errorf::ERRORF,
+    &warnf::WARNF,
 ];

@@ -25,7 +25,7 @@ impl Lower<'_> {
     }
 
     /// Bytes that a value takes where it is kept.
-    fn bytes_of(&self, value: &Expr) -> u32 {
+    pub(super) fn bytes_of(&self, value: &Expr) -> u32 {
         match &value.ty {
             Type::Integer { size, .. } => u32::from(*size),
             Type::Bool => 1,
@@ -33,6 +33,7 @@ impl Lower<'_> {
             Type::Text { size } => *size,
             Type::String { max } => max + 1,
             Type::Tuple(tuple) => tuple.size,
+            Type::Named(named) => named.shape().0,
             _ => match &value.kind {
                 ExprKind::Bytes { size, .. } => *size,
                 _ => 0,
@@ -63,6 +64,16 @@ impl Lower<'_> {
             for (member, part) in ty.members.iter().zip(parts) {
                 self.put(part, slot, offset + member.offset, member.size)?;
             }
+            return Ok(());
+        }
+        if let (Type::Named(_), ExprKind::Tuple(parts)) = (&value.ty, &value.kind) {
+            let mut at = offset;
+            for part in parts {
+                let part_size = self.bytes_of(part);
+                self.put(part, slot, at, part_size)?;
+                at += part_size;
+            }
+            self.clear_bytes(slot, at, offset + size);
             return Ok(());
         }
         if value.ty.is_text() {
@@ -98,6 +109,13 @@ impl Lower<'_> {
         let to = self.b.slot_address(slot, offset);
         self.copy_all(bytes, size, to, 0);
         Ok(())
+    }
+
+    /// Sets bytes of a frame object to zero, wherever they begin.
+    fn clear_bytes(&mut self, slot: Slot, from: u32, until: u32) {
+        if from < until {
+            self.clear(slot, from, until);
+        }
     }
 
     /// Copies bytes: few of them word by word, many by a helper.

@@ -87,7 +87,7 @@ impl Lower<'_> {
         Ok(Bytes::of_slot(slot))
     }
 
-    fn map_pointer(&mut self, map: &MapType) -> Vreg {
+    pub(super) fn map_pointer(&mut self, map: &MapType) -> Vreg {
         let map = self.b.external(&external_name(map));
         self.b.map_pointer(map)
     }
@@ -105,7 +105,7 @@ impl Lower<'_> {
     }
 
     /// The address of the kernel's key.
-    fn map_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
+    pub(super) fn map_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
         let map = &place.map;
         let slot = self.b.slot(map.key_size(), 8);
         if place.keys.is_empty() {

@@ -2,7 +2,9 @@
 
 mod bucket;
 mod glob;
+mod gathering;
 mod held;
+mod search;
 mod map;
 mod memory;
 mod record;

@@ -117,14 +117,9 @@ impl Lower<'_> {
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::Tuple(_) => {
-                let Type::Tuple(ty) = &expr.ty else {
-                    return Err(Error::Malformed {
-                        what: "members of what is no tuple",
-                        span: expr.span,
-                    });
-                };
-                let slot = self.b.slot(ty.size.max(1).next_multiple_of(8), 8);
-                self.put(expr, slot, 0, ty.size)?;
+                let size = self.bytes_of(expr);
+                let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
+                self.put(expr, slot, 0, size)?;
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::Sequence { statements, value } => {

@@ -130,6 +130,17 @@ impl Lower<'_> {
             ExprKind::MapValue(place) => self.map_scalar(place),
             ExprKind::HasKey(place) => self.has_key(place),
             ExprKind::Generation(map) => Ok(self.generation(map)),
+            ExprKind::Gathering(place) => self.gathering(place),
+            ExprKind::TextFind {
+                text,
+                needle,
+                bytes,
+                prefix,
+            } => self.text_find(text, needle, *bytes, *prefix),
+            ExprKind::SwapBytes { value, size } => {
+                let value = self.value(value)?;
+                Ok(self.b.swap_bytes(value, width(*size, expr)?))
+            }
             ExprKind::EventNumber => Ok(self.event_number()),
             ExprKind::EventIs { what, text } => self.event_is(*what, text),
             ExprKind::Text(_)
@@ -250,7 +261,7 @@ impl Lower<'_> {
 
     /// Signed division by way of magnitudes, since BPF's own is of Linux 6.6: `(|l| op |r|)` with the sign put back. The
     /// quotient is negative where the signs differ, the remainder where the dividend is. A divisor of 0 gives 0 and the dividend.
-    fn signed_division(&mut self, op: AluOp, left: Vreg, right: Operand) -> Vreg {
+    pub(super) fn signed_division(&mut self, op: AluOp, left: Vreg, right: Operand) -> Vreg {
         let right = self.b.materialize(right);
         let (left_sign, left) = self.magnitude(left);
         let (right_sign, right) = self.magnitude(right);
