@@ -66,7 +66,7 @@ const FILES: &[(&str, &str)] = &[
     ("wrong.bt", "config = { max_strlen = 3 } begin { $x = ; }"),
     (
         "own.h",
-        "#ifndef OWN\n#define OWN 1\n#define LIMIT (3 + MORE)\n#include \"more.h\"\nstruct own { int a; };\n#endif",
+        "#ifndef OWN\n#define OWN 1\n#define LIMIT (3 + MORE)\n#include \"more.h\"\nextern int f(struct own *x);\nstruct own *g(int x);\nstatic inline int h(int x) { return x; }\nstruct own { int a; };\n#endif",
     ),
     ("more.h", "#define MORE 4\n"),
     ("code.bpf.c", "int f(int x) { return x; }"),

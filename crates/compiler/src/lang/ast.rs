@@ -92,6 +92,8 @@ pub struct Declarator {
     pub ty: CTypeUse,
     /// `: bits`.
     pub bits: Option<Box<Expr>>,
+    /// At least so aligned, by an attribute.
+    pub align: Option<Box<Expr>>,
 }
 
 /// A type as C spells it around a name, turned into the order in which it is read.

@@ -1,6 +1,7 @@
 //! How output looks: bpftrace's text, or its lines of JSON.
 
-use crate::aggregate::{Show, Snapshot, json_line, written};
+use crate::aggregate::read::Snapshot;
+use crate::aggregate::{Show, json_line, written};
 use crate::print::{JsonStyle, Style, bpftrace_string, json, styled};
 use crate::symbol::Symbols;
 use crate::value::Value;

@@ -40,6 +40,13 @@ const NAMES: &[(i64, &str)] = names!(
     EMEDIUMTYPE ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED EOWNERDEAD ENOTRECOVERABLE ERFKILL EHWPOISON
 );
 
+/// The number of an error's name: `ENOENT` is 2.
+pub fn error_number(name: &str) -> Option<i64> {
+    let restarts = RESTARTS.iter().map(|(number, name, _)| (*number, *name));
+    let mut all = NAMES.iter().copied().chain(restarts);
+    all.find(|(_, own)| *own == name).map(|(number, _)| number)
+}
+
 impl Errno {
     /// The error that a returned number stands for; `None` where it stands for itself.
     pub fn of(returned: i64) -> Option<Self> {

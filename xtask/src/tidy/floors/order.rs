@@ -179,7 +179,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         sources: "crates/compiler/src/",
         rooms: &[
-            "lang", "ir", "map", "context", "pass", "check", "sink", "error", "codegen", "program", "builtin",
+            "lang", "definition", "ir", "map", "context", "pass", "check", "sink", "error", "codegen", "program", "builtin",
         ],
         tables: &["builtin"],
         apart: &[],

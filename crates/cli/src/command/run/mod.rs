@@ -10,6 +10,8 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
+use kestrel::language::config::Config;
+use kestrel::language::expand::Inputs;
 use kestrel::plan::{Options as PlanOptions, Plan, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
@@ -187,13 +189,37 @@ fn read(options: &Options) -> Result<ProgramText, Failure> {
         }
         (None, None) => return Err(Failure::new(Exit::Usage, "there is no program")),
     };
-    Ok(ProgramText::read(&name, &text)?)
+    let arguments = match (&options.program, &options.script) {
+        (Some(_), Some(first)) => std::iter::once(first).chain(&options.arguments).collect(),
+        _ => options.arguments.iter().collect::<Vec<_>>(),
+    };
+    let (mut positional, mut named) = (Vec::new(), Vec::new());
+    for word in arguments {
+        let word = word.to_string_lossy();
+        match word.strip_prefix("--") {
+            Some(option) if !option.is_empty() => {
+                let (name, value) = match option.split_once('=') {
+                    Some((name, value)) => (name, Some(value.to_owned())),
+                    None => (option, None),
+                };
+                named.push((name.to_owned(), value));
+            }
+            _ => positional.push(word.into_owned()),
+        }
+    }
+    let inputs = Inputs {
+        positional: &positional,
+        named: &named,
+        ..Inputs::default()
+    };
+    Ok(ProgramText::read(&name, &text, Config::default(), &inputs)?)
 }
 
 fn plan(program: &ProgramText, quiet: bool, catalog: &Catalog) -> Result<Plan, Failure> {
     let options = PlanOptions {
         mode: Some(Mode::Stream),
         bell: Bell::Records,
+        max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
         ..PlanOptions::default()
     };
     let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)?;

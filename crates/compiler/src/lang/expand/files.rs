@@ -72,7 +72,7 @@ pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> Read {
         let files = sources.files();
         let own: Vec<ParsedFile<'_>> = files[library..files.len() - 1]
             .iter()
-            .map(|file| parse_file(sources.text(), file.start..file.end, Default::default()))
+            .map(|file| parse_file(sources.text(), file.start..file.end, Default::default(), false))
             .collect();
         let mut found: Vec<Diagnostic> = reader.refused.clone();
         let mut library = Vec::new();
@@ -110,7 +110,7 @@ impl Reader<'_> {
     fn parse<'s>(&self, sources: &'s Sources) -> Vec<ParsedFile<'s>> {
         let text = sources.text();
         let mut names = match sources.files().last() {
-            Some(file) => parse_file(text, file.start..file.end, Default::default()).names,
+            Some(file) => parse_file(text, file.start..file.end, Default::default(), false).names,
             None => Default::default(),
         };
         let mut parsed: Vec<Option<ParsedFile<'s>>> = Vec::new();
@@ -121,8 +121,9 @@ impl Reader<'_> {
             .partition(|index| self.files[*index].role == Role::Header);
         for index in headers.into_iter().chain(others) {
             let file = &sources.files()[index];
-            let one = parse_file(text, file.start..file.end, names.clone());
-            if self.files[index].role == Role::Header {
+            let header = self.files[index].role == Role::Header;
+            let one = parse_file(text, file.start..file.end, names.clone(), header);
+            if header {
                 names.clone_from(&one.names);
             }
             parsed[index] = Some(one);

@@ -134,6 +134,7 @@ impl Parser<'_> {
                     },
                     ty: base,
                     bits: None,
+                    align: None,
                 });
                 continue;
             }
@@ -176,12 +177,18 @@ impl Parser<'_> {
                 true => Some(Box::new(self.expression()?)),
                 false => None,
             };
-            self.qualifiers(&mut Attributes::default())?;
+            let mut attributes = Attributes::default();
+            self.qualifiers(&mut attributes)?;
             let ty = CTypeUse {
                 shape,
                 ..base.clone()
             };
-            all.push(Declarator { name, ty, bits });
+            all.push(Declarator {
+                name,
+                ty,
+                bits,
+                align: attributes.align,
+            });
             if !self.eat(",") {
                 return Ok(());
             }

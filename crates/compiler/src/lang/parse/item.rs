@@ -42,6 +42,43 @@ impl Parser<'_> {
         Script { items }
     }
 
+    /// The types of a header of C; functions and variables are passed over.
+    pub(super) fn header(&mut self) -> Script {
+        let mut items = Vec::new();
+        while !self.is_end() {
+            let (start, found) = (self.start(), self.found.len());
+            let begins_type = matches!(
+                self.token.kind,
+                TokenKind::Word("struct" | "union" | "enum" | "typedef")
+            );
+            match begins_type.then(|| self.definition()) {
+                Some(Ok(definition)) => items.push(Item::Definition(definition)),
+                Some(Err(Lost)) => {
+                    // A function that gives a struct back begins like one.
+                    self.found.truncate(found);
+                    self.skip_item_of_c();
+                }
+                None => self.skip_item_of_c(),
+            }
+            while self.eat(";") {}
+            if self.start() == start && !self.is_end() {
+                self.take();
+            }
+        }
+        Script { items }
+    }
+
+    /// Goes on behind the semicolon or the body that ends what begins here.
+    fn skip_item_of_c(&mut self) {
+        while !self.is_end() && !self.eat(";") {
+            if self.eat("{") {
+                self.skip_past("{", "}");
+                return;
+            }
+            self.take();
+        }
+    }
+
     fn item(&mut self) -> Parsed<Item> {
         let after = self.after_word();
         match self.token.kind {

@@ -76,11 +76,19 @@ pub(super) struct ParsedFile<'a> {
     pub(super) names: DefinedNames<'a>,
 }
 
-/// Parses the text that lies at `range` among others; `names` are defined before it.
-pub(super) fn parse_file<'a>(text: &'a str, range: Range<usize>, names: DefinedNames<'a>) -> ParsedFile<'a> {
+/// Parses the text that lies at `range` among others; `names` are defined before it. Of a header of C only types are read.
+pub(super) fn parse_file<'a>(
+    text: &'a str,
+    range: Range<usize>,
+    names: DefinedNames<'a>,
+    header: bool,
+) -> ParsedFile<'a> {
     let text = text.get(..range.end).unwrap_or_default();
     let mut parser = Parser::at(Lexer::of_script(text, range.start.min(text.len()), names));
-    let script = parser.script();
+    let script = match header {
+        true => parser.header(),
+        false => parser.script(),
+    };
     ParsedFile {
         script,
         includes: parser.lexer.includes(),
