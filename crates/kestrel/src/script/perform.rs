@@ -5,7 +5,6 @@ use crate::session::Session;
 use crate::session::maps::symbols;
 use kestrel_catalog::Result;
 use kestrel_kernel::Host;
-use kestrel_trace::aggregate::ValueKind;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::output::{Effect, Form, Sites};
 use kestrel_trace::print::shown;
@@ -143,10 +142,6 @@ impl Perform {
         let symbols = symbols.with_names(self.names.clone());
         for snapshot in &snapshots {
             self.out.extend(self.form().map(snapshot, top, div, &symbols));
-            let keyed = !snapshot.ty.keys.is_empty() || matches!(snapshot.ty.value, ValueKind::Gathered(_));
-            if keyed && !self.json {
-                self.out.push(b'\n');
-            }
         }
     }
 
@@ -158,9 +153,7 @@ impl Perform {
         let mut snapshots = session.map_snapshots()?;
         snapshots.retain(|snapshot| !snapshot.is_empty());
         snapshots.sort_by(|a, b| a.ty.name.cmp(&b.ty.name));
-        if !self.json && !snapshots.is_empty() {
-            self.out.push(b'\n');
-        }
+        self.out.extend_from_slice(self.form().end().as_bytes());
         self.snapshots(snapshots, 0, 1);
         Ok(())
     }

@@ -31,14 +31,12 @@ fn agrees(value: Value<'_>, json: &Json) -> bool {
         }
         Value::Composite(parts) => {
             let Json::Object(all) = json else { return false };
-            // Of several members of one name the last counts.
-            let names = parts.iter().map(|(member, _)| &member.name);
-            let last = |(index, (member, value)): (usize, (&_, Value<'_>))| -> bool {
-                let member: &kestrel_trace::layout::Member = member;
-                let later = names.clone().skip(index + 1).any(|name| *name == member.name);
+            let names: Vec<&str> = parts.iter().map(|(member, _)| member.name.as_str()).collect();
+            parts.iter().enumerate().all(|(index, (member, value))| {
+                // Of several members of one name the last counts.
+                let later = names[index + 1..].contains(&member.name.as_str());
                 later || all.get(&member.name).is_some_and(|json| agrees(value, json))
-            };
-            parts.iter().enumerate().all(last)
+            })
         }
         Value::Missing | Value::Fault => json.is_null() || *json == Json::String(String::new()),
         Value::Stack(_) => json.is_string() || json.is_array(),

@@ -7,7 +7,7 @@
 //! An interval's place is its number modulo `count`. Beside the value stands when it was stored (the last one wins) or of how many values it is the sum (the average).
 
 use crate::aggregate::gather::{Function, Gathered, Metric, json_number, rank};
-use crate::print::{separate, wall_time};
+use crate::print::{date, separate};
 use std::cmp::Ordering;
 use std::fmt::Write;
 
@@ -114,20 +114,25 @@ fn unit(points: &[Point]) -> (&'static str, usize) {
     }
 }
 
-/// `10:41:46.700`, UTC.
+/// `10:41:46.700`, in the time zone of who reads; the digits behind the point are cut.
 fn time_of_day(ns: u64, digits: usize) -> String {
-    let point = usize::from(digits > 0);
-    let end = 19 + point + digits;
-    wall_time(ns).get(11..end).unwrap_or_default().to_owned()
+    let time = date::written("%H:%M:%S", ns, 0);
+    match digits {
+        0 => time,
+        _ => {
+            let behind = format!("{:09}", ns % 1_000_000_000);
+            format!("{time}.{}", behind.get(..digits).unwrap_or_default())
+        }
+    }
 }
 
-/// The least and the greatest value of a picture, which differ.
-fn range(points: &[Point]) -> (i128, i128) {
+/// The least and the greatest value of a picture, which differ: there is room on both sides of a single value, but unsigned numbers are not below 0.
+fn range(points: &[Point], signed: bool) -> (i128, i128) {
     let values = || points.iter().filter_map(|(_, value)| *value);
     let (least, most) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
     match (least == most, least) {
         (false, _) => (least, most),
-        (true, 0) => (0, 1),
+        (true, 0) if !signed => (0, 1),
         (true, _) => (least - 1, most + 1),
     }
 }
@@ -181,9 +186,10 @@ impl Function for Tseries {
 
     fn text(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut String) {
         let points = points(with, words);
-        let (least, most) = range(&points);
+        let (least, most) = range(&points, with.signed);
         let column = |value: i128| (value - least).saturating_mul(WIDTH) / (most - least);
-        let zero = (least < 0 && most > 0).then(|| column(0));
+        // bpftrace's, a column wider than that of values.
+        let zero = (least < 0 && most > 0).then(|| (-least).saturating_mul(WIDTH + 1) / (most - least));
         let (unit, digits) = unit(&points);
         // Of the times, and a blank.
         let margin = 9 + digits + usize::from(digits > 0);
@@ -213,7 +219,7 @@ impl Function for Tseries {
     }
 
     fn json(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut Vec<u8>) {
-        let date = |ns: u64| wall_time(ns).replace('T', " ").trim_end_matches('Z').to_owned();
+        let date = |ns: u64| date::written("%Y-%m-%d ", ns, 0) + &time_of_day(ns, 9);
         let points = points(with, words);
         let values = points
             .iter()
