@@ -11,6 +11,7 @@ use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Style, has_errors, render};
 use kestrel_compiler::lang::expand::{Files, ImportedText, Inputs, expand};
+use kestrel_compiler::lang::format::format;
 use kestrel_compiler::lang::{parse_events, parse_script};
 use std::path::Path;
 
@@ -128,6 +129,23 @@ fn expanded(mode: &str, input: &str) -> String {
     out + &expanded.sources.render(&expanded.found, Style::default())
 }
 
+/// The house's own form of a script, which means the same and stays as it is.
+fn formatted(mode: &str, input: &str) -> String {
+    assert_eq!(mode, "script");
+    let tidy = match format(input) {
+        Ok(tidy) => tidy,
+        Err(found) => return render(&found, "<script>", input, Style::default()),
+    };
+    let tree = |text: &str| {
+        let (script, found) = parse_script(text);
+        assert!(!has_errors(&found), "{text}: {found:?}");
+        dump::syntax::script(&script)
+    };
+    assert_eq!(tree(input), tree(&tidy), "{tidy}");
+    assert_eq!(format(&tidy).ok().as_ref(), Some(&tidy));
+    tidy
+}
+
 /// The mode names the event; a predicate and a block are the input.
 fn checked(mode: &str, input: &str) -> String {
     checked_with(mode, input, Globals::default())
@@ -167,6 +185,11 @@ fn scripts() {
 #[test]
 fn expansion() {
     golden("expand.txt", expanded);
+}
+
+#[test]
+fn form() {
+    golden("format.txt", formatted);
 }
 
 #[test]
