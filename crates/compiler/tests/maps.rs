@@ -215,7 +215,7 @@ fn numbers_without_keys() {
     assert_eq!(after("{ @ = avg(arg2) }", &[1, 2, 6, 8]), "@: 4\n");
     assert_eq!(
         after("{ @ = stats(arg2) }", &[1, 2, 6, 8]),
-        "@: count 4, average 4, total 17\n"
+        "@: { .count = 4, .average = 4, .total = 17 }\n"
     );
     assert_eq!(after("{ @++ }", &[1; 5]), "@: 5\n");
     assert_eq!(after("{ @ += arg2; @ -= 1 }", &[10, 20]), "@: 28\n");

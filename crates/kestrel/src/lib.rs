@@ -31,4 +31,5 @@ pub use kestrel_kernel as kernel;
 /// What the language says about a text: diagnostics, and how they are shown.
 pub mod language {
     pub use kestrel_compiler::lang::diag::{Diagnostic, Style, render};
+    pub use kestrel_compiler::lang::{config, expand};
 }

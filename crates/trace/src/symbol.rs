@@ -235,7 +235,8 @@ pub fn addresses(record: &Record<'_>, all: &mut HashSet<u64>) {
     }
 }
 
-fn has_addresses(ty: &FieldType) -> bool {
+/// Whether values of a type hold addresses of the kernel that are shown by name.
+pub fn has_addresses(ty: &FieldType) -> bool {
     match ty {
         FieldType::Pointer { symbolic } => *symbolic,
         FieldType::Stack { space, .. } => *space == Space::Kernel,

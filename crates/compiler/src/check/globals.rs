@@ -33,6 +33,8 @@ pub struct Globals {
     pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
+    /// Most bytes of a text of which nothing else is said.
+    pub max_strlen: Option<u32>,
     /// What is known of variables and maps from all their uses.
     pub shapes: Shapes,
     /// Whether all texts are checked again until `shapes` do not grow: then a use that does not agree with what is known is no error while they do.

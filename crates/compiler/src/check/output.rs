@@ -1,13 +1,14 @@
 //! Output of programs: `printf` and its like write a record, which the reader performs in the order of time; what a format means is the reader's.
 
 use super::checker::{Checked, Checker};
-use super::tree::{Action, Destination, Expr, Record, Statement, StatementKind, Type};
-use super::value::constant;
+use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
+use super::value::{constant, text_constant};
 use crate::builtin::Use;
 use crate::lang::ast::{self, Span};
 use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
+use kestrel_trace::print::printf::Format;
 
 impl Checker<'_> {
     /// A record of a site of output: `values` in the order in which they are written.
@@ -21,7 +22,15 @@ impl Checker<'_> {
         let mut fields: Vec<(String, FieldType)> = Vec::new();
         let mut written = Vec::new();
         for (place, value) in values.into_iter().enumerate() {
-            let ty = Self::field_type(&value.ty).ok_or_else(|| {
+            // What is only read is written as long as it is.
+            let ty = match &value.kind {
+                ExprKind::ReadString { .. }
+                | ExprKind::ReadMemory { .. }
+                | ExprKind::Stack { .. }
+                | ExprKind::StackCopy => Self::field_type(&value.ty),
+                _ => self.kept_type(&value.ty),
+            };
+            let ty = ty.ok_or_else(|| {
                 let message = format!("{} cannot be printed", self.describe(&value.ty));
                 self.error(value.span, message)
             })?;
@@ -60,12 +69,29 @@ impl Checker<'_> {
         };
         let values: Vec<Checked<Expr>> = values.iter().map(|value| self.printable(value)).collect();
         let values = values.into_iter().collect::<Checked<Vec<_>>>()?;
-        self.output(verb, &text.clone(), values, usage.span)
+        let text = text.clone();
+        let made = self.output(verb, &text, values, usage.span)?;
+        if let StatementKind::Record(record) = &made {
+            let types = record.layout.fields().iter().map(|field| &field.ty);
+            for wrong in Format::parse(&text).check(types) {
+                let span = wrong
+                    .argument
+                    .and_then(|argument| args.get(argument + 1))
+                    .map_or(usage.span, |arg| arg.span);
+                self.error(span, format!("{}: {}", usage.name, wrong.wrong));
+            }
+        }
+        Ok(made)
     }
 
     /// A value as it is printed.
     pub(crate) fn printable(&mut self, value: &ast::Expr) -> Checked<Expr> {
-        self.expression(value)
+        let checked = super::text::spelled(self.expression(value)?);
+        match (&checked.ty, &checked.kind) {
+            // A choice between texts, and a text of unknown length, are read first.
+            (Type::Text { .. }, ExprKind::Text(known)) if known.is_empty() => Ok(text_constant("\0", value.span)),
+            _ => Ok(checked),
+        }
     }
 
     /// `exit()`, `exit(code)`: nothing happens behind it, in no handler.

@@ -1,13 +1,16 @@
 //! The kernel's types, the catalog's types and written types, all as [`Type`]; and types as words.
 
 use super::checker::{Checked, Checker, Reported};
-use super::tree::{Pointee, Pointer, Show, Type};
+use super::tree::{Pointee, Pointer, Show, TupleMember, Type};
 use super::value::STRING;
 use crate::context::ValueType;
 use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
-use kestrel_trace::layout::{Base, COPIED_REGISTERS, FieldType, Names, Space};
+use kestrel_trace::layout::{
+    Base, Bits, COPIED_REGISTERS, Composite, CompositeKind, FieldType, Member, Names, Space,
+};
+use std::sync::Arc;
 
 /// Links of modifiers, typedefs and pointers that are followed.
 const CHAIN: usize = 64;
@@ -316,6 +319,92 @@ impl<'a> Checker<'a> {
             (Pointee::Btf(id), Some(btf)) => format!("{} {stars}", btf.render(id)),
             _ => format!("void {stars}"),
         }
+    }
+
+    /// The type of a value that lies somewhere in a fixed number of bytes; `None` for what cannot be kept.
+    pub(crate) fn kept_type(&mut self, ty: &Type) -> Option<FieldType> {
+        self.kept_type_at(ty, 0)
+    }
+
+    fn kept_type_at(&mut self, ty: &Type, depth: u8) -> Option<FieldType> {
+        if depth > 8 {
+            return None;
+        }
+        Some(match ty {
+            Type::Array { element, count } => FieldType::Array {
+                element: Box::new(self.kept_type_at(element, depth + 1)?),
+                count: *count,
+            },
+            Type::Tuple(tuple) => {
+                let mut member = |member: &TupleMember| {
+                    Some(Member {
+                        name: member.name.clone(),
+                        offset: member.offset,
+                        bits: None,
+                        ty: self.kept_type_at(&member.ty, depth + 1)?,
+                    })
+                };
+                let named = tuple.members.iter().any(|member| !member.name.is_empty());
+                FieldType::Composite(Arc::new(Composite {
+                    kind: match named {
+                        true => CompositeKind::Record,
+                        false => CompositeKind::Tuple,
+                    },
+                    size: tuple.size,
+                    align: tuple.align,
+                    members: tuple.members.iter().map(&mut member).collect::<Option<_>>()?,
+                }))
+            }
+            Type::Struct(id) => self.kept_struct(*id, depth)?,
+            ty => Self::field_type(ty).filter(|ty| !ty.is_variable())?,
+        })
+    }
+
+    /// A struct or union of BTF.
+    fn kept_struct(&mut self, id: TypeId, depth: u8) -> Option<FieldType> {
+        let btf = self.btf()?;
+        let size = u32::try_from(btf.size_of(id)?).ok()?;
+        let union = matches!(btf.resolved(id), btf::Type::Union(_));
+        let mut members = Vec::new();
+        for member in btf.composite(id)?.members() {
+            // What has no values here is left out: its bytes are there all the same.
+            let Some(ty) = self.btf_type(member.ty) else {
+                continue;
+            };
+            let Some(ty) = self.kept_type_at(&ty, depth + 1) else {
+                continue;
+            };
+            let bit_offset = member.bit_offset;
+            let bits = member.bits;
+            let (offset, bits) = match bits {
+                None => (bit_offset / 8, None),
+                Some(width) => {
+                    let unit = u32::from(ty.integer_size()?) * 8;
+                    let start = bit_offset / unit * unit;
+                    let bits = Bits {
+                        first: u8::try_from(bit_offset - start).ok()?,
+                        width: u8::try_from(width).ok()?,
+                    };
+                    (start / 8, Some(bits))
+                }
+            };
+            members.push(Member {
+                name: member.name.to_owned(),
+                offset,
+                bits,
+                ty,
+            });
+        }
+        let align = [8, 4, 2, 1].into_iter().find(|align| size.is_multiple_of(*align)).unwrap_or(1);
+        Some(FieldType::Composite(Arc::new(Composite {
+            kind: match union {
+                true => CompositeKind::Union,
+                false => CompositeKind::Struct,
+            },
+            size,
+            align,
+            members,
+        })))
     }
 
     /// The type of a record's field; `None` for what cannot be recorded.

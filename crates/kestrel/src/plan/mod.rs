@@ -148,6 +148,7 @@ fn program_hooks(
         let globals = Globals {
             shapes: shapes.clone(),
             rounds: true,
+            max_strlen: u32::try_from(program.config.max_strlen).ok(),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);

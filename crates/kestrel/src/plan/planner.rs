@@ -10,7 +10,9 @@ use super::{targets, text};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, jprobe};
 use kestrel_catalog::{Error, Result};
+use kestrel_bpf::btf::Btf;
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_probes;
@@ -98,6 +100,8 @@ pub(super) struct Planner<'a> {
     objects: Vec<Arc<HandlerFile>>,
     pub(super) findings: Findings,
     warnings: Vec<(String, Diagnostic)>,
+    /// The kernel's types with those that a program defines, if it does.
+    types: Option<Arc<Btf>>,
     /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
     unwritten: Vec<(u32, Arc<str>)>,
 }
@@ -120,6 +124,7 @@ impl<'a> Planner<'a> {
             objects: Vec::new(),
             findings: Findings::default(),
             warnings: Vec::new(),
+            types: None,
             unwritten: Vec::new(),
         }
     }
@@ -166,6 +171,18 @@ impl<'a> Planner<'a> {
         self.warnings
             .extend(warnings.map(|d| (program.text.to_string(), d.clone())));
         let mut hooks = Vec::new();
+        if !program.definitions.is_empty() {
+            let base = self.catalog.types().ok();
+            let known = |name: &str| base.as_ref()?.enumerator(name).map(|found| found.value);
+            let (types, found) = overlay(&program.definitions, base.as_ref(), &known);
+            if has_errors(&found) {
+                return Err(Error::Program {
+                    source_text: program.text.to_string(),
+                    diagnostics: found,
+                });
+            }
+            self.types = types;
+        }
         let mut failed = None;
         for (number, probe) in program.probes.iter().enumerate() {
             match self.text_probe(&program.text, probe, number) {
@@ -444,6 +461,11 @@ impl<'a> Planner<'a> {
             apart.map(move |events| (events, cells.clone()))
         });
         for (mut events, cells) in groups.collect::<Vec<_>>() {
+            if let Some(types) = &self.types {
+                for way in &mut events.ways {
+                    way.context.types = Some(types.clone());
+                }
+            }
             // The events of one process, or of a command, are none of the recorder's.
             let everyone = self.options.target == ProcessFilter::All;
             if let Some(own) = self.options.leave_out.filter(|_| everyone) {

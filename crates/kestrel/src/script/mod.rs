@@ -1,8 +1,9 @@
 //! Programs of the language while they run (`kestrel run`): begin and end, and what they print, in the order of time; no command line.
 
+mod names;
 mod perform;
-mod printf;
 
+pub use names::SystemNames;
 pub use perform::{Outcome, Perform};
 
 use crate::session::Session;

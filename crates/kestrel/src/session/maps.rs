@@ -397,14 +397,16 @@ fn named(ty: &MapType, events: &Names) -> MapType {
             names: events.clone(),
         }];
     }
-    let named = |ty: &mut FieldType| {
+    let named = &mut |ty: &mut FieldType| {
         if let Some(what) = EventName::wanted(ty) {
             *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
         }
     };
-    ty.keys.iter_mut().for_each(named);
-    if let ValueKind::Scalar(held) = &mut ty.value {
-        named(held);
+    for key in &mut ty.keys {
+        key.each_part(named);
+    }
+    if let ValueKind::Scalar(held) | ValueKind::Whole(held) = &mut ty.value {
+        held.each_part(named);
     }
     ty
 }
@@ -427,14 +429,10 @@ pub(super) fn make(spec: &ir::MapSpec) -> Result<Map> {
 /// Names for the addresses in what maps held, where there are any, and what else a reader should know of them. `code` is what is known of processes' code, where that was
 /// followed; else what they have mapped now is looked at.
 pub fn symbols(snapshots: &[Snapshot], host: &Host, code: Option<&mut UserCode>) -> (Symbols, Vec<String>) {
-    let symbolic = |ty: &FieldType| {
-        let is_kernel_stack = ty.is_stack() && !ty.is_user_stack();
-        is_kernel_stack || matches!(ty, FieldType::Pointer { symbolic: true })
-    };
-    let shows = |s: &Snapshot| {
-        s.ty.keys.iter().any(symbolic) || matches!(&s.ty.value, ValueKind::Scalar(ty) if symbolic(ty))
-    };
-    let symbols = match snapshots.iter().any(shows).then(|| Kallsyms::read(host)) {
+    let shows = snapshots
+        .iter()
+        .any(|snapshot| snapshot.ty.has_kernel_addresses());
+    let symbols = match shows.then(|| Kallsyms::read(host)) {
         Some(Ok(table)) if !table.is_restricted() => all_symbols(&table),
         _ => Symbols::default(),
     };

@@ -2,6 +2,7 @@
 
 use super::gather::Gathered;
 use crate::layout::{FieldType, Frames, Space};
+use crate::symbol::has_addresses;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a key, the generation included: what every kernel takes.
@@ -141,6 +142,15 @@ impl MapType {
         for ty in self.keys.iter().chain(value) {
             numbered(ty, each);
         }
+    }
+
+    /// Whether addresses of the kernel are in it that are shown by name.
+    pub fn has_kernel_addresses(&self) -> bool {
+        let value = match &self.value {
+            ValueKind::Scalar(ty) | ValueKind::Whole(ty) => Some(ty),
+            _ => None,
+        };
+        self.keys.iter().chain(value).any(has_addresses)
     }
 
     /// Whether stacks are among its keys, wherever their frames are.

@@ -124,6 +124,20 @@ impl FieldType {
         Self::Composite(Arc::new(Composite::tuple(types)))
     }
 
+    /// Calls `each` with the type and with each that it is made of.
+    pub fn each_part(&mut self, each: &mut impl FnMut(&mut Self)) {
+        match self {
+            Self::Array { element, .. } => element.each_part(each),
+            Self::Composite(composite) => {
+                for member in &mut Arc::make_mut(composite).members {
+                    member.ty.each_part(each);
+                }
+            }
+            _ => {}
+        }
+        each(self);
+    }
+
     /// Its bytes where it is an integer, of whatever meaning.
     pub fn integer_size(&self) -> Option<u8> {
         match self {

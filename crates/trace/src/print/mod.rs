@@ -5,6 +5,7 @@ pub mod escape;
 mod json;
 mod names;
 mod number;
+pub mod printf;
 mod stack;
 mod text;
 

@@ -143,6 +143,7 @@ pub(super) const ORDERS: &[Order] = &[
             "files",
             "decode",
             "aggregate",
+            "output",
             "ctf",
             "image",
             "recover",

@@ -10,6 +10,8 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
+use kestrel::language::config::Config;
+use kestrel::language::expand::Inputs;
 use kestrel::plan::{Options as PlanOptions, Plan, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
@@ -26,7 +28,7 @@ use std::time::Duration;
 pub(crate) struct Options {
     /// The program's file, or - for standard input
     #[arg(value_name = "SCRIPT", required_unless_present = "program")]
-    script: Option<PathBuf>,
+    script: Option<OsString>,
     /// The program itself
     #[arg(short = 'e', value_name = "PROGRAM")]
     program: Option<String>,
@@ -54,9 +56,27 @@ pub(crate) struct Options {
     /// Print how events are attached, how long that took, and the BPF code
     #[arg(short, long)]
     verbose: bool,
+    /// Let the program change what it traces: signals, return values, memory; and run commands
+    #[arg(long, alias = "unsafe")]
+    r#unsafe: bool,
     /// Taken for scripts that give it to bpftrace: nothing here is made by LLVM
     #[arg(long, hide = true)]
     verify_llvm_ir: bool,
+    /// When output is written: at once, by line, or when there is much of it
+    #[arg(short = 'B', value_name = "MODE", hide_short_help = true)]
+    buffering: Option<String>,
+    /// Print no warnings
+    #[arg(long)]
+    no_warnings: bool,
+    /// Taken for scripts of bpftrace: types come from the kernel
+    #[arg(short = 'I', value_name = "DIR", hide = true)]
+    include_directory: Vec<PathBuf>,
+    /// Taken for scripts of bpftrace: types come from the kernel
+    #[arg(long, value_name = "FILE", hide = true)]
+    include: Vec<PathBuf>,
+    /// Say what goes wrong in helpers: -k errors, -kk all
+    #[arg(short = 'k', action = clap::ArgAction::Count, hide_short_help = true)]
+    helper_errors: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -89,7 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let target = options
         .pid
         .map_or(ProcessFilter::All, |pid| ProcessFilter::Processes(vec![pid]));
-    let plan = plan(&program, &catalog)?;
+    let plan = plan(&program, options.no_warnings, &catalog)?;
     if options.dry_run || options.verbose {
         let text = kestrel::plan::show(&plan, options.verbose)?;
         match options.dry_run {
@@ -154,6 +174,7 @@ fn read(options: &Options) -> Result<ProgramText, Failure> {
     let (name, text) = match (&options.program, &options.script) {
         (Some(program), _) => ("<program>".to_owned(), program.clone()),
         (None, Some(path)) => {
+            let path = std::path::Path::new(path);
             let mut text = String::new();
             let fails = |e: std::io::Error| {
                 Failure::new(Exit::Failed, format!("cannot read {}: {e}", path.display()))
@@ -168,17 +189,41 @@ fn read(options: &Options) -> Result<ProgramText, Failure> {
         }
         (None, None) => return Err(Failure::new(Exit::Usage, "there is no program")),
     };
-    Ok(ProgramText::read(&name, &text)?)
+    let arguments = match (&options.program, &options.script) {
+        (Some(_), Some(first)) => std::iter::once(first).chain(&options.arguments).collect(),
+        _ => options.arguments.iter().collect::<Vec<_>>(),
+    };
+    let (mut positional, mut named) = (Vec::new(), Vec::new());
+    for word in arguments {
+        let word = word.to_string_lossy();
+        match word.strip_prefix("--") {
+            Some(option) if !option.is_empty() => {
+                let (name, value) = match option.split_once('=') {
+                    Some((name, value)) => (name, Some(value.to_owned())),
+                    None => (option, None),
+                };
+                named.push((name.to_owned(), value));
+            }
+            _ => positional.push(word.into_owned()),
+        }
+    }
+    let inputs = Inputs {
+        positional: &positional,
+        named: &named,
+        ..Inputs::default()
+    };
+    Ok(ProgramText::read(&name, &text, Config::default(), &inputs)?)
 }
 
-fn plan(program: &ProgramText, catalog: &Catalog) -> Result<Plan, Failure> {
+fn plan(program: &ProgramText, quiet: bool, catalog: &Catalog) -> Result<Plan, Failure> {
     let options = PlanOptions {
         mode: Some(Mode::Stream),
         bell: Bell::Records,
+        max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
         ..PlanOptions::default()
     };
     let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)?;
-    for (text, warning) in &plan.warnings {
+    for (text, warning) in plan.warnings.iter().filter(|_| !quiet) {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
     Ok(plan)
@@ -202,6 +247,10 @@ impl ProgramRun {
         self.out.write_all(&self.perform.out)?;
         self.out.flush()?;
         self.perform.out.clear();
+        if !self.perform.err.is_empty() {
+            crate::screen::err().write_all(&self.perform.err)?;
+            self.perform.err.clear();
+        }
         Ok(())
     }
 }

@@ -56,6 +56,10 @@ impl Checker<'_> {
             values.push(self.map_value(name, &[], span)?);
         }
         values.extend(limits.into_iter().map(|limit| constant(limit as u64, Type::U64, span)));
-        self.output("print_map", name, values, span)
+        let text = match single {
+            true => format!("{name}\none"),
+            false => name.to_owned(),
+        };
+        self.output("print_map", &text, values, span)
     }
 }

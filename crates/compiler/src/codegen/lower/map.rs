@@ -125,6 +125,11 @@ impl Lower<'_> {
             match ty {
                 FieldType::Text { .. } => self.text_into(key, slot, offset, MapType::key_room(ty))?,
                 FieldType::Stack { space, .. } => self.stack_into(*space, map, slot, offset),
+                FieldType::Composite(_) | FieldType::Array { .. } => {
+                    let room = MapType::key_room(ty);
+                    self.clear(slot, offset + ty.fixed_size() / 8 * 8, offset + room);
+                    self.put(key, slot, offset, ty.fixed_size())?;
+                }
                 _ => {
                     let value = self.operand(key)?;
                     let to = self.b.slot_address(slot, offset);
@@ -249,6 +254,10 @@ impl Lower<'_> {
         let slot = self.b.slot(size, 8);
         match &place.map.value {
             ValueKind::Text { size: text } => self.text_into(value, slot, 0, text.next_multiple_of(8))?,
+            ValueKind::Whole(ty) => {
+                self.clear(slot, ty.fixed_size() / 8 * 8, size);
+                self.put(value, slot, 0, ty.fixed_size())?;
+            }
             _ => {
                 let value = self.operand(value)?;
                 let to = self.b.slot_address(slot, 0);
@@ -256,7 +265,7 @@ impl Lower<'_> {
             }
         }
         if let Some(element) = self.only_element(&place.map) {
-            self.copy(Bytes::of_slot(slot), size, element, 0);
+            self.copy_all(Bytes::of_slot(slot), size, element, 0);
             return Ok(());
         }
         let key = self.map_key(place)?;
@@ -294,7 +303,7 @@ impl Lower<'_> {
             ValueKind::Gathered(gathered) => {
                 builtin::gather(gathered.function.name()).map(|gather| (gather, gathered))
             }
-            ValueKind::Scalar(_) | ValueKind::Text { .. } => None,
+            ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => None,
         };
         let Some((gather, gathered)) = gather else {
             return Err(Error::Malformed {

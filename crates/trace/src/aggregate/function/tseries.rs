@@ -102,9 +102,23 @@ fn newest(with: &Gathered, words: &[u64]) -> i128 {
         .unwrap_or_default()
 }
 
+/// The unit of times of intervals that follow each other so quickly, and the digits behind the seconds.
+fn unit(points: &[Point]) -> (&'static str, usize) {
+    let ends = points.first().zip(points.last());
+    let between = ends.map_or(0, |((first, _), (last, _))| last.saturating_sub(*first));
+    match between / (points.len() as u64).saturating_sub(1).max(1) {
+        0..1_000 => (".ns", 9),
+        1_000..1_000_000 => (".us", 6),
+        1_000_000..1_000_000_000 => (".ms", 3),
+        _ => ("", 0),
+    }
+}
+
 /// `10:41:46.700`, UTC.
-fn time_of_day(ns: u64) -> String {
-    wall_time(ns).get(11..23).unwrap_or_default().to_owned()
+fn time_of_day(ns: u64, digits: usize) -> String {
+    let point = usize::from(digits > 0);
+    let end = 19 + point + digits;
+    wall_time(ns).get(11..end).unwrap_or_default().to_owned()
 }
 
 /// The least and the greatest value of a picture, which differ.
@@ -170,10 +184,14 @@ impl Function for Tseries {
         let (least, most) = range(&points);
         let column = |value: i128| (value - least).saturating_mul(WIDTH) / (most - least);
         let zero = (least < 0 && most > 0).then(|| column(0));
-        let ends = format!("{:13}{least:<26}{most:>27}\n", "");
+        let (unit, digits) = unit(&points);
+        // Of the times, and a blank.
+        let margin = 9 + digits + usize::from(digits > 0);
+        let ends = format!("{:margin$}{least:<26}{most:>27}\n", "");
         let line = "_".repeat(WIDTH as usize - 1);
+        let title = format!("hh:mm:ss{unit}");
         // Writing to a string cannot fail.
-        let _ = write!(out, "\n{ends}hh:mm:ss.ms  |{line}|\n");
+        let _ = write!(out, "\n{ends}{title:<margin$}|{line}|\n");
         for (begin, value) in &points {
             let at = value.map(column);
             let row: String = (0..=WIDTH)
@@ -185,9 +203,9 @@ impl Function for Tseries {
                 })
                 .collect();
             let value = value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-            let _ = writeln!(out, "{} {row} {value}", time_of_day(*begin));
+            let _ = writeln!(out, "{} {row} {value}", time_of_day(*begin, digits));
         }
-        let _ = writeln!(out, "{:13}v{line}v\n{ends}", "");
+        let _ = writeln!(out, "{:margin$}v{line}v\n{ends}", "");
     }
 
     fn json_type(&self) -> &'static str {
@@ -203,9 +221,7 @@ impl Function for Tseries {
         out.push(b'[');
         for (index, (begin, value)) in values.enumerate() {
             separate(index, b",", out);
-            out.extend_from_slice(
-                format!("{{\"interval_start\": \"{}\", \"value\": ", date(begin)).as_bytes(),
-            );
+            out.extend_from_slice(format!("{{\"interval_start\":\"{}\",\"value\":", date(begin)).as_bytes());
             json_number(value, out);
             out.push(b'}');
         }

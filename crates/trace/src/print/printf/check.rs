@@ -20,12 +20,23 @@ pub struct Mismatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variants speak for themselves")]
 pub enum Wrong {
-    TooFew { given: usize, wanted: usize },
-    TooMany { given: usize, wanted: usize },
+    TooFew {
+        given: usize,
+        wanted: usize,
+    },
+    TooMany {
+        given: usize,
+        wanted: usize,
+    },
     /// A conversion that no type of the language has.
-    Unsupported { letters: String },
+    Unsupported {
+        letters: String,
+    },
     /// One that is not for values of the argument's type, whose name who asks knows; and what is written instead.
-    Type { letters: String, instead: &'static str },
+    Type {
+        letters: String,
+        instead: &'static str,
+    },
 }
 
 impl fmt::Display for Wrong {

@@ -56,7 +56,9 @@ enum Letter {
     Signed,
     Unsigned,
     Octal,
-    Hexadecimal { upper: bool },
+    Hexadecimal {
+        upper: bool,
+    },
     Character,
     Pointer,
     Text,

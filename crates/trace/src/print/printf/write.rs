@@ -43,7 +43,7 @@ impl Conversion {
             (false, zero) => {
                 // Zeroes stand before signs, too: bpftrace has a number padded as it has a text.
                 let filler = if zero { b'0' } else { b' ' };
-                out.splice(start..start, std::iter::repeat_n(filler, missing));
+                drop(out.splice(start..start, std::iter::repeat_n(filler, missing)));
             }
         }
     }
@@ -69,6 +69,7 @@ impl Conversion {
             },
             Letter::Pointer if number == 0 => out.push(b'0'),
             Letter::Pointer => hexadecimal(number, out),
+            _ if number == 0 => out.push(b'0'),
             _ => flag_names(number, &PAGE_FLAGS, out),
         }
     }
