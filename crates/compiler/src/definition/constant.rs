@@ -57,6 +57,11 @@ const OTHERS: &[(&str, i64)] = &[
 /// assert_eq!(constant("AF_NOWHERE"), None);
 /// ```
 pub fn constant(name: &str) -> Option<i64> {
-    let other = || OTHERS.iter().find(|(own, _)| *own == name).map(|(_, value)| *value);
+    let other = || {
+        OTHERS
+            .iter()
+            .find(|(own, _)| *own == name)
+            .map(|(_, value)| *value)
+    };
     named_number(name).or_else(|| error_number(name)).or_else(other)
 }

@@ -4,6 +4,7 @@ pub mod ast;
 pub mod config;
 pub mod diag;
 pub mod expand;
+pub mod format;
 pub mod glob;
 mod lexer;
 pub mod library;

@@ -144,6 +144,14 @@ impl Config {
         }
     }
 
+    /// The settings by their names, as a script sees them.
+    pub fn values(&self) -> Vec<(&'static str, ExprKind)> {
+        let settings = SETTINGS.iter();
+        settings
+            .filter_map(|setting| Some((setting.name, setting.value(self)?)))
+            .collect()
+    }
+
     /// Takes a variable of the environment; `false` if it is none of a setting.
     ///
     /// # Errors

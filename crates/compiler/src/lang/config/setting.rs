@@ -1,6 +1,7 @@
 //! The settings: one row each.
 
 use super::{Config, MissingProbes, StackMode, SymbolCache, Unstable};
+use crate::lang::ast::ExprKind;
 
 /// What a setting is given.
 #[derive(Clone, Debug, PartialEq)]
@@ -342,6 +343,45 @@ impl Setting {
             (_, Given::Text(text)) => return Err(self.wrong(text)),
         }
         Ok(())
+    }
+
+    /// What it is set to; `None` for one that has no effect.
+    pub(super) fn value(&self, config: &Config) -> Option<ExprKind> {
+        let mut config = config.clone();
+        let number = |value| ExprKind::Integer {
+            value,
+            unsigned: false,
+        };
+        let word = |word: &str| ExprKind::String(word.to_owned());
+        Some(match &self.kind {
+            Kind::Truth(part) => ExprKind::Bool(*part(&mut config)),
+            Kind::Number { part, .. } => number(*part(&mut config)),
+            Kind::MaybeNumber { part, .. } => number(part(&mut config).unwrap_or(0)),
+            Kind::Text(part) | Kind::OneOf(_, part) => ExprKind::String(part(&mut config).clone()),
+            Kind::Missing(part) => word(match part(&mut config) {
+                MissingProbes::Error => "error",
+                MissingProbes::Warn => "warn",
+                MissingProbes::Ignore => "ignore",
+            }),
+            Kind::Stack(part) => word(match part(&mut config) {
+                StackMode::Bpftrace => "bpftrace",
+                StackMode::Perf => "perf",
+                StackMode::Raw => "raw",
+                StackMode::BuildId => "build_id",
+            }),
+            Kind::Cache(part) => word(match part(&mut config) {
+                None => "",
+                Some(SymbolCache::PerProgram) => "PER_PROGRAM",
+                Some(SymbolCache::PerPid) => "PER_PID",
+                Some(SymbolCache::None) => "NONE",
+            }),
+            Kind::Unstable(part) => word(match part(&mut config) {
+                Unstable::Error => "error",
+                Unstable::Warn => "warn",
+                Unstable::Enable => "enable",
+            }),
+            Kind::Nothing => return None,
+        })
     }
 
     fn one_of<T: Copy>(&self, values: &[(&str, T)], word: &str) -> Result<T, String> {

@@ -80,7 +80,7 @@ pub fn expand(name: &str, text: &str, config: Config, inputs: &Inputs<'_>) -> Ex
             _ => {}
         }
     }
-    let mut expander = Expander::new(&macros, inputs);
+    let mut expander = Expander::new(&macros, inputs, &expanded.config);
     for item in &read.items {
         expanded.script.items.extend(expander.item(item));
     }

@@ -85,6 +85,19 @@ impl Expander<'_> {
                     args: all,
                 })
             }
+            // Settings are literals.
+            "config" if args.is_empty() => {
+                let values = self.config.values().into_iter();
+                let element = |(name, kind): (&str, ExprKind)| {
+                    let node = name.to_owned();
+                    (Spanned { node, span }, Expr { kind, span })
+                };
+                Some(ExprKind::Record(values.map(element).collect()))
+            }
+            "default_str_length" if args.is_empty() => Some(ExprKind::Integer {
+                value: self.config.max_strlen,
+                unsigned: false,
+            }),
             "is_literal" => {
                 let [Arg { value, .. }] = args else { return None };
                 let value = self.expr(value, scope, depth + 1);
@@ -100,6 +113,20 @@ impl Expander<'_> {
             }
             _ => None,
         }
+    }
+
+    /// `config.name`, `config().name`: a setting as a literal.
+    pub(super) fn setting(&self, base: &Expr, name: &Spanned<String>, scope: &Scope<'_>) -> Option<ExprKind> {
+        let word = match &base.kind {
+            ExprKind::Identifier(word) => word,
+            ExprKind::Call { name, args } if args.is_empty() => &name.node,
+            _ => return None,
+        };
+        if word != "config" || scope.given(word).is_some() {
+            return None;
+        }
+        let mut values = self.config.values().into_iter();
+        values.find(|(own, _)| *own == name.node).map(|(_, value)| value)
     }
 
     fn getopt(&mut self, args: &[Arg], scope: &Scope<'_>, depth: u32, span: Span) -> ExprKind {

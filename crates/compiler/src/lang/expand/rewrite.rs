@@ -9,6 +9,7 @@ use crate::lang::ast::{
     Arg, Block, EventSpec, Expr, ExprKind, ForRange, Item, Probe, Span, Spanned, Statement, StatementKind,
     Subprogram, Table, ValueBlock,
 };
+use crate::lang::config::Config;
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::number_of;
 use crate::lang::parse::into_block;
@@ -24,6 +25,7 @@ const OWN: &str = "__builtin_";
 pub(super) struct Expander<'a> {
     pub(super) macros: &'a Macros<'a>,
     pub(super) inputs: &'a Inputs<'a>,
+    pub(super) config: &'a Config,
     pub(super) options: Options,
     pub(super) found: Vec<Diagnostic>,
     /// Calls of macros so far.
@@ -46,10 +48,11 @@ pub(super) struct Finished {
 }
 
 impl<'a> Expander<'a> {
-    pub(super) fn new(macros: &'a Macros<'a>, inputs: &'a Inputs<'a>) -> Self {
+    pub(super) fn new(macros: &'a Macros<'a>, inputs: &'a Inputs<'a>, config: &'a Config) -> Self {
         Self {
             macros,
             inputs,
+            config,
             options: Options::default(),
             found: Vec::new(),
             calls: 0,
@@ -304,6 +307,9 @@ impl<'a> Expander<'a> {
             }
             Kind::Positional { index, count } => self.positional(*index, *count, span),
             Kind::Call { name, args } => return self.call(name, args, scope, depth, span),
+            Kind::Member { base, name, .. } if self.setting(base, name, scope).is_some() => {
+                self.setting(base, name, scope).unwrap_or(Kind::Error)
+            }
             Kind::Member { base, name, arrow } => Kind::Member {
                 base: self.boxed(base, scope, depth),
                 name: Spanned {
@@ -429,8 +435,15 @@ impl<'a> Expander<'a> {
         {
             return expr;
         }
-        let kind = ExprKind::Identifier(own.unwrap_or(word).to_owned());
-        Expr { kind, span }
+        let word = own.unwrap_or(word);
+        let kind = match matches!(word, "config" | "default_str_length") {
+            true => self.known_call(word, &[], scope, depth, span),
+            false => None,
+        };
+        Expr {
+            kind: kind.unwrap_or_else(|| ExprKind::Identifier(word.to_owned())),
+            span,
+        }
     }
 
     fn call(

@@ -13,6 +13,9 @@ use number::{NumberTrouble, read_number};
 pub(super) use preprocess::{DefinedNames, Include};
 use preprocess::{Frame, Preprocessor};
 pub(super) use quoted::{QuoteTrouble, read_quoted};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +69,8 @@ pub(super) struct Lexer<'a> {
     frames: Vec<Frame<'a>>,
     /// Whether a backslash carries a line on.
     continued: bool,
+    /// Comments and lines of the preprocessor, which mean nothing then, by their first byte: start and end.
+    remarks: Option<Rc<RefCell<BTreeMap<usize, usize>>>>,
 }
 
 impl<'a> Lexer<'a> {
@@ -78,6 +83,15 @@ impl<'a> Lexer<'a> {
             preprocessor: None,
             frames: Vec::new(),
             continued: false,
+            remarks: None,
+        }
+    }
+
+    /// For a script as it is written: names stand for themselves, and comments are kept.
+    pub(super) fn unexpanded(text: &'a str) -> Self {
+        Self {
+            remarks: Some(Rc::default()),
+            ..Self::new(text)
         }
     }
 
@@ -113,11 +127,19 @@ impl<'a> Lexer<'a> {
             let blank = rest.len() - rest.trim_start().len();
             self.at += blank;
             let rest = self.rest();
+            let start = self.at;
             if rest.starts_with("//") || (self.at == self.start && rest.starts_with("#!")) {
                 self.at += rest.find('\n').unwrap_or(rest.len());
+                self.remark(start);
+            } else if self.remarks.is_some() && self.begins_line() && is_preprocessor(rest) {
+                self.at += preprocess::line(rest);
+                self.remark(start);
             } else if rest.starts_with("/*") {
                 match rest.find("*/") {
-                    Some(end) => self.at += end + 2,
+                    Some(end) => {
+                        self.at += end + 2;
+                        self.remark(start);
+                    }
                     None => {
                         found.push(Diagnostic::error(
                             span(self.at, self.at + 2),
@@ -146,6 +168,20 @@ impl<'a> Lexer<'a> {
                 return;
             }
         }
+    }
+
+    /// Keeps what lies between `start` and here.
+    fn remark(&self, start: usize) {
+        if let Some(remarks) = &self.remarks {
+            remarks.borrow_mut().insert(start, self.at);
+        }
+    }
+
+    /// The comments and lines of the preprocessor that have been passed.
+    pub(super) fn remarks(&self) -> Vec<Span> {
+        let remarks = self.remarks.as_ref().map(|remarks| remarks.borrow());
+        let all = remarks.iter().flat_map(|remarks| remarks.iter());
+        all.map(|(start, end)| span(*start, *end)).collect()
     }
 
     /// Whether only blanks stand before this place on its line.
@@ -321,6 +357,9 @@ impl<'a> Lexer<'a> {
 
 /// Whether a line that begins with `#` is one for the C preprocessor.
 fn is_preprocessor(line: &str) -> bool {
+    if !line.starts_with('#') {
+        return false;
+    }
     let word = line.trim_start_matches(['#', ' ', '\t']);
     let word = word.split(|c: char| !c.is_ascii_alphabetic()).next();
     let known = [

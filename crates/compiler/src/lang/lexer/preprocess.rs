@@ -562,7 +562,7 @@ fn number<'a>(value: u64, span: Span) -> Token<'a> {
 }
 
 /// The bytes up to the end of a line that a backslash at its end carries on.
-fn line(text: &str) -> usize {
+pub(super) fn line(text: &str) -> usize {
     let mut end = 0;
     loop {
         let Some(length) = text[end..].find('\n') else {

@@ -97,6 +97,14 @@ pub(super) fn parse_file<'a>(
     }
 }
 
+/// Parses a script as it is written, and gives its comments and lines of the preprocessor, in source order.
+pub(super) fn parse_unexpanded(text: &str) -> (Script, Vec<Span>, Vec<Diagnostic>) {
+    let mut parser = Parser::at(Lexer::unexpanded(text));
+    let script = parser.script();
+    let remarks = parser.lexer.remarks();
+    (script, remarks, parser.finish())
+}
+
 /// Parses one expression: the text of a field rule.
 pub fn parse_expression(text: &str) -> (Expr, Vec<Diagnostic>) {
     let mut parser = Parser::new(text);
