@@ -4,7 +4,8 @@ use super::checker::{Checked, Checker, Reported};
 use super::gathering::Gathering;
 use super::shape::Stored;
 use super::tree::{
-    Access, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, Statement, StatementKind, Type, UnaryOp,
+    Access, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, Statement, StatementKind, Type,
+    UnaryOp,
 };
 use super::value::{constant, room, scaled, widened};
 use crate::builtin;
@@ -87,7 +88,10 @@ impl Checker<'_> {
                 return Ok(Expr::new(kind, ty, span));
             }
             ValueKind::Gathered(gathered)
-                if matches!(gathered.function.name(), "count" | "sum" | "avg" | "min" | "max" | "stats") =>
+                if matches!(
+                    gathered.function.name(),
+                    "count" | "sum" | "avg" | "min" | "max" | "stats"
+                ) =>
             {
                 let ty = Type::integer(8, gathered.signed || gathered.function.name() == "count");
                 return Ok(Expr::new(ExprKind::Gathering(place), ty, span));
@@ -220,11 +224,7 @@ impl Checker<'_> {
             return Err(Reported);
         };
         let holding = self.holding(&super::text::spelled(stored.clone()), true);
-        let stored_type = match holding {
-            Ok(ty) => ty,
-            Err(reported) => return Err(reported),
-        };
-        let stored_type = self.map_shape(name, stored_type);
+        let stored_type = self.map_shape(name, holding?);
         let kind = self.held(stored, &stored_type)?;
         let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
         if let ValueKind::Whole(_) = &place.map.value {
@@ -317,7 +317,11 @@ impl Checker<'_> {
         };
         let statements = [keep, change].map(|kind| Statement { kind, span }).into();
         let value = Box::new(Expr::new(ExprKind::Variable(kept), Type::Bool, span));
-        Ok(Expr::new(ExprKind::Sequence { statements, value }, Type::Bool, span))
+        Ok(Expr::new(
+            ExprKind::Sequence { statements, value },
+            Type::Bool,
+            span,
+        ))
     }
 
     /// `clear(@x)`.
@@ -452,15 +456,21 @@ impl Checker<'_> {
                 }
             }
             None => {
-                let known = match (usage, self.globals.shapes.maps.get(name).and_then(|s| s.value.clone())) {
+                let known = match (
+                    usage,
+                    self.globals.shapes.maps.get(name).and_then(|s| s.value.clone()),
+                ) {
                     (Usage::Writes, _) | (_, None) => None,
                     (_, Some(Stored::Gathered(gathered))) => Some(ValueKind::Gathered(gathered)),
                     (_, Some(Stored::Value(ty))) => {
                         let nothing = constant(0, Type::I64, span);
-                        self.held(&nothing, &ty).ok().map(|kind| (kind, ty)).map(|(kind, ty)| {
-                            self.globals.held.insert(self.next_map(), ty);
-                            kind
-                        })
+                        self.held(&nothing, &ty)
+                            .ok()
+                            .map(|kind| (kind, ty))
+                            .map(|(kind, ty)| {
+                                self.globals.held.insert(self.next_map(), ty);
+                                kind
+                            })
                     }
                 };
                 let assumed = known.as_ref().unwrap_or(assumed);
@@ -545,7 +555,10 @@ impl Checker<'_> {
 
     /// The parts of a key that is a tuple in a variable or a map.
     fn parts_of_key(&mut self, key: &ast::Expr) -> Option<Vec<Checked<(FieldType, Expr)>>> {
-        let worth = matches!(key.kind, ast::ExprKind::Variable(_) | ast::ExprKind::Member { .. });
+        let worth = matches!(
+            key.kind,
+            ast::ExprKind::Variable(_) | ast::ExprKind::Member { .. }
+        );
         let value = worth.then(|| self.expression(key).ok())??;
         let Type::Tuple(ty) = &value.ty else { return None };
         let parts = (0..ty.members.len()).map(|place| {
@@ -667,7 +680,8 @@ impl Checker<'_> {
                 FieldType::Composite(_) | FieldType::Array { .. } => !key.ty.is_scalar() && !key.ty.is_text(),
                 _ => key.ty.is_scalar(),
             };
-            if !agreed && !(self.globals.rounds && key.ty.is_text()) {
+            let grows = self.globals.rounds && key.ty.is_text();
+            if !agreed && !grows {
                 let message = format!(
                     "this key is {}, but {} in the first use of {} in {}",
                     self.in_words(key),

@@ -127,7 +127,9 @@ impl Checker<'_> {
         let checked = super::text::spelled(self.expression(value)?);
         match (&checked.ty, &checked.kind) {
             // A choice between texts, and a text of unknown length, are read first.
-            (Type::Text { .. }, ExprKind::Text(known)) if known.is_empty() => Ok(text_constant("\0", value.span)),
+            (Type::Text { .. }, ExprKind::Text(known)) if known.is_empty() => {
+                Ok(text_constant("\0", value.span))
+            }
             _ => Ok(checked),
         }
     }

@@ -69,10 +69,12 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
             if members.iter().any(|(_, ty, _)| own_size(ty).is_none()) {
                 return Some(Type::Tuple(a.clone())).filter(|_| a == b);
             }
-            Type::Tuple(Arc::new(TupleType::new(members.into_iter().map(|(name, ty, _)| {
-                let size = own_size(&ty).unwrap_or_default();
-                (name, ty, size)
-            }))))
+            Type::Tuple(Arc::new(TupleType::new(members.into_iter().map(
+                |(name, ty, _)| {
+                    let size = own_size(&ty).unwrap_or_default();
+                    (name, ty, size)
+                },
+            ))))
         }
         (Type::Stack { space: a, max: m }, Type::Stack { space: b, max: n }) if a == b => Type::Stack {
             space: *a,

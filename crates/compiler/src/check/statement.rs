@@ -328,7 +328,10 @@ impl Checker<'_> {
         }
         let value = match &block.value {
             Some(value) => self.expression(value),
-            None => Err(self.error(block.span, "this block has no value: its last expression stands without a semicolon")),
+            None => Err(self.error(
+                block.span,
+                "this block has no value: its last expression stands without a semicolon",
+            )),
         };
         self.scopes.pop();
         let value = value?;
@@ -423,10 +426,10 @@ impl Checker<'_> {
                     self.widen_variable(declared, held);
                     return Ok(StatementKind::Block(Vec::new()));
                 }
-            } else if let Some(joined) = joined.filter(|joined| *joined != ty) {
-                if !self.written.contains(&declared) {
-                    self.widen_variable(declared, joined);
-                }
+            } else if let Some(joined) = joined.filter(|joined| *joined != ty)
+                && !self.written.contains(&declared)
+            {
+                self.widen_variable(declared, joined);
             }
         }
         match self.fitted_to(value.clone(), &ty) {

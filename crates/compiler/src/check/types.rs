@@ -397,7 +397,10 @@ impl<'a> Checker<'a> {
                 ty,
             });
         }
-        let align = [8, 4, 2, 1].into_iter().find(|align| size.is_multiple_of(*align)).unwrap_or(1);
+        let align = [8, 4, 2, 1]
+            .into_iter()
+            .find(|align| size.is_multiple_of(*align))
+            .unwrap_or(1);
         Some(FieldType::Composite(Arc::new(Composite {
             kind: match union {
                 true => CompositeKind::Union,

@@ -55,9 +55,7 @@ pub const TABLE: &str = "main";
 pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<Plan> {
     let one = [BufferSpec::default()];
     let (specs, parameters, max_map_keys) = match source {
-        Source::Events(_) | Source::Program(_) => {
-            (&one[..], &options.parameters, options.max_map_keys)
-        }
+        Source::Events(_) | Source::Program(_) => (&one[..], &options.parameters, options.max_map_keys),
         Source::File(file) => (&*file.buffers, &file.parameters, file.max_map_keys),
     };
     let globals = Globals {

@@ -3,13 +3,13 @@
 use kestrel_catalog::catalog::Via;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
-use kestrel_hook::buffer::bell::Bell;
-use kestrel_hook::buffer::layout::Mode;
-use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::expand::{Inputs, expand};
+use kestrel_hook::buffer::bell::Bell;
+use kestrel_hook::buffer::layout::Mode;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::procfs::CpuList;
 use std::sync::Arc;

@@ -348,9 +348,8 @@ impl Session {
     /// # Errors
     /// The kernel's.
     pub fn fire(&self, name: &str) -> Result<bool> {
-        let is_named = |hook: &&Attached| {
-            matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name)
-        };
+        let is_named =
+            |hook: &&Attached| matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name);
         let mut any = false;
         for hook in self.hooks.iter().filter(is_named) {
             hook.program.test_run(&TestRun::default())?;

@@ -85,10 +85,7 @@ impl Live {
     ///
     /// # Errors
     /// As [`Live::poll`].
-    pub fn poll_with(
-        &mut self,
-        show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>,
-    ) -> Result<usize> {
+    pub fn poll_with(&mut self, show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.follow_cpus()?;
         self.session.follow_modules();
         self.session.listen()?;
@@ -123,10 +120,7 @@ impl Live {
     ///
     /// # Errors
     /// As [`Live::poll`].
-    pub fn stop_with(
-        &mut self,
-        show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>,
-    ) -> Result<usize> {
+    pub fn stop_with(&mut self, show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.deactivate();
         if wait_for_running_programs().is_err() {
             std::thread::sleep(std::time::Duration::from_millis(50));

@@ -159,7 +159,9 @@ fn attached(plan: &Plan, options: &Options) -> Result<(), Failure> {
         .sum();
     if !options.quiet {
         match options.format {
-            OutputFormat::Json => println!("{{\"type\": \"attached_probes\", \"data\": {{\"probes\": {probes}}}}}"),
+            OutputFormat::Json => {
+                println!("{{\"type\": \"attached_probes\", \"data\": {{\"probes\": {probes}}}}}")
+            }
             OutputFormat::Text => println!("Attached {probes} probe{}", if probes == 1 { "" } else { "s" }),
         }
     }
@@ -278,8 +280,6 @@ impl Work for ProgramRun {
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {
         let bell = self.running.session().bell();
-        bell.filter(|_| !self.running.has_waiting())
-            .into_iter()
-            .collect()
+        bell.filter(|_| !self.running.has_waiting()).into_iter().collect()
     }
 }

@@ -3,8 +3,8 @@
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::Type;
-use crate::check::walk::Spot;
 use crate::check::tree::{Access, ExprKind};
+use crate::check::walk::Spot;
 use kestrel_trace::layout::{Named, Space};
 
 pub(crate) static MACADDR: Builtin = Builtin {

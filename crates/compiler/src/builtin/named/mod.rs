@@ -1,8 +1,8 @@
 //! Built-ins that give values which the reader shows by a name.
 
-mod made;
 pub(super) mod cgroup_path;
 pub(super) mod macaddr;
+mod made;
 pub(super) mod ntop;
 pub(super) mod signal_name;
 pub(super) mod strerror;

@@ -2,8 +2,8 @@
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};
-use crate::check::value::{narrowed};
 use crate::check::tree::Type;
+use crate::check::value::narrowed;
 use kestrel_trace::layout::Named;
 
 pub(crate) static SIGNAL_NAME: Builtin = Builtin {

@@ -35,7 +35,9 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
             let value = checker.printable(value)?;
             checker.output("print", "", vec![value], usage.span)
         }
-        (_, [limit, ..]) => Err(checker.error(limit.span, "only a whole map has a number of entries to print")),
+        (_, [limit, ..]) => {
+            Err(checker.error(limit.span, "only a whole map has a number of entries to print"))
+        }
     }
 }
 
@@ -55,7 +57,11 @@ impl Checker<'_> {
             // What it holds at this moment.
             values.push(self.map_value(name, &[], span)?);
         }
-        values.extend(limits.into_iter().map(|limit| constant(limit as u64, Type::U64, span)));
+        values.extend(
+            limits
+                .into_iter()
+                .map(|limit| constant(limit as u64, Type::U64, span)),
+        );
         let text = match single {
             true => format!("{name}\none"),
             false => name.to_owned(),

@@ -19,7 +19,10 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
         false => checker.string(text, longest, None, span)?,
     };
     let ExprKind::Text(needle) = part.kind else {
-        return Err(checker.not_yet(part.span, "a text to be found that is not known before the program runs"));
+        return Err(checker.not_yet(
+            part.span,
+            "a text to be found that is not known before the program runs",
+        ));
     };
     if let ExprKind::Text(known) = &text.kind {
         let place = match needle.is_empty() {

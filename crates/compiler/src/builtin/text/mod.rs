@@ -1,9 +1,9 @@
 //! Built-ins that read texts.
 
 pub(super) mod buf;
+mod find;
 pub(super) mod glob;
 pub(super) mod kstr;
-mod find;
 mod read;
 pub(super) mod str;
 pub(super) mod strcontains;

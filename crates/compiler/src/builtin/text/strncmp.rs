@@ -25,7 +25,9 @@ pub(crate) static STRNCMP: Builtin = Builtin {
                 false => checker.string(text, longest, None, span)?,
             });
         }
-        let known = texts.iter().position(|text| matches!(text.kind, ExprKind::Text(_)));
+        let known = texts
+            .iter()
+            .position(|text| matches!(text.kind, ExprKind::Text(_)));
         let Some(known) = known else {
             return Err(checker.not_yet(usage.span, "strncmp of two texts that are both not known"));
         };

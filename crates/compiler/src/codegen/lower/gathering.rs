@@ -29,9 +29,10 @@ impl Lower<'_> {
         self.b.jump(head);
         self.b.switch_to(head);
         let map = self.map_pointer(&place.map);
-        let found = self
-            .b
-            .helper(helper::MAP_LOOKUP_PERCPU_ELEM, &[map.into(), key.into(), cpu.into()]);
+        let found = self.b.helper(
+            helper::MAP_LOOKUP_PERCPU_ELEM,
+            &[map.into(), key.into(), cpu.into()],
+        );
         self.b.branch(Condition::Equal, found, 0, end, there);
         self.b.switch_to(there);
         let first = self.b.load(Width::B8, found, 0);

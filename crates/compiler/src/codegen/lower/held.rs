@@ -153,6 +153,7 @@ impl crate::check::tree::TupleType {
 impl Expr {
     /// Whether a variable of more than a register is among what it is computed from.
     fn has_variables(&self) -> bool {
-        matches!(self.kind, ExprKind::VariableAddress(_)) || self.operands().into_iter().any(Self::has_variables)
+        matches!(self.kind, ExprKind::VariableAddress(_))
+            || self.operands().into_iter().any(Self::has_variables)
     }
 }

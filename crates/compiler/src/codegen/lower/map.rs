@@ -44,9 +44,7 @@ impl Lower<'_> {
                 self.b.helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);
                 Ok(())
             }
-            MapChange::Clear if place.map.keys.is_empty() && place.map.entries <= 1 => {
-                self.empty(&place.map)
-            }
+            MapChange::Clear if place.map.keys.is_empty() && place.map.entries <= 1 => self.empty(&place.map),
             MapChange::Clear => {
                 let generation = self.state(state::generation(place.map.number));
                 self.b.atomic_add(Width::B8, generation, 0, 1);
@@ -167,7 +165,11 @@ impl Lower<'_> {
     }
 
     /// Does something with what the map holds there, if it holds anything.
-    pub(super) fn if_there(&mut self, place: &MapPlace, then: &mut dyn FnMut(&mut Self, Vreg)) -> Result<(), Error> {
+    pub(super) fn if_there(
+        &mut self,
+        place: &MapPlace,
+        then: &mut dyn FnMut(&mut Self, Vreg),
+    ) -> Result<(), Error> {
         let end = self.b.block();
         let element = match self.only_element(&place.map) {
             Some(element) => element,

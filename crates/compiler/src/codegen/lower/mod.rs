@@ -1,13 +1,13 @@
 //! The checked tree becomes intermediate code: one probe, one function; the sink says how a record is kept.
 
 mod bucket;
-mod glob;
 mod gathering;
+mod glob;
 mod held;
-mod search;
 mod map;
 mod memory;
 mod record;
+mod search;
 mod stack_copy;
 mod string;
 mod text;
@@ -20,8 +20,8 @@ use crate::check::tree::{
 use crate::context::{Context, EventNumber};
 use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Slot, Vreg, Width, helper};
-use crate::sink::Sink;
 use crate::lang::ast::Span;
+use crate::sink::Sink;
 use kestrel_trace::layout::Layout;
 use value_cache::ValueCache;
 
@@ -307,15 +307,13 @@ impl Lower<'_> {
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         match &statement.kind {
-            StatementKind::Set { variable, value } => {
-                match self.place(*variable, statement.span)? {
-                    Place::Register(target) => {
-                        let value = self.operand(value)?;
-                        self.b.assign(target, value);
-                    }
-                    Place::Memory(slot) => self.set_memory(value, slot)?,
+            StatementKind::Set { variable, value } => match self.place(*variable, statement.span)? {
+                Place::Register(target) => {
+                    let value = self.operand(value)?;
+                    self.b.assign(target, value);
                 }
-            }
+                Place::Memory(slot) => self.set_memory(value, slot)?,
+            },
             StatementKind::If {
                 condition,
                 then,

@@ -32,7 +32,9 @@ impl Lower<'_> {
         self.b.switch_to(head);
         let here = self.b.add(base, at);
         for (place, byte) in needle.iter().enumerate() {
-            let loaded = self.b.load(Width::B1, here, i16::try_from(place).unwrap_or(i16::MAX));
+            let loaded = self
+                .b
+                .load(Width::B1, here, i16::try_from(place).unwrap_or(i16::MAX));
             self.b
                 .branch_if(Condition::NotEqual, loaded, i64::from(*byte), next);
         }

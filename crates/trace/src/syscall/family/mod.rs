@@ -62,7 +62,12 @@ mod tests {
 
     #[test]
     fn names_have_the_numbers_of_the_headers() {
-        for (name, value) in [("AF_INET6", 10), ("O_CREAT", 0o100), ("SIGKILL", 9), ("PROT_WRITE", 2)] {
+        for (name, value) in [
+            ("AF_INET6", 10),
+            ("O_CREAT", 0o100),
+            ("SIGKILL", 9),
+            ("PROT_WRITE", 2),
+        ] {
             assert_eq!(number(name), Some(value), "{name}");
         }
         assert_eq!(number("AF_NOWHERE"), None);
