@@ -24,6 +24,7 @@ pub(super) const ORDERS: &[Order] = &[
             "dump",
             "agent",
             "tail",
+            "script",
             "record",
             "probe",
             "recover",
