@@ -348,7 +348,7 @@ impl Layout {
     /// The fixed fields and the counts of the variable ones, in memory order.
     pub fn fixed(&self) -> Vec<&Field> {
         let mut all: Vec<&Field> = self.fields.iter().collect();
-        all.sort_by_key(|f| f.offset());
+        all.sort_by_key(|f| f.memory_order());
         all
     }
 
@@ -369,6 +369,12 @@ impl Layout {
 }
 
 impl Field {
+    /// What puts fields into memory order: where the field lies; one without bytes stands before what begins at the same place, because other readers of a trace
+    /// look for the place that its alignment asks for.
+    pub(crate) fn memory_order(&self) -> (u32, bool) {
+        (self.offset(), self.ty.fixed_size() > 0)
+    }
+
     /// Offset of the field, or of its count, from the start of the record.
     pub fn offset(&self) -> u32 {
         match self.place {

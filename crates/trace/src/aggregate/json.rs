@@ -5,7 +5,6 @@ use super::read::{Held, Snapshot};
 use super::text::{Show, Shown, divided, rows};
 use crate::print::{self, JsonStyle, Style, bpftrace_string, separate};
 use crate::symbol::Symbols;
-use crate::value::{Value, name_of};
 use serde_json::Value as Json;
 
 /// A map as one object: `{"type": "map", "data": {"@x": {"key,key": value}}}`. The type is `hist` for histograms and `stats` for averages and statistics; a map
@@ -65,18 +64,12 @@ fn held(snapshot: &Snapshot, shown: &Shown<'_>, show: Show<'_>, symbols: &Symbol
     if let (Held::Words(words), ValueKind::Gathered(gathered)) = (&shown.value, &ty.value) {
         return gathered.function.json(gathered, words, show.divisor(), out);
     }
-    let trailer = show.style.trailer;
-    match divided(shown.row.held(ty), show) {
-        // What is for programs of today, names and all; bpftrace has numbers.
-        value @ (Value::Pointer { .. } | Value::Flags { .. }) if !show.style.raw => {
-            print::json(value, JsonStyle::Record, symbols, out);
-        }
-        value @ Value::Enumeration {
-            value: number, names, ..
-        } if !show.style.raw && name_of(number, names).is_some() => {
-            print::json(value, JsonStyle::Record, symbols, out);
-        }
-        Value::Fault | Value::Missing if !show.style.raw => out.extend_from_slice(b"null"),
-        value => print::json(value, JsonStyle::Bpftrace { trailer }, symbols, out),
-    }
+    let style = match show.style.raw {
+        true => JsonStyle::Bpftrace {
+            trailer: show.style.trailer,
+        },
+        // Of Kestrel's own commands: names and all, and numbers that are exact.
+        false => JsonStyle::Record,
+    };
+    print::json(divided(shown.row.held(ty), show), style, symbols, out);
 }

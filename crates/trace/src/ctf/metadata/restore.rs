@@ -330,7 +330,7 @@ fn is_text(ty: &Type) -> bool {
 /// Whether the declared fields stand in the order in which `layout` lays them out: fixed part, then tail.
 fn same_order(layout: &Layout, names: &[String], declared: &[(String, Type)]) -> bool {
     let mut fixed: Vec<_> = layout.fields().iter().zip(names).collect();
-    fixed.sort_by_key(|(field, _)| field.offset());
+    fixed.sort_by_key(|(field, _)| field.memory_order());
     let fixed = fixed.into_iter().map(|(field, name)| {
         if field.ty.is_variable() {
             format!("_{}", length_name(name))

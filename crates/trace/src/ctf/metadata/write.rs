@@ -230,7 +230,7 @@ fn write_event(event: &EventClass, out: &mut String, aliases: &mut BTreeSet<Alia
 
 fn in_memory_order<'a>(named: &[(&'a Field, &'a String)]) -> Vec<(&'a Field, &'a String)> {
     let mut all = named.to_vec();
-    all.sort_by_key(|(field, _)| field.offset());
+    all.sort_by_key(|(field, _)| field.memory_order());
     all
 }
 
