@@ -54,6 +54,11 @@ pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
     ALL.all()
 }
 
+/// Whether a kind is an event of a program that runs (`begin`, `end`), which sessions of other sources do not fire.
+pub fn is_own_event(kind: &str) -> bool {
+    [&own::BEGIN, &own::END].iter().any(|own| own.name() == kind)
+}
+
 /// The kind with this name or alias.
 pub fn find_kind(name: &str) -> Option<&'static dyn EventKind> {
     ALL.find(name)

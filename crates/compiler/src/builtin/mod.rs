@@ -121,7 +121,7 @@ pub(crate) fn used<'a>(name: &'a str, name_span: Span, args: Option<&'a [Arg]>, 
 pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     match find(usage.name).map(|b| (b, &b.meaning)) {
         Some((_, Meaning::Value(check))) => check(checker, usage),
-        Some((builtin, Meaning::Action(check))) if builtin.name == "delete" => {
+        Some((_, Meaning::Change(check))) => {
             let change = check(checker, usage)?;
             checker.deleted(change, usage.span)
         }
@@ -149,7 +149,7 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 /// What a use does, if it is of an action.
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     match find(usage.name)?.meaning {
-        Meaning::Action(check) => Some(check(checker, usage)),
+        Meaning::Action(check) | Meaning::Change(check) => Some(check(checker, usage)),
         Meaning::Verb(verb) => Some(checker.asked(usage, verb)),
         Meaning::Aggregation { check, .. } => {
             Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span)))
@@ -162,7 +162,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
 pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathering>> {
     match find(usage.name)?.meaning {
         Meaning::Aggregation { check, .. } => Some(check(checker, usage)),
-        Meaning::Value(_) | Meaning::Action(_) | Meaning::Verb(_) => None,
+        Meaning::Value(_) | Meaning::Action(_) | Meaning::Change(_) | Meaning::Verb(_) => None,
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<
 pub(crate) fn gather(function: &str) -> Option<Gather> {
     match find(function)?.meaning {
         Meaning::Aggregation { lower, .. } => Some(lower),
-        Meaning::Value(_) | Meaning::Action(_) | Meaning::Verb(_) => None,
+        Meaning::Value(_) | Meaning::Action(_) | Meaning::Change(_) | Meaning::Verb(_) => None,
     }
 }
 

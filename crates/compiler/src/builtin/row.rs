@@ -31,6 +31,8 @@ pub(super) enum Meaning {
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
     /// A statement.
     Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
+    /// A statement that changes a map; as a value it says whether there was anything.
+    Change(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
     /// A statement: a record that asks something of user space.
     Verb(&'static Verb),
     /// What a map gathers.
@@ -47,6 +49,7 @@ impl std::fmt::Debug for Meaning {
         f.write_str(match self {
             Self::Value(_) => "Value",
             Self::Action(_) => "Action",
+            Self::Change(_) => "Change",
             Self::Verb(_) => "Verb",
             Self::Aggregation { .. } => "Aggregation",
         })

@@ -11,6 +11,7 @@ use super::value::{constant, room, scaled, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_trace::aggregate::gather::AsNumber;
 use kestrel_trace::aggregate::{MOST_KEY, MapType, ValueKind, state};
 use kestrel_trace::layout::{FieldType, Space};
 use std::ops::RangeInclusive;
@@ -87,13 +88,9 @@ impl Checker<'_> {
                 };
                 return Ok(Expr::new(kind, ty, span));
             }
-            ValueKind::Gathered(gathered)
-                if matches!(
-                    gathered.function.name(),
-                    "count" | "sum" | "avg" | "min" | "max" | "stats"
-                ) =>
-            {
-                let ty = Type::integer(8, gathered.signed || gathered.function.name() == "count");
+            ValueKind::Gathered(gathered) if gathered.function.as_number().is_some() => {
+                let own = gathered.function.as_number() == Some(AsNumber::Sum { signed: true });
+                let ty = Type::integer(8, gathered.signed || own);
                 return Ok(Expr::new(ExprKind::Gathering(place), ty, span));
             }
             other => {

@@ -14,6 +14,7 @@
 //! | `control` | tables, buffers and messages that handlers name |
 //! | `pair` | `entry.EXPRESSION`: what an event keeps for the one that it belongs to |
 //! | `parameter` | `param NAME = VALUE` |
+//! | `holding` | values made to fit what holds them |
 //! | `shape` | what variables and maps hold, over all their uses |
 //! | `globals` | what the probes of one text share |
 //! | `checker`, `value` | what all of these have at hand; they know none of them |
@@ -30,6 +31,7 @@ mod field;
 mod fold;
 pub(crate) mod gathering;
 pub mod globals;
+mod holding;
 mod map;
 mod name;
 mod operator;

@@ -1,9 +1,6 @@
-//! What variables and maps hold, found over all their uses: each use widens it, and texts are checked again until nothing grows any more.
+//! What variables and maps hold as types, found over all their uses: each use widens it, and texts are checked again until nothing grows any more.
 
-use super::checker::{Checked, Checker};
-use super::tree::{Expr, ExprKind, Pointee, Pointer, Show, TupleMember, TupleType, Type};
-use super::value::{constant, text_constant, widened};
-use crate::lang::ast::Span;
+use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Gathered;
 use kestrel_trace::layout::Base;
 use std::collections::BTreeMap;
@@ -16,7 +13,7 @@ pub const ROUNDS: usize = 12;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shapes {
     /// Variables by the text they stand in and where they are first set.
-    variables: BTreeMap<(String, u32), Type>,
+    pub(super) variables: BTreeMap<(String, u32), Type>,
     /// Maps by their names.
     pub(super) maps: BTreeMap<String, MapShape>,
 }
@@ -90,6 +87,10 @@ fn join_integers(a: &Type, b: &Type) -> Type {
         _ => (1, false, Show::Number(Base::Decimal)),
     };
     let ((a_size, a_signed, a_show), (b_size, b_signed, b_show)) = (shape(a), shape(b));
+    if a_size == 8 && b_size == 8 && a_signed != b_signed {
+        // Neither holds the other: the first one says what the number is.
+        return a.clone();
+    }
     let signed = a_signed || b_signed;
     // An unsigned number needs a larger signed one to fit.
     let own = |size: u8, own: bool| match signed && !own {
@@ -153,146 +154,5 @@ impl TupleType {
             size: end.next_multiple_of(align),
             align,
         }
-    }
-}
-
-impl Checker<'_> {
-    /// The type in which a variable, a map or a tuple holds a value; `wide` numbers take 8 bytes.
-    pub(crate) fn holding(&mut self, value: &Expr, wide: bool) -> Checked<Type> {
-        Ok(match &value.ty {
-            Type::Pointer(pointer) => Type::Pointer(Pointer {
-                trusted: false,
-                ..*pointer
-            }),
-            Type::Bool => Type::Bool,
-            ty if ty.is_scalar() && wide => widened(value.clone()).ty,
-            ty if ty.is_scalar() => ty.clone(),
-            Type::String { max } => Type::Text { size: max + 1 },
-            Type::Text { .. } if matches!(value.kind, ExprKind::Text(_)) => {
-                let ExprKind::Text(known) = &value.kind else {
-                    return Ok(Type::Text { size: 1 });
-                };
-                Type::Text {
-                    size: known.len() as u32 + 1,
-                }
-            }
-            Type::Text { size } if *size > 0 => Type::Text { size: *size },
-            Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) | Type::Named(_) => value.ty.clone(),
-            ty => {
-                let what = format!("{} in a variable or a map", self.describe(ty));
-                return Err(self.not_yet(value.span, &what));
-            }
-        })
-    }
-
-    /// A value as one of the type that holds it; `None` where it is of another kind.
-    pub(crate) fn fitted_to(&mut self, value: Expr, ty: &Type) -> Option<Expr> {
-        let span = value.span;
-        Some(match (ty, &value.ty) {
-            (Type::Pointer(to), Type::Pointer(from)) => {
-                let plain = |p: &Pointer| p.to == Pointee::Unknown && p.levels == 0;
-                if (to.to, to.levels) != (from.to, from.levels) && !plain(from) && !plain(to) {
-                    return None;
-                }
-                Expr {
-                    ty: ty.clone(),
-                    ..value
-                }
-            }
-            (Type::Pointer(_), Type::Integer { .. }) => Expr {
-                ty: ty.clone(),
-                ..value
-            },
-            (Type::Integer { .. } | Type::Bool, from) if from.is_scalar() => {
-                self.converted(value, ty.clone(), span)
-            }
-            (Type::Text { .. }, from) if from.is_text() => value,
-            (Type::Tuple(to), Type::Tuple(from)) if to.members.len() == from.members.len() => {
-                if to == from {
-                    return Some(value);
-                }
-                let parts: Vec<Expr> = (0..to.members.len())
-                    .map(|place| self.tuple_part(&value, place, span))
-                    .collect::<Option<_>>()?;
-                let fitted: Vec<Expr> = parts
-                    .into_iter()
-                    .zip(&to.members)
-                    .map(|(part, member)| self.fitted_to(part, &member.ty))
-                    .collect::<Option<_>>()?;
-                Expr::new(ExprKind::Tuple(fitted), ty.clone(), span)
-            }
-            (to, from) if to == from => value,
-            _ => return None,
-        })
-    }
-
-    /// A member of a tuple by its place.
-    pub(crate) fn tuple_part(&mut self, tuple: &Expr, place: usize, span: Span) -> Option<Expr> {
-        let Type::Tuple(ty) = &tuple.ty else { return None };
-        let member = ty.members.get(place)?;
-        match &tuple.kind {
-            ExprKind::Tuple(parts) => parts.get(place).cloned(),
-            ExprKind::Bytes {
-                address,
-                offset,
-                access,
-                ..
-            } => {
-                let spot = super::walk::Spot {
-                    address: (**address).clone(),
-                    offset: i64::from(*offset) + i64::from(member.offset),
-                    access: *access,
-                };
-                self.value_at(spot, member.ty.clone(), span).ok()
-            }
-            _ => None,
-        }
-    }
-
-    /// `(a, b)`, `(x = a, y = b)`.
-    pub(crate) fn tuple(&mut self, parts: Vec<(String, Expr)>, span: Span) -> Checked<Expr> {
-        let mut members = Vec::new();
-        let mut values = Vec::new();
-        for (name, part) in parts {
-            let ty = self.holding(&part, false)?;
-            let size = self.size_of(&ty).unwrap_or_default();
-            let fitted = self.fitted_to(part.clone(), &ty).unwrap_or(part);
-            members.push((name, ty, size));
-            values.push(fitted);
-        }
-        let ty = Type::Tuple(Arc::new(TupleType::new(members)));
-        Ok(Expr::new(ExprKind::Tuple(values), ty, span))
-    }
-
-    /// The value that a type has before anything is stored.
-    pub(crate) fn nothing(&mut self, ty: &Type, span: Span) -> Option<Expr> {
-        Some(match ty {
-            ty if ty.is_scalar() => constant(0, ty.clone(), span),
-            Type::Text { .. } | Type::String { .. } => text_constant("", span),
-            Type::Tuple(tuple) => {
-                let parts = tuple.members.iter().map(|member| self.nothing(&member.ty, span));
-                let parts = parts.collect::<Option<Vec<_>>>()?;
-                Expr::new(ExprKind::Tuple(parts), ty.clone(), span)
-            }
-            _ => return None,
-        })
-    }
-
-    /// What is known of the variable that is first set at a place, widened by a value's type; whether it had to grow.
-    pub(super) fn variable_shape(&mut self, declared: Span, ty: Type) -> Type {
-        let key = (self.globals.text.clone(), declared.start);
-        let known = self.globals.shapes.variables.get(&key);
-        let joined = match known {
-            Some(known) => join(known, &ty).unwrap_or_else(|| known.clone()),
-            None => ty,
-        };
-        self.globals.shapes.variables.insert(key, joined.clone());
-        joined
-    }
-
-    /// Widens what is known of a variable by one more use of it.
-    pub(super) fn widen_variable(&mut self, declared: Span, ty: Type) {
-        let key = (self.globals.text.clone(), declared.start);
-        self.globals.shapes.variables.insert(key, ty);
     }
 }

@@ -9,7 +9,7 @@ use super::source::{Options, ProgramText};
 use super::{targets, text};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::Mechanism;
-use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, jprobe};
+use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, is_own_event, jprobe, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::definition::overlay;
@@ -248,7 +248,17 @@ impl<'a> Planner<'a> {
                 true => Vec::new(),
                 false => self.events.unlisted(spec, taken),
             };
-            let matched = match self.events.find(spec) {
+            // Only a program that runs fires them.
+            let own = spec.parts.first().and_then(|part| find_kind(&part.text));
+            let own = own.filter(|kind| kind.parts() == 0 && !self.globals.rounds);
+            let found = match own {
+                Some(kind) if is_own_event(kind.name()) => Err(Error::NotYet {
+                    wanted: text_of(spec),
+                    kind: kind.name(),
+                }),
+                _ => self.events.find(spec),
+            };
+            let matched = match found {
                 Ok(matched) => matched,
                 Err(_) if !unlisted.is_empty() => Rc::default(),
                 Err(error) if !in_file => return Err(error),

@@ -6,6 +6,23 @@ use crate::print::{signed, whole};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt::{self, Write as _};
 
+/// How one number is made of the words that CPUs keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsNumber {
+    /// The sum of the first words.
+    Sum {
+        /// Whether it is signed whatever the values are.
+        signed: bool,
+    },
+    /// The sum of the second words by that of the first ones.
+    Mean,
+    /// The greatest rank, which is turned over first where it stands for the least.
+    Extreme {
+        /// Whether the least value has the greatest rank.
+        least: bool,
+    },
+}
+
 /// A function that gathers values. What it keeps are words of 64 bits on each CPU, zeroes at first.
 pub trait Function: Sync {
     /// Its name in the language.
@@ -19,6 +36,11 @@ pub trait Function: Sync {
     /// Whether the language makes it with these parameters: a trace's file may say anything.
     fn is_sound(&self, with: &Gathered) -> bool {
         with.parameters.is_empty()
+    }
+
+    /// How one number is made of what all CPUs keep, for handlers that read it; none where there is no such number.
+    fn as_number(&self) -> Option<AsNumber> {
+        None
     }
 
     /// Adds what another CPU has to what there is.

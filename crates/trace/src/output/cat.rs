@@ -1,6 +1,6 @@
 //! `cat`: what a file holds.
 
-use super::{Effect, Output};
+use super::reached::{Effect, Output};
 
 pub(super) static CAT: Output = Output {
     verb: "cat",

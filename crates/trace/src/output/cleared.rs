@@ -1,6 +1,6 @@
 //! `clear`, which the kernel has done: a generation began.
 
-use super::{Effect, Output};
+use super::reached::{Effect, Output};
 
 pub(super) static CLEARED: Output = Output {
     verb: "cleared",

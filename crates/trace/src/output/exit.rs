@@ -1,6 +1,6 @@
 //! `exit`.
 
-use super::{Effect, Output};
+use super::reached::{Effect, Output};
 
 pub(super) static EXIT: Output = Output {
     verb: "exit",

@@ -1,6 +1,6 @@
 //! `join`: texts on one line.
 
-use super::{Effect, Output};
+use super::reached::{Effect, Output};
 use crate::value::Value;
 
 pub(super) static JOIN: Output = Output {

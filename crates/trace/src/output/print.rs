@@ -1,6 +1,6 @@
 //! `print` of a value, and of a map.
 
-use super::{Effect, MapShown, Output, Reached};
+use super::reached::{Effect, MapShown, Output, Reached};
 use crate::value::Value;
 
 pub(super) static PRINT: Output = Output {

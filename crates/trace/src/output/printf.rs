@@ -1,6 +1,6 @@
 //! `printf`, `errorf` and `warnf`.
 
-use super::{Effect, Output, Reached};
+use super::reached::{Effect, Output, Reached};
 use crate::print::bpftrace_string;
 
 pub(super) static PRINTF: Output = Output {

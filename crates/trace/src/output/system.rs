@@ -1,6 +1,6 @@
 //! `system`: a command.
 
-use super::{Effect, Output};
+use super::reached::{Effect, Output};
 
 pub(super) static SYSTEM: Output = Output {
     verb: "system",

@@ -1,3 +1,5 @@
+//! Sites performed on records that are put together by hand.
+
 use super::{Effect, Form, MapShown, Sites};
 use crate::action::Action;
 use crate::aggregate::read::Snapshot;

@@ -1,6 +1,6 @@
 //! `time`: the date of the record, where bpftrace has that of its being read.
 
-use super::{Effect, Output};
+use super::reached::{Effect, Output};
 use crate::layout::DateClock;
 use crate::print::date;
 

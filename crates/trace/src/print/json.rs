@@ -1,8 +1,8 @@
 //! Values of all types as JSON: the one printer, for records and for what programs print.
 
 use super::escape::is_unsafe;
+use super::piece::{TRUNCATED, decimal, flag_names, frame, hexadecimal, separate, symbol};
 use super::text::{Style, styled};
-use super::{TRUNCATED, decimal, flag_names, frame, hexadecimal, separate, symbol};
 use crate::layout::CompositeKind;
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};

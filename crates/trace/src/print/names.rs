@@ -1,7 +1,8 @@
 //! Numbers by the names that they stand for.
 
+use super::date;
+use super::piece::hexadecimal;
 use super::text::{Style, text};
-use super::{date, hexadecimal};
 use crate::symbol::Symbols;
 use crate::syscall::{error_text, signal_text, system_call};
 use crate::user_symbol::code_address;

@@ -1,7 +1,8 @@
 //! Stacks in lines, in bpftrace's modes and in Kestrel's own.
 
+use super::escape::escape;
+use super::piece::{frame, hexadecimal};
 use super::text::digits;
-use super::{escape::escape, frame, hexadecimal};
 use crate::layout::{Space, StackMode};
 use crate::symbol::Symbols;
 use crate::user_symbol::{Code, Line, Location, code_address};

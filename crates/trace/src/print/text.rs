@@ -1,10 +1,11 @@
 //! Values of all types as text: the one printer, for lines of records and for what programs print.
 
 use super::escape::escape;
-use super::stack::stack;
-use super::{
-    TRUNCATED, decimal, enumeration, flag_names, frame, hexadecimal, named, names, separate, symbol, unsigned,
+use super::names;
+use super::piece::{
+    TRUNCATED, decimal, enumeration, flag_names, frame, hexadecimal, named, separate, symbol, unsigned,
 };
+use super::stack::stack;
 use crate::layout::{Base, CompositeKind};
 use crate::symbol::Symbols;
 use crate::value::{Elements, Frames, Parts, Value};

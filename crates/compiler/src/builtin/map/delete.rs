@@ -8,7 +8,7 @@ pub(crate) static DELETE: Builtin = Builtin {
     numbered: false,
     usage: "delete(@map[keys])",
     about: "forget one key of a map; also delete(@map, key)",
-    meaning: Meaning::Action(|checker, usage| {
+    meaning: Meaning::Change(|checker, usage| {
         let (name, keys) = place(checker, usage, 2)?;
         checker.delete_key(name, &keys, usage.span)
     }),

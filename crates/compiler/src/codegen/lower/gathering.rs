@@ -5,6 +5,7 @@ use crate::check::tree::MapPlace;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, Condition, Vreg, Width, helper};
 use kestrel_trace::aggregate::ValueKind;
+use kestrel_trace::aggregate::gather::AsNumber;
 
 /// Processors that are asked at most; the first that is not there ends the loop.
 const CPUS: i64 = 1024;
@@ -18,7 +19,12 @@ impl Lower<'_> {
                 span: self.b.span(),
             });
         };
-        let function = gathered.function.name();
+        let Some(number) = gathered.function.as_number() else {
+            return Err(Error::Malformed {
+                what: "a number of what is gathered that is none",
+                span: self.b.span(),
+            });
+        };
         let signed = gathered.signed;
         let key = self.map_key(place)?;
         let (sum, count, cpu) = (self.b.vreg(), self.b.vreg(), self.b.vreg());
@@ -36,22 +42,22 @@ impl Lower<'_> {
         self.b.branch(Condition::Equal, found, 0, end, there);
         self.b.switch_to(there);
         let first = self.b.load(Width::B8, found, 0);
-        match function {
-            "min" | "max" => {
+        match number {
+            AsNumber::Extreme { .. } => {
                 let larger = self.b.block();
                 self.b.branch(Condition::Greater, first, sum, larger, next);
                 self.b.switch_to(larger);
                 self.b.assign(sum, first);
                 self.b.jump(next);
             }
-            "avg" | "stats" => {
+            AsNumber::Mean => {
                 let second = self.b.load(Width::B8, found, 8);
                 let (counts, sums) = (self.b.add(count, first), self.b.add(sum, second));
                 self.b.assign(count, counts);
                 self.b.assign(sum, sums);
                 self.b.jump(next);
             }
-            _ => {
+            AsNumber::Sum { .. } => {
                 let sums = self.b.add(sum, first);
                 self.b.assign(sum, sums);
                 self.b.jump(next);
@@ -62,15 +68,15 @@ impl Lower<'_> {
         self.b.assign(cpu, following);
         self.b.branch(Condition::Less, cpu, CPUS, head, end);
         self.b.switch_to(end);
-        Ok(match function {
-            "max" => self.rank(sum, signed),
-            "min" => {
+        Ok(match number {
+            AsNumber::Extreme { least: false } => self.rank(sum, signed),
+            AsNumber::Extreme { least: true } => {
                 let back = self.b.alu(AluOp::Xor, Bits::B64, sum, -1);
                 self.rank(back, signed)
             }
-            "avg" | "stats" if signed => self.signed_division(AluOp::Div, sum, count.into()),
-            "avg" | "stats" => self.b.alu(AluOp::Div, Bits::B64, sum, count),
-            _ => sum,
+            AsNumber::Mean if signed => self.signed_division(AluOp::Div, sum, count.into()),
+            AsNumber::Mean => self.b.alu(AluOp::Div, Bits::B64, sum, count),
+            AsNumber::Sum { .. } => sum,
         })
     }
 }

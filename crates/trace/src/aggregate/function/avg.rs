@@ -1,7 +1,7 @@
 //! `avg(value)`: how many, and their sum.
 
 use super::mean;
-use crate::aggregate::gather::{Function, Gathered, Metric};
+use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric};
 
 /// `avg(value)`.
 pub const AVG: &dyn Function = &Avg;
@@ -11,6 +11,10 @@ struct Avg;
 impl Function for Avg {
     fn name(&self) -> &'static str {
         "avg"
+    }
+
+    fn as_number(&self) -> Option<AsNumber> {
+        Some(AsNumber::Mean)
     }
 
     fn words(&self, _with: &Gathered) -> u32 {

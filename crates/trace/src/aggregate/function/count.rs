@@ -1,6 +1,6 @@
 //! `count()`.
 
-use crate::aggregate::gather::{Function, Gathered, Metric, first};
+use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first};
 
 /// `count()`.
 pub const COUNT: &dyn Function = &Count;
@@ -10,6 +10,10 @@ struct Count;
 impl Function for Count {
     fn name(&self) -> &'static str {
         "count"
+    }
+
+    fn as_number(&self) -> Option<AsNumber> {
+        Some(AsNumber::Sum { signed: true })
     }
 
     fn weight(&self, _with: &Gathered, words: &[u64]) -> i128 {

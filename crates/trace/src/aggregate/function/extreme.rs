@@ -1,6 +1,6 @@
 //! What `min` and `max` share: the greatest of the ranks of values on each CPU, so that 0 stands for nothing.
 
-use crate::aggregate::gather::{Function, Gathered, Metric, first, rank};
+use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first, rank};
 
 /// The least or the greatest of the values.
 pub(super) struct Extreme {
@@ -12,6 +12,11 @@ pub(super) struct Extreme {
 impl Function for Extreme {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn as_number(&self) -> Option<AsNumber> {
+        let least = (self.ranked)(0) != 0;
+        Some(AsNumber::Extreme { least })
     }
 
     fn join(&self, _with: &Gathered, words: &mut [u64], other: &[u64]) {

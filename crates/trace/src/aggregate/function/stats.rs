@@ -1,7 +1,7 @@
 //! `stats(value)`: how many, and their sum.
 
 use super::mean;
-use crate::aggregate::gather::{Function, Gathered, Metric, first, json_number};
+use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first, json_number};
 use std::fmt::Write;
 
 /// `stats(value)`.
@@ -12,6 +12,10 @@ struct Stats;
 impl Function for Stats {
     fn name(&self) -> &'static str {
         "stats"
+    }
+
+    fn as_number(&self) -> Option<AsNumber> {
+        Some(AsNumber::Mean)
     }
 
     fn words(&self, _with: &Gathered) -> u32 {

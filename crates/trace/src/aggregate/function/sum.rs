@@ -1,6 +1,6 @@
 //! `sum(value)`.
 
-use crate::aggregate::gather::{Function, Gathered, Metric, first};
+use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first};
 
 /// `sum(value)`.
 pub const SUM: &dyn Function = &Sum;
@@ -10,6 +10,10 @@ struct Sum;
 impl Function for Sum {
     fn name(&self) -> &'static str {
         "sum"
+    }
+
+    fn as_number(&self) -> Option<AsNumber> {
+        Some(AsNumber::Sum { signed: false })
     }
 
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {

@@ -1,0 +1,150 @@
+//! Values as what holds them: the type in which a variable, a map or a tuple keeps one, and the value made to fit.
+
+use super::checker::{Checked, Checker};
+use super::shape::join;
+use super::tree::{Expr, ExprKind, Pointee, Pointer, TupleType, Type};
+use super::value::{constant, text_constant, widened};
+use super::walk::Spot;
+use crate::lang::ast::Span;
+use std::sync::Arc;
+
+impl Checker<'_> {
+    /// The type in which a variable, a map or a tuple holds a value; `wide` numbers take 8 bytes.
+    pub(crate) fn holding(&mut self, value: &Expr, wide: bool) -> Checked<Type> {
+        Ok(match &value.ty {
+            Type::Pointer(pointer) => Type::Pointer(Pointer {
+                trusted: false,
+                ..*pointer
+            }),
+            Type::Bool => Type::Bool,
+            ty if ty.is_scalar() && wide => widened(value.clone()).ty,
+            ty if ty.is_scalar() => ty.clone(),
+            Type::String { max } => Type::Text { size: max + 1 },
+            Type::Text { .. } if matches!(value.kind, ExprKind::Text(_)) => {
+                let ExprKind::Text(known) = &value.kind else {
+                    return Ok(Type::Text { size: 1 });
+                };
+                Type::Text {
+                    size: known.len() as u32 + 1,
+                }
+            }
+            Type::Text { size } if *size > 0 => Type::Text { size: *size },
+            Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) | Type::Named(_) => value.ty.clone(),
+            ty => {
+                let what = format!("{} in a variable or a map", self.describe(ty));
+                return Err(self.not_yet(value.span, &what));
+            }
+        })
+    }
+
+    /// A value as one of the type that holds it; `None` where it is of another kind.
+    pub(crate) fn fitted_to(&mut self, value: Expr, ty: &Type) -> Option<Expr> {
+        let span = value.span;
+        Some(match (ty, &value.ty) {
+            (Type::Pointer(to), Type::Pointer(from)) => {
+                let plain = |p: &Pointer| p.to == Pointee::Unknown && p.levels == 0;
+                if (to.to, to.levels) != (from.to, from.levels) && !plain(from) && !plain(to) {
+                    return None;
+                }
+                Expr {
+                    ty: ty.clone(),
+                    ..value
+                }
+            }
+            (Type::Pointer(_), Type::Integer { .. }) => Expr {
+                ty: ty.clone(),
+                ..value
+            },
+            (Type::Integer { .. } | Type::Bool, from) if from.is_scalar() => {
+                self.converted(value, ty.clone(), span)
+            }
+            (Type::Text { .. }, from) if from.is_text() => value,
+            (Type::Tuple(to), Type::Tuple(from)) if to.members.len() == from.members.len() => {
+                if to == from {
+                    return Some(value);
+                }
+                let parts: Vec<Expr> = (0..to.members.len())
+                    .map(|place| self.tuple_part(&value, place, span))
+                    .collect::<Option<_>>()?;
+                let fitted: Vec<Expr> = parts
+                    .into_iter()
+                    .zip(&to.members)
+                    .map(|(part, member)| self.fitted_to(part, &member.ty))
+                    .collect::<Option<_>>()?;
+                Expr::new(ExprKind::Tuple(fitted), ty.clone(), span)
+            }
+            (to, from) if to == from => value,
+            _ => return None,
+        })
+    }
+
+    /// A member of a tuple by its place.
+    pub(crate) fn tuple_part(&mut self, tuple: &Expr, place: usize, span: Span) -> Option<Expr> {
+        let Type::Tuple(ty) = &tuple.ty else { return None };
+        let member = ty.members.get(place)?;
+        match &tuple.kind {
+            ExprKind::Tuple(parts) => parts.get(place).cloned(),
+            ExprKind::Bytes {
+                address,
+                offset,
+                access,
+                ..
+            } => {
+                let spot = Spot {
+                    address: (**address).clone(),
+                    offset: i64::from(*offset) + i64::from(member.offset),
+                    access: *access,
+                };
+                self.value_at(spot, member.ty.clone(), span).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// `(a, b)`, `(x = a, y = b)`.
+    pub(crate) fn tuple(&mut self, parts: Vec<(String, Expr)>, span: Span) -> Checked<Expr> {
+        let mut members = Vec::new();
+        let mut values = Vec::new();
+        for (name, part) in parts {
+            let ty = self.holding(&part, false)?;
+            let size = self.size_of(&ty).unwrap_or_default();
+            let fitted = self.fitted_to(part.clone(), &ty).unwrap_or(part);
+            members.push((name, ty, size));
+            values.push(fitted);
+        }
+        let ty = Type::Tuple(Arc::new(TupleType::new(members)));
+        Ok(Expr::new(ExprKind::Tuple(values), ty, span))
+    }
+
+    /// The value that a type has before anything is stored.
+    pub(crate) fn nothing(&mut self, ty: &Type, span: Span) -> Option<Expr> {
+        Some(match ty {
+            ty if ty.is_scalar() => constant(0, ty.clone(), span),
+            Type::Text { .. } | Type::String { .. } => text_constant("", span),
+            Type::Tuple(tuple) => {
+                let parts = tuple.members.iter().map(|member| self.nothing(&member.ty, span));
+                let parts = parts.collect::<Option<Vec<_>>>()?;
+                Expr::new(ExprKind::Tuple(parts), ty.clone(), span)
+            }
+            _ => return None,
+        })
+    }
+
+    /// What is known of the variable that is first set at a place, widened by a value's type; whether it had to grow.
+    pub(super) fn variable_shape(&mut self, declared: Span, ty: Type) -> Type {
+        let key = (self.globals.text.clone(), declared.start);
+        let known = self.globals.shapes.variables.get(&key);
+        let joined = match known {
+            Some(known) => join(known, &ty).unwrap_or_else(|| known.clone()),
+            None => ty,
+        };
+        self.globals.shapes.variables.insert(key, joined.clone());
+        joined
+    }
+
+    /// Widens what is known of a variable by one more use of it.
+    pub(super) fn widen_variable(&mut self, declared: Span, ty: Type) {
+        let key = (self.globals.text.clone(), declared.start);
+        self.globals.shapes.variables.insert(key, ty);
+    }
+}

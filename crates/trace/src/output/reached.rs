@@ -1,0 +1,113 @@
+//! A site that was reached: its text and values, how they are shown, and what comes of it.
+
+use super::form::Form;
+use crate::print::Style;
+use crate::print::printf::Format;
+use crate::symbol::Symbols;
+use crate::value::Value;
+use std::collections::HashMap;
+
+/// What is to be done about a record of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// These bytes go to standard output.
+    Print(Vec<u8>),
+    /// These bytes go to standard error, or to standard output where that is JSON.
+    Complain(Vec<u8>),
+    /// A map is shown by [`Form::map`].
+    PrintMap(MapShown),
+    /// A generation of a map began: what the map holds of those before it can go.
+    Cleared {
+        /// The map's name.
+        name: String,
+        /// The new generation.
+        generation: u64,
+    },
+    /// What a file holds is printed, by [`Form::file`].
+    Cat {
+        /// Its path.
+        path: Vec<u8>,
+    },
+    /// A command is run by a shell; what it prints is printed, by [`Form::command`].
+    Run {
+        /// The command.
+        command: Vec<u8>,
+    },
+    /// The program ends.
+    Exit {
+        /// With this code.
+        code: i64,
+    },
+}
+
+/// A map of which a generation is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapShown {
+    /// Its name without the at sign.
+    pub name: String,
+    /// Which of its generations.
+    pub generation: u64,
+    /// Only so many keys; 0 for all.
+    pub top: u64,
+    /// What numbers are divided by; 0 counts as 1.
+    pub div: u64,
+}
+
+/// What is known of sites: their formats, parsed once.
+#[derive(Debug, Default)]
+pub struct Sites {
+    formats: HashMap<String, Format>,
+}
+
+/// A site that was reached.
+pub(super) struct Reached<'a> {
+    pub(super) text: &'a str,
+    pub(super) values: Vec<Value<'a>>,
+    pub(super) sites: &'a mut Sites,
+    /// ns of `CLOCK_MONOTONIC`.
+    pub(super) time_ns: u64,
+    pub(super) form: Form<'a>,
+    pub(super) symbols: &'a Symbols,
+}
+
+/// A verb of output.
+pub(super) struct Output {
+    pub(super) verb: &'static str,
+    pub(super) effect: fn(&mut Reached<'_>) -> Effect,
+}
+
+impl Reached<'_> {
+    /// A value as a number, 0 where it is none.
+    pub(super) fn number(&self, index: usize) -> i64 {
+        self.values
+            .get(index)
+            .and_then(|value| value.as_i64())
+            .unwrap_or_default()
+    }
+
+    /// The values in a format, as they are shown.
+    pub(super) fn formatted(&mut self, format: &str) -> Vec<u8> {
+        self.written(format, self.form.text_style())
+    }
+
+    /// The values in a format, as they are: a path or a command.
+    pub(super) fn plain(&mut self, format: &str) -> Vec<u8> {
+        let style = Style {
+            raw: true,
+            ..self.form.text_style()
+        };
+        self.written(format, style)
+    }
+
+    pub(super) fn written(&mut self, format: &str, style: Style<'_>) -> Vec<u8> {
+        let formats = &mut self.sites.formats;
+        if !formats.contains_key(format) {
+            formats.insert(format.to_owned(), Format::parse(format));
+        }
+        let mut out = Vec::new();
+        if let Some(format) = formats.get(format) {
+            format.write(self.values.iter().copied(), style, self.symbols, &mut out);
+        }
+        out
+    }
+}
