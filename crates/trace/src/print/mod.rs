@@ -2,8 +2,11 @@
 
 pub mod escape;
 mod number;
+pub(crate) mod scratch;
 
 pub use escape::shown;
+pub(crate) use scratch::{Piece, Scratch};
+
 pub use number::{are, counted, duration, thousands, were};
 
 use crate::layout::{Base, Names, Space};
@@ -156,7 +159,7 @@ pub(crate) fn user_frame(
     // Innermost first, as stacks are.
     for inlined in code.inlined.iter().rev() {
         escape(inlined.function.as_bytes(), out);
-        line(inlined.line.as_ref(), out);
+        source_line(inlined.line.as_ref(), out);
         out.extend_from_slice(b" (inlined) <- ");
     }
     escape(code.function.as_bytes(), out);
@@ -165,12 +168,12 @@ pub(crate) fn user_frame(
     out.extend_from_slice(b" (");
     escape(location.binary.path.as_bytes(), out);
     out.push(b')');
-    line(code.line.as_ref(), out);
+    source_line(code.line.as_ref(), out);
     true
 }
 
 /// ` file.c:12`, if it is known.
-fn line(line: Option<&Line>, out: &mut Vec<u8>) {
+pub(crate) fn source_line(line: Option<&Line>, out: &mut Vec<u8>) {
     if let Some(line) = line {
         out.push(b' ');
         escape(line.file.as_bytes(), out);

@@ -187,6 +187,8 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "error",
             "background",
+            "recent",
+            "open",
             "pattern",
             "spread",
             "words",
