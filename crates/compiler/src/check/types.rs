@@ -7,7 +7,7 @@ use crate::context::ValueType;
 use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
-use kestrel_trace::layout::{Base, COPIED_REGISTERS, FieldType, Names, Space};
+use kestrel_trace::layout::{Base, COPIED_WORDS, FieldType, Names, Space};
 
 /// Links of modifiers, typedefs and pointers that are followed.
 const CHAIN: usize = 64;
@@ -276,7 +276,7 @@ impl<'a> Checker<'a> {
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
-            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
+            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
         }
     }
 

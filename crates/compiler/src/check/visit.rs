@@ -110,7 +110,7 @@ impl Expr {
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy
+            | ExprKind::StackCopy { .. }
             | ExprKind::MapValue(_)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber

@@ -131,6 +131,7 @@ pub(super) const ORDERS: &[Order] = &[
             "value",
             "unwound",
             "record",
+            "stack_pieces",
             "user_symbol",
             "symbol",
             "process",
