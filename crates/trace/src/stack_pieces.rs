@@ -129,3 +129,123 @@ impl Copied {
         self.address.checked_add(self.bytes.len() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::EventTable;
+
+    const SP: u64 = 0x7ffe_0000;
+    const NOTHING: [u8; 0] = [];
+
+    fn event() -> EventClass {
+        EventClass {
+            id: EventId(1),
+            name: "a:b".to_owned(),
+            layout: Layout::new([("ustack".to_owned(), FieldType::StackCopy { max: 64 })]),
+            kind: "tracepoint".to_owned(),
+            action: None,
+        }
+    }
+
+    /// A record of this number, with these fixed bytes behind the thread's, and this tail.
+    fn bytes(id: EventId, tid: u32, fixed: &[u8], tail: &[u8]) -> Vec<u8> {
+        let mut bytes = u64::from(id.0).to_le_bytes().to_vec();
+        bytes.extend(7u32.to_le_bytes());
+        bytes.extend(tid.to_le_bytes());
+        bytes.extend(fixed);
+        bytes.extend(tail);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
+    fn piece(tid: u32, address: u64, taken: u64, stack: &[u8]) -> Vec<u8> {
+        let mut fixed = address.to_le_bytes().to_vec();
+        fixed.extend(taken.to_le_bytes());
+        fixed.extend((stack.len() as u16).to_le_bytes());
+        bytes(PIECE, tid, &fixed, stack)
+    }
+
+    /// A record that holds the first 16 bytes of a stack itself.
+    fn head(tid: u32, taken: u64) -> Vec<u8> {
+        let words = [0x40_1000, SP, 0, taken, 1, 2];
+        let tail: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        bytes(EventId(1), tid, &[6, 0, 0, 0, 0, 0, 0, 0], &tail)
+    }
+
+    /// What the record of thread 8, taken at 5, gets of these.
+    fn rest(pieces: &[Vec<u8>]) -> Vec<u8> {
+        let table = EventTable::new([event()]);
+        let mut waiting = StackPieces::default();
+        for bytes in pieces {
+            let record = table.record(bytes, 0, 0).unwrap();
+            assert!(record.is_stack_piece());
+            waiting.take(&record);
+        }
+        let bytes = head(8, 5);
+        let record = table.record(&bytes, 0, 0).unwrap();
+        assert!(!record.is_stack_piece());
+        let rest = waiting.rest_of(&record).to_vec();
+        assert!(waiting.rest_of(&record).is_empty(), "they are used up");
+        rest
+    }
+
+    #[test]
+    fn pieces_are_joined_in_front_of_their_record() {
+        let from = SP + 16;
+        assert_eq!(rest(&[]), NOTHING);
+        assert_eq!(
+            rest(&[piece(8, from, 5, &[1; 24]), piece(8, from + 24, 5, &[2; 8])]),
+            [[1; 24].as_slice(), &[2; 8]].concat()
+        );
+        let of_others = [piece(9, from, 5, &[3; 8]), piece(8, from, 4, &[3; 8])];
+        assert_eq!(
+            rest(&of_others),
+            NOTHING,
+            "of another thread, and of a record that was lost"
+        );
+        let nested = [
+            piece(8, from, 5, &[1; 8]),
+            piece(8, from, 6, &[3; 8]),
+            piece(8, from + 8, 5, &[2; 8]),
+        ];
+        assert_eq!(rest(&nested), [[1; 8], [2; 8]].concat());
+        assert_eq!(
+            rest(&[piece(8, from, 5, &[1; 8]), piece(8, from + 16, 5, &[2; 8])]),
+            [1; 8],
+            "up to the gap"
+        );
+        assert_eq!(
+            rest(&[piece(8, from + 8, 5, &[2; 8])]),
+            NOTHING,
+            "the first one is missing"
+        );
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let from = SP + 16;
+        let mut many: Vec<_> = (100..100 + WAITING as u64)
+            .map(|taken| piece(8, from, taken, &[3; 8]))
+            .collect();
+        many.push(piece(8, from, 5, &[1; 8]));
+        assert_eq!(rest(&many), [1; 8]);
+        let first = piece(8, from, 5, &[1; 8]);
+        many.insert(0, first);
+        many.pop();
+        many.push(piece(8, from, 99, &[3; 8]));
+        assert_eq!(rest(&many), NOTHING, "the oldest gave way");
+        let endless = (0..200).map(|at| piece(8, from + at * 960, 5, &[1; PIECE_BYTES as usize]));
+        assert!(rest(&endless.collect::<Vec<_>>()).len() <= MOST as usize);
+    }
+
+    #[test]
+    fn a_piece_that_is_cut_is_damage() {
+        let table = EventTable::default();
+        let whole = piece(8, 1, 2, &[1; 24]);
+        for cut in 0..whole.len() {
+            assert!(table.record(&whole[..cut], 0, 0).is_err(), "{cut}");
+        }
+        assert!(table.record(&whole, 0, 0).is_ok());
+    }
+}

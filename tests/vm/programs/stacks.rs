@@ -1,10 +1,9 @@
-//! A Rust program whose stacks are known: a till rings, which opens, which calls getpriority.
+//! A Rust program whose stacks are known: a till rings, which opens, which calls getppid.
 
-use std::arch::asm;
 use std::hint::black_box;
 
 mod shop {
-    use super::{asm, black_box};
+    use super::black_box;
 
     pub trait Opens {
         fn open(&self, number: i64) -> i64;
@@ -14,11 +13,7 @@ mod shop {
 
     #[inline(never)]
     fn leaf(number: i64) -> i64 {
-        let answer: i64;
-        // SAFETY: getpriority(PRIO_PROCESS, 0) touches no memory.
-        unsafe {
-            asm!("syscall", inlateout("rax") 140_i64 => answer, in("rdi") 0, in("rsi") 0, out("rcx") _, out("r11") _);
-        }
+        let answer = i64::from(std::os::unix::process::parent_id());
         black_box(answer + number)
     }
 

@@ -12,4 +12,5 @@ mod reading;
 mod recovering;
 mod sample;
 mod sealing;
+mod stack_pieces;
 mod writing;
