@@ -111,20 +111,26 @@ fn plain(name: &str) -> &str {
     name.split_once('(').map_or(name, |(name, _)| name)
 }
 
-fn offset(name: &str) -> Option<&str> {
-    name.rsplit_once('+').map(|(_, offset)| offset)
+/// How far behind the beginning of its function a frame is.
+fn offset(frame: &Frame) -> Option<u64> {
+    let (_, offset) = frame.name.rsplit_once("+0x")?;
+    u64::from_str_radix(offset, 16).ok()
 }
 
 /// Whether two frames are one: perf gives for a caller found in a copy of the stack the byte before the place of return.
 fn agree(perf: &Frame, ours: &Frame) -> bool {
-    if perf.address != ours.address && perf.address + 1 != ours.address {
+    let behind = ours.address.wrapping_sub(perf.address);
+    if behind > 1 {
         return false;
     }
-    // What perf cannot name, it cannot open.
-    let unknown = perf.name.starts_with("[unknown]");
+    // What perf cannot name, it cannot open. Where a call is a function's last instruction, perf names the function behind it.
+    if perf.name.starts_with("[unknown]") || offset(perf) == Some(0) {
+        return true;
+    }
     let function = |frame: &Frame| plain(frame.name.rsplit_once('+').map_or("", |(name, _)| name)).to_owned();
-    let is_alias = perf.address == ours.address && offset(&perf.name) == offset(&ours.name);
-    unknown || function(perf) == function(ours) || is_alias
+    // Two names of one function.
+    let is_alias = offset(perf).map(|from| from + behind) == offset(ours);
+    function(perf) == function(ours) || is_alias
 }
 
 /// Every stack that perf has is among ours, frame by frame; where perf gave up earlier, ours goes on.
@@ -228,10 +234,10 @@ fn pythons_functions_are_named_as_perf_names_them() {
     let python = ["python3", "-X", "perf", "/tmp/perf_stacks.py"];
     let (perf, ours) = both(EVENT, &["-g"], "python3", &python);
     compare(&(perf, ours.clone()), true, &[]);
-    let is_inner = |frame: &Frame| frame.name.starts_with("py::inner:/tmp/perf_stacks.py");
-    eprintln!(
-        "py frames: {}",
-        ours.iter().flatten().filter(|frame| is_inner(frame)).count()
+    let named = |name: &str| ours.iter().flatten().any(|frame| frame.name.starts_with(name));
+    assert!(
+        named("py::inner:/tmp/perf_stacks.py") && named("py::outer:/tmp/perf_stacks.py"),
+        "{ours:#?}"
     );
 }
 
@@ -311,8 +317,16 @@ fn shares_of_functions_are_those_of_perf_report() {
     // 30 calls by one way and 10 by the other; what the kernel did not bring to the program shifts all shares.
     let missed = 40 - json["total"].as_u64().unwrap();
     let bound = 0.011 + 100.0 * missed as f64 / 40.0;
-    assert_eq!(perf.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>());
-    for (name, (children, own)) in &perf {
+    // Below main there may be what no frame pointer led to, which perf names by another byte.
+    for name in [
+        "leaf",
+        "middle",
+        "outer",
+        "shop::open",
+        "shop::Till::ring",
+        "main",
+    ] {
+        let (children, own) = perf[name];
         let (our_children, our_own) = ours[name];
         let near = (children - our_children).abs() <= bound && (own - our_own).abs() <= bound;
         assert!(

@@ -20,6 +20,12 @@ const MEMORY_PAGE: u32 = 4096;
 const SP: i16 = 8;
 const TAKEN: i16 = 24;
 
+/// What is staged of a piece: how many bytes of the stack lie before it, its size, its bytes. All rounds of the loop are one to the verifier because the
+/// numbers lie in memory: of registers it knows more each round, and would follow every round on its own path.
+const DONE: i16 = 0;
+const SIZE: i16 = 8;
+const STAGED: u32 = 16;
+
 impl Lower<'_> {
     /// Takes the first `max` bytes of a copy of the stack. All of it is read at once; where that fails, because the stack ends before or a page is not in memory, piece by
     /// piece up to the first that cannot be read.
@@ -98,33 +104,41 @@ impl Lower<'_> {
         let copied = self.b.slot_address(staged.slot, 0);
         let sp = self.b.load(Width::B8, copied, SP);
         let taken = self.b.load(Width::B8, copied, TAKEN);
-        let (done, left) = (self.b.vreg(), self.b.vreg());
-        self.b.assign(done, i64::from(max));
+        let slot = self.b.slot(STAGED + PIECE_BYTES.next_power_of_two(), 8);
+        let numbers = self.b.slot_address(slot, 0);
+        self.b.store(Width::B8, numbers, DONE, i64::from(max));
         // The verifier counts the rounds by this.
+        let left = self.b.vreg();
         self.b.assign(left, most_pieces(bytes - max));
         self.b.jump(head);
         self.b.switch_to(head);
         self.b.branch_if(Condition::Equal, left, 0, end);
         let fewer = self.b.sub(left, 1);
         self.b.assign(left, fewer);
+        let done = self.b.load(Width::B8, numbers, DONE);
         self.b.branch_if(Condition::GreaterEqual, done, bytes, end);
         let at = self.b.add(sp, done);
-        let size = self.piece_size(at, done, bytes, end);
-        let slot = self.b.slot(PIECE_BYTES.next_power_of_two(), 8);
-        let place = self.b.slot_address(slot, 0);
+        self.piece_size(at, done, bytes, numbers);
+        let size = self.b.load(Width::B8, numbers, SIZE);
+        let bound = i64::from(PIECE_BYTES.next_power_of_two() - 1);
+        let size = self.b.and(size, bound & !7);
+        self.b.branch_if(Condition::Equal, size, 0, end);
+        let place = self.b.slot_address(slot, STAGED);
         let reader = self.reader(Access::User);
         let failed = self.b.helper(reader, &[place.into(), size.into(), at.into()]);
         self.b.branch_if(Condition::NotEqual, failed, 0, end);
         self.stack_piece((slot, size), [at, taken], identity, to, (end, span))?;
+        let done = self.b.load(Width::B8, numbers, DONE);
+        let size = self.b.load(Width::B8, numbers, SIZE);
         let further = self.b.add(done, size);
-        self.b.assign(done, further);
+        self.b.store(Width::B8, numbers, DONE, further);
         self.b.jump(head);
         self.b.switch_to(end);
         Ok(())
     }
 
-    /// The size of the piece at an address: up to the end of the page of memory, and of what is wanted. Goes to `end` where nothing is left.
-    fn piece_size(&mut self, at: Vreg, done: Vreg, bytes: u32, end: BlockId) -> Vreg {
+    /// Stores the size of the piece at an address: up to the end of the page of memory, and of what is wanted, in whole words.
+    fn piece_size(&mut self, at: Vreg, done: Vreg, bytes: u32, numbers: Vreg) {
         let size = self.b.vreg();
         self.b.assign(size, i64::from(PIECE_BYTES));
         let within = self.b.and(at, i64::from(MEMORY_PAGE - 1));
@@ -138,11 +152,8 @@ impl Lower<'_> {
             self.b.jump(on);
             self.b.switch_to(on);
         }
-        // What a comparison proved, the verifier may have forgotten.
-        let bound = i64::from(PIECE_BYTES.next_power_of_two() - 1);
-        let size = self.b.and(size, bound & !7);
-        self.b.branch_if(Condition::Equal, size, 0, end);
-        size
+        let words = self.b.and(size, -8);
+        self.b.store(Width::B8, numbers, SIZE, words);
     }
 
     /// Writes one piece, out of the bytes that are staged in a slot; goes to `end` where there is no room for it.
@@ -183,7 +194,7 @@ impl Lower<'_> {
                 .store(width, record, field.offset().cast_signed() as i16, value);
         }
         let tail = self.b.add(record, layout.fixed_end());
-        let from = self.b.slot_address(slot, 0);
+        let from = self.b.slot_address(slot, STAGED);
         let copy = self.reader(Access::Kernel);
         self.b.helper(copy, &[tail.into(), size.into(), from.into()]);
         let alone = self.is_alone();
