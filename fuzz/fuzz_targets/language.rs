@@ -1,10 +1,13 @@
-//! Any text as an event or a script: parsed, checked for the events of a miniature kernel, and
-//! what is wrong with it shown.
+//! Any text as an event or a script: parsed, expanded with what it imports (itself), its types laid out, checked for
+//! the events of a miniature kernel, and what is wrong with it shown.
 #![no_main]
 
 use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::Context;
+use kestrel_compiler::definition::{constant, overlay};
+use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, Style, render};
+use kestrel_compiler::lang::expand::{Files, ImportedText, Inputs, expand};
 use kestrel_compiler::lang::{parse_events, parse_expression, parse_script};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
@@ -32,7 +35,41 @@ fn show(found: &[Diagnostic], text: &str) {
     }
 }
 
+/// Whatever is imported or included is the text itself, under three names.
+struct Itself<'a>(&'a str);
+
+impl Files for Itself<'_> {
+    fn import(&self, path: &str, _: &str) -> Result<Vec<ImportedText>, String> {
+        let name = ["a.bt", "b.bt", "c.h"][path.len() % 3].to_owned();
+        let text = self.0.to_owned();
+        Ok(vec![ImportedText { name, text }])
+    }
+
+    fn header(&self, path: &str, own: bool, from: &str) -> Result<Option<ImportedText>, String> {
+        match own {
+            true => Ok(self.import(path, from)?.pop()),
+            false => Ok(None),
+        }
+    }
+}
+
+/// All that happens to a script before its types are known.
+fn expanded(text: &str) {
+    let positional = ["7".to_owned(), "text".to_owned()];
+    let inputs = Inputs {
+        files: &Itself(text),
+        positional: &positional,
+        named: &[("x".to_owned(), Some("-1".to_owned())), ("y".to_owned(), None)],
+        ..Inputs::default()
+    };
+    let expanded = expand("<script>", text, Config::default(), &inputs);
+    expanded.sources.render(&expanded.found, Style::default());
+    let (_, found) = overlay(&expanded.definitions, None, &constant);
+    expanded.sources.render(&found, Style::default());
+}
+
 fuzz_target!(|text: &str| {
+    expanded(text);
     show(&parse_script(text).1, text);
     show(&parse_expression(text).1, text);
     let (probe, found) = parse_events(text);

@@ -4,8 +4,7 @@ use crate::arch;
 use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::{Host, index};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::layout::{FieldType, Space};
-use kestrel_trace::symbol::{REACH, Symbols};
+use kestrel_trace::symbol::{REACH, Symbols, has_addresses};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -13,16 +12,7 @@ use std::ops::Range;
 pub fn shows_addresses(classes: &[EventClass]) -> bool {
     classes
         .iter()
-        .any(|class| class.layout.fields().iter().any(|field| is_symbolic(&field.ty)))
-}
-
-fn is_symbolic(ty: &FieldType) -> bool {
-    match ty {
-        FieldType::Pointer { symbolic } => *symbolic,
-        FieldType::Stack { space, .. } => *space == Space::Kernel,
-        FieldType::Array { element, .. } => is_symbolic(element),
-        _ => false,
-    }
+        .any(|class| class.layout.fields().iter().any(|field| has_addresses(&field.ty)))
 }
 
 /// The kernel's function symbols, if records of these classes hold addresses.

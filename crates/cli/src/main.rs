@@ -77,7 +77,7 @@ fn help_footer() -> String {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(words()) {
         Ok(arguments) => arguments,
         Err(error) => {
             return print_usage(&error);
@@ -98,6 +98,19 @@ fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// The words of the command line: under the name `bpftrace` they are those of `kestrel run`.
+fn words() -> Vec<std::ffi::OsString> {
+    let mut words: Vec<_> = std::env::args_os().collect();
+    let is_bpftrace = words
+        .first()
+        .and_then(|name| std::path::Path::new(name).file_name())
+        .is_some_and(|name| name == "bpftrace");
+    if is_bpftrace {
+        words.insert(1, "run".into());
+    }
+    words
 }
 
 /// Prints what is wrong with the command line, or the help that was asked for: escaped, as file names may be in it.

@@ -11,6 +11,7 @@ pub mod builtin;
 pub mod check;
 pub mod codegen;
 pub mod context;
+pub mod definition;
 pub mod error;
 pub mod ir;
 pub mod lang;

@@ -9,6 +9,7 @@ mod postprocess;
 pub mod probe;
 pub mod record;
 pub mod recover;
+pub mod script;
 pub mod session;
 pub mod stat;
 pub mod syscalls;
@@ -30,4 +31,5 @@ pub use kestrel_kernel as kernel;
 /// What the language says about a text: diagnostics, and how they are shown.
 pub mod language {
     pub use kestrel_compiler::lang::diag::{Diagnostic, Style, render};
+    pub use kestrel_compiler::lang::{config, expand};
 }

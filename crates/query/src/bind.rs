@@ -69,7 +69,9 @@ pub(crate) fn value(expr: &ast::Expr, event: &EventClass) -> Bound<Value> {
         return Err(refused(span, "an expression without a value"));
     };
     let value = match field.ty {
-        FieldType::Text { .. } | FieldType::String { .. } => Value::Text(text(value)?),
+        FieldType::Text { .. } | FieldType::String { .. } | FieldType::InlineString { .. } => {
+            Value::Text(text(value)?)
+        }
         _ => Value::Number(number(value)?, field.ty.clone()),
     };
     Ok((value, warnings))
@@ -81,6 +83,7 @@ fn checked(
     event: &EventClass,
 ) -> Bound<CheckedProbe> {
     let probe = ast::Probe {
+        name: None,
         events: Vec::new(),
         predicate,
         block,

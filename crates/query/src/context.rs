@@ -54,7 +54,7 @@ fn function(event: &EventClass) -> Option<String> {
     of_function.then(|| EventName::Function.of(&event.name).to_owned())
 }
 
-/// The type of a field for the checker, and where it finds it; none for stacks, which expressions cannot handle.
+/// The type of a field for the checker, and where it finds it; none for stacks and what is made of several, which expressions cannot handle.
 fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
     let whole = |bytes: u32| Source::ContextArray { offset, bytes };
     let scalar = |size: u8| Source::Context { offset, size };
@@ -79,7 +79,13 @@ fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
             };
             (ty, whole(inner.fixed_size().saturating_mul(*count)))
         }
-        FieldType::Stack { .. } | FieldType::StackCopy { .. } => return None,
+        FieldType::InlineString { max } => (ValueType::Text { size: max + 2 }, whole(max + 2)),
+        FieldType::Stack { .. }
+        | FieldType::StackCopy { .. }
+        | FieldType::HeldStack(_)
+        | FieldType::Buffer { .. }
+        | FieldType::Composite(_)
+        | FieldType::Named(_) => return None,
     })
 }
 
@@ -107,7 +113,12 @@ fn element(ty: &FieldType) -> Option<ValueType> {
         | FieldType::String { .. }
         | FieldType::Bytes { .. }
         | FieldType::Stack { .. }
-        | FieldType::StackCopy { .. } => {
+        | FieldType::StackCopy { .. }
+        | FieldType::HeldStack(_)
+        | FieldType::InlineString { .. }
+        | FieldType::Buffer { .. }
+        | FieldType::Composite(_)
+        | FieldType::Named(_) => {
             return None;
         }
     })

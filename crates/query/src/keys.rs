@@ -112,7 +112,7 @@ impl Keys {
     /// Appends what tells the values from others: numbers are equal whatever their types are at two events. False where the event lacks a field of one.
     pub(crate) fn identity(&self, record: &Record<'_>, background: &Background, out: &mut Vec<u8>) -> bool {
         self.each(record, background, |_, value| match value {
-            Value::Text(text) => {
+            Value::Text(text) | Value::CutText(text) => {
                 out.push(b't');
                 out.extend_from_slice(text);
                 out.push(0);

@@ -137,10 +137,12 @@ fn value_of(name: &str, names: &Names) -> Option<i64> {
 fn children(kind: &mut ExprKind) -> Vec<&mut Expr> {
     match kind {
         ExprKind::Map { keys, .. } | ExprKind::Tuple(keys) => keys.iter_mut().collect(),
+        ExprKind::Record(elements) => elements.iter_mut().map(|(_, value)| value).collect(),
         ExprKind::Call { args, .. } => args.iter_mut().map(|arg| &mut arg.value).collect(),
         ExprKind::Member { base: one, .. }
         | ExprKind::Cast { value: one, .. }
         | ExprKind::Unary { value: one, .. }
+        | ExprKind::Comptime(one)
         | ExprKind::Step { target: one, .. } => vec![one],
         ExprKind::Index {
             base: one,
@@ -160,7 +162,7 @@ fn children(kind: &mut ExprKind) -> Vec<&mut Expr> {
             .flatten()
             .map(|part| &mut **part)
             .collect(),
-        ExprKind::Sizeof(operand) => match operand.as_mut() {
+        ExprKind::Sizeof(operand) | ExprKind::Typeof(operand) | ExprKind::Typeinfo(operand) => match operand.as_mut() {
             SizeofOperand::Expr(expr) => vec![expr],
             SizeofOperand::Type(_) => Vec::new(),
         },
@@ -171,6 +173,9 @@ fn children(kind: &mut ExprKind) -> Vec<&mut Expr> {
         | ExprKind::Variable(_)
         | ExprKind::Positional { .. }
         | ExprKind::Offsetof { .. }
+        // Statements mean nothing to a query; the checker says so.
+        | ExprKind::Block(_)
+        | ExprKind::If { .. }
         | ExprKind::Error => Vec::new(),
     }
 }

@@ -4,6 +4,14 @@
 //! constant offsets and natural alignment. Fields of variable length (strings, stacks) keep an element count (`u16`) in the
 //! fixed part; their elements follow in the tail: stacks first (8-aligned), then strings without padding between them.
 
+mod composite;
+mod held_stack;
+mod named;
+
+pub use composite::{Bits, Composite, CompositeKind, Member};
+pub use held_stack::{Frames, HeldStack, StackMode};
+pub use named::{DateClock, Named};
+
 use crate::syscall::Meaning;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -127,8 +135,20 @@ pub enum FieldType {
     Flags { size: u8, names: Names },
     /// `char[size]`, up to the first NUL.
     Text { size: u32 },
-    /// `count` elements of a fixed type (an integer, pointer or the like).
+    /// A text in `max + 2` bytes, up to the first NUL: what reads the text is given room for one byte more than is kept, so that a text with more
+    /// than `max` bytes before its NUL is known to be cut. It is shown with the trailer of cut texts then (`max_strlen`).
+    InlineString { max: u32 },
+    /// At most `max` bytes of memory: how many there are (`u32`), the bytes, then zeroes up to a multiple of 4. Shown as bpftrace shows `buf`: `\x00` for what
+    /// is no printable ASCII.
+    Buffer { max: u32 },
+    /// `count` elements of a fixed type.
     Array { element: Box<FieldType>, count: u32 },
+    /// Members at offsets: a tuple, a record, a structure, a union.
+    Composite(Arc<Composite>),
+    /// What stands for a name that only readers know.
+    Named(Named),
+    /// A stack in a fixed number of bytes.
+    HeldStack(HeldStack),
     /// A string of at most `max` bytes without its NUL, in the tail.
     String { max: u32 },
     /// At most `max` bytes of memory, NULs among them, in the tail.
@@ -176,6 +196,9 @@ pub struct Layout {
 }
 
 impl FieldType {
+    /// Most bytes of a value that is not variable.
+    pub const MOST: u32 = 1 << 24;
+
     /// Whether the field lives in the tail.
     pub fn is_variable(&self) -> bool {
         matches!(self, Self::String { .. } | Self::Bytes { .. }) || self.is_stack()
@@ -203,8 +226,16 @@ impl FieldType {
     }
 
     /// Size and alignment in the fixed part, in bytes (of the count, for a variable field).
-    fn fixed_shape(&self) -> (u32, u32) {
+    pub(crate) fn fixed_shape(&self) -> (u32, u32) {
         match self {
+            Self::InlineString { max } => (max.saturating_add(2), 1),
+            Self::Buffer { max } => {
+                let size = max.saturating_add(4).checked_next_multiple_of(4);
+                (size.unwrap_or(u32::MAX), 4)
+            }
+            Self::Composite(composite) => (composite.size, composite.align.max(1)),
+            Self::Named(named) => named.shape(),
+            Self::HeldStack(stack) => (stack.size(), 8),
             Self::Integer { size, .. } | Self::Enumeration { size, .. } | Self::Flags { size, .. } => {
                 (u32::from(*size), u32::from(*size))
             }
@@ -255,14 +286,14 @@ impl Layout {
         for i in order {
             let field = &mut fields[i];
             let (size, align) = field.ty.fixed_shape();
-            let at = end.next_multiple_of(align.max(1));
+            let at = end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX);
             match &mut field.place {
                 FieldPlace::Fixed { offset } | FieldPlace::Tail { count_offset: offset } => *offset = at,
             }
-            end = at + size;
+            end = at.saturating_add(size);
         }
         if fields.iter().any(|f| f.ty.is_stack()) {
-            end = end.next_multiple_of(8);
+            end = end.checked_next_multiple_of(8).unwrap_or(u32::MAX);
         }
         Self {
             fields,

@@ -30,6 +30,8 @@ pub mod files;
 pub mod image;
 pub mod info;
 pub mod layout;
+pub mod names;
+pub mod output;
 pub mod packet;
 pub mod print;
 pub mod process;

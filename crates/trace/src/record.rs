@@ -3,7 +3,7 @@
 use crate::event::EventClass;
 use crate::layout::{Field, FieldPlace, FieldType};
 use crate::unwound::{Key, Unwound};
-use crate::value::{StackCopy, Value};
+use crate::value::{Beside, StackCopy, Value};
 
 /// One record, borrowed from the page it lies in.
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +58,18 @@ impl<'a> Record<'a> {
             .unwound
             .filter(|_| matches!(field.ty, FieldType::StackCopy { .. }))
             .and_then(|unwound| unwound.get(self.key()));
-        let read = || bytes.map_or(Value::Missing, |bytes| Value::read(&field.ty, bytes));
+        let beside = Beside {
+            time_ns: self.time_ns,
+            ..Beside::default()
+        };
+        let read = || {
+            bytes.map_or(Value::Missing, |bytes| {
+                Value::read_beside(&field.ty, bytes, beside)
+            })
+        };
         match found.map_or_else(read, Value::Stack) {
             // Its addresses mean something only in the memory that this process had then.
-            Value::Stack(frames) => Value::Stack(frames.of(self.pid, self.time_ns)),
+            Value::Stack(frames) if frames.mode.is_none() => Value::Stack(frames.of(self.pid, self.time_ns)),
             value => value,
         }
     }

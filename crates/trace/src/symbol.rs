@@ -1,10 +1,11 @@
 //! Names of addresses: the kernel's in a sorted table, `symbol+0x10`, and its file, and those of processes beside them; where symbols come from is not known here.
 
 use crate::error::{Error, Result};
-use crate::layout::{FieldType, Space};
+use crate::layout::{FieldType, Named, Space};
+use crate::names::{NOTHING, Names};
 use crate::record::Record;
 use crate::user_symbol::UserSymbols;
-use crate::value::Value;
+use crate::value::{NamedValue, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub struct Symbols {
     /// Shared by all who print: they may be many.
     user: Arc<UserSymbols>,
+    /// Who knows names of other numbers.
+    others: Option<Arc<dyn Names>>,
     entries: Vec<Entry>,
     /// All names, one behind the other.
     names: String,
@@ -105,6 +108,17 @@ impl Symbols {
     pub fn with_user(self, user: UserSymbols) -> Self {
         let user = Arc::new(user);
         Self { user, ..self }
+    }
+
+    /// With who knows names of numbers that are no addresses.
+    pub fn with_names(self, names: Arc<dyn Names>) -> Self {
+        let others = Some(names);
+        Self { others, ..self }
+    }
+
+    /// Who knows names of numbers that are no addresses.
+    pub fn names(&self) -> &dyn Names {
+        self.others.as_deref().unwrap_or(NOTHING)
     }
 
     /// The symbols of processes.
@@ -216,30 +230,35 @@ fn parse_line(line: &str) -> Option<(u64, u64, &str, Option<&str>)> {
 pub fn addresses(record: &Record<'_>, all: &mut HashSet<u64>) {
     for field in record.event.layout.fields() {
         if has_addresses(&field.ty) {
-            addresses_of(record.value(field), all);
+            kernel_addresses(record.value(field), &mut |address| _ = all.insert(address));
         }
     }
 }
 
-fn has_addresses(ty: &FieldType) -> bool {
+/// Whether values of a type hold addresses of the kernel that are shown by name.
+pub fn has_addresses(ty: &FieldType) -> bool {
     match ty {
         FieldType::Pointer { symbolic } => *symbolic,
         FieldType::Stack { space, .. } => *space == Space::Kernel,
+        FieldType::HeldStack(stack) => stack.space == Space::Kernel,
+        FieldType::Named(Named::KernelSymbol) => true,
         FieldType::Array { element, .. } => has_addresses(element),
+        FieldType::Composite(composite) => composite.members.iter().any(|member| has_addresses(&member.ty)),
         _ => false,
     }
 }
 
-fn addresses_of(value: Value<'_>, all: &mut HashSet<u64>) {
+/// Calls `each` with the kernel's addresses in a value that are shown by name.
+pub(crate) fn kernel_addresses(value: Value<'_>, each: &mut impl FnMut(u64)) {
     match value {
         Value::Pointer {
             address,
             symbolic: true,
-        } => {
-            all.insert(address);
         }
-        Value::Stack(frames) if frames.space == Space::Kernel => all.extend(frames.iter()),
-        Value::Array(elements) => elements.iter().for_each(|value| addresses_of(value, all)),
+        | Value::Named(NamedValue::KernelSymbol(address)) => each(address),
+        Value::Stack(frames) if frames.space == Space::Kernel => frames.iter().for_each(each),
+        Value::Array(elements) => elements.iter().for_each(|value| kernel_addresses(value, each)),
+        Value::Composite(parts) => parts.iter().for_each(|(_, value)| kernel_addresses(value, each)),
         _ => {}
     }
 }

@@ -3,8 +3,9 @@
 //! A recorder keeps only the mappings and the places in binaries that its records' stacks need, so a trace is read anywhere, when processes and binaries are gone.
 
 use crate::error::{Error, Result};
+use crate::layout::{FieldType, Named, Space};
 use crate::record::Record;
-use crate::value::{Frames, Value};
+use crate::value::{NamedValue, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -240,20 +241,37 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Calls `each` with every frame of a record's user stacks, by its [`code_address`].
+/// Calls `each` with every frame of a record's user stacks, and every other address of code in it that is shown by name, by its [`code_address`].
 pub fn code_addresses(record: &Record<'_>, mut each: impl FnMut(u64)) {
     for field in record.event.layout.fields() {
-        if field.ty.is_user_stack()
-            && let Value::Stack(frames) = record.value(field)
-        {
-            addresses_of(frames, &mut each);
+        if has_code(&field.ty) {
+            addresses_of(record.value(field), &mut |_, address| each(address));
         }
     }
 }
 
-fn addresses_of(frames: Frames<'_>, each: &mut impl FnMut(u64)) {
-    for (index, address) in frames.iter().enumerate() {
-        each(code_address(address, index == 0));
+fn has_code(ty: &FieldType) -> bool {
+    match ty {
+        FieldType::Array { element, .. } => has_code(element),
+        FieldType::Composite(composite) => composite.members.iter().any(|member| has_code(&member.ty)),
+        FieldType::HeldStack(stack) => stack.space == Space::User,
+        FieldType::Named(named) => *named == Named::UserSymbol,
+        ty => ty.is_user_stack(),
+    }
+}
+
+/// Calls `each` with the process and the address of all code of processes in a value that is shown by name.
+pub fn addresses_of(value: Value<'_>, each: &mut impl FnMut(u32, u64)) {
+    match value {
+        Value::Stack(frames) if frames.space == Space::User => {
+            for (index, address) in frames.iter().enumerate() {
+                each(frames.pid, code_address(address, index == 0));
+            }
+        }
+        Value::Named(NamedValue::UserSymbol { address, pid, .. }) => each(pid, code_address(address, true)),
+        Value::Array(elements) => elements.iter().for_each(|value| addresses_of(value, each)),
+        Value::Composite(parts) => parts.iter().for_each(|(_, value)| addresses_of(value, each)),
+        _ => {}
     }
 }
 

@@ -93,6 +93,17 @@ impl Builder {
         }
     }
 
+    /// The same without the sizes of the base's types, which take a while for a kernel: structs are filled by hand
+    /// ([`Builder::fill`]), since the C layout of a struct with members of the base's types is not known.
+    pub fn beside(base: &Btf) -> Self {
+        Self {
+            first_id: base.end_id(),
+            first_string: base.end_string(),
+            strings: Vec::new(),
+            ..Self::new()
+        }
+    }
+
     /// A signed integer of `size` bytes.
     pub fn int(&mut self, name: &str, size: u32) -> TypeId {
         self.integer(name, size, 1)
@@ -203,6 +214,17 @@ impl Builder {
     pub fn declare(&mut self, name: &str) -> TypeId {
         let name = self.string(name);
         self.push(Entry::sized(Kind::Struct, name, 0, vec![]))
+    }
+
+    /// A union without members yet; [`Builder::fill`] gives them.
+    pub fn declare_union(&mut self, name: &str) -> TypeId {
+        let name = self.string(name);
+        self.push(Entry::sized(Kind::Union, name, 0, vec![]))
+    }
+
+    /// Gives a declared struct or union its size and its members, placed by hand. Does nothing to any other type.
+    pub fn fill(&mut self, id: TypeId, size: u32, align: u32, members: &[Placed<'_>]) {
+        self.place(id, size, align.into(), members);
     }
 
     /// Gives a declared struct its members, laid out as C does. Does nothing to any other type.
@@ -423,6 +445,13 @@ impl Entry {
             size: 0,
             align: 1,
         }
+    }
+}
+
+impl Btf {
+    /// C's alignment of a type, as far as its members tell.
+    pub fn align_of(&self, id: TypeId) -> u64 {
+        align_of(self, id, 0)
     }
 }
 

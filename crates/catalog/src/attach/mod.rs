@@ -6,6 +6,7 @@ mod family;
 mod function;
 mod kprobe;
 mod links;
+mod on_request;
 pub mod own_event;
 mod raw_tracepoint;
 mod tracepoint;
@@ -21,6 +22,7 @@ use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 pub use kprobe::{Instruction, Instructions, Kprobe, KprobeSite, KprobeVia};
 pub use links::{Links, OnCpu};
+pub use on_request::OnRequest;
 pub use raw_tracepoint::{RawTracepoint, TypedTracepoint};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
@@ -72,6 +74,8 @@ mechanisms! {
     Counter,
     /// Places of a program or library.
     Uprobes,
+    /// Nothing: the session runs the program itself.
+    OnRequest,
 }
 
 impl Mechanism {

@@ -10,6 +10,7 @@ pub mod jprobe;
 pub mod kind;
 mod lookup;
 mod mark;
+mod own;
 pub mod phase;
 mod raw_tracepoint;
 mod spec;
@@ -41,6 +42,8 @@ const KINDS: &[&dyn EventKind] = &[
     &uprobe::URETPROBE,
     &class::ClassKind,
     &mark::Mark,
+    &own::BEGIN,
+    &own::END,
 ];
 
 /// All kinds, those of counters included.

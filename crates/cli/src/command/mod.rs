@@ -14,6 +14,7 @@ mod probe;
 mod record;
 mod recover;
 mod report;
+mod run;
 mod sched;
 mod start;
 mod stat;
@@ -34,6 +35,8 @@ pub(crate) enum Command {
     Record(record::Options),
     /// Show events as they happen
     Trace(trace::Options),
+    /// Run a program of bpftrace's language
+    Run(run::Options),
     /// Count events: of a command, processes, CPUs, a cgroup
     Stat(stat::Options),
     /// Show a recorded trace as lines
@@ -84,6 +87,7 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::List(options) => list::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Trace(options) => trace::run(&options),
+        Command::Run(options) => run::run(&options),
         Command::Stat(options) => stat::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),

@@ -8,6 +8,7 @@ mod asked;
 mod control;
 mod event;
 mod map;
+mod named;
 mod number;
 mod output;
 mod row;
@@ -24,6 +25,7 @@ pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
 pub use row::Builtin;
 pub(crate) use row::{Gather, Use};
+pub(crate) use text::str::STR;
 
 use crate::check::checker::{Checked, Checker};
 use crate::check::gathering::Gathering;
@@ -41,6 +43,7 @@ static GROUPS: &[&[&Builtin]] = &[
     stack::ROWS,
     text::ROWS,
     address::ROWS,
+    named::ROWS,
     output::ROWS,
     aggregate::ROWS,
     map::ROWS,
@@ -118,6 +121,10 @@ pub(crate) fn used<'a>(name: &'a str, name_span: Span, args: Option<&'a [Arg]>, 
 pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     match find(usage.name).map(|b| (b, &b.meaning)) {
         Some((_, Meaning::Value(check))) => check(checker, usage),
+        Some((builtin, Meaning::Action(check))) if builtin.name == "delete" => {
+            let change = check(checker, usage)?;
+            checker.deleted(change, usage.span)
+        }
         Some((builtin, Meaning::Action(_) | Meaning::Verb(_))) => {
             let message = format!("{}() is a statement and has no value", builtin.name);
             Err(checker.error(usage.span, message))

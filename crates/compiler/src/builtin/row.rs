@@ -71,7 +71,7 @@ pub(crate) struct Use<'a> {
 impl<'a> Use<'a> {
     /// Arguments without names, at least `least` and at most `most` of them; parentheses may be left out if none are
     /// needed.
-    pub(super) fn positional(
+    pub(crate) fn positional(
         &self,
         checker: &mut Checker<'_>,
         least: usize,

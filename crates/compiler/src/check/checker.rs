@@ -31,6 +31,14 @@ pub(crate) struct Checker<'a> {
     pub(super) records: u32,
     /// Names of enumerations already asked for.
     pub(super) names: HashMap<kestrel_bpf::btf::TypeId, Names>,
+    /// Where each variable is first set, or declared.
+    pub(super) declared: HashMap<VariableId, Span>,
+    /// Variables that were declared without a type or a value, until something is stored.
+    pub(super) undecided: Vec<Span>,
+    /// Variables whose type is written.
+    pub(super) written: Vec<Span>,
+    /// Loops around the statement being checked.
+    pub(super) loops: u32,
     /// How often the statements being checked are repeated by `unroll`.
     pub(super) repeats: u64,
     /// Functions of the aggregations that name no map, in source order.
@@ -52,6 +60,10 @@ impl<'a> Checker<'a> {
             rules: Vec::new(),
             records: 0,
             names: HashMap::new(),
+            declared: HashMap::new(),
+            undecided: Vec::new(),
+            written: Vec::new(),
+            loops: 0,
             repeats: 1,
             bare: Vec::new(),
             pair: None,

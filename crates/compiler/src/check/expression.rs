@@ -5,7 +5,7 @@ use super::text;
 use super::tree::{CompareOp, Expr, ExprKind, Pointer, Show, Type};
 use super::value::{comparison, constant, narrowed, text_constant};
 use crate::builtin;
-use crate::lang::ast::{self, Arg, SizeofOperand, Span, Spanned, TypeName};
+use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 
@@ -48,10 +48,54 @@ impl Checker<'_> {
                 then,
                 otherwise,
             } => self.ternary(condition, then.as_deref(), otherwise, span),
-            Kind::Step { .. } => Err(self.not_yet(span, "\"++\" and \"--\" inside an expression")),
-            Kind::Tuple(_) => Err(self.not_yet(span, "tuples")),
+            Kind::Step {
+                target,
+                increment,
+                prefix,
+            } => self.stepped(target, *increment, *prefix, span),
+            Kind::Tuple(parts) => {
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|part| Ok((String::new(), self.expression(part)?)))
+                    .collect::<Checked<_>>()?;
+                self.tuple(parts, span)
+            }
             Kind::Sizeof(operand) => self.sizeof(operand, span),
-            Kind::Offsetof { ty, members } => self.offsetof(ty, members, span),
+            Kind::Offsetof { of, path } => match of.as_ref() {
+                SizeofOperand::Type(ty) => self.offsetof(ty, path, span),
+                SizeofOperand::Expr(of) => Err(self.not_yet(of.span, "offsetof of an expression")),
+            },
+            Kind::Record(parts) => {
+                let parts: Vec<_> = parts
+                    .iter()
+                    .map(|(name, part)| Ok((name.node.clone(), self.expression(part)?)))
+                    .collect::<Checked<_>>()?;
+                self.tuple(parts, span)
+            }
+            Kind::Block(block) => self.value_block(block),
+            Kind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let block = |block: &ast::ValueBlock| ast::Expr {
+                    kind: Kind::Block(block.clone()),
+                    span: block.span,
+                };
+                let Some(otherwise) = otherwise else {
+                    return Err(self.error(span, "\"if\" as a value needs an \"else\""));
+                };
+                self.ternary(condition, Some(&block(then)), &block(otherwise), span)
+            }
+            Kind::Comptime(inner) => {
+                let value = self.expression(inner)?;
+                match value.constant().is_some() || matches!(value.kind, ExprKind::Text(_)) {
+                    true => Ok(value),
+                    false => Err(self.error(span, "this is not known before the program runs")),
+                }
+            }
+            Kind::Typeof(_) => Err(self.not_yet(span, "typeof outside of types")),
+            Kind::Typeinfo(_) => Err(self.not_yet(span, "typeinfo")),
             Kind::Error => Err(self.error(span, "this expression could not be read")),
         }
     }
@@ -220,10 +264,13 @@ impl Checker<'_> {
         Ok(constant(u64::from(size), Type::U64, span))
     }
 
-    fn offsetof(&mut self, ty: &TypeName, members: &[Spanned<String>], span: Span) -> Checked<Expr> {
+    fn offsetof(&mut self, ty: &TypeName, path: &[PathStep], span: Span) -> Checked<Expr> {
         let mut ty = self.written_type(ty)?;
         let mut offset = 0;
-        for member in members {
+        for step in path {
+            let PathStep::Member(member) = step else {
+                return Err(self.not_yet(span, "offsetof of an element"));
+            };
             let Type::Struct(id) = ty else {
                 let message = format!("{} has no members", self.describe(&ty));
                 return Err(self.error(member.span, message));

@@ -278,7 +278,8 @@ impl Expr {
                 left.set_span(span);
                 right.set_span(span);
             }
-            ExprKind::TextGlob { text, .. } => text.set_span(span),
+            ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => text.set_span(span),
+            ExprKind::SwapBytes { value, .. } => value.set_span(span),
             ExprKind::Ternary {
                 condition,
                 then,
@@ -290,19 +291,25 @@ impl Expr {
                     then.set_span(span);
                 }
             }
-            ExprKind::Elements(parts) | ExprKind::Gathered(parts) => {
+            ExprKind::Sequence { value, .. } => value.set_span(span),
+            ExprKind::Elements(parts) | ExprKind::Gathered(parts) | ExprKind::Tuple(parts) => {
                 parts.iter_mut().for_each(|part| part.set_span(span))
             }
-            ExprKind::MapValue(place) | ExprKind::HasKey(place) => {
+            ExprKind::MapValue(place)
+            | ExprKind::HasKey(place)
+            | ExprKind::Gathering(place)
+            | ExprKind::MapCopy(place, _) => {
                 place.keys.iter_mut().for_each(|key| key.set_span(span));
             }
             ExprKind::Constant(_)
+            | ExprKind::Generation(_)
             | ExprKind::EventNumber
             | ExprKind::EventIs { .. }
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
             | ExprKind::Intrinsic(_)
             | ExprKind::Variable(_)
+            | ExprKind::VariableAddress(_)
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }

@@ -1,5 +1,6 @@
 //! What the probes of one text share: the names of tables and buffers, parameters, maps; no probes, no code.
 
+use super::shape::Shapes;
 use super::tree::Type;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
@@ -32,6 +33,12 @@ pub struct Globals {
     pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
+    /// Most bytes of a text of which nothing else is said.
+    pub max_strlen: Option<u32>,
+    /// What is known of variables and maps from all their uses.
+    pub shapes: Shapes,
+    /// Whether all texts are checked again until `shapes` do not grow: then a use that does not agree with what is known is no error while they do.
+    pub rounds: bool,
     /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
     pub counted: BTreeSet<u32>,
 }

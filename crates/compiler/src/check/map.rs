@@ -2,8 +2,10 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::gathering::Gathering;
+use super::shape::Stored;
 use super::tree::{
-    Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, StatementKind, Type, UnaryOp,
+    Access, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, Statement, StatementKind, Type,
+    UnaryOp,
 };
 use super::value::{constant, room, scaled, widened};
 use crate::builtin;
@@ -16,6 +18,9 @@ use std::sync::Arc;
 
 /// Bytes of a text in a map whose first text is a constant: room for longer ones.
 const TEXT: u32 = 64;
+
+/// Generations of a map without keys that are kept apart, a power of two: those that were cleared are read a moment later.
+const GENERATIONS: u32 = 64;
 
 /// Whether a use of a map changes what it holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,7 +63,7 @@ impl Checker<'_> {
     }
 
     /// `@x[keys]` as a value.
-    pub(super) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
+    pub(crate) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
         let keys: Vec<&ast::Expr> = keys.iter().collect();
         let assumed = ValueKind::Scalar(scalar_type(&Type::I64));
         let place = self.map_place(name, &keys, None, &assumed, Usage::Reads, span)?;
@@ -68,13 +73,36 @@ impl Checker<'_> {
                 _ => read_type(ty),
             },
             ValueKind::Text { size } => Type::Text { size: *size },
+            ValueKind::Whole(_) => {
+                let Some(ty) = self.globals.held.get(&place.map.number).cloned() else {
+                    return Err(self.error(span, "what this map holds is not known here"));
+                };
+                let size = self.size_of(&ty).unwrap_or_default();
+                let address = Expr::new(ExprKind::MapCopy(place, size), Type::hexadecimal(8), span);
+                let kind = ExprKind::Bytes {
+                    address: Box::new(address),
+                    offset: 0,
+                    size,
+                    access: Access::Context,
+                };
+                return Ok(Expr::new(kind, ty, span));
+            }
+            ValueKind::Gathered(gathered)
+                if matches!(
+                    gathered.function.name(),
+                    "count" | "sum" | "avg" | "min" | "max" | "stats"
+                ) =>
+            {
+                let ty = Type::integer(8, gathered.signed || gathered.function.name() == "count");
+                return Ok(Expr::new(ExprKind::Gathering(place), ty, span));
+            }
             other => {
                 let function = other.function().unwrap_or_default();
                 let message = format!(
                     "{} gathers {function}(), which handlers cannot read",
                     place.map.title()
                 );
-                let hint = "count with ++ or += where the handler itself needs the number";
+                let hint = "count with ++ or += where the handler itself needs a number";
                 return Err(self.report(Diagnostic::error(span, message).hint(hint)));
             }
         };
@@ -96,6 +124,8 @@ impl Checker<'_> {
             let usage = builtin::used(&function.node, function.span, Some(args), value.span);
             if let Some(gathered) = builtin::aggregation(self, &usage) {
                 let Gathering { gathered, value } = gathered?;
+                let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+                shape.value = Some(Stored::Gathered(gathered.clone()));
                 let kind = ValueKind::Gathered(gathered);
                 let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
                 return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
@@ -193,8 +223,30 @@ impl Checker<'_> {
         let (MapChange::Set(stored) | MapChange::Add(stored)) = &change else {
             return Err(Reported);
         };
-        let kind = self.held(stored)?;
+        let holding = self.holding(&super::text::spelled(stored.clone()), true);
+        let stored_type = match holding {
+            Ok(ty) => ty,
+            Err(reported) => return Err(reported),
+        };
+        let stored_type = self.map_shape(name, stored_type);
+        let kind = self.held(stored, &stored_type)?;
         let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
+        if let ValueKind::Whole(_) = &place.map.value {
+            self.globals.held.insert(place.map.number, stored_type.clone());
+            let MapChange::Set(value) = change else {
+                return Err(self.error(span, "only numbers can be added to"));
+            };
+            let Some(fitted) = self.fitted_to(value.clone(), &stored_type) else {
+                let message = format!(
+                    "this is {}, but {} holds {}",
+                    self.describe(&value.ty),
+                    place.map.title(),
+                    self.describe(&stored_type)
+                );
+                return Err(self.error(value.span, message));
+            };
+            return Ok(StatementKind::Map(place, MapChange::Set(fitted)));
+        }
         self.notes_held(&place.map, &change)?;
         Ok(StatementKind::Map(place, change))
     }
@@ -253,12 +305,44 @@ impl Checker<'_> {
         Ok(StatementKind::Map(place, MapChange::Delete))
     }
 
+    /// `delete(@x[keys])` as a value: whether there was anything.
+    pub(crate) fn deleted(&mut self, change: StatementKind, span: Span) -> Checked<Expr> {
+        let StatementKind::Map(place, _) = &change else {
+            return Err(self.error(span, "this has no value"));
+        };
+        let there = match place.keys.is_empty() {
+            true => constant(1, Type::Bool, span),
+            false => Expr::new(ExprKind::HasKey(place.clone()), Type::Bool, span),
+        };
+        let kept = self.hidden_variable("deleted", Type::Bool);
+        let keep = StatementKind::Set {
+            variable: kept,
+            value: there,
+        };
+        let statements = [keep, change].map(|kind| Statement { kind, span }).into();
+        let value = Box::new(Expr::new(ExprKind::Variable(kept), Type::Bool, span));
+        Ok(Expr::new(
+            ExprKind::Sequence { statements, value },
+            Type::Bool,
+            span,
+        ))
+    }
+
     /// `clear(@x)`.
     pub(crate) fn clear_map(&mut self, name: &str, span: Span) -> Checked<StatementKind> {
         let map = Arc::new(self.known_map(name, span)?);
         self.only_with_keys(&map, "clear()", span)?;
         let keys = Vec::new();
-        Ok(StatementKind::Map(MapPlace { map, keys }, MapChange::Clear))
+        let whole = (*map).clone();
+        let change = StatementKind::Map(MapPlace { map, keys }, MapChange::Clear);
+        if !self.globals.rounds {
+            return Ok(change);
+        }
+        // The reader learns that nothing older will be printed any more.
+        let generation = self.generation_of(whole, span);
+        let cleared = self.output("cleared", name, vec![generation], span)?;
+        let all = [change, cleared].map(|kind| Statement { kind, span });
+        Ok(StatementKind::Block(all.into()))
     }
 
     /// `has_key(@x, key)`.
@@ -273,7 +357,7 @@ impl Checker<'_> {
 
     /// Whether a map may be emptied: an aggregation without keys is one value per CPU, of which a handler reaches its own only.
     fn only_with_keys(&mut self, map: &MapType, what: &str, span: Span) -> Checked<()> {
-        if !map.keys.is_empty() || !map.value.is_per_cpu() {
+        if !map.keys.is_empty() || !map.value.is_per_cpu() || map.entries > 1 {
             return Ok(());
         }
         let message = format!("{what} in a handler needs keys, and {} has none", map.title());
@@ -281,7 +365,12 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
-    fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
+    /// How often a map was cleared so far.
+    pub(crate) fn generation_of(&mut self, map: MapType, span: Span) -> Expr {
+        Expr::new(ExprKind::Generation(Arc::new(map)), Type::U64, span)
+    }
+
+    pub(crate) fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
         if let Some(map) = self.globals.map(name) {
             return Ok(map.clone());
         }
@@ -301,19 +390,38 @@ impl Checker<'_> {
         self.map_place(name, keys, None, &kind, Usage::Keys, span)
     }
 
-    /// What a map holds that this value is stored in.
-    fn held(&mut self, value: &Expr) -> Checked<ValueKind> {
-        if value.ty.is_scalar() {
-            return Ok(ValueKind::Scalar(scalar_type(&value.ty)));
+    /// The type that a map holds, from all that is stored in it so far.
+    fn map_shape(&mut self, name: &str, ty: Type) -> Type {
+        let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+        let joined = match &shape.value {
+            Some(Stored::Value(known)) => super::shape::join(known, &ty).unwrap_or_else(|| known.clone()),
+            _ => ty,
+        };
+        shape.value = Some(Stored::Value(joined.clone()));
+        joined
+    }
+
+    /// What a map holds in which values of a type are stored.
+    fn held(&mut self, value: &Expr, ty: &Type) -> Checked<ValueKind> {
+        if ty.is_scalar() {
+            return Ok(ValueKind::Scalar(scalar_type(ty)));
         }
-        if value.ty.is_text() {
-            let size = text_size(value);
+        if let Type::Text { size } = ty {
+            let size = match self.globals.rounds {
+                true => size.next_multiple_of(8),
+                false => text_size(value),
+            };
             if size <= state::MOST_VALUE {
                 return Ok(ValueKind::Text { size });
             }
         }
-        let message = format!("{} in a map", self.describe(&value.ty));
-        Err(self.not_yet(value.span, &message))
+        match self.kept_type(ty) {
+            Some(kept) if kept.fixed_size() <= state::MOST_VALUE => Ok(ValueKind::Whole(kept)),
+            _ => {
+                let message = format!("{} in a map", self.describe(ty));
+                Err(self.not_yet(value.span, &message))
+            }
+        }
     }
 
     /// A place in a map, which is made if this is its first use. `kind` is what this use holds it for, if it cares; `assumed` what a new map holds.
@@ -328,10 +436,21 @@ impl Checker<'_> {
     ) -> Checked<MapPlace> {
         let mut checked = Vec::new();
         for key in flat(keys) {
-            checked.push(self.map_key(key));
+            let value = match keys {
+                // A tuple that is the whole key has the parts of one that is written out.
+                [_] if !matches!(key.kind, ast::ExprKind::Tuple(_)) => self.parts_of_key(key),
+                _ => None,
+            };
+            match value {
+                Some(parts) => checked.extend(parts),
+                None => checked.push(self.map_key(key)),
+            }
         }
         let checked: Vec<(FieldType, Expr)> = checked.into_iter().collect::<Checked<_>>()?;
-        let (types, keys): (Vec<FieldType>, Vec<Expr>) = checked.into_iter().unzip();
+        let (mut types, mut keys): (Vec<FieldType>, Vec<Expr>) = checked.into_iter().unzip();
+        if self.globals.rounds {
+            (types, keys) = self.key_shape(name, types, keys, span)?;
+        }
         let map = match self.globals.map(name).cloned() {
             Some(map) => {
                 self.agree_on_keys(&map, &keys, span)?;
@@ -341,6 +460,24 @@ impl Checker<'_> {
                 }
             }
             None => {
+                let known = match (
+                    usage,
+                    self.globals.shapes.maps.get(name).and_then(|s| s.value.clone()),
+                ) {
+                    (Usage::Writes, _) | (_, None) => None,
+                    (_, Some(Stored::Gathered(gathered))) => Some(ValueKind::Gathered(gathered)),
+                    (_, Some(Stored::Value(ty))) => {
+                        let nothing = constant(0, Type::I64, span);
+                        self.held(&nothing, &ty)
+                            .ok()
+                            .map(|kind| (kind, ty))
+                            .map(|(kind, ty)| {
+                                self.globals.held.insert(self.next_map(), ty);
+                                kind
+                            })
+                    }
+                };
+                let assumed = known.as_ref().unwrap_or(assumed);
                 let map = self.new_map(name.to_owned(), types, assumed.clone(), false, span)?;
                 // A later handler may still write it, so the error waits until all handlers are checked.
                 if usage != Usage::Writes {
@@ -370,9 +507,78 @@ impl Checker<'_> {
         })
     }
 
+    /// Keys as all uses of a map together want them.
+    fn key_shape(
+        &mut self,
+        name: &str,
+        types: Vec<FieldType>,
+        keys: Vec<Expr>,
+        span: Span,
+    ) -> Checked<(Vec<FieldType>, Vec<Expr>)> {
+        let own: Vec<Type> = keys.iter().map(key_type).collect();
+        let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+        let joined: Vec<Type> = match &shape.keys {
+            Some(known) if known.len() == own.len() => known
+                .iter()
+                .zip(&own)
+                .map(|(known, own)| super::shape::join(known, own).unwrap_or_else(|| known.clone()))
+                .collect(),
+            // That the numbers of keys do not agree is said where the map is looked at.
+            Some(_) => return Ok((types, keys)),
+            None => own,
+        };
+        shape.keys = Some(joined.clone());
+        let mut fitted = (Vec::new(), Vec::new());
+        for ((ty, key), joined) in types.into_iter().zip(keys).zip(joined) {
+            let (ty, key) = match &joined {
+                Type::Text { size } if key.ty.is_text() => (
+                    FieldType::Text {
+                        size: size.next_multiple_of(8),
+                    },
+                    key,
+                ),
+                Type::Stack { .. } => (ty, key),
+                joined if joined.is_scalar() && key.ty.is_scalar() => (scalar_type(joined), key),
+                joined => {
+                    let Some(fits) = self.fitted_to(key.clone(), joined) else {
+                        let message = format!(
+                            "this key of @{name} is {}, but {} elsewhere",
+                            self.describe(&key.ty),
+                            self.describe(joined)
+                        );
+                        return Err(self.error(span, message));
+                    };
+                    (self.kept_type(joined).unwrap_or(ty), fits)
+                }
+            };
+            fitted.0.push(ty);
+            fitted.1.push(key);
+        }
+        Ok(fitted)
+    }
+
+    /// The parts of a key that is a tuple in a variable or a map.
+    fn parts_of_key(&mut self, key: &ast::Expr) -> Option<Vec<Checked<(FieldType, Expr)>>> {
+        let worth = matches!(
+            key.kind,
+            ast::ExprKind::Variable(_) | ast::ExprKind::Member { .. }
+        );
+        let value = worth.then(|| self.expression(key).ok())??;
+        let Type::Tuple(ty) = &value.ty else { return None };
+        let parts = (0..ty.members.len()).map(|place| {
+            let part = self.tuple_part(&value, place, key.span).ok_or(Reported)?;
+            self.key_of(part, key.span)
+        });
+        Some(parts.collect())
+    }
+
     /// A key with its type in the map.
     fn map_key(&mut self, key: &ast::Expr) -> Checked<(FieldType, Expr)> {
         let value = self.kept(key)?;
+        self.key_of(value, key.span)
+    }
+
+    fn key_of(&mut self, value: Expr, span: Span) -> Checked<(FieldType, Expr)> {
         if value.ty.is_scalar() {
             return Ok((scalar_type(&value.ty), value));
         }
@@ -387,8 +593,15 @@ impl Checker<'_> {
         if let Type::Stack { space, max } = value.ty {
             return Ok((FieldType::Stack { space, max }, value));
         }
-        let message = format!("{} as a key of a map", self.describe(&value.ty));
-        Err(self.not_yet(key.span, &message))
+        let ty = self.holding(&value, false)?;
+        let fitted = self.fitted_to(value.clone(), &ty).unwrap_or(value);
+        match self.kept_type(&ty) {
+            Some(kept) => Ok((kept, fitted)),
+            None => {
+                let message = format!("{} as a key of a map", self.describe(&ty));
+                Err(self.not_yet(span, &message))
+            }
+        }
     }
 
     fn new_map(
@@ -399,11 +612,10 @@ impl Checker<'_> {
         by_event: bool,
         span: Span,
     ) -> Checked<MapType> {
-        // One that a session has let go of leaves its number behind.
-        let taken = |number: &u32| self.globals.maps.iter().any(|map| map.number == *number);
-        let Some(number) = (0..state::MOST_MAPS).find(|number| !taken(number)) else {
+        let number = self.next_map();
+        if number >= state::MOST_MAPS {
             return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
-        };
+        }
         let map = MapType {
             number,
             entries: self.entries(&keys, &value, MapType::is_hidden_name(&name)),
@@ -425,9 +637,18 @@ impl Checker<'_> {
         Ok(map)
     }
 
+    /// The number of the next map. One that a session has let go of leaves its number behind.
+    fn next_map(&self) -> u32 {
+        let taken = |number: &u32| self.globals.maps.iter().any(|map| map.number == *number);
+        (0..state::MOST_MAPS)
+            .find(|number| !taken(number))
+            .unwrap_or(state::MOST_MAPS)
+    }
+
     /// How many keys a new map has room for.
     fn entries(&self, keys: &[FieldType], value: &ValueKind, hidden: bool) -> u32 {
         match self.globals.max_map_keys {
+            _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
             _ if keys.is_empty() => 1,
             Some(most) if !hidden => most.max(1),
             _ => MapType::fitting_entries(value.size()),
@@ -460,9 +681,10 @@ impl Checker<'_> {
                             max: *max,
                         }
                 }
+                FieldType::Composite(_) | FieldType::Array { .. } => !key.ty.is_scalar() && !key.ty.is_text(),
                 _ => key.ty.is_scalar(),
             };
-            if !agreed {
+            if !agreed && !(self.globals.rounds && key.ty.is_text()) {
                 let message = format!(
                     "this key is {}, but {} in the first use of {} in {}",
                     self.in_words(key),
@@ -487,6 +709,7 @@ impl Checker<'_> {
             (ValueKind::Text { size }, ValueKind::Text { size: other }) => other <= size,
             (ValueKind::Gathered(a), ValueKind::Gathered(b)) => a.agrees_with(b),
             (ValueKind::Scalar(_), ValueKind::Scalar(_)) => true,
+            (ValueKind::Whole(a), ValueKind::Whole(b)) => a == b,
             _ => false,
         };
         if !agreed && !self.globals.open.contains(&map.number) {
@@ -522,6 +745,25 @@ impl Checker<'_> {
             Type::Text { .. } | Type::String { .. } => format!("a text of up to {} bytes", room(key)),
             ty => self.describe(ty),
         }
+    }
+}
+
+/// The type of a key as it is kept.
+fn key_type(key: &Expr) -> Type {
+    match &key.ty {
+        Type::String { max } => Type::Text { size: max + 1 },
+        Type::Text { .. } => match &key.kind {
+            ExprKind::Text(known) => Type::Text {
+                size: known.len() as u32 + 1,
+            },
+            _ => key.ty.clone(),
+        },
+        Type::Pointer(pointer) => Type::Pointer(Pointer {
+            trusted: false,
+            ..*pointer
+        }),
+        ty if ty.is_scalar() => widened(key.clone()).ty,
+        ty => ty.clone(),
     }
 }
 
@@ -633,6 +875,7 @@ fn held_words(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Scalar(_) => "a number".to_owned(),
         ValueKind::Text { size } => format!("a text of up to {size} bytes"),
+        ValueKind::Whole(_) => "values of several parts".to_owned(),
         ValueKind::Gathered(gathered) => gathered.function.described(gathered),
     }
 }

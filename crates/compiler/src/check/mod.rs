@@ -10,9 +10,11 @@
 //! | `field` | where an event's values come from, field rules among them |
 //! | `record` | `record()`: names, types and the layout |
 //! | `map` | `@x[keys]`: keys, values, and that all uses agree |
+//! | `output` | what programs print: a record for each site |
 //! | `control` | tables, buffers and messages that handlers name |
 //! | `pair` | `entry.EXPRESSION`: what an event keeps for the one that it belongs to |
 //! | `parameter` | `param NAME = VALUE` |
+//! | `shape` | what variables and maps hold, over all their uses |
 //! | `globals` | what the probes of one text share |
 //! | `checker`, `value` | what all of these have at hand; they know none of them |
 //! | `uses` | which maps and parameters a checked probe uses |
@@ -31,9 +33,11 @@ pub mod globals;
 mod map;
 mod name;
 mod operator;
+mod output;
 mod pair;
 mod parameter;
 mod record;
+pub mod shape;
 mod statement;
 mod string;
 mod text;
@@ -42,7 +46,7 @@ mod types;
 pub mod uses;
 pub(crate) mod value;
 mod visit;
-mod walk;
+pub(crate) mod walk;
 
 pub use parameter::parameters;
 
@@ -58,6 +62,23 @@ use tree::{Action, CheckedProbe, Statement, StatementKind};
 /// A probe without a block records all fields of the event if `record_default` says so, else does nothing. There is a
 /// checked probe where no diagnostic is an error; only then `globals` may have grown.
 pub fn check(
+    probe: &Probe,
+    context: &Context,
+    record_default: bool,
+    globals: &mut Globals,
+) -> (Option<CheckedProbe>, Vec<Diagnostic>) {
+    for _ in 0..shape::ROUNDS {
+        let before = globals.shapes.clone();
+        let (checked, found) = check_once(probe, context, record_default, globals);
+        if globals.shapes == before {
+            return (checked, found);
+        }
+    }
+    check_once(probe, context, record_default, globals)
+}
+
+/// One round: where what is known of variables or maps has grown, what it gives is not yet what is meant.
+fn check_once(
     probe: &Probe,
     context: &Context,
     record_default: bool,
@@ -101,6 +122,10 @@ pub fn check(
     // One mistake can cause hundreds of findings, of which the first ones tell most.
     found.truncate(FINDINGS);
     let wrong = has_errors(&found) || paired.is_err();
+    if shared.shapes != globals.shapes {
+        globals.shapes = shared.shapes;
+        return (None, found);
+    }
     let checked = match (predicate.transpose(), selector.transpose(), wrong) {
         (Ok(predicate), Ok(selector), false) => {
             // Maps that a wrong handler would have made must not be there for the next one.

@@ -1,7 +1,7 @@
 //! Blocks: scratch variables, branches, records; loops are not there yet.
 
 use super::checker::{Checked, Checker, Reported};
-use super::tree::{Expr, ExprKind, Pointer, Statement, StatementKind, Type, Variable, VariableId};
+use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
 use super::value::{constant, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
@@ -61,10 +61,29 @@ impl Checker<'_> {
                 }
                 StatementKind::Return
             }
-            Written::While { .. } => return Err(self.not_yet(span, "while loops")),
-            Written::For { .. } => return Err(self.not_yet(span, "for loops")),
-            Written::Break => return Err(self.not_yet(span, "\"break\"")),
-            Written::Continue => return Err(self.not_yet(span, "\"continue\"")),
+            Written::Discard(value) => {
+                let value = self.expression(value)?;
+                match value.kind {
+                    // Its statements are what it is evaluated for.
+                    ExprKind::Sequence { statements, .. } => StatementKind::Block(statements),
+                    _ => return Ok(()),
+                }
+            }
+            Written::While { condition, body } => {
+                let condition = self.condition(condition);
+                let body = self.looped(body);
+                StatementKind::While {
+                    condition: condition?,
+                    body,
+                    step: Vec::new(),
+                }
+            }
+            Written::For { name, over, body } => self.count_loop(name, over, body, span)?,
+            Written::Break | Written::Continue if self.loops == 0 => {
+                return Err(self.error(span, "there is no loop around this"));
+            }
+            Written::Break => StatementKind::Break,
+            Written::Continue => StatementKind::Continue,
         };
         all.push(Statement { kind, span });
         Ok(())
@@ -166,19 +185,162 @@ impl Checker<'_> {
             let message = format!("the variable \"${name}\" has no value here");
             return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
         };
-        Ok(Expr::new(ExprKind::Variable(id), self.variable_type(id), span))
+        let ty = self.variable_type(id);
+        if ty.is_scalar() {
+            return Ok(Expr::new(ExprKind::Variable(id), ty, span));
+        }
+        let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
+        let kind = ExprKind::Bytes {
+            address: Box::new(address),
+            offset: 0,
+            size: self.size_of(&ty).unwrap_or_default(),
+            access: Access::Context,
+        };
+        Ok(Expr::new(kind, ty, span))
     }
 
-    fn new_variable(&mut self, name: &str, ty: Type) -> VariableId {
+    /// A variable that is first set at a place: it holds what all its uses have shown that it must.
+    fn new_variable(&mut self, name: &str, ty: Type, declared: Span) -> VariableId {
         let id = VariableId(u32::try_from(self.variables.len()).unwrap_or(u32::MAX));
+        let ty = self.variable_shape(declared, ty);
+        let size = self.size_of(&ty).unwrap_or(8);
+        self.declared.insert(id, declared);
         self.variables.push(Variable {
             name: name.to_owned(),
             ty,
+            size,
         });
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.to_owned(), id);
         }
         id
+    }
+
+    /// The body of a loop.
+    fn looped(&mut self, body: &Block) -> Vec<Statement> {
+        self.loops += 1;
+        let body = self.block(body);
+        self.loops -= 1;
+        body
+    }
+
+    /// `for ($name : from..to) { … }`.
+    fn count_loop(
+        &mut self,
+        name: &Spanned<String>,
+        over: &ast::ForRange,
+        body: &Block,
+        span: Span,
+    ) -> Checked<StatementKind> {
+        let ast::ForRange::Range(from, to) = over else {
+            return Err(self.not_yet(span, "for loops over maps"));
+        };
+        let (from, to) = (self.scalar(from), self.scalar(to));
+        let (from, to) = (widened(from?), widened(to?));
+        self.scopes.push(HashMap::new());
+        // The end is computed once; the body may change its own copy of the number.
+        let end = self.hidden_variable("end", Type::I64);
+        let number = self.hidden_variable("number", Type::I64);
+        let own = self.new_variable(&name.node, Type::I64, name.span);
+        let value = |id| Expr::new(ExprKind::Variable(id), Type::I64, span);
+        let set = |variable, value| Statement {
+            kind: StatementKind::Set { variable, value },
+            span,
+        };
+        let mut inner = vec![set(own, value(number))];
+        inner.extend(self.looped(body));
+        self.scopes.pop();
+        let one = constant(1, Type::I64, span);
+        let next = super::value::operation(super::tree::BinaryOp::Add, Type::I64, value(number), one, span);
+        let condition = super::value::comparison(
+            super::tree::CompareOp::Less,
+            true,
+            value(number),
+            value(end),
+            span,
+        );
+        let repeat = StatementKind::While {
+            condition,
+            body: inner,
+            step: vec![set(number, next)],
+        };
+        let all = [set(end, to), set(number, from), Statement { kind: repeat, span }];
+        Ok(StatementKind::Block(all.into()))
+    }
+
+    /// A variable that no text can name.
+    pub(crate) fn hidden_variable(&mut self, name: &str, ty: Type) -> VariableId {
+        let id = VariableId(u32::try_from(self.variables.len()).unwrap_or(u32::MAX));
+        let size = self.size_of(&ty).unwrap_or(8);
+        self.variables.push(Variable {
+            name: format!("({name})"),
+            ty,
+            size,
+        });
+        id
+    }
+
+    /// `target++`, `--target`: the value is that from before the change, or with `prefix` from behind it.
+    pub(super) fn stepped(
+        &mut self,
+        target: &ast::Expr,
+        increment: bool,
+        prefix: bool,
+        span: Span,
+    ) -> Checked<Expr> {
+        let op = match increment {
+            true => ast::BinaryOp::Add,
+            false => ast::BinaryOp::Subtract,
+        };
+        let one = ast::Expr {
+            kind: Kind::Integer {
+                value: 1,
+                unsigned: false,
+            },
+            span,
+        };
+        let change = self.assign(target, Some(op), &one, span)?;
+        let value = self.scalar(target)?;
+        let kept = self.hidden_variable("before", value.ty.clone());
+        let ty = value.ty.clone();
+        let keep = Statement {
+            kind: StatementKind::Set {
+                variable: kept,
+                value,
+            },
+            span,
+        };
+        let change = Statement { kind: change, span };
+        let statements = match prefix {
+            true => vec![change, keep],
+            false => vec![keep, change],
+        };
+        let value = Box::new(Expr::new(ExprKind::Variable(kept), ty.clone(), span));
+        Ok(Expr::new(ExprKind::Sequence { statements, value }, ty, span))
+    }
+
+    /// `{ statement…; value }` as a value.
+    pub(super) fn value_block(&mut self, block: &ast::ValueBlock) -> Checked<Expr> {
+        self.scopes.push(HashMap::new());
+        let mut statements = Vec::new();
+        for statement in &block.statements {
+            let _reported = self.statement(statement, &mut statements);
+        }
+        let value = match &block.value {
+            Some(value) => self.expression(value),
+            None => Err(self.error(
+                block.span,
+                "this block has no value: its last expression stands without a semicolon",
+            )),
+        };
+        self.scopes.pop();
+        let value = value?;
+        if statements.is_empty() {
+            return Ok(value);
+        }
+        let (ty, span) = (value.ty.clone(), block.span);
+        let value = Box::new(value);
+        Ok(Expr::new(ExprKind::Sequence { statements, value }, ty, span))
     }
 
     /// `target = value`, `target += value`.
@@ -196,13 +358,14 @@ impl Checker<'_> {
         };
         let value = match op {
             Some(op) => self.binary(op, target, value, span)?,
-            None => self.storable(value)?,
+            None => self.expression(value)?,
         };
+        let value = super::text::spelled(value);
         match self.find_variable(name) {
             Some(id) => self.set(id, value),
             None => {
-                let ty = variable_type_of(&value);
-                let id = self.new_variable(name, ty);
+                let ty = self.holding(&value, true)?;
+                let id = self.new_variable(name, ty, target.span);
                 self.set(id, value)
             }
         }
@@ -216,64 +379,71 @@ impl Checker<'_> {
         value: Option<&ast::Expr>,
     ) -> Checked<StatementKind> {
         let written = ty.map(|ty| self.written_type(ty)).transpose()?;
-        if let (Some(ty), Some(written)) = (&written, ty)
-            && !ty.is_scalar()
-        {
-            let what = format!("variables of this type ({})", self.describe(ty));
-            return Err(self.not_yet(written.span, &what));
-        }
         let value = match value {
-            Some(value) => self.storable(value)?,
-            None => constant(0, written.clone().unwrap_or(Type::I64), name.span),
+            Some(value) => Some(super::text::spelled(self.expression(value)?)),
+            None => None,
         };
-        let ty = written.unwrap_or_else(|| variable_type_of(&value));
-        let id = self.new_variable(&name.node, ty);
-        self.set(id, value)
-    }
-
-    /// A value that a variable can hold.
-    fn storable(&mut self, value: &ast::Expr) -> Checked<Expr> {
-        let checked = self.expression(value)?;
-        if checked.ty.is_scalar() {
-            return Ok(checked);
+        let ty = match (written, &value) {
+            (Some(ty), _) => {
+                self.written.push(name.span);
+                let id = self.new_variable(&name.node, ty.clone(), name.span);
+                let value = match value {
+                    Some(value) => value,
+                    None => match self.nothing(&ty, name.span) {
+                        Some(value) => value,
+                        None => return Ok(StatementKind::Block(Vec::new())),
+                    },
+                };
+                return self.set(id, value);
+            }
+            (None, Some(value)) => self.holding(value, true)?,
+            // What it holds is known from what is stored in it later.
+            (None, None) => {
+                self.new_variable(&name.node, Type::I64, name.span);
+                self.undecided.push(name.span);
+                return Ok(StatementKind::Block(Vec::new()));
+            }
+        };
+        let id = self.new_variable(&name.node, ty, name.span);
+        match value {
+            Some(value) => self.set(id, value),
+            None => Ok(StatementKind::Block(Vec::new())),
         }
-        let what = format!("{} in a variable", self.describe(&checked.ty));
-        Err(self.not_yet(value.span, &what))
     }
 
     fn set(&mut self, variable: VariableId, value: Expr) -> Checked<StatementKind> {
         let ty = self.variable_type(variable);
-        if let (Type::Pointer(to), Type::Pointer(from)) = (&ty, &value.ty)
-            && (to.to, to.levels) != (from.to, from.levels)
-        {
-            return Err(self.other_pointer(&ty, &value));
+        let declared = self.declared.get(&variable).copied();
+        let held = self.holding(&value, true)?;
+        let joined = super::shape::join(&ty, &held);
+        if let Some(declared) = declared {
+            // The first thing stored in a variable that was declared without a type says what it holds.
+            let first = self.undecided.iter().position(|open| *open == declared);
+            if let Some(first) = first {
+                self.undecided.remove(first);
+                let fits = joined.as_ref() == Some(&ty);
+                if !fits {
+                    self.widen_variable(declared, held);
+                    return Ok(StatementKind::Block(Vec::new()));
+                }
+            } else if let Some(joined) = joined.filter(|joined| *joined != ty) {
+                if !self.written.contains(&declared) {
+                    self.widen_variable(declared, joined);
+                }
+            }
         }
-        let span_of_value = value.span;
-        let value = match ty {
-            Type::Pointer(_) => Expr { ty, ..value },
-            ty => self.converted(value, ty, span_of_value),
-        };
-        Ok(StatementKind::Set { variable, value })
+        match self.fitted_to(value.clone(), &ty) {
+            Some(value) => Ok(StatementKind::Set { variable, value }),
+            None => Err(self.other_type(&ty, &value)),
+        }
     }
 
-    fn other_pointer(&mut self, ty: &Type, value: &Expr) -> Reported {
+    fn other_type(&mut self, ty: &Type, value: &Expr) -> Reported {
         let message = format!(
             "this is {}, but the variable holds {}",
             self.describe(&value.ty),
             self.describe(ty)
         );
         self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
-    }
-}
-
-/// The type of a variable whose first value this is: integers are as wide as they get, addresses lose the verifier's trust
-/// (which does not survive branches).
-fn variable_type_of(value: &Expr) -> Type {
-    match value.ty {
-        Type::Pointer(pointer) => Type::Pointer(Pointer {
-            trusted: false,
-            ..pointer
-        }),
-        _ => widened(value.clone()).ty,
     }
 }

@@ -2,12 +2,17 @@
 
 use super::checker::{Checked, Checker};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
-use super::value::{constant, operation, read_string, shortened};
+use super::value::{STRING, constant, operation, read_string, shortened};
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 
 impl Checker<'_> {
+    /// Most bytes of a text, without its NUL, where nothing else is said.
+    pub(crate) fn longest(&self) -> u32 {
+        self.globals.max_strlen.unwrap_or(STRING)
+    }
+
     /// The text at an address, or that an expression already is: at most `max` bytes. Where neither `space` nor
     /// the type of the address says whose memory it is, the address itself does.
     pub(crate) fn string(

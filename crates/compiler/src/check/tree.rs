@@ -10,7 +10,7 @@ use crate::lang::glob::Glob;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::helper::Helper;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::layout::{Base, EventName, Layout, Names, Space};
+use kestrel_trace::layout::{Base, EventName, Layout, Named, Names, Space};
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,8 +59,10 @@ impl CheckedProbe {
 pub struct Variable {
     /// As written, without the dollar; two variables of different blocks may share it.
     pub name: String,
-    /// A scalar type.
+    /// Its type.
     pub ty: Type,
+    /// Bytes of a value that is not a scalar.
+    pub size: u32,
 }
 
 /// A scratch variable's place in [`CheckedProbe::variables`].
@@ -83,7 +85,7 @@ pub struct Statement {
     reason = "fields speak for themselves or are described with their variant"
 )]
 pub enum StatementKind {
-    /// `variable = value` (a scalar, already converted to the variable's type).
+    /// `variable = value` (already converted to the variable's type: a scalar; or bytes, which are copied).
     Set { variable: VariableId, value: Expr },
     /// `if (condition) { then } else { otherwise }`; the condition is a scalar.
     If {
@@ -103,6 +105,18 @@ pub enum StatementKind {
         helper: Helper,
         operands: Vec<Expr>,
     },
+    /// Several statements in the place of one.
+    Block(Vec<Statement>),
+    /// `while (condition) { body }`, and `step` after each time and before the condition is asked again.
+    While {
+        condition: Expr,
+        body: Vec<Statement>,
+        step: Vec<Statement>,
+    },
+    /// Leave the innermost loop.
+    Break,
+    /// Go on with the next time of the innermost loop.
+    Continue,
     /// End the hook.
     Return,
 }
@@ -180,6 +194,8 @@ pub enum Action {
     Thaw(String),
     /// `reset("b")`: what it holds is forgotten.
     Reset(String),
+    /// All events are masked from now on: the session ends.
+    Leave,
     /// `handler "path.o"`: a program of a compiled object takes over, and does not come back.
     Call {
         /// As written; planning replaces it with the path of the object.
@@ -266,8 +282,19 @@ pub enum ExprKind {
         size: u8,
         signed: bool,
     },
-    /// A scratch variable's value.
+    /// A scratch variable's value, of a scalar type.
     Variable(VariableId),
+    /// The address of the frame object that a scratch variable of another type is.
+    VariableAddress(VariableId),
+    /// The address of a frame object of so many bytes that what a map holds there is copied to; zeroes where it holds nothing.
+    MapCopy(MapPlace, u32),
+    /// Not a scalar: a tuple or record made of its members, each of its member's type.
+    Tuple(Vec<Expr>),
+    /// The value of an expression behind statements that are done first.
+    Sequence {
+        statements: Vec<Statement>,
+        value: Box<Expr>,
+    },
     /// The value of a `param`, by its name: 64 bits that user space can change while the program runs.
     Parameter(String),
     /// 1 where the thread of this number is one that the session follows, else 0.
@@ -318,6 +345,20 @@ pub enum ExprKind {
     StackCopy { bytes: u32 },
     /// What a map of scalars or texts holds there: 0 or the empty text where it holds nothing. A text is not a scalar.
     MapValue(MapPlace),
+    /// How often the map was cleared so far.
+    Generation(Arc<MapType>),
+    /// What a map gathers there as one number: all CPUs together; 0 where it holds nothing.
+    Gathering(MapPlace),
+    /// Whether bytes stand in a text (a constant needle), each up to its NUL; at most so many bytes are looked at.
+    TextFind {
+        text: Box<Expr>,
+        needle: Vec<u8>,
+        bytes: u32,
+        /// Whether only the text's begin counts.
+        prefix: bool,
+    },
+    /// A scalar with its low bytes in the other order.
+    SwapBytes { value: Box<Expr>, size: u8 },
     /// 1 where the map holds something there, else 0.
     HasKey(MapPlace),
     /// The number of the event itself (of its first record).
@@ -441,10 +482,38 @@ pub enum Type {
     Array { element: Box<Type>, count: u32 },
     /// A struct or union in memory, of the kernel's BTF.
     Struct(TypeId),
+    /// Several values, one behind the other as C lays out a struct.
+    Tuple(Arc<TupleType>),
+    /// Bytes that are shown by a name which the reader finds; made by [`ExprKind::Tuple`] of its parts.
+    Named(Named),
     /// Return addresses.
     Stack { space: Space, max: u32 },
     /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.
     StackCopy { max: Option<u32> },
+}
+
+/// The members of a tuple or record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TupleType {
+    /// In source order.
+    pub members: Vec<TupleMember>,
+    /// Bytes, a multiple of `align`.
+    pub size: u32,
+    /// 1, 2, 4 or 8.
+    pub align: u32,
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TupleMember {
+    /// Its name in a record; empty in a tuple.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// Bytes from the start of the tuple.
+    pub offset: u32,
+    /// Its bytes.
+    pub size: u32,
 }
 
 /// How an integer is shown.

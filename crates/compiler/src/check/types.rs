@@ -1,13 +1,16 @@
 //! The kernel's types, the catalog's types and written types, all as [`Type`]; and types as words.
 
 use super::checker::{Checked, Checker, Reported};
-use super::tree::{Pointee, Pointer, Show, Type};
+use super::tree::{Pointee, Pointer, Show, TupleMember, Type};
 use super::value::STRING;
 use crate::context::ValueType;
 use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
-use kestrel_trace::layout::{Base, COPIED_WORDS, FieldType, Names, Space};
+use kestrel_trace::layout::{
+    Base, Bits, COPIED_WORDS, Composite, CompositeKind, FieldType, Member, Names, Space,
+};
+use std::sync::Arc;
 
 /// Links of modifiers, typedefs and pointers that are followed.
 const CHAIN: usize = 64;
@@ -228,7 +231,10 @@ impl<'a> Checker<'a> {
 
     /// A type as written.
     pub(crate) fn written_type(&mut self, name: &TypeName) -> Checked<Type> {
-        let mut ty = if let Some(levels) = name.pointers.checked_sub(1) {
+        let Some((pointers, arrays)) = name.plain() else {
+            return Err(self.not_yet(name.span, "types that are more than a name, pointers and lengths"));
+        };
+        let mut ty = if let Some(levels) = pointers.checked_sub(1) {
             let to = self.named(name)?;
             Type::Pointer(Pointer {
                 to,
@@ -249,7 +255,7 @@ impl<'a> Checker<'a> {
                 self.error(name.span, message)
             })?
         };
-        for count in name.arrays.iter().rev() {
+        for count in arrays.iter().rev() {
             let count = count
                 .and_then(|n| u32::try_from(n).ok())
                 .ok_or_else(|| self.error(name.span, "the length of this array is missing or too large"))?;
@@ -274,6 +280,8 @@ impl<'a> Checker<'a> {
             Type::Text { size } => Some(*size),
             Type::String { max } | Type::Memory { max } => Some(*max),
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
+            Type::Tuple(tuple) => Some(tuple.size),
+            Type::Named(named) => Some(named.shape().0),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
             Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
@@ -292,6 +300,8 @@ impl<'a> Checker<'a> {
             Type::Struct(id) => self
                 .btf()
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
+            Type::Tuple(tuple) => format!("a tuple of {}", tuple.members.len()),
+            Type::Named(_) => "a value with a name".to_owned(),
             Type::Memory { .. } => "bytes of memory".to_owned(),
             Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
         }
@@ -311,6 +321,95 @@ impl<'a> Checker<'a> {
             (Pointee::Btf(id), Some(btf)) => format!("{} {stars}", btf.render(id)),
             _ => format!("void {stars}"),
         }
+    }
+
+    /// The type of a value that lies somewhere in a fixed number of bytes; `None` for what cannot be kept.
+    pub(crate) fn kept_type(&mut self, ty: &Type) -> Option<FieldType> {
+        self.kept_type_at(ty, 0)
+    }
+
+    fn kept_type_at(&mut self, ty: &Type, depth: u8) -> Option<FieldType> {
+        if depth > 8 {
+            return None;
+        }
+        Some(match ty {
+            Type::Array { element, count } => FieldType::Array {
+                element: Box::new(self.kept_type_at(element, depth + 1)?),
+                count: *count,
+            },
+            Type::Tuple(tuple) => {
+                let mut member = |member: &TupleMember| {
+                    Some(Member {
+                        name: member.name.clone(),
+                        offset: member.offset,
+                        bits: None,
+                        ty: self.kept_type_at(&member.ty, depth + 1)?,
+                    })
+                };
+                let named = tuple.members.iter().any(|member| !member.name.is_empty());
+                FieldType::Composite(Arc::new(Composite {
+                    kind: match named {
+                        true => CompositeKind::Record,
+                        false => CompositeKind::Tuple,
+                    },
+                    size: tuple.size,
+                    align: tuple.align,
+                    members: tuple.members.iter().map(&mut member).collect::<Option<_>>()?,
+                }))
+            }
+            Type::Struct(id) => self.kept_struct(*id, depth)?,
+            ty => Self::field_type(ty).filter(|ty| !ty.is_variable())?,
+        })
+    }
+
+    /// A struct or union of BTF.
+    fn kept_struct(&mut self, id: TypeId, depth: u8) -> Option<FieldType> {
+        let btf = self.btf()?;
+        let size = u32::try_from(btf.size_of(id)?).ok()?;
+        let union = matches!(btf.resolved(id), btf::Type::Union(_));
+        let mut members = Vec::new();
+        for member in btf.composite(id)?.members() {
+            // What has no values here is left out: its bytes are there all the same.
+            let Some(ty) = self.btf_type(member.ty) else {
+                continue;
+            };
+            let Some(ty) = self.kept_type_at(&ty, depth + 1) else {
+                continue;
+            };
+            let bit_offset = member.bit_offset;
+            let bits = member.bits;
+            let (offset, bits) = match bits {
+                None => (bit_offset / 8, None),
+                Some(width) => {
+                    let unit = u32::from(ty.integer_size()?) * 8;
+                    let start = bit_offset / unit * unit;
+                    let bits = Bits {
+                        first: u8::try_from(bit_offset - start).ok()?,
+                        width: u8::try_from(width).ok()?,
+                    };
+                    (start / 8, Some(bits))
+                }
+            };
+            members.push(Member {
+                name: member.name.to_owned(),
+                offset,
+                bits,
+                ty,
+            });
+        }
+        let align = [8, 4, 2, 1]
+            .into_iter()
+            .find(|align| size.is_multiple_of(*align))
+            .unwrap_or(1);
+        Some(FieldType::Composite(Arc::new(Composite {
+            kind: match union {
+                true => CompositeKind::Union,
+                false => CompositeKind::Struct,
+            },
+            size,
+            align,
+            members,
+        })))
     }
 
     /// The type of a record's field; `None` for what cannot be recorded.
@@ -354,7 +453,8 @@ impl<'a> Checker<'a> {
             Type::StackCopy { max } => FieldType::StackCopy {
                 max: max.unwrap_or_default(),
             },
-            Type::Text { .. } | Type::Array { .. } | Type::Struct(_) => return None,
+            Type::Text { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
+            Type::Named(named) => FieldType::Named(named.clone()),
         })
     }
 }

@@ -7,6 +7,7 @@ impl CheckedProbe {
     /// All statements of the body, those inside of others behind them, whether or not they are reached.
     pub fn statements(&self) -> impl Iterator<Item = &Statement> {
         let mut all = Vec::new();
+        self.predicate.iter().for_each(|expr| inside(expr, &mut all));
         collect(&self.body, &mut all);
         all.into_iter()
     }
@@ -15,9 +16,28 @@ impl CheckedProbe {
 fn collect<'t>(statements: &'t [Statement], all: &mut Vec<&'t Statement>) {
     for statement in statements {
         all.push(statement);
+        for expr in statement.kind.expressions() {
+            inside(expr, all);
+        }
+        for key in statement.kind.place().into_iter().flat_map(|place| &place.keys) {
+            inside(key, all);
+        }
         for block in statement.kind.blocks() {
             collect(block, all);
         }
+    }
+}
+
+/// The statements inside of an expression.
+fn inside<'t>(expr: &'t Expr, all: &mut Vec<&'t Statement>) {
+    if let ExprKind::Sequence { statements, .. } = &expr.kind {
+        collect(statements, all);
+    }
+    for operand in expr.operands() {
+        inside(operand, all);
+    }
+    for key in expr.place().into_iter().flat_map(|place| &place.keys) {
+        inside(key, all);
     }
 }
 
@@ -26,11 +46,15 @@ impl StatementKind {
     fn blocks(&self) -> [&[Statement]; 2] {
         match self {
             Self::If { then, otherwise, .. } => [then, otherwise],
+            Self::Block(statements) => [statements, &[]],
+            Self::While { body, step, .. } => [body, step],
             Self::Set { .. }
             | Self::Record(_)
             | Self::Map(..)
             | Self::Act(_)
             | Self::Perform { .. }
+            | Self::Break
+            | Self::Continue
             | Self::Return => [&[], &[]],
         }
     }
@@ -47,7 +71,7 @@ impl StatementKind {
     pub(super) fn expressions(&self) -> Vec<&Expr> {
         match self {
             Self::Set { value, .. } => vec![value],
-            Self::If { condition, .. } => vec![condition],
+            Self::If { condition, .. } | Self::While { condition, .. } => vec![condition],
             Self::Record(record) => record.values.iter().collect(),
             Self::Map(_, change) => match change {
                 MapChange::Set(value) | MapChange::Add(value) | MapChange::Aggregate(Some(value)) => {
@@ -56,7 +80,7 @@ impl StatementKind {
                 MapChange::Aggregate(None) | MapChange::Delete | MapChange::Clear => Vec::new(),
             },
             Self::Perform { operands, .. } => operands.iter().collect(),
-            Self::Act(_) | Self::Return => Vec::new(),
+            Self::Act(_) | Self::Block(_) | Self::Break | Self::Continue | Self::Return => Vec::new(),
         }
     }
 }
@@ -65,13 +89,16 @@ impl Expr {
     /// The place of the map that it reads.
     pub(super) fn place(&self) -> Option<&MapPlace> {
         match &self.kind {
-            ExprKind::MapValue(place) | ExprKind::HasKey(place) => Some(place),
+            ExprKind::MapValue(place)
+            | ExprKind::HasKey(place)
+            | ExprKind::Gathering(place)
+            | ExprKind::MapCopy(place, _) => Some(place),
             _ => None,
         }
     }
 
     /// What it is computed from; the keys of a map's place left out.
-    pub(super) fn operands(&self) -> Vec<&Self> {
+    pub(crate) fn operands(&self) -> Vec<&Self> {
         match &self.kind {
             ExprKind::Load { address: inner, .. }
             | ExprKind::Bytes { address: inner, .. }
@@ -88,7 +115,8 @@ impl Expr {
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
             | ExprKind::TextEqual { left, right, .. } => vec![left, right],
-            ExprKind::TextGlob { text, .. } => vec![text],
+            ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => vec![text],
+            ExprKind::SwapBytes { value, .. } => vec![value],
             ExprKind::Ternary {
                 condition,
                 then,
@@ -101,17 +129,24 @@ impl Expr {
                     .chain([&**otherwise])
                     .collect()
             }
-            ExprKind::Elements(values) | ExprKind::Gathered(values) => values.iter().collect(),
+            ExprKind::Elements(values) | ExprKind::Gathered(values) | ExprKind::Tuple(values) => {
+                values.iter().collect()
+            }
+            ExprKind::Sequence { value, .. } => vec![value],
             ExprKind::Constant(_)
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
             | ExprKind::Intrinsic(_)
             | ExprKind::Variable(_)
+            | ExprKind::VariableAddress(_)
+            | ExprKind::MapCopy(..)
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }
             | ExprKind::StackCopy { .. }
             | ExprKind::MapValue(_)
+            | ExprKind::Generation(_)
+            | ExprKind::Gathering(_)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber
             | ExprKind::EventIs { .. } => Vec::new(),

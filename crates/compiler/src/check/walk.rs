@@ -12,15 +12,15 @@ use kestrel_bpf::btf::{MemberPlace, TypeId};
 use kestrel_trace::layout::Space;
 
 /// Where a value lies in memory.
-pub(super) struct Spot {
-    pub(super) address: Expr,
-    pub(super) offset: i64,
-    pub(super) access: Access,
+pub(crate) struct Spot {
+    pub(crate) address: Expr,
+    pub(crate) offset: i64,
+    pub(crate) access: Access,
 }
 
 impl Checker<'_> {
     /// The value of type `ty` at a place in memory.
-    pub(super) fn value_at(&mut self, spot: Spot, ty: Type, span: Span) -> Checked<Expr> {
+    pub(crate) fn value_at(&mut self, spot: Spot, ty: Type, span: Span) -> Checked<Expr> {
         let Spot {
             address,
             offset,
@@ -120,6 +120,17 @@ impl Checker<'_> {
 
     /// `base.name`, `base->name`.
     pub(super) fn member(&mut self, base: Expr, name: &Spanned<String>, span: Span) -> Checked<Expr> {
+        if let Type::Tuple(ty) = &base.ty {
+            let place = match name.node.parse::<usize>() {
+                Ok(place) => Some(place).filter(|place| *place < ty.members.len()),
+                Err(_) => ty.members.iter().position(|member| member.name == name.node),
+            };
+            let part = place.and_then(|place| self.tuple_part(&base, place, span));
+            return part.ok_or_else(|| {
+                let message = format!("{} has no member \"{}\"", self.describe(&base.ty), name.node);
+                self.error(name.span, message)
+            });
+        }
         let (mut spot, id) = self.struct_at(base, name)?;
         let place = self.find_member(id, name)?;
         let ty = self.btf_type(place.ty).ok_or_else(|| {
@@ -169,7 +180,7 @@ impl Checker<'_> {
     }
 
     /// `base[index]` of an array or an address.
-    pub(super) fn index(&mut self, base: Expr, index: Expr, span: Span) -> Checked<Expr> {
+    pub(crate) fn index(&mut self, base: Expr, index: Expr, span: Span) -> Checked<Expr> {
         if let ExprKind::Elements(parts) = &base.kind {
             // A rule computes these one by one; they lie nowhere together.
             let Some(constant) = index.constant() else {
@@ -187,6 +198,16 @@ impl Checker<'_> {
                     "the array has {} elements: there is none at {constant}",
                     parts.len()
                 );
+                self.error(index.span, message)
+            });
+        }
+        if let (Type::Tuple(ty), Some(place)) = (&base.ty, index.constant()) {
+            let count = ty.members.len();
+            let part = usize::try_from(place)
+                .ok()
+                .and_then(|place| self.tuple_part(&base, place, span));
+            return part.ok_or_else(|| {
+                let message = format!("the tuple has {count} members: there is none at {place}");
                 self.error(index.span, message)
             });
         }

@@ -25,12 +25,162 @@ pub enum Item {
     Probe(Probe),
     /// `config = { name = value; … }`.
     Config(Vec<(Spanned<String>, Expr)>),
+    /// `import "path"`.
+    Import(Spanned<String>),
+    /// `struct`, `union`, `enum`, `typedef` in the words of C.
+    Definition(Definition),
+    /// `let @name = lruhash(10)`.
+    Map(MapDeclaration),
+    /// `macro name($x, @y, z) { … }`.
+    Macro(Macro),
+    /// `fn name($x : type) : type { … }`.
+    Subprogram(Subprogram),
     /// `buffer NAME { size = 4M … }`.
     Buffer(Buffer),
     /// `table NAME [: PARENT] { probe… }`.
     Table(Table),
     /// `param NAME = VALUE`.
     Param(Spanned<String>, Expr),
+}
+
+/// What one declaration of C says, up to its semicolon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// The types that are defined in it, inner ones first.
+    pub types: Vec<CType>,
+    /// The names that a `typedef` gives.
+    pub names: Vec<Declarator>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A `struct`, `union` or `enum` with its body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CType {
+    /// Which of them.
+    pub tag: TypeTag,
+    /// Its name; a type without one has a name that C cannot spell: `(1)`, `(2)`, ….
+    pub name: Spanned<String>,
+    /// Its body.
+    pub body: CBody,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What stands between the braces.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CBody {
+    /// Of a `struct` or `union`.
+    Members {
+        /// In source order.
+        members: Vec<Declarator>,
+        /// Without padding.
+        packed: bool,
+        /// At least so aligned, by an attribute.
+        align: Option<Box<Expr>>,
+    },
+    /// Of an `enum`: names, and the values that are written.
+    Values(Vec<(Spanned<String>, Option<Expr>)>),
+}
+
+/// One name of a declaration and its type; the name of an anonymous member is empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declarator {
+    /// What is declared.
+    pub name: Spanned<String>,
+    /// Its type.
+    pub ty: CTypeUse,
+    /// `: bits`.
+    pub bits: Option<Box<Expr>>,
+    /// At least so aligned, by an attribute.
+    pub align: Option<Box<Expr>>,
+}
+
+/// A type as C spells it around a name, turned into the order in which it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CTypeUse {
+    /// `struct`, `union`, `enum`, if one was written.
+    pub tag: Option<TypeTag>,
+    /// `task_struct`, `unsigned int`, `u64`; that of a type without a name as in [`CType`].
+    pub name: String,
+    /// From the named type outwards: `int (*p)[4]` is `[Array(4), Pointer]`.
+    pub shape: Vec<CShape>,
+    /// Where the named type is written.
+    pub span: Span,
+}
+
+/// One layer around a named type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CShape {
+    /// `*`.
+    Pointer,
+    /// `[n]`; `[]` has no count.
+    Array(Option<Box<Expr>>),
+    /// `(…)`: a function, whose parameters are of no interest.
+    Function,
+}
+
+/// `let @name = kind(most)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapDeclaration {
+    /// The map, without the at sign.
+    pub name: Spanned<String>,
+    /// `hash`, `lruhash`, `percpuhash`, `percpulruhash`.
+    pub kind: Spanned<String>,
+    /// How many entries it has at most.
+    pub args: Vec<Expr>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// `macro name($x, @y, z) { … }`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Macro {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// What it takes.
+    pub parameters: Vec<MacroParameter>,
+    /// What it stands for.
+    pub body: ValueBlock,
+    /// All of it.
+    pub span: Span,
+}
+
+/// One parameter of a macro.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MacroParameter {
+    /// What the call must give.
+    pub kind: MacroParameterKind,
+    /// Without its sign.
+    pub name: String,
+    /// With its sign.
+    pub span: Span,
+}
+
+/// What the call of a macro must give for a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MacroParameterKind {
+    /// `$x`: a variable, which the body may change.
+    Variable,
+    /// `@x`: a map, which the body may change.
+    Map,
+    /// `x`: any expression, put where the body has the name.
+    Expression,
+}
+
+/// `fn name($x : type) : type { … }`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subprogram {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Names without the dollar, and types.
+    pub parameters: Vec<(Spanned<String>, TypeName)>,
+    /// What it gives back.
+    pub result: TypeName,
+    /// What it does.
+    pub body: Block,
+    /// All of it.
+    pub span: Span,
 }
 
 /// `buffer NAME { key = value … }`.
@@ -56,6 +206,8 @@ pub struct Table {
 /// Events, an optional predicate, an optional block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
+    /// `name =` before the events.
+    pub name: Option<Spanned<String>>,
     /// At least one.
     pub events: Vec<EventSpec>,
     /// Between slashes.
@@ -97,6 +249,17 @@ pub struct Block {
     pub span: Span,
 }
 
+/// `{ statement…; value }` where a value is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueBlock {
+    /// In source order.
+    pub statements: Vec<Statement>,
+    /// The last expression, if no semicolon follows it.
+    pub value: Option<Box<Expr>>,
+    /// With its braces.
+    pub span: Span,
+}
+
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
@@ -115,6 +278,8 @@ pub struct Statement {
 pub enum StatementKind {
     /// An expression for its effect.
     Expr(Expr),
+    /// `_ = value`: for its effect, and that it has a value is known.
+    Discard(Expr),
     /// `target = value`, `target += value`.
     Assign {
         target: Expr,
@@ -224,14 +389,30 @@ pub enum ExprKind {
         increment: bool,
         prefix: bool,
     },
-    /// `(a, b)`.
+    /// `(a, b)`, `(a,)`, `()`.
     Tuple(Vec<Expr>),
+    /// `(name = a, other = b)`.
+    Record(Vec<(Spanned<String>, Expr)>),
+    /// `{ statement…; value }`.
+    Block(ValueBlock),
+    /// `if (c) { a } else { b }` where a value is wanted.
+    If {
+        condition: Box<Expr>,
+        then: ValueBlock,
+        otherwise: Option<ValueBlock>,
+    },
+    /// `comptime a`: known before the program runs.
+    Comptime(Box<Expr>),
     /// `sizeof(type)`, `sizeof(expr)`.
     Sizeof(Box<SizeofOperand>),
-    /// `offsetof(type, member.member)`.
+    /// `typeof(type)`, `typeof(expr)` as the argument of a macro.
+    Typeof(Box<SizeofOperand>),
+    /// `typeinfo(type)`, `typeinfo(expr)`.
+    Typeinfo(Box<SizeofOperand>),
+    /// `offsetof(type, member.member[2])`, `offsetof(expr, member)`.
     Offsetof {
-        ty: TypeName,
-        members: Vec<Spanned<String>>,
+        of: Box<SizeofOperand>,
+        path: Vec<PathStep>,
     },
     /// Where the text could not be read; a diagnostic has said so.
     Error,
@@ -246,7 +427,16 @@ pub struct Arg {
     pub value: Expr,
 }
 
-/// What `sizeof` is asked about.
+/// One step of the path that `offsetof` goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PathStep {
+    /// `.name`; the first has no point.
+    Member(Spanned<String>),
+    /// `[n]`.
+    Index(Expr),
+}
+
+/// What `sizeof` and its kin are asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizeofOperand {
     /// A type.
@@ -255,19 +445,48 @@ pub enum SizeofOperand {
     Expr(Expr),
 }
 
-/// A type as written: `struct task_struct *`, `uint64`, `char[16]`.
+/// A type as written: `struct task_struct *`, `uint64`, `char[16]`, `typeof($x)*[2]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeName {
     /// `struct`, `union`, `enum`, if one was written.
     pub tag: Option<TypeTag>,
-    /// The name: `task_struct`, `unsigned int`, `uint64`.
+    /// The name: `task_struct`, `unsigned int`, `uint64`; empty for `typeof`.
     pub name: String,
-    /// Number of `*`.
-    pub pointers: u32,
-    /// `[n]`, outermost first; `None` for `[]`.
-    pub arrays: Vec<Option<u64>>,
+    /// The expression in `typeof(expression)`.
+    pub of: Option<Box<Expr>>,
+    /// What is read behind it, from the left to the right: `int32*[4]` is an array of four pointers.
+    pub suffixes: Vec<TypeSuffix>,
     /// Its bytes in the source.
     pub span: Span,
+}
+
+/// What follows the name of a type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TypeSuffix {
+    /// `*`.
+    Pointer,
+    /// `[n]`; `[]` takes its size from what is converted.
+    Array(Option<Box<Expr>>),
+}
+
+impl TypeName {
+    /// The number of pointers and the lengths of arrays, outermost first, of a named type whose pointers come first and whose
+    /// lengths are numbers.
+    pub fn plain(&self) -> Option<(u32, Vec<Option<u64>>)> {
+        let (mut pointers, mut arrays) = (0, Vec::new());
+        for suffix in &self.suffixes {
+            match suffix {
+                TypeSuffix::Pointer if arrays.is_empty() => pointers += 1,
+                TypeSuffix::Pointer => return None,
+                TypeSuffix::Array(None) => arrays.push(None),
+                TypeSuffix::Array(Some(count)) => match count.kind {
+                    ExprKind::Integer { value, .. } => arrays.push(Some(value)),
+                    _ => return None,
+                },
+            }
+        }
+        self.of.is_none().then_some((pointers, arrays))
+    }
 }
 
 /// The word before a type's name.

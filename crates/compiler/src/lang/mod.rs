@@ -1,9 +1,14 @@
 //! The language's surface: text to syntax tree with diagnostics; no types, no kernel.
 
 pub mod ast;
+pub mod config;
 pub mod diag;
+pub mod expand;
+pub mod format;
 pub mod glob;
 mod lexer;
+pub mod library;
 mod parse;
+pub mod source;
 
 pub use parse::{parse_events, parse_expression, parse_probes, parse_script};

@@ -20,7 +20,87 @@ fn item(item: &Item) -> String {
             format!("table {}{parent}\n{rows}", t.name.node)
         }
         Item::Param(name, value) => format!("param {} = {}\n", name.node, expr(value)),
+        Item::Import(path) => format!("import {:?}\n", path.node),
+        Item::Map(map) => format!("map @{} {}{}\n", map.name.node, map.kind.node, list(&map.args)),
+        Item::Macro(m) => {
+            let parameters: String = m
+                .parameters
+                .iter()
+                .map(|p| match p.kind {
+                    MacroParameterKind::Variable => format!(" ${}", p.name),
+                    MacroParameterKind::Map => format!(" @{}", p.name),
+                    MacroParameterKind::Expression => format!(" {}", p.name),
+                })
+                .collect();
+            format!("macro {}{parameters} {}\n", m.name.node, value_block(&m.body))
+        }
+        Item::Subprogram(f) => {
+            let parameters: String = f
+                .parameters
+                .iter()
+                .map(|(name, ty)| format!(" ${}:{}", name.node, type_name(ty)))
+                .collect();
+            let head = format!("fn {}{parameters} : {}\n", f.name.node, type_name(&f.result));
+            head + &block(&f.body, 1)
+        }
+        Item::Definition(d) => definition(d),
     }
+}
+
+pub(crate) fn definition(definition: &Definition) -> String {
+    let mut out = String::new();
+    for ty in &definition.types {
+        out += &format!("{:?} {}", ty.tag, ty.name.node).to_lowercase();
+        match &ty.body {
+            CBody::Members {
+                members,
+                packed,
+                align,
+            } => {
+                out += if *packed { " packed" } else { "" };
+                out += &align
+                    .as_ref()
+                    .map_or(String::new(), |e| format!(" aligned {}", expr(e)));
+                out += "\n";
+                out += &members
+                    .iter()
+                    .map(|m| format!("  {}\n", declarator(m)))
+                    .collect::<String>();
+            }
+            CBody::Values(values) => {
+                for (name, value) in values {
+                    let value = value.as_ref().map_or(String::new(), |v| format!("={}", expr(v)));
+                    out += &format!(" {}{value}", name.node);
+                }
+                out += "\n";
+            }
+        }
+    }
+    for name in &definition.names {
+        out += &format!("typedef {}\n", declarator(name));
+    }
+    out
+}
+
+fn declarator(d: &Declarator) -> String {
+    let tag =
+        d.ty.tag
+            .map_or(String::new(), |t| format!("{t:?} ").to_lowercase());
+    let shape: String =
+        d.ty.shape
+            .iter()
+            .map(|shape| match shape {
+                CShape::Pointer => "*".to_owned(),
+                CShape::Array(None) => "[]".to_owned(),
+                CShape::Array(Some(n)) => format!("[{}]", expr(n)),
+                CShape::Function => "()".to_owned(),
+            })
+            .collect();
+    let bits = d
+        .bits
+        .as_ref()
+        .map_or(String::new(), |b| format!(" : {}", expr(b)));
+    format!("{:?} {tag}{}{shape}{bits}", d.name.node, d.ty.name)
 }
 
 fn settings(all: &[(Spanned<String>, Expr)]) -> String {
@@ -32,6 +112,9 @@ fn settings(all: &[(Spanned<String>, Expr)]) -> String {
 pub(crate) fn probe(probe: &Probe, depth: usize) -> String {
     let pad = "  ".repeat(depth);
     let mut out = String::new();
+    if let Some(name) = &probe.name {
+        out += &format!("{pad}name {}\n", name.node);
+    }
     for event in &probe.events {
         let parts: Vec<String> = event
             .parts
@@ -64,6 +147,7 @@ fn statement(statement: &Statement, depth: usize) -> String {
     let inner = |b: &Block| block(b, depth + 1);
     let line = match &statement.kind {
         StatementKind::Expr(e) => expr(e),
+        StatementKind::Discard(e) => format!("(discard {})", expr(e)),
         StatementKind::Assign { target, op, value } => {
             format!(
                 "(set{} {} {})",
@@ -178,24 +262,72 @@ pub(crate) fn expr(e: &Expr) -> String {
             )
         }
         ExprKind::Tuple(all) => format!("(tuple{})", list(all)),
-        ExprKind::Sizeof(operand) => match operand.as_ref() {
-            SizeofOperand::Type(t) => format!("(sizeof \"{}\")", type_name(t)),
-            SizeofOperand::Expr(e) => format!("(sizeof {})", expr(e)),
-        },
-        ExprKind::Offsetof { ty, members } => {
-            let members: Vec<&str> = members.iter().map(|m| m.node.as_str()).collect();
-            format!("(offsetof \"{}\" {})", type_name(ty), members.join("."))
+        ExprKind::Record(all) => {
+            let all: String = all
+                .iter()
+                .map(|(n, e)| format!(" {}={}", n.node, expr(e)))
+                .collect();
+            format!("(record{all})")
+        }
+        ExprKind::Block(block) => value_block(block),
+        ExprKind::If {
+            condition,
+            then,
+            otherwise,
+        } => {
+            let otherwise = otherwise
+                .as_ref()
+                .map_or(String::new(), |b| format!(" {}", value_block(b)));
+            format!("(if {} {}{otherwise})", expr(condition), value_block(then))
+        }
+        ExprKind::Comptime(e) => format!("(comptime {})", expr(e)),
+        ExprKind::Typeof(of) => format!("(typeof {})", operand(of)),
+        ExprKind::Typeinfo(of) => format!("(typeinfo {})", operand(of)),
+        ExprKind::Sizeof(of) => format!("(sizeof {})", operand(of)),
+        ExprKind::Offsetof { of, path } => {
+            let path: String = path
+                .iter()
+                .map(|step| match step {
+                    PathStep::Member(name) => format!(".{}", name.node),
+                    PathStep::Index(index) => format!("[{}]", expr(index)),
+                })
+                .collect();
+            format!("(offsetof {} {})", operand(of), path.trim_start_matches('.'))
         }
         ExprKind::Error => "<error>".into(),
     }
 }
 
+fn operand(of: &SizeofOperand) -> String {
+    match of {
+        SizeofOperand::Type(t) => format!("\"{}\"", type_name(t)),
+        SizeofOperand::Expr(e) => expr(e),
+    }
+}
+
+fn value_block(block: &ValueBlock) -> String {
+    let mut all: Vec<String> = block
+        .statements
+        .iter()
+        .map(|s| statement(s, 0).trim_end().replace('\n', "; "))
+        .collect();
+    all.push(block.value.as_ref().map_or("none".into(), |v| expr(v)));
+    format!("{{{}}}", all.join("; "))
+}
+
 fn type_name(t: &TypeName) -> String {
     let tag = t.tag.map_or(String::new(), |t| format!("{t:?} ").to_lowercase());
-    let arrays: String = t
-        .arrays
+    let of =
+        t.of.as_ref()
+            .map_or(String::new(), |e| format!("typeof({})", expr(e)));
+    let suffixes: String = t
+        .suffixes
         .iter()
-        .map(|a| a.map_or("[]".into(), |n| format!("[{n}]")))
+        .map(|suffix| match suffix {
+            TypeSuffix::Pointer => "*".to_owned(),
+            TypeSuffix::Array(None) => "[]".to_owned(),
+            TypeSuffix::Array(Some(n)) => format!("[{}]", expr(n)),
+        })
         .collect();
-    format!("{tag}{}{}{arrays}", t.name, "*".repeat(t.pointers as usize))
+    format!("{tag}{}{of}{suffixes}", t.name)
 }

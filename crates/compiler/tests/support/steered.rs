@@ -104,6 +104,7 @@ impl Sink for Steered {
             Action::UseBuffer(name) => Self::set(b, word::CURRENT, buffer(name)?),
             Action::Freeze(name) => Self::set(b, word::FROZEN + buffer(name)?, 1),
             Action::Thaw(name) => Self::set(b, word::FROZEN + buffer(name)?, 0),
+            Action::Leave => Self::set(b, word::ACTIVE, 0),
             Action::Call { .. } => Self::set(b, word::CALLED, 1),
             Action::Reset(name) => {
                 let word = Self::word(b, word::RESET + buffer(name)?);

@@ -436,6 +436,12 @@ pub fn emit_use_table(b: &mut Builder, place: u32) {
     b.store(Width::B8, active, 0, table);
 }
 
+/// Masks all events of the session from the next one on.
+pub fn emit_deactivate(b: &mut Builder) {
+    let active = address(b, ACTIVE);
+    b.store(Width::B8, active, 0, 0);
+}
+
 /// Where in the page a parameter stands.
 pub const fn parameter_at(index: u32) -> u32 {
     PARAMETERS + index * 8

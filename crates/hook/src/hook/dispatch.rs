@@ -32,6 +32,8 @@ pub const SLOTS: &str = "slots";
 pub enum HandlerChoice {
     /// The only one, whenever any table is active.
     Only,
+    /// The only one, whatever table is active: the session itself runs the program.
+    Always,
     /// By the active table: for each handler the numbers of its tables. Where none fits, and there are `slots`, the slot that the active word
     /// names is tried: a table that was loaded after the hook.
     Tables {
@@ -291,6 +293,10 @@ impl Sink for Dispatch {
                 b.switch_to(known);
                 control::emit_probes_on(b, refused);
             }
+            HandlerChoice::Always => {
+                b.jump(first);
+                return;
+            }
             HandlerChoice::Renewed(_) => {}
             HandlerChoice::Tables { tables, slots } => {
                 let active = match self.relay {
@@ -357,6 +363,7 @@ impl Sink for Dispatch {
                 let place = place.ok_or_else(|| Refused(format!("there is no table {name}")))?;
                 control::emit_use_table(b, place as u32);
             }
+            Action::Leave => control::emit_deactivate(b),
             Action::Call { object, program } => {
                 if let Some(passing) = self.passing {
                     relay::emit_pass(b, passing);

@@ -79,8 +79,19 @@ impl Reader {
                 Item::Table(table) => self.table(table),
                 Item::Param(name, _) => self.parameters.push(name.span),
                 Item::Config(settings) => settings.iter().for_each(|(name, value)| self.config(name, value)),
+                Item::Import(path) => self.not_yet(path.span, "imports"),
+                Item::Definition(types) => self.not_yet(types.span, "types of C"),
+                Item::Map(map) => self.not_yet(map.span, "declarations of maps"),
+                Item::Macro(one) => self.not_yet(one.span, "macros"),
+                Item::Subprogram(one) => self.not_yet(one.span, "functions"),
             }
         }
+    }
+
+    /// What scripts may have and table files have not.
+    fn not_yet(&mut self, span: Span, what: &str) {
+        let message = format!("not yet supported in table files: {what}");
+        self.error(Diagnostic::error(span, message));
     }
 
     /// `config = { max_map_keys = N }`.

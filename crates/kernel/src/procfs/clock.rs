@@ -51,6 +51,11 @@ pub fn boottime() -> u64 {
     read(libc::CLOCK_BOOTTIME)
 }
 
+/// Nanoseconds of `CLOCK_TAI`: since 1970-01-01, leap seconds counted.
+pub fn atomic_time() -> u64 {
+    read(libc::CLOCK_TAI)
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -7,7 +7,7 @@ mod locks;
 mod machine;
 mod task;
 
-pub use clock::{ClockPair, boottime, monotonic};
+pub use clock::{ClockPair, atomic_time, boottime, monotonic};
 pub use cpu::{CpuList, cpu_stay, online_cpus, possible_cpus};
 pub use files::{OpenFiles, open_files};
 pub use locks::holder;

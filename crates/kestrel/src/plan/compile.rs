@@ -3,6 +3,7 @@
 use super::check_handlers::members;
 use super::hook::{Hook, PlannedStrategy, Slot};
 use super::planned::{BufferPlan, Plan};
+use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::{Program, compile_hook};
@@ -26,7 +27,10 @@ impl Hook {
     }
 
     /// How its code finds the handler that an event meets.
-    fn choice(&self, plan: &Plan) -> HandlerChoice {
+    fn choice(&self, way: &PlannedStrategy, plan: &Plan) -> HandlerChoice {
+        if matches!(way.mechanism, Mechanism::OnRequest(_)) {
+            return HandlerChoice::Always;
+        }
         match (self.own, &self.slot, self.rows.as_slice()) {
             (Some(own), Some(_), _) => HandlerChoice::Renewed(own),
             (Some(own), None, _) => HandlerChoice::Named {
@@ -82,7 +86,7 @@ impl Hook {
             // A program that calls another one lets itself be preempted.
             whole: place.is_some() && can && calls.is_empty(),
             calls,
-            choice: self.choice(plan),
+            choice: self.choice(way, plan),
             relay: self.relay,
             leads: self.leads.clone(),
             passing: self.passing,

@@ -33,11 +33,12 @@ pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;
 pub use show::show;
-pub use source::{Options, Source, UserStack};
+pub use source::{Options, ProgramText, Source, UserStack};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
@@ -54,12 +55,12 @@ pub const TABLE: &str = "main";
 pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<Plan> {
     let one = [BufferSpec::default()];
     let (specs, parameters, max_map_keys) = match source {
-        Source::Events(_) => (&one[..], &options.parameters, options.max_map_keys),
+        Source::Events(_) | Source::Program(_) => (&one[..], &options.parameters, options.max_map_keys),
         Source::File(file) => (&*file.buffers, &file.parameters, file.max_map_keys),
     };
     let globals = Globals {
         tables: match source {
-            Source::Events(_) => Vec::new(),
+            Source::Events(_) | Source::Program(_) => Vec::new(),
             Source::File(file) => file.table_names().map(str::to_owned).collect(),
         },
         buffers: specs.iter().map(|b| b.name.clone()).collect(),
@@ -70,23 +71,27 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         max_map_keys,
         ..Globals::default()
     };
-    let mut planner = Planner::new(catalog, options.clone(), globals);
-    let mut hooks = match source {
-        Source::Events(texts) => planner.texts(texts)?,
+    let (mut hooks, done) = match source {
+        Source::Program(program) => program_hooks(program, options, globals, catalog)?,
+        Source::Events(texts) => {
+            let mut planner = Planner::new(catalog, options.clone(), globals);
+            (planner.texts(texts)?, planner.finish()?)
+        }
         Source::File(file) => {
+            let mut planner = Planner::new(catalog, options.clone(), globals);
             planner.begin_file(file);
             let names: Vec<&str> = file.table_names().collect();
             let cells = planner.tables(file, &names)?;
             let groups = planner.groups(&cells)?;
             let numbers: Vec<u32> = (1..=cells.len() as u32).collect();
-            planner.hooks(groups, &numbers)
+            (planner.hooks(groups, &numbers), planner.finish()?)
         }
     };
     let Done {
         globals,
         objects,
         warnings,
-    } = planner.finish()?;
+    } = done;
     let next = number(&mut hooks, 1)?;
     // Tables may be loaded later, and a ring's counters cannot grow.
     let room = match options.persistent {
@@ -96,7 +101,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     let buffer = |spec: &BufferSpec| {
         let bytes = options.buffer_bytes.unwrap_or(spec.bytes);
         let mode = options.mode.unwrap_or(match source {
-            Source::Events(_) => Mode::Stream,
+            Source::Events(_) | Source::Program(_) => Mode::Stream,
             Source::File(_) => spec.mode,
         });
         BufferPlan {
@@ -108,7 +113,7 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     };
     let mut plan = Plan {
         tables: match source {
-            Source::Events(_) => vec![TABLE.to_owned()],
+            Source::Events(_) | Source::Program(_) => vec![TABLE.to_owned()],
             Source::File(_) => globals.tables.clone(),
         },
         hooks,
@@ -124,7 +129,36 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
         plan.give_messages_a_buffer();
     }
     match source {
-        Source::Events(_) => Ok(plan),
+        Source::Events(_) | Source::Program(_) => Ok(plan),
         Source::File(file) => trust::check(file, plan),
     }
+}
+
+/// The hooks of a program, planned again until what its maps hold is known from all of their uses.
+fn program_hooks(
+    program: &ProgramText,
+    options: &Options,
+    globals: Globals,
+    catalog: &Catalog,
+) -> Result<(Vec<Hook>, Done)> {
+    let mut shapes = Shapes::default();
+    for _ in 0..ROUNDS {
+        let globals = Globals {
+            shapes: shapes.clone(),
+            rounds: true,
+            max_strlen: u32::try_from(program.config.max_strlen).ok(),
+            ..globals.clone()
+        };
+        let mut planner = Planner::new(catalog, options.clone(), globals);
+        let planned = planner.program(program);
+        let grown = planner.globals.shapes.clone();
+        if grown == shapes {
+            return Ok((planned?, planner.finish()?));
+        }
+        shapes = grown;
+    }
+    Err(kestrel_catalog::Error::Compile {
+        event: program.name.clone(),
+        why: "what its maps hold is not found after many rounds".to_owned(),
+    })
 }

@@ -5,12 +5,14 @@ use super::events::{Events, about, is_name};
 use super::findings::Findings;
 use super::hook::Hook;
 use super::own_events;
-use super::source::Options;
+use super::source::{Options, ProgramText};
 use super::{targets, text};
+use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, jprobe};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_probes;
@@ -98,6 +100,8 @@ pub(super) struct Planner<'a> {
     objects: Vec<Arc<HandlerFile>>,
     pub(super) findings: Findings,
     warnings: Vec<(String, Diagnostic)>,
+    /// The kernel's types with those that a program defines, if it does.
+    types: Option<Arc<Btf>>,
     /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
     unwritten: Vec<(u32, Arc<str>)>,
 }
@@ -120,6 +124,7 @@ impl<'a> Planner<'a> {
             objects: Vec::new(),
             findings: Findings::default(),
             warnings: Vec::new(),
+            types: None,
             unwritten: Vec::new(),
         }
     }
@@ -154,17 +159,52 @@ impl<'a> Planner<'a> {
                 if !planned.insert(written(text, probe.span).to_owned()) && !names_jprobe(&probe) {
                     continue;
                 }
-                self.text.source = source.clone();
-                self.events = Events::new(self.catalog, self.options.via);
-                self.events.with_modules = false;
-                self.known.clear();
-                self.globals.text = (planned.len() - 1).to_string();
-                let cells = self.table([std::slice::from_ref(&probe)])?;
-                let groups = self.groups(&[cells])?;
-                hooks.extend(self.hooks(groups, &[1]));
-                self.end_text()?;
+                hooks.extend(self.text_probe(&source, &probe, planned.len() - 1)?);
             }
         }
+        Ok(hooks)
+    }
+
+    /// The hooks of a program, each handler with its own.
+    pub(super) fn program(&mut self, program: &ProgramText) -> Result<Vec<Hook>> {
+        let warnings = program.warnings.iter();
+        self.warnings
+            .extend(warnings.map(|d| (program.text.to_string(), d.clone())));
+        let mut hooks = Vec::new();
+        if !program.definitions.is_empty() {
+            let base = self.catalog.types().ok();
+            let known = |name: &str| base.as_ref()?.enumerator(name).map(|found| found.value);
+            let (types, found) = overlay(&program.definitions, base.as_ref(), &known);
+            if has_errors(&found) {
+                return Err(Error::Program {
+                    source_text: program.text.to_string(),
+                    diagnostics: found,
+                });
+            }
+            self.types = types;
+        }
+        let mut failed = None;
+        for (number, probe) in program.probes.iter().enumerate() {
+            match self.text_probe(&program.text, probe, number) {
+                Ok(more) => hooks.extend(more),
+                // What the other probes say of maps is wanted all the same.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(hooks), Err)
+    }
+
+    /// The hooks of one probe, whatever other probes its events meet; `number` tells it from those.
+    fn text_probe(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
+        self.text.source = source.clone();
+        self.events = Events::new(self.catalog, self.options.via);
+        self.events.with_modules = false;
+        self.known.clear();
+        self.globals.text = number.to_string();
+        let cells = self.table([std::slice::from_ref(probe)])?;
+        let groups = self.groups(&[cells])?;
+        let hooks = self.hooks(groups, &[1]);
+        self.end_text()?;
         Ok(hooks)
     }
 
@@ -421,6 +461,11 @@ impl<'a> Planner<'a> {
             apart.map(move |events| (events, cells.clone()))
         });
         for (mut events, cells) in groups.collect::<Vec<_>>() {
+            if let Some(types) = &self.types {
+                for way in &mut events.ways {
+                    way.context.types = Some(types.clone());
+                }
+            }
             // The events of one process, or of a command, are none of the recorder's.
             let everyone = self.options.target == ProcessFilter::All;
             if let Some(own) = self.options.leave_out.filter(|_| everyone) {

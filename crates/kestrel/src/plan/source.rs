@@ -1,20 +1,81 @@
 //! What is planned: texts of `-e` or a table file, and how the session will use it.
 
 use kestrel_catalog::catalog::Via;
+use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
+use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe};
+use kestrel_compiler::lang::config::Config;
+use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
+use kestrel_compiler::lang::expand::{Inputs, expand};
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::procfs::CpuList;
+use std::sync::Arc;
 
 /// Where the handlers stand.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// Texts of `-e`: an event meets the handler of every text that names it, in the one table [`TABLE`](super::TABLE).
     Events(&'a [String]),
+    /// A program: each of its probes adds its handler to its events, in source order.
+    Program(&'a ProgramText),
     /// A table file: in each table an event meets the handler of the last row that names it.
     File(&'a TableFile),
+}
+
+/// A program of the language, read and expanded: what `kestrel run` is given.
+#[derive(Clone, Debug)]
+pub struct ProgramText {
+    /// As it is called in messages.
+    pub name: String,
+    /// Its text, behind which those stand that it takes in.
+    pub text: Arc<str>,
+    /// Its probes, in source order.
+    pub probes: Vec<Probe>,
+    /// Maps that are declared with a kind and a size.
+    pub maps: Vec<MapDeclaration>,
+    /// Types of C that it defines.
+    pub definitions: Vec<Definition>,
+    /// Its settings.
+    pub config: Config,
+    /// What is odd about the text.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl ProgramText {
+    /// Reads a program; `config` is what the environment has set.
+    ///
+    /// # Errors
+    /// [`Error::Program`] with all that is wrong in the text.
+    pub fn read(name: &str, text: &str, config: Config, inputs: &Inputs<'_>) -> Result<Self> {
+        let expanded = expand(name, text, config, inputs);
+        let whole = expanded.sources.text();
+        if has_errors(&expanded.found) {
+            return Err(Error::Program {
+                source_text: whole.to_owned(),
+                diagnostics: expanded.found,
+            });
+        }
+        let (mut probes, mut maps) = (Vec::new(), Vec::new());
+        for item in expanded.script.items {
+            match item {
+                Item::Probe(probe) => probes.push(probe),
+                Item::Map(map) => maps.push(map),
+                _ => {}
+            }
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            text: whole.into(),
+            probes,
+            maps,
+            definitions: expanded.definitions,
+            config: expanded.config,
+            warnings: expanded.found,
+        })
+    }
 }
 
 /// How the call stack of the process is taken.

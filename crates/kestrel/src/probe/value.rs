@@ -1,6 +1,8 @@
 //! A field's value of one's own: what a record lends, kept beyond the record.
 
 use kestrel_trace::layout::Base;
+use kestrel_trace::print;
+use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value as lent;
 use std::fmt;
 
@@ -98,8 +100,16 @@ impl From<lent::Value<'_>> for Value {
                 lent::flags(bits, names, |name| named.push(name.to_owned()));
                 Self::Flags { bits, names: named }
             }
-            lent::Value::Text(bytes) => Self::Text(String::from_utf8_lossy(bytes).into_owned()),
+            lent::Value::Text(bytes) | lent::Value::CutText(bytes) | lent::Value::Buffer(bytes) => {
+                Self::Text(String::from_utf8_lossy(bytes).into_owned())
+            }
             lent::Value::Array(elements) => Self::List(elements.iter().map(Self::from).collect()),
+            lent::Value::Composite(parts) => Self::List(parts.iter().map(|(_, it)| Self::from(it)).collect()),
+            named @ lent::Value::Named(_) => {
+                let mut text = Vec::new();
+                print::value(named, &Symbols::default(), &mut text);
+                Self::Text(String::from_utf8_lossy(&text).into_owned())
+            }
             lent::Value::Stack(frames) => Self::Stack(frames.iter().collect()),
             lent::Value::Fault => Self::Fault,
             lent::Value::Missing => Self::Missing,

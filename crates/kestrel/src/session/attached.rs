@@ -20,7 +20,7 @@ use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind, TestRun};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
@@ -343,6 +343,21 @@ impl Session {
         self.resources.control.activate(Table::NONE);
     }
 
+    /// Runs the handlers of an event of the session's own (`begin`, `end`), in the order of their texts; whether there are any.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn fire(&self, name: &str) -> Result<bool> {
+        let is_named =
+            |hook: &&Attached| matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name);
+        let mut any = false;
+        for hook in self.hooks.iter().filter(is_named) {
+            hook.program.test_run(&TestRun::default())?;
+            any = true;
+        }
+        Ok(any)
+    }
+
     /// Gives one of its parameters another value.
     pub(crate) fn set_parameter(&self, index: usize, value: u64) {
         self.resources.control.set_parameter(index, value);
@@ -376,6 +391,29 @@ impl Session {
     /// When the kernel does not answer.
     pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
         self.resources.maps.read(&self.numbers)
+    }
+
+    /// What one of its handlers' maps held at a generation; see [`Maps::read_generation`].
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn map_generation(
+        &self,
+        name: &str,
+        generation: u64,
+        value: Option<u64>,
+    ) -> Result<Option<Snapshot>> {
+        self.resources
+            .maps
+            .read_generation(name, generation, value, &self.numbers)
+    }
+
+    /// Removes what one of its handlers' maps held before a generation.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sweep_map(&self, name: &str, generation: u64) -> Result<()> {
+        self.resources.maps.sweep_map(name, generation)
     }
 
     /// Gives the maps of the compiled objects that its handlers call, each with the path of its file.

@@ -18,7 +18,7 @@ use kestrel_trace::user_symbol::{UserSymbols, code_address};
 use kestrel_trace::value::Value;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// All maps of a session, and the state map where there are any.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ struct State {
     map: Map,
     mapping: Mapping,
     /// Generations up to which no key of an older one is left, by the maps' numbers.
-    swept: Vec<u64>,
+    swept: Vec<AtomicU64>,
 }
 
 impl Maps {
@@ -162,14 +162,49 @@ impl Maps {
         Ok(all)
     }
 
+    /// What a map held before it was cleared: the map of that name as of a generation. `value` is what a map without keys held then, where that is known.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read_generation(
+        &self,
+        name: &str,
+        generation: u64,
+        value: Option<u64>,
+        events: &Names,
+    ) -> Result<Option<Snapshot>> {
+        let Some((ty, map)) = self.maps.iter().find(|(ty, _)| ty.name == name) else {
+            return Ok(None);
+        };
+        let mut state = self.state_bytes()?;
+        let at = state::generation(ty.number) as usize;
+        if let Some(word) = state.get_mut(at..at + 8) {
+            word.copy_from_slice(&generation.to_le_bytes());
+        }
+        if let (Some(value), true) = (value, ty.keys.is_empty()) {
+            let (ty, value) = (named(ty, events), value.to_le_bytes());
+            let elements = [(vec![0; 4], [value.as_slice()])];
+            return Ok(Some(Snapshot::new(&ty, &state, elements)));
+        }
+        self.read_as_of(ty, map, events, &state).map(Some)
+    }
+
     fn read_one(&self, ty: &MapType, map: &Map, events: &Names) -> Result<Snapshot> {
+        self.read_as_of(ty, map, events, &self.state_bytes()?)
+    }
+
+    fn read_as_of(&self, ty: &MapType, map: &Map, events: &Names, state: &[u8]) -> Result<Snapshot> {
         let ty = named(ty, events);
-        let entries = map.entries()?;
+        let mut entries = map.entries()?;
+        if ty.keys.is_empty() && ty.entries > 1 {
+            let generation = state::word(state, state::generation(ty.number));
+            let index = (generation & u64::from(ty.entries - 1)) as u32;
+            entries.retain(|(key, _)| *key == index.to_le_bytes());
+        }
         let elements = entries
             .iter()
             .map(|(key, element)| (key.clone(), map.cpu_values(element)));
-        let state = self.state_bytes()?;
-        let snapshot = Snapshot::new(&ty, &state, elements).dated(ClockPair::now().offset());
+        let snapshot = Snapshot::new(&ty, state, elements).dated(ClockPair::now().offset());
         Ok(self.with_stacks(snapshot))
     }
 
@@ -266,35 +301,80 @@ impl Maps {
     /// # Errors
     /// The kernel's.
     pub fn sweep(&mut self) -> Result<()> {
-        let Some(state) = &mut self.state else {
+        let generations = self.generations()?;
+        self.sweep_before(&generations)
+    }
+
+    /// How often each map was cleared so far.
+    ///
+    /// # Errors
+    /// None but those of a session that is damaged.
+    pub fn generations(&self) -> Result<Vec<u64>> {
+        let Some(state) = &self.state else {
+            return Ok(Vec::new());
+        };
+        let generation = |(ty, _): &(MapType, Map)| {
+            let word = state.word(state::generation(ty.number))?;
+            Ok(word.load(Ordering::SeqCst))
+        };
+        self.maps.iter().map(generation).collect()
+    }
+
+    /// Removes the keys of a map's generations before this one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sweep_map(&self, name: &str, generation: u64) -> Result<()> {
+        match (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name)) {
+            (Some(state), Some((ty, map))) => sweep_one(state, ty, map, generation),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the keys of generations before these.
+    fn sweep_before(&mut self, generations: &[u64]) -> Result<()> {
+        let Some(state) = &self.state else {
             return Ok(());
         };
-        for (ty, map) in &self.maps {
-            let generation = state.word(state::generation(ty.number))?.load(Ordering::SeqCst);
-            let Some(swept) = state.swept.get_mut(ty.number as usize) else {
-                continue;
-            };
-            if *swept == generation {
-                continue;
-            }
-            for (key, _) in map.entries()? {
-                if state::word(&key, 0) < generation {
-                    map.delete(&key)?;
-                }
-            }
-            *swept = generation;
+        for ((ty, map), &generation) in self.maps.iter().zip(generations) {
+            sweep_one(state, ty, map, generation)?;
         }
         Ok(())
     }
 }
 
+/// Removes the keys of a map's generations before this one.
+fn sweep_one(state: &State, ty: &MapType, map: &Map, generation: u64) -> Result<()> {
+    let Some(swept) = state.swept.get(ty.number as usize) else {
+        return Ok(());
+    };
+    let before = swept.load(Ordering::Relaxed);
+    if before >= generation {
+        return Ok(());
+    }
+    if ty.keys.is_empty() {
+        let zeros = vec![0; map.element_size()];
+        for old in (before..generation).rev().take(ty.entries.max(1) as usize - 1) {
+            let index = (old & u64::from(ty.entries.max(1) - 1)) as u32;
+            map.update(&index.to_le_bytes(), &zeros, ValueCheck::Any)?;
+        }
+    } else {
+        for (key, _) in map.entries()? {
+            if state::word(&key, 0) < generation {
+                map.delete(&key)?;
+            }
+        }
+    }
+    swept.store(generation, Ordering::Relaxed);
+    Ok(())
+}
 impl State {
     fn open(map: Map) -> Result<Self> {
         let mapping = Mapping::new(map.as_fd(), 0, state::SIZE as usize, Access::ReadWrite)?;
         Ok(Self {
             map,
             mapping,
-            swept: vec![0; state::MOST_MAPS as usize],
+            swept: (0..state::MOST_MAPS).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 
@@ -317,14 +397,16 @@ fn named(ty: &MapType, events: &Names) -> MapType {
             names: events.clone(),
         }];
     }
-    let named = |ty: &mut FieldType| {
+    let named = &mut |ty: &mut FieldType| {
         if let Some(what) = EventName::wanted(ty) {
             *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
         }
     };
-    ty.keys.iter_mut().for_each(named);
-    if let ValueKind::Scalar(held) = &mut ty.value {
-        named(held);
+    for key in &mut ty.keys {
+        key.each_part(named);
+    }
+    if let ValueKind::Scalar(held) | ValueKind::Whole(held) = &mut ty.value {
+        held.each_part(named);
     }
     ty
 }
@@ -347,14 +429,10 @@ pub(super) fn make(spec: &ir::MapSpec) -> Result<Map> {
 /// Names for the addresses in what maps held, where there are any, and what else a reader should know of them. `code` is what is known of processes' code, where that was
 /// followed; else what they have mapped now is looked at.
 pub fn symbols(snapshots: &[Snapshot], host: &Host, code: Option<&mut UserCode>) -> (Symbols, Vec<String>) {
-    let symbolic = |ty: &FieldType| {
-        let is_kernel_stack = ty.is_stack() && !ty.is_user_stack();
-        is_kernel_stack || matches!(ty, FieldType::Pointer { symbolic: true })
-    };
-    let shows = |s: &Snapshot| {
-        s.ty.keys.iter().any(symbolic) || matches!(&s.ty.value, ValueKind::Scalar(ty) if symbolic(ty))
-    };
-    let symbols = match snapshots.iter().any(shows).then(|| Kallsyms::read(host)) {
+    let shows = snapshots
+        .iter()
+        .any(|snapshot| snapshot.ty.has_kernel_addresses());
+    let symbols = match shows.then(|| Kallsyms::read(host)) {
         Some(Ok(table)) if !table.is_restricted() => all_symbols(&table),
         _ => Symbols::default(),
     };

@@ -78,6 +78,14 @@ impl Live {
     /// # Errors
     /// What `show` answers, and the reader's.
     pub fn poll(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        self.poll_with(&mut |_, record| show(record))
+    }
+
+    /// As [`Live::poll`], with the session at hand while a record is shown.
+    ///
+    /// # Errors
+    /// As [`Live::poll`].
+    pub fn poll_with(&mut self, show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.follow_cpus()?;
         self.session.follow_modules();
         self.session.listen()?;
@@ -90,7 +98,9 @@ impl Live {
         {
             watermark.ask();
         }
-        self.waiting.emit(&self.table, until, show)
+        let session = &self.session;
+        self.waiting
+            .emit(&self.table, until, &mut |record| show(session, record))
     }
 
     /// Whether records have come that are not given yet, since another CPU may have an earlier one.
@@ -103,12 +113,22 @@ impl Live {
     /// # Errors
     /// As [`Live::poll`].
     pub fn stop(&mut self, show: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<usize> {
+        self.stop_with(&mut |_, record| show(record))
+    }
+
+    /// As [`Live::stop`], with the session at hand while a record is shown.
+    ///
+    /// # Errors
+    /// As [`Live::poll`].
+    pub fn stop_with(&mut self, show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>) -> Result<usize> {
         self.session.deactivate();
         if wait_for_running_programs().is_err() {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         self.gather(procfs::monotonic())?;
-        self.waiting.emit(&self.table, u64::MAX, show)
+        let session = &self.session;
+        self.waiting
+            .emit(&self.table, u64::MAX, &mut |record| show(session, record))
     }
 
     /// Records lost since the last call: because a ring was full, and because a buffer was frozen.

@@ -2,8 +2,8 @@
 
 use super::gather::json_number;
 use super::histogram::{Buckets, Label};
-use crate::print::counted;
-use serde_json::{Map, Value as Json};
+use crate::print::{counted, decimal, separate};
+use serde_json::Value as Json;
 use std::fmt::Write;
 
 /// Characters of the longest bar.
@@ -22,17 +22,21 @@ pub(super) fn brief(counts: &[u64]) -> String {
 
 /// Appends the rows from the first bucket that holds something to the last.
 pub fn text(out: &mut String, counts: &[u64], buckets: Buckets) {
+    divided(out, counts, buckets, 1);
+}
+
+/// The same with each count divided by `div`.
+pub(super) fn divided(out: &mut String, counts: &[u64], buckets: Buckets, div: u64) {
     out.push('\n');
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let div = div.max(1);
+    let most = (counts.iter().copied().max().unwrap_or(0) / div).max(1);
     let first = counts.iter().position(|c| *c > 0).unwrap_or(0);
-    let last = counts.iter().rposition(|c| *c > 0).unwrap_or(0);
-    for (index, count) in counts.iter().enumerate().take(last + 1).skip(first) {
-        let length = (u128::from(*count) * u128::from(BAR) / u128::from(most)) as usize;
+    let last = counts.iter().rposition(|c| *c > 0).map_or(0, |last| last + 1);
+    for (index, count) in counts.iter().enumerate().take(last).skip(first) {
+        let count = *count / div;
+        let length = (u128::from(count) * u128::from(BAR) / u128::from(most)) as usize;
         let bar = "@".repeat(length);
-        let label = interval(
-            buckets.label(index as u32),
-            !matches!(buckets, Buckets::Linear { .. }),
-        );
+        let label = interval(buckets.label(index as u32), buckets);
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{label:<16}{count:>8} |{bar:<52}|");
     }
@@ -40,45 +44,68 @@ pub fn text(out: &mut String, counts: &[u64], buckets: Buckets) {
 }
 
 /// `[4, 8)`, `[1]`, `(..., 0)`, `[100, ...)`.
-fn interval(label: Label, units: bool) -> String {
-    let number = |n: i128| if units { short(n) } else { n.to_string() };
+fn interval(label: Label, buckets: Buckets) -> String {
+    let number = |n: i128| match buckets {
+        Buckets::Powers { bits } => power(n, bits),
+        Buckets::Linear { step, .. } if step % 1024 != 0 => n.to_string(),
+        Buckets::Linear { .. } => mega(n),
+    };
     match (label.from, label.to) {
         (None, None) => "(..., ...)".to_owned(),
         (None, Some(to)) => format!("(..., {})", number(to + 1)),
         (Some(from), None) => format!("[{}, ...)", number(from)),
-        (Some(from), Some(to)) if from == to && units => format!("[{}]", number(from)),
+        (Some(from), Some(to)) if from == to => format!("[{}]", number(from)),
         (Some(from), Some(to)) => format!("[{}, {})", number(from), number(to + 1)),
     }
 }
 
-/// `1K`, `4M`: powers of 1024 where they divide the number.
-fn short(n: i128) -> String {
+/// Where a power of two, cut into `2^bits` parts, has a border: by the power of 1024 that is the largest not above the width of what begins there: `1K`, `1152`.
+fn power(n: i128, bits: u8) -> String {
     let units = ["", "K", "M", "G", "T", "P", "E"];
-    let (mut n, mut unit) = (n, 0);
-    while n != 0 && n % 1024 == 0 && unit + 1 < units.len() {
-        n /= 1024;
-        unit += 1;
+    let width = n.max(1).ilog2().saturating_sub(bits.into());
+    let decade = (width / 10) as usize;
+    format!("{}{}", n >> (10 * decade), units.get(decade).unwrap_or(&""))
+}
+
+/// `4K`, `1M`: what borders of steps that are multiples of 1024 are called.
+fn mega(n: i128) -> String {
+    const KILO: i128 = 1024;
+    const MEGA: i128 = KILO * KILO;
+    match n {
+        0 => "0".to_owned(),
+        n if n % MEGA == 0 => format!("{}M", n / MEGA),
+        n if n % KILO == 0 => format!("{}K", n / KILO),
+        n => n.to_string(),
     }
-    format!("{n}{}", units[unit])
 }
 
 /// Buckets from the first that holds something to the last.
 pub fn json(counts: &[u64], buckets: Buckets) -> Json {
+    let mut text = Vec::new();
+    json_text(counts, buckets, 1, &mut text);
+    // What is written here is JSON.
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// The same as text, each count divided by `div`.
+pub(super) fn json_text(counts: &[u64], buckets: Buckets, div: u64, out: &mut Vec<u8>) {
     let first = counts.iter().position(|c| *c > 0).unwrap_or(counts.len());
     let last = counts.iter().rposition(|c| *c > 0).map_or(0, |last| last + 1);
-    let bucket = |(index, count): (usize, &u64)| {
+    out.push(b'[');
+    for (index, count) in counts.iter().enumerate().take(last).skip(first) {
+        separate(index - first, b",", out);
         let label = buckets.label(index as u32);
-        let mut bucket = Map::new();
-        bucket.extend(label.from.map(|from| ("min".to_owned(), json_number(from))));
-        bucket.extend(label.to.map(|to| ("max".to_owned(), json_number(to))));
-        bucket.insert("count".to_owned(), (*count).into());
-        Json::Object(bucket)
-    };
-    counts
-        .iter()
-        .enumerate()
-        .take(last)
-        .skip(first)
-        .map(bucket)
-        .collect()
+        out.push(b'{');
+        for (name, border) in [("min", label.from), ("max", label.to)] {
+            if let Some(border) = border {
+                out.extend_from_slice(format!("\"{name}\": ").as_bytes());
+                json_number(border, out);
+                out.extend_from_slice(b", ");
+            }
+        }
+        out.extend_from_slice(b"\"count\": ");
+        decimal(*count / div.max(1), out);
+        out.push(b'}');
+    }
+    out.push(b']');
 }

@@ -2,8 +2,8 @@
 //! themselves are `function`'s.
 
 use super::histogram::Buckets;
+use crate::print::{signed, whole};
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value as Json;
 use std::fmt::{self, Write as _};
 
 /// A function that gathers values. What it keeps are words of 64 bits on each CPU, zeroes at first.
@@ -39,10 +39,10 @@ pub trait Function: Sync {
     /// What keys are sorted by, and what is shown where nothing else is said.
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128;
 
-    /// What stands behind the colon, up to the end of the line or over several lines.
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+    /// What stands behind the colon, up to the end of the line or over several lines; numbers divided by `div`, at least 1.
+    fn text(&self, with: &Gathered, words: &[u64], div: i128, out: &mut String) {
         // Writing to a string cannot fail.
-        let _ = writeln!(out, " {}", self.weight(with, words));
+        let _ = writeln!(out, " {}", self.weight(with, words) / div);
     }
 
     /// The type of a map of it in JSON.
@@ -50,9 +50,9 @@ pub trait Function: Sync {
         "map"
     }
 
-    /// Its value in JSON.
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
-        json_number(self.weight(with, words))
+    /// Its value in JSON, with bpftrace's blanks.
+    fn json(&self, with: &Gathered, words: &[u64], div: i128, out: &mut Vec<u8>) {
+        json_number(self.weight(with, words) / div, out);
     }
 
     /// What it is as a metric.
@@ -176,12 +176,13 @@ pub(super) fn first(words: &[u64]) -> u64 {
     words.first().copied().unwrap_or_default()
 }
 
-/// A number as JSON.
-pub(super) fn json_number(n: i128) -> Json {
-    i64::try_from(n)
-        .map(Json::from)
-        .or_else(|_| u64::try_from(n).map(Json::from))
-        .unwrap_or(Json::Null)
+/// A number as bpftrace has it in JSON.
+pub(super) fn json_number(n: i128, out: &mut Vec<u8>) {
+    match (i64::try_from(n), u64::try_from(n)) {
+        (_, Ok(n)) => whole(n, out),
+        (Ok(n), _) => signed(n, out),
+        _ => out.extend_from_slice(b"null"),
+    }
 }
 
 /// The order-preserving number of 0 and up that a value of `min` and `max` counts as.

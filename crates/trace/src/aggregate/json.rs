@@ -2,56 +2,81 @@
 
 use super::map_type::ValueKind;
 use super::read::{Held, Snapshot};
-use super::text::{rows, shown};
+use super::text::{Show, Shown, divided, rows};
+use crate::print::{self, JsonStyle, Style, bpftrace_string, separate};
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
-use serde_json::{Map, Value as Json, json};
+use serde_json::Value as Json;
 
-/// A map as one object: `{"type": "map", "data": {"@x": {"key,key": value}}}`. The type is `hist` for histograms and `stats` for statistics; a map
-/// without keys has its value in the keys' place. What was lost stands beside `data` where it is not 0.
+/// A map as one object: `{"type": "map", "data": {"@x": {"key,key": value}}}`. The type is `hist` for histograms and `stats` for averages and statistics; a map
+/// without keys has its value in the keys' place. Enumerators are names. What was lost stands beside `data` where it is not 0.
 pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
+    let mut line = Vec::new();
+    object(snapshot, Show::all(Style::MAP), symbols, &mut line);
+    // What is written here is JSON.
+    serde_json::from_slice(&line).unwrap_or_default()
+}
+
+/// Appends a map as bpftrace's line of JSON, with its line break; nothing for a map with keys that has none.
+pub fn json_line(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    if !snapshot.is_empty() {
+        object(snapshot, show, symbols, out);
+        out.push(b'\n');
+    }
+}
+
+fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     let ty = &snapshot.ty;
     let kind = match &ty.value {
         ValueKind::Gathered(gathered) => gathered.function.json_type(),
-        ValueKind::Scalar(_) | ValueKind::Text { .. } => "map",
+        ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => "map",
     };
-    let data = if ty.keys.is_empty() {
-        snapshot
-            .rows
-            .first()
-            .map_or(Json::Null, |row| held(snapshot, &row.value, symbols))
-    } else {
-        let row = |(keys, value): (Vec<String>, Held)| (keys.join(","), held(snapshot, &value, symbols));
-        Json::Object(
-            rows(snapshot, symbols)
-                .into_iter()
-                .map(row)
-                .collect::<Map<_, _>>(),
-        )
-    };
-    let mut all = json!({ "type": kind, "data": { ty.title(): data } });
-    if snapshot.lost > 0 {
-        all["lost"] = snapshot.lost.into();
+    out.extend_from_slice(format!("{{\"type\": \"{kind}\", \"data\": {{").as_bytes());
+    bpftrace_string(ty.title().as_bytes(), out);
+    out.extend_from_slice(b": ");
+    let rows = rows(snapshot, show, symbols);
+    match ty.keys.is_empty() {
+        true => match rows.first() {
+            Some(row) => held(snapshot, row, show, symbols, out),
+            None => out.extend_from_slice(b"null"),
+        },
+        false => {
+            out.push(b'{');
+            for (index, mut row) in rows.into_iter().enumerate() {
+                separate(index, b", ", out);
+                // bpftrace has no blanks in keys.
+                row.key.retain(|byte| *byte != b' ');
+                bpftrace_string(&row.key, out);
+                out.extend_from_slice(b": ");
+                held(snapshot, &row, show, symbols, out);
+            }
+            out.push(b'}');
+        }
     }
-    all
+    out.push(b'}');
+    if snapshot.lost > 0 {
+        out.extend_from_slice(format!(", \"lost\": {}", snapshot.lost).as_bytes());
+    }
+    out.push(b'}');
 }
 
-fn held(snapshot: &Snapshot, value: &Held, symbols: &Symbols) -> Json {
-    let kind = &snapshot.ty.value;
-    match (value, kind) {
-        (Held::Number(n), ValueKind::Scalar(field)) => match Value::read(field, &n.to_le_bytes()) {
-            Value::Signed { value, .. } => value.into(),
-            Value::Unsigned { value, .. } => value.into(),
-            Value::Bool(value) => value.into(),
-            // An enumerator without a name is a number, as in records.
-            Value::Enumeration { value, signed, names } if name_of(value, names).is_none() => match signed {
-                true => value.into(),
-                false => (value as u64).into(),
-            },
-            other => shown(other, symbols).into(),
-        },
-        (Held::Words(words), ValueKind::Gathered(gathered)) => gathered.function.json(gathered, words),
-        (Held::Text(text), _) => shown(Value::Text(text), symbols).into(),
-        _ => Json::Null,
+fn held(snapshot: &Snapshot, shown: &Shown<'_>, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    let ty = &snapshot.ty;
+    if let (Held::Words(words), ValueKind::Gathered(gathered)) = (&shown.value, &ty.value) {
+        return gathered.function.json(gathered, words, show.divisor(), out);
+    }
+    let trailer = show.style.trailer;
+    match divided(shown.row.held(ty), show) {
+        // What is for programs of today, names and all; bpftrace has numbers.
+        value @ (Value::Pointer { .. } | Value::Flags { .. }) if !show.style.raw => {
+            print::json(value, JsonStyle::Record, symbols, out);
+        }
+        value @ Value::Enumeration {
+            value: number, names, ..
+        } if !show.style.raw && name_of(number, names).is_some() => {
+            print::json(value, JsonStyle::Record, symbols, out);
+        }
+        Value::Fault | Value::Missing if !show.style.raw => out.extend_from_slice(b"null"),
+        value => print::json(value, JsonStyle::Bpftrace { trailer }, symbols, out),
     }
 }

@@ -1,10 +1,10 @@
 //! What maps held when a recording ended, as a file of its trace; how it is shown is `text`'s and `json`'s.
 
 use super::map_type::{MOST_KEY, MapType, ValueKind};
-use super::read::{Held, Row, Snapshot};
+use super::read::Snapshot;
 use crate::error::{Error, Result};
-use crate::layout::{FieldType, Space};
-use crate::symbol::Symbols;
+use crate::layout::FieldType;
+use crate::symbol::{Symbols, kernel_addresses};
 use crate::user_symbol::UserSymbols;
 use serde::{Deserialize, Serialize};
 
@@ -80,25 +80,14 @@ impl KeptMaps {
 
 impl Snapshot {
     /// Addresses in it that have names of the kernel's.
-    fn addresses(&self) -> impl Iterator<Item = u64> {
-        use crate::value::Value;
-        let of = |value: Value<'_>| -> Vec<u64> {
-            match value {
-                Value::Pointer {
-                    address,
-                    symbolic: true,
-                } => vec![address],
-                Value::Stack(frames) if frames.space == Space::Kernel => frames.iter().collect(),
-                _ => Vec::new(),
+    fn addresses(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        for row in &self.rows {
+            for value in row.keys(&self.ty).chain(row.held(&self.ty)) {
+                kernel_addresses(value, &mut |address| all.push(address));
             }
-        };
-        let held = move |row: &Row| match (&row.value, &self.ty.value) {
-            (Held::Number(n), ValueKind::Scalar(ty)) => of(Value::read(ty, &n.to_le_bytes())),
-            _ => Vec::new(),
-        };
-        self.rows
-            .iter()
-            .flat_map(move |row| row.keys(&self.ty).flat_map(of).chain(held(row)))
+        }
+        all
     }
 
     /// Whether keys and values are what the type says, and the type one that the language makes.
@@ -112,27 +101,16 @@ impl MapType {
         let key = |ty: &FieldType| match ty {
             FieldType::Text { size } => (1..=MOST_KEY).contains(size),
             FieldType::Stack { .. } => true,
-            ty => is_scalar(ty),
+            ty => ty.is_sound(),
         };
         let value = match &self.value {
-            ValueKind::Scalar(ty) => is_scalar(ty),
+            ValueKind::Scalar(ty) => ty.integer_size().is_some() && ty.is_sound(),
             ValueKind::Text { .. } => true,
+            ValueKind::Whole(ty) => ty.is_sound(),
             ValueKind::Gathered(gathered) => gathered.function.is_sound(gathered),
         };
         value && self.keys.len() <= MOST_KEYS && self.keys.iter().all(key) && self.key_size() <= MOST_KEY
     }
-}
-
-fn is_scalar(ty: &FieldType) -> bool {
-    !matches!(
-        ty,
-        FieldType::Text { .. }
-            | FieldType::Array { .. }
-            | FieldType::String { .. }
-            | FieldType::Bytes { .. }
-            | FieldType::Stack { .. }
-            | FieldType::StackCopy { .. }
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The type of a map: its keys, what it holds, and where both lie in the kernel's map.
 
 use super::gather::Gathered;
-use crate::layout::FieldType;
+use crate::layout::{FieldType, Frames, Space};
+use crate::symbol::has_addresses;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a key, the generation included: what every kernel takes.
@@ -24,7 +25,7 @@ pub struct MapType {
     pub name: String,
     /// Its place in the state map, the same as long as the session lives.
     pub number: u32,
-    /// Types of its keys: scalars, [`FieldType::Text`], or [`FieldType::Stack`].
+    /// Types of its keys, or of the parts of its key: any of a fixed size, or [`FieldType::Stack`]; see [`MapType::key_offsets`].
     pub keys: Vec<FieldType>,
     /// What it holds.
     pub value: ValueKind,
@@ -36,28 +37,59 @@ pub struct MapType {
     pub first: String,
 }
 
-/// What a map holds under each key. Values are of 64 bits.
+/// What a map holds under each key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(
     missing_docs,
     reason = "fields speak for themselves or are described with their variant"
 )]
 pub enum ValueKind {
-    /// A number, address, enumerator or truth value.
+    /// A number, address, enumerator or truth value, extended to 64 bits.
     Scalar(FieldType),
     /// `size` bytes of text, zero-padded.
     Text { size: u32 },
+    /// A value of any type that has a fixed size, as it lies in records (integers in as many bytes as their type has), then zeroes up to a multiple of 8
+    /// bytes.
+    Whole(FieldType),
     /// What a function gathers, on each CPU for itself.
     Gathered(Gathered),
+}
+
+fn rounded(size: u32) -> u32 {
+    size.checked_next_multiple_of(8).unwrap_or(u32::MAX)
+}
+
+/// Calls `each` with the address space and the most frames of each stack of a type that is kept by number.
+fn numbered(ty: &FieldType, each: &mut impl FnMut(Space, u32)) {
+    match ty {
+        FieldType::Stack { space, max } => each(*space, *max),
+        FieldType::HeldStack(stack) if stack.frames == Frames::Numbered => each(stack.space, stack.max),
+        FieldType::Array { element, .. } => numbered(element, each),
+        FieldType::Composite(composite) => composite
+            .members
+            .iter()
+            .for_each(|member| numbered(&member.ty, each)),
+        _ => {}
+    }
+}
+
+fn has_stack(ty: &FieldType) -> bool {
+    match ty {
+        FieldType::Stack { .. } | FieldType::HeldStack(_) => true,
+        FieldType::Array { element, .. } => has_stack(element),
+        FieldType::Composite(composite) => composite.members.iter().any(|member| has_stack(&member.ty)),
+        _ => false,
+    }
 }
 
 impl ValueKind {
     /// Bytes of a value (on each CPU, for aggregations).
     pub fn size(&self) -> u32 {
         match self {
-            Self::Text { size } => size.next_multiple_of(8),
+            Self::Text { size } => rounded(*size),
             Self::Gathered(gathered) => gathered.function.words(gathered).saturating_mul(8),
             Self::Scalar(_) => 8,
+            Self::Whole(ty) => rounded(ty.fixed_size()),
         }
     }
 
@@ -69,7 +101,7 @@ impl ValueKind {
     /// The function that fills it, if one does: `count`.
     pub fn function(&self) -> Option<&'static str> {
         match self {
-            Self::Scalar(_) | Self::Text { .. } => None,
+            Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => None,
             Self::Gathered(gathered) => Some(gathered.function.name()),
         }
     }
@@ -86,22 +118,44 @@ impl MapType {
         Self::is_hidden_name(&self.name)
     }
 
-    /// Bytes that a key of this type takes.
+    /// Bytes that a key of this type takes: those of the type, up to a multiple of 8.
     pub fn key_room(ty: &FieldType) -> u32 {
         match ty {
-            FieldType::Text { size } => size.next_multiple_of(8),
             FieldType::Stack { .. } => STACK,
-            _ => 8,
+            ty => rounded(ty.fixed_size().max(1)),
         }
     }
 
-    /// Most frames of the stacks among its keys; none where no key is a stack.
+    /// Most frames of the stacks in it that are kept by number, in a table beside it; none where there are none.
     pub fn most_frames(&self) -> Option<u32> {
-        let frames = self.keys.iter().filter_map(|ty| match ty {
-            FieldType::Stack { max, .. } => Some(*max),
+        let mut most = None;
+        self.numbered(&mut |_, max| most = most.max(Some(max)));
+        most
+    }
+
+    /// Calls `each` with the address space and the most frames of each stack that is kept by number.
+    fn numbered(&self, each: &mut impl FnMut(Space, u32)) {
+        let value = match &self.value {
+            ValueKind::Whole(ty) => Some(ty),
             _ => None,
-        });
-        frames.max()
+        };
+        for ty in self.keys.iter().chain(value) {
+            numbered(ty, each);
+        }
+    }
+
+    /// Whether addresses of the kernel are in it that are shown by name.
+    pub fn has_kernel_addresses(&self) -> bool {
+        let value = match &self.value {
+            ValueKind::Scalar(ty) | ValueKind::Whole(ty) => Some(ty),
+            _ => None,
+        };
+        self.keys.iter().chain(value).any(has_addresses)
+    }
+
+    /// Whether stacks are among its keys, wherever their frames are.
+    pub fn has_stacks_in_keys(&self) -> bool {
+        self.keys.iter().any(has_stack)
     }
 
     /// Stacks that are kept beside it, a power of two.
@@ -112,14 +166,17 @@ impl MapType {
 
     /// Whether stacks of processes are among its keys.
     pub fn has_user_stacks(&self) -> bool {
-        self.keys.iter().any(FieldType::is_user_stack)
+        let mut found = false;
+        self.numbered(&mut |space, _| found |= space == Space::User);
+        found
     }
 
-    /// Where each key lies in the key of the kernel's map, in bytes.
+    /// Where each key, or part of the key, lies in the key of the kernel's map, in bytes: the first behind the generation, each at a multiple of 8. Bytes behind
+    /// a part, up to the next, are those of the extended integer where it is a scalar (its low bytes are the value), else zero: keys are compared byte by byte.
     pub fn key_offsets(&self) -> impl Iterator<Item = u32> {
         self.keys.iter().scan(GENERATION, |end, ty| {
             let at = *end;
-            *end += Self::key_room(ty);
+            *end = end.saturating_add(Self::key_room(ty));
             Some(at)
         })
     }
@@ -128,7 +185,9 @@ impl MapType {
     pub fn key_size(&self) -> u32 {
         match self.keys.as_slice() {
             [] => 4,
-            keys => GENERATION + keys.iter().map(Self::key_room).sum::<u32>(),
+            keys => keys
+                .iter()
+                .fold(GENERATION, |end, ty| end.saturating_add(Self::key_room(ty))),
         }
     }
 

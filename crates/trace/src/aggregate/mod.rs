@@ -3,8 +3,8 @@
 //! Generated code writes what is described here, and [`read`] takes it apart again.
 //!
 //! ```text
-//! key     generation u64 | each key at a multiple of 8: scalars as 8 bytes (extended), texts zero-padded
-//! value   scalar or text: the value itself, one for all CPUs      aggregations: words of 8 bytes, per CPU
+//! key     generation u64 | each key at a multiple of 8: scalars as 8 bytes (extended), others as their type says, zero-padded
+//! value   scalars extended to 8 bytes, others as their type says, zero-padded, one for all CPUs      aggregations: words of 8 bytes, per CPU
 //! state   per map: generation u64, lost u64 … zeroes: what new values are made from
 //! ```
 //!
@@ -18,6 +18,7 @@ mod histogram;
 mod json;
 mod kept;
 mod map_type;
+mod order;
 pub mod read;
 pub mod state;
 mod text;
@@ -25,7 +26,7 @@ mod text;
 pub use bars::{json as histogram_json, text as histogram_text};
 pub use gather::Gathered;
 pub use histogram::{Buckets, Label};
-pub use json::json;
+pub use json::{json, json_line};
 pub use kept::KeptMaps;
 pub use map_type::{ENTRIES, MOST_KEY, MapType, ValueKind};
-pub use text::text;
+pub use text::{Show, shown, text, written};

@@ -1,9 +1,10 @@
 //! Raw keys and values of a map become rows: CPUs added up, what was cleared left out, sorted; any bytes are taken.
 
 use super::map_type::{MapType, ValueKind};
+use super::order::{is_signed, number};
 use super::state;
-use crate::layout::FieldType;
-use crate::value::Value;
+use crate::layout::{FieldType, Frames};
+use crate::value::{Beside, Stacks, Value};
 use serde::{Deserialize, Serialize};
 
 /// Most frames of a stack, as the kernel has them.
@@ -28,9 +29,9 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     key: Vec<u8>,
-    /// Of each key that is a stack: its frames, 8 bytes each; none where there was no room for it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    stacks: Vec<Option<Vec<u8>>>,
+    /// The frames of stacks in it that are kept by number; those that there was no room for are missing.
+    #[serde(default, rename = "frames", skip_serializing_if = "Stacks::is_empty")]
+    stacks: Stacks,
     /// When the stacks were read, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     read_ns: u64,
@@ -45,6 +46,8 @@ pub enum Held {
     /// A scalar: 64 bits, whose type the map's type knows.
     Number(u64),
     Text(Vec<u8>),
+    /// The bytes of a value of any type.
+    Whole(Vec<u8>),
     /// A text that could not be read.
     Fault,
     /// What a function keeps.
@@ -54,13 +57,12 @@ pub enum Held {
 impl Row {
     /// Its keys.
     pub fn keys<'a>(&'a self, ty: &'a MapType) -> impl Iterator<Item = Value<'a>> {
-        let mut stacks = self.stacks.iter();
         ty.keys.iter().zip(ty.key_offsets()).map(move |(ty, at)| {
             let bytes = self.key.get(at as usize..).unwrap_or_default();
             let FieldType::Stack { .. } = ty else {
-                return Value::read(ty, bytes);
+                return Value::read_beside(ty, bytes, self.beside());
             };
-            let Some(Some(frames)) = stacks.next() else {
+            let Some(frames) = self.stacks.get(state::word(bytes, 0).cast_signed()) else {
                 return Value::Missing;
             };
             match Value::read(ty, frames) {
@@ -70,14 +72,45 @@ impl Row {
         })
     }
 
+    /// The bytes of its key from an offset on.
+    pub(super) fn key_from(&self, offset: u32) -> &[u8] {
+        self.key.get(offset as usize..).unwrap_or_default()
+    }
+
+    fn beside(&self) -> Beside<'_> {
+        Beside {
+            stacks: Some(&self.stacks),
+            time_ns: self.read_ns,
+        }
+    }
+
+    /// Its value, where it is not what a function gathers.
+    pub fn held<'a>(&'a self, ty: &'a MapType) -> Option<Value<'a>> {
+        Some(match (&self.value, &ty.value) {
+            // A scalar is in the low bytes of its word.
+            (Held::Number(n), ValueKind::Scalar(field)) => scalar(field, *n),
+            (Held::Text(text), _) => Value::Text(text),
+            (Held::Whole(bytes), ValueKind::Whole(field)) => Value::read_beside(field, bytes, self.beside()),
+            (Held::Fault, _) => Value::Fault,
+            _ => return None,
+        })
+    }
+
     /// Takes the frames of its stacks, by their number and how many frames of it are wanted.
     fn take_stacks(&mut self, ty: &MapType, now: u64, frames: &mut impl FnMut(u32, u32) -> Option<Vec<u8>>) {
         self.read_ns = now;
+        let mut wanted = Vec::new();
         for (ty, at) in ty.keys.iter().zip(ty.key_offsets()) {
-            if let FieldType::Stack { max, .. } = ty {
-                let number = state::word(&self.key, at) as i64;
-                let number = u32::try_from(number).ok();
-                self.stacks.push(number.and_then(|number| frames(number, *max)));
+            numbers(ty, self.key.get(at as usize..).unwrap_or_default(), &mut wanted);
+        }
+        if let (ValueKind::Whole(ty), Held::Whole(bytes)) = (&ty.value, &self.value) {
+            numbers(ty, bytes, &mut wanted);
+        }
+        for (number, max) in wanted {
+            if !self.stacks.contains(number)
+                && let Some(frames) = frames(number, max)
+            {
+                self.stacks.insert(number, frames);
             }
         }
     }
@@ -92,15 +125,15 @@ impl Row {
         let value = match (&self.value, &ty.value) {
             (Held::Number(_), ValueKind::Scalar(_)) => true,
             (Held::Text(_) | Held::Fault, ValueKind::Text { .. }) => true,
+            (Held::Whole(bytes), kind @ ValueKind::Whole(_)) => bytes.len() == kind.size() as usize,
             (Held::Words(words), ValueKind::Gathered(gathered)) => {
                 words.len() == gathered.function.words(gathered) as usize
             }
             _ => false,
         };
-        let frames = self.stacks.iter().flatten();
         value
             && self.key.len() == ty.key_size() as usize
-            && frames.clone().all(|it| it.len() <= MOST_FRAMES * 8)
+            && self.stacks.iter().all(|it| it.len() <= MOST_FRAMES * 32)
     }
 }
 
@@ -120,19 +153,14 @@ impl Snapshot {
                 let value = Held::new(&ty.value, values)?;
                 Some(Row {
                     key,
-                    stacks: Vec::new(),
+                    stacks: Stacks::default(),
                     read_ns: 0,
                     value,
                 })
             })
             .filter(|row| !(ty.keys.is_empty() && row.value.is_untouched(&ty.value)))
             .collect();
-        rows.sort_by(|a, b| {
-            let order = a.weight(ty).cmp(&b.weight(ty));
-            order
-                .then_with(|| a.value.words().cmp(b.value.words()))
-                .then_with(|| a.key.cmp(&b.key))
-        });
+        rows.sort_by(|a, b| a.compare(b, ty));
         Self {
             ty: ty.clone(),
             rows,
@@ -186,6 +214,7 @@ impl Held {
                 let word = values.next()?.first_chunk::<8>()?;
                 Some(Self::Number(u64::from_le_bytes(*word)))
             }
+            ValueKind::Whole(_) => Some(Self::Whole(values.next()?.to_vec())),
             ValueKind::Text { size } => Some(
                 match Value::read(&FieldType::Text { size: *size }, values.next()?) {
                     Value::Text(text) => Self::Text(text.to_vec()),
@@ -220,28 +249,75 @@ impl Held {
     pub(super) fn weight(&self, kind: &ValueKind) -> i128 {
         match (self, kind) {
             (Self::Words(words), ValueKind::Gathered(gathered)) => gathered.function.weight(gathered, words),
-            (Self::Number(value), kind) if is_signed(kind) => i128::from(*value as i64),
+            (Self::Number(value), ValueKind::Scalar(ty)) if is_signed(ty) => i128::from(*value as i64),
             (Self::Number(value), _) => i128::from(*value),
+            (Self::Whole(bytes), ValueKind::Whole(ty)) if ty.integer_size().is_some() => {
+                number(Value::read(ty, bytes))
+            }
             _ => 0,
-        }
-    }
-
-    fn words(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text,
-            _ => &[],
         }
     }
 }
 
-/// Whether scalars of this kind are signed.
-pub(super) fn is_signed(kind: &ValueKind) -> bool {
-    matches!(
-        kind,
-        ValueKind::Scalar(
-            FieldType::Integer { signed: true, .. } | FieldType::Enumeration { signed: true, .. }
-        )
-    )
+/// A scalar out of the word that holds it.
+fn scalar(ty: &FieldType, word: u64) -> Value<'_> {
+    match ty {
+        FieldType::Integer { size, signed, base } => match signed {
+            true => Value::Signed {
+                value: word.cast_signed(),
+                base: *base,
+                size: *size,
+            },
+            false => Value::Unsigned {
+                value: word,
+                base: *base,
+                size: *size,
+            },
+        },
+        FieldType::Enumeration { signed, names, .. } => Value::Enumeration {
+            value: word.cast_signed(),
+            signed: *signed,
+            names,
+        },
+        FieldType::Flags { names, .. } => Value::Flags { bits: word, names },
+        FieldType::Bool => Value::Bool(word as u8 != 0),
+        FieldType::Pointer { symbolic } => Value::Pointer {
+            address: word,
+            symbolic: *symbolic,
+        },
+        _ => Value::Missing,
+    }
+}
+
+/// The numbers of the stacks in a value that are kept by number, and how many frames of each are wanted.
+fn numbers(ty: &FieldType, bytes: &[u8], wanted: &mut Vec<(u32, u32)>) {
+    match ty {
+        FieldType::Stack { max, .. } => wanted.extend(stack_number(bytes, *max)),
+        FieldType::HeldStack(stack) if stack.frames == Frames::Numbered => {
+            wanted.extend(stack_number(bytes, stack.max));
+        }
+        FieldType::Array { element, count } => {
+            let size = (element.fixed_size() as usize).max(1);
+            for bytes in bytes.chunks_exact(size).take(*count as usize) {
+                numbers(element, bytes, wanted);
+            }
+        }
+        FieldType::Composite(composite) => {
+            for member in &composite.members {
+                numbers(
+                    &member.ty,
+                    bytes.get(member.offset as usize..).unwrap_or_default(),
+                    wanted,
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+fn stack_number(bytes: &[u8], max: u32) -> Option<(u32, u32)> {
+    let number = state::word(bytes, 0).cast_signed();
+    Some((u32::try_from(number).ok()?, max))
 }
 
 #[cfg(test)]

@@ -2,12 +2,38 @@
 
 use super::map_type::{MapType, ValueKind};
 use super::read::{Held, Row, Snapshot};
+use crate::layout::CompositeKind;
+use crate::print::{Style, styled, tuple_members};
 use crate::print::{counted, were};
-use crate::print::{frame, value as print_value};
 use crate::symbol::Symbols;
 use crate::value::Value;
 use std::collections::BTreeMap;
-use std::fmt::Write;
+
+/// What of a map is shown, and how: `print(@x, top, div)`.
+#[derive(Clone, Copy, Debug)]
+pub struct Show<'s> {
+    /// How values are written.
+    pub style: Style<'s>,
+    /// Only so many keys, those with the greatest values; 0 for all.
+    pub top: u64,
+    /// What numbers are divided by; 0 counts as 1.
+    pub div: u64,
+}
+
+impl<'s> Show<'s> {
+    /// All of it.
+    pub fn all(style: Style<'s>) -> Self {
+        Self {
+            style,
+            top: 0,
+            div: 1,
+        }
+    }
+
+    pub(super) fn divisor(&self) -> i128 {
+        self.div.max(1).into()
+    }
+}
 
 /// A map as lines, smallest value first.
 ///
@@ -22,83 +48,129 @@ use std::fmt::Write;
 /// [4, 8)                12 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
 /// ```
 pub fn text(snapshot: &Snapshot, symbols: &Symbols) -> String {
+    shown(snapshot, Show::all(Style::MAP), symbols)
+}
+
+/// What of a map is wanted, as lines.
+pub fn shown(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols) -> String {
+    let mut out = Vec::new();
+    written(snapshot, show, symbols, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Appends what of a map is wanted, as lines: bytes, because texts of others need not be UTF-8.
+pub fn written(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     let ty = &snapshot.ty;
     let title = ty.title();
-    let mut out = String::new();
-    for (keys, value) in rows(snapshot, symbols) {
-        out += &title;
-        if !keys.is_empty() {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "[{}]", keys.join(", "));
+    for row in rows(snapshot, show, symbols) {
+        out.extend_from_slice(title.as_bytes());
+        if !ty.keys.is_empty() {
+            out.push(b'[');
+            out.extend_from_slice(&row.key);
+            out.push(b']');
         }
-        out += ":";
-        held(&mut out, ty, &value, symbols);
+        out.push(b':');
+        held(row.row, &row.value, ty, show, symbols, out);
     }
     if snapshot.lost > 0 {
-        let _ = writeln!(
-            out,
-            "{title}: {} {} not counted: there is room for {} (config = {{ max_map_keys = N }})",
+        let lost = format!(
+            "{title}: {} {} not counted: there is room for {} (config = {{ max_map_keys = N }})\n",
             counted(snapshot.lost, "update"),
             were(snapshot.lost),
             counted(u64::from(ty.entries), "key")
         );
+        out.extend_from_slice(lost.as_bytes());
+    }
+}
+
+/// A row as it is shown: one or several of the map's.
+pub(super) struct Shown<'r> {
+    /// Its key as text.
+    pub(super) key: Vec<u8>,
+    /// The first of its rows.
+    pub(super) row: &'r Row,
+    /// Its value, of all its rows together.
+    pub(super) value: Held,
+}
+
+/// The rows that are wanted, with their keys as text. Stacks of several processes that read alike are one row, where a function joins their values.
+pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols) -> Vec<Shown<'r>> {
+    let ty = &snapshot.ty;
+    let all = snapshot.rows.iter().map(|row| Shown {
+        key: key(row, ty, show.style, symbols),
+        row,
+        value: row.value.clone(),
+    });
+    let mut all = match &ty.value {
+        ValueKind::Gathered(gathered) if ty.has_stacks_in_keys() => {
+            let mut joined: BTreeMap<Vec<u8>, Shown<'r>> = BTreeMap::new();
+            for shown in all {
+                match (
+                    joined.get_mut(&shown.key).map(|known| &mut known.value),
+                    &shown.value,
+                ) {
+                    (Some(Held::Words(sum)), Held::Words(words)) => {
+                        gathered.function.join(gathered, sum, words);
+                    }
+                    _ => _ = joined.insert(shown.key.clone(), shown),
+                }
+            }
+            let mut joined: Vec<_> = joined.into_values().collect();
+            joined.sort_by_key(|shown| shown.value.weight(&ty.value));
+            joined
+        }
+        _ => all.collect(),
+    };
+    let top = usize::try_from(show.top).unwrap_or(usize::MAX);
+    if top > 0 && all.len() > top {
+        all.drain(..all.len() - top);
+    }
+    all
+}
+
+/// The parts of a key with `, ` between them; a tuple that is the only part has no parentheses.
+fn key(row: &Row, ty: &MapType, style: Style<'_>, symbols: &Symbols) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (index, value) in row.keys(ty).enumerate() {
+        match value {
+            Value::Composite(parts) if ty.keys.len() == 1 && parts.ty().kind == CompositeKind::Tuple => {
+                tuple_members(parts, style, symbols, &mut out);
+            }
+            value => {
+                if index > 0 {
+                    out.extend_from_slice(b", ");
+                }
+                styled(value, style, symbols, &mut out);
+            }
+        }
     }
     out
 }
 
-/// The rows with their keys as text. Stacks of several processes that read alike are one row, where a function joins their values.
-pub(super) fn rows(snapshot: &Snapshot, symbols: &Symbols) -> Vec<(Vec<String>, Held)> {
-    let ty = &snapshot.ty;
-    let keys = |row: &Row| -> Vec<String> { row.keys(ty).map(|key| shown(key, symbols)).collect() };
-    let all = snapshot.rows.iter().map(|row| (keys(row), row.value.clone()));
-    let ValueKind::Gathered(gathered) = &ty.value else {
-        return all.collect();
-    };
-    if ty.most_frames().is_none() {
-        return all.collect();
+fn held(row: &Row, value: &Held, ty: &MapType, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    if let (Held::Words(words), ValueKind::Gathered(gathered)) = (value, &ty.value) {
+        let mut text = String::new();
+        gathered.function.text(gathered, words, show.divisor(), &mut text);
+        return out.extend_from_slice(text.as_bytes());
     }
-    let mut joined: BTreeMap<Vec<String>, Held> = BTreeMap::new();
-    for (keys, value) in all {
-        match (joined.get_mut(&keys), value) {
-            (Some(Held::Words(sum)), Held::Words(words)) => gathered.function.join(gathered, sum, &words),
-            (_, value) => _ = joined.insert(keys, value),
-        }
-    }
-    let mut joined: Vec<_> = joined.into_iter().collect();
-    joined.sort_by_key(|(_, value)| value.weight(&ty.value));
-    joined
+    out.push(b' ');
+    styled(divided(row.held(ty), show), show.style, symbols, out);
+    out.push(b'\n');
 }
 
-/// A value as text.
-pub(super) fn shown(value: Value<'_>, symbols: &Symbols) -> String {
-    let mut bytes = Vec::new();
-    if let Value::Stack(frames) = value {
-        // A frame a line.
-        for (index, address) in frames.iter().enumerate() {
-            bytes.extend_from_slice(b"\n    ");
-            frame(&frames, index, address, symbols, &mut bytes);
-        }
-        bytes.push(b'\n');
-        return String::from_utf8_lossy(&bytes).into_owned();
+/// A value that no function gathers; integers are divided.
+pub(super) fn divided<'v>(value: Option<Value<'v>>, show: Show<'_>) -> Value<'v> {
+    match value.unwrap_or(Value::Fault) {
+        Value::Signed { value, base, size } => Value::Signed {
+            value: (i128::from(value) / show.divisor()) as i64,
+            base,
+            size,
+        },
+        Value::Unsigned { value, base, size } => Value::Unsigned {
+            value: value / show.div.max(1),
+            base,
+            size,
+        },
+        value => value,
     }
-    print_value(value, symbols, &mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn held(out: &mut String, ty: &MapType, value: &Held, symbols: &Symbols) {
-    let value = match (value, &ty.value) {
-        (Held::Words(words), ValueKind::Gathered(gathered)) => {
-            return gathered.function.text(gathered, words, out);
-        }
-        (Held::Number(n), ValueKind::Scalar(field)) => {
-            return line(out, Value::read(field, &n.to_le_bytes()), symbols);
-        }
-        (Held::Text(text), _) => Value::Text(text),
-        _ => Value::Fault,
-    };
-    line(out, value, symbols);
-}
-
-fn line(out: &mut String, value: Value<'_>, symbols: &Symbols) {
-    let _ = writeln!(out, " {}", shown(value, symbols));
 }

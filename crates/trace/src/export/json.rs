@@ -3,12 +3,11 @@
 use super::clock::{Clock, Times};
 use super::format::{Export, Format};
 use crate::event::EventClass;
-use crate::print::escape::is_unsafe;
-use crate::print::{TRUNCATED, decimal, flag_names, frame, hexadecimal, separate, symbol};
+use crate::print::{JsonStyle, decimal, json, string};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
-use crate::value::{Value, name_of};
+use crate::value::Value;
 
 pub(super) const FORMAT: Format = Format {
     name: "json",
@@ -102,7 +101,7 @@ impl Export for Json {
         out.extend_from_slice(&keys.head);
         for ((_, value), key) in record.fields().zip(&keys.fields) {
             out.extend_from_slice(key);
-            json(value, &self.symbols, out);
+            json(value, JsonStyle::Record, &self.symbols, out);
         }
         out.extend_from_slice(b"}}\n");
     }
@@ -130,93 +129,7 @@ impl Keys {
 /// A value as it is written in records, for those who build JSON of several.
 pub fn json_value(value: Value<'_>, symbols: &Symbols) -> serde_json::Value {
     let mut text = Vec::new();
-    json(value, symbols, &mut text);
+    json(value, JsonStyle::Record, symbols, &mut text);
     // What is written here is JSON.
     serde_json::from_slice(&text).unwrap_or_default()
-}
-
-fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
-    match value {
-        Value::Signed { value, .. } => decimal(value, out),
-        Value::Unsigned { value, .. } => decimal(value, out),
-        Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-        Value::Pointer { address, symbolic } => quoted(out, |out| match symbolic {
-            true => symbol(address, symbols, out),
-            false => hexadecimal(address, out),
-        }),
-        Value::Enumeration { value, signed, names } => match name_of(value, names) {
-            Some(name) => string(name.as_bytes(), out),
-            None if signed => decimal(value, out),
-            None => decimal(value as u64, out),
-        },
-        Value::Flags { bits, names } => {
-            let mut text = Vec::new();
-            flag_names(bits, names, &mut text);
-            string(&text, out);
-        }
-        Value::Text(bytes) => string(bytes, out),
-        Value::Array(elements) => list(elements.iter(), out, |value, out| json(value, symbols, out)),
-        Value::Stack(frames) => {
-            let addresses = frames.iter().map(Some).chain(frames.truncated.then_some(None));
-            list(addresses.enumerate(), out, |(index, address), out| {
-                quoted(out, |out| match address {
-                    Some(address) => frame(&frames, index, address, symbols, out),
-                    None => out.extend_from_slice(TRUNCATED.as_bytes()),
-                });
-            });
-        }
-        Value::Fault | Value::Missing => out.extend_from_slice(b"null"),
-    }
-}
-
-fn list<T>(items: impl Iterator<Item = T>, out: &mut Vec<u8>, mut each: impl FnMut(T, &mut Vec<u8>)) {
-    out.push(b'[');
-    for (i, item) in items.enumerate() {
-        separate(i, b",", out);
-        each(item, out);
-    }
-    out.push(b']');
-}
-
-/// A string of text that hardly ever needs escapes: hexadecimal numbers and names of symbols.
-fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    out.push(b'"');
-    let start = out.len();
-    write(out);
-    if out[start..].iter().all(plain) {
-        out.push(b'"');
-    } else {
-        let text = out.split_off(start);
-        out.pop();
-        string(&text, out);
-    }
-}
-
-/// Whether a byte stands for itself in a JSON string.
-fn plain(byte: &u8) -> bool {
-    (0x20..0x7f).contains(byte) && *byte != b'"' && *byte != b'\\'
-}
-
-/// A JSON string; bytes that are not UTF-8 become U+FFFD.
-fn string(bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    if bytes.iter().all(plain) {
-        out.extend_from_slice(bytes);
-    } else {
-        for c in String::from_utf8_lossy(bytes).chars() {
-            escaped(c, out);
-        }
-    }
-    out.push(b'"');
-}
-
-fn escaped(c: char, out: &mut Vec<u8>) {
-    match c {
-        '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
-        '\n' => out.extend_from_slice(b"\\n"),
-        '\t' => out.extend_from_slice(b"\\t"),
-        // JSON may hold some of these as they are; but what is meant for programs is looked at on terminals, too.
-        c if is_unsafe(c) => out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes()),
-        c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-    }
 }

@@ -1,10 +1,20 @@
 //! Values, numbers, names and times as text: they look alike wherever text is shown.
 
+pub mod date;
 pub mod escape;
+mod json;
+mod names;
 mod number;
+pub mod printf;
+mod stack;
+mod text;
 
 pub use escape::shown;
+pub use json::{JsonStyle, json};
+pub(crate) use json::{bpftrace_string, signed, string, whole};
 pub use number::{are, counted, duration, thousands, were};
+pub(crate) use text::tuple_members;
+pub use text::{Style, styled};
 
 use crate::layout::{Base, Names, Space};
 use crate::symbol::Symbols;
@@ -22,55 +32,9 @@ pub fn wall_time(ns: u64) -> String {
 /// Stands for the frames that a copy of a stack was too short for.
 pub(crate) const TRUNCATED: &str = "(truncated)";
 
-/// Appends a value as text people read; a stack as its frames with `<-` between them.
+/// Appends a value as text people read in lines of records; a stack as its frames with `<-` between them.
 pub fn value(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
-    match value {
-        Value::Signed {
-            value,
-            base: Base::Decimal,
-            ..
-        } => decimal(value, out),
-        Value::Signed {
-            value,
-            base: Base::Named(meaning),
-            ..
-        } if !meaning.is_set() => named(meaning, value, out),
-        // In other bases people mean the bits.
-        Value::Signed { value, base, size } => {
-            let bits = u32::from(size.clamp(1, 8)) * 8;
-            unsigned(value as u64 & (u64::MAX >> (64 - bits)), base, out);
-        }
-        Value::Unsigned { value, base, .. } => unsigned(value, base, out),
-        Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
-        Value::Pointer {
-            address,
-            symbolic: true,
-        } => symbol(address, symbols, out),
-        Value::Pointer { address, .. } => hexadecimal(address, out),
-        Value::Enumeration { value, signed, names } => enumeration(value, signed, names, out),
-        Value::Flags { bits, names } => flag_names(bits, names, out),
-        Value::Text(bytes) => escape(bytes, out),
-        Value::Array(elements) => {
-            out.push(b'[');
-            for (i, element) in elements.iter().enumerate() {
-                separate(i, b", ", out);
-                self::value(element, symbols, out);
-            }
-            out.push(b']');
-        }
-        Value::Stack(frames) => {
-            for (i, address) in frames.iter().enumerate() {
-                separate(i, b" <- ", out);
-                frame(&frames, i, address, symbols, out);
-            }
-            if frames.truncated {
-                separate(usize::from(!frames.is_empty()), b" <- ", out);
-                out.extend_from_slice(TRUNCATED.as_bytes());
-            }
-        }
-        Value::Fault => out.extend_from_slice(b"(fault)"),
-        Value::Missing => out.extend_from_slice(b"<missing>"),
-    }
+    styled(value, Style::RECORD, symbols, out);
 }
 
 pub(crate) fn pad_left(blanks: usize, out: &mut Vec<u8>) {

@@ -40,6 +40,13 @@ const NAMES: &[(i64, &str)] = names!(
     EMEDIUMTYPE ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED EOWNERDEAD ENOTRECOVERABLE ERFKILL EHWPOISON
 );
 
+/// The number of an error's name: `ENOENT` is 2.
+pub fn error_number(name: &str) -> Option<i64> {
+    let restarts = RESTARTS.iter().map(|(number, name, _)| (*number, *name));
+    let mut all = NAMES.iter().copied().chain(restarts);
+    all.find(|(_, own)| *own == name).map(|(number, _)| number)
+}
+
 impl Errno {
     /// The error that a returned number stands for; `None` where it stands for itself.
     pub fn of(returned: i64) -> Option<Self> {
@@ -62,6 +69,16 @@ impl Errno {
             text: text(number),
             interrupted: false,
         })
+    }
+}
+
+/// What the C library says to an error, whatever its sign, as bpftrace has it where there is none of that number.
+pub fn error_text(number: i32) -> String {
+    let number = i64::from(number).abs();
+    match NAMES.iter().any(|(own, _)| *own == number) {
+        true => text(number),
+        false if number == 0 => "Success".to_owned(),
+        false => "Unknown error".to_owned(),
     }
 }
 

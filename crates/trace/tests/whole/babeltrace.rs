@@ -197,7 +197,7 @@ fn any_cells(event: &EventClass, seed: &mut u64) -> Vec<Cell> {
         ),
         FieldType::StackCopy { max } => Cell::A((0..next() % u64::from(*max / 8 + 4)).collect()),
         FieldType::Stack { max, .. } => Cell::A((0..next() % u64::from(*max + 1)).collect()),
-        FieldType::Text { .. } | FieldType::Array { .. } => Cell::T(
+        ty if ty.integer_size().is_none() => Cell::T(
             (0..field.ty.fixed_size())
                 .map(|n| b'A' + (n % 26) as u8)
                 .collect(),

@@ -13,4 +13,5 @@ mod recovering;
 mod sample;
 mod sealing;
 mod stack_pieces;
+mod values;
 mod writing;

@@ -5,7 +5,10 @@ use kestrel_trace::action::Action;
 use kestrel_trace::ctf::metadata::{parse, text};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
-use kestrel_trace::layout::{Base, FieldType, Layout, Names, Space};
+use kestrel_trace::layout::{
+    Base, Bits, Composite, CompositeKind, DateClock, FieldType, Frames, HeldStack, Layout, Named, Names,
+    Space, StackMode,
+};
 use proptest::prelude::*;
 
 #[test]
@@ -145,7 +148,7 @@ fn any_size() -> impl Strategy<Value = u8> {
     prop::sample::select(vec![1_u8, 2, 4, 8])
 }
 
-fn any_fixed() -> impl Strategy<Value = FieldType> {
+pub fn any_fixed() -> impl Strategy<Value = FieldType> {
     let base = prop::sample::select(vec![Base::Decimal, Base::Hexadecimal, Base::Octal]);
     let leaf =
         prop_oneof![
@@ -160,13 +163,95 @@ fn any_fixed() -> impl Strategy<Value = FieldType> {
                 .prop_map(|(size, signed, names)| FieldType::Enumeration { size, signed, names }),
             (any_size(), any_names()).prop_map(|(size, names)| FieldType::Flags { size, names }),
             (1..40_u32).prop_map(|size| FieldType::Text { size }),
+            (0..40_u32).prop_map(|max| FieldType::InlineString { max }),
+            (0..40_u32).prop_map(|max| FieldType::Buffer { max }),
+            any_named().prop_map(FieldType::Named),
+            any_held_stack().prop_map(FieldType::HeldStack),
         ];
-    leaf.prop_recursive(2, 4, 1, |inner| {
-        (inner, 1..5_u32).prop_map(|(element, count)| FieldType::Array {
+    leaf.prop_recursive(4, 12, 4, |inner| {
+        let array = (inner.clone(), 0..5_u32).prop_map(|(element, count)| FieldType::Array {
             element: Box::new(element),
             count,
-        })
+        });
+        prop_oneof![
+            array,
+            any_composite(inner).prop_map(|it| FieldType::Composite(it.into()))
+        ]
     })
+}
+
+fn any_named() -> impl Strategy<Value = Named> {
+    let clocks = [
+        DateClock::Boot,
+        DateClock::Monotonic,
+        DateClock::Atomic,
+        DateClock::Real,
+    ];
+    let plain = vec![
+        Named::KernelSymbol,
+        Named::UserSymbol,
+        Named::Inet,
+        Named::Mac,
+        Named::User,
+        Named::Error,
+        Named::Signal,
+        Named::SystemCall,
+    ];
+    prop_oneof![
+        6 => prop::sample::select(plain),
+        1 => (prop::sample::select(clocks.to_vec()), "[ -~é\n]{0,9}")
+            .prop_map(|(clock, format)| Named::Date { clock, format }),
+        1 => "[a-z*]{0,5}".prop_map(|hierarchies| Named::Cgroup { hierarchies }),
+    ]
+}
+
+fn any_held_stack() -> impl Strategy<Value = HeldStack> {
+    let modes = [
+        StackMode::Bpftrace,
+        StackMode::Perf,
+        StackMode::Raw,
+        StackMode::BuildId,
+    ];
+    let space = prop::sample::select(vec![Space::Kernel, Space::User]);
+    let mode = prop::sample::select(modes.to_vec());
+    let frames = prop::sample::select(vec![Frames::Inline, Frames::Numbered]);
+    (space, 0..5_u32, mode, frames).prop_map(|(space, max, mode, frames)| HeldStack {
+        space,
+        max,
+        mode,
+        frames,
+    })
+}
+
+/// Tuples, records and structures as C places them, packed, and with members that overlap; and bit fields.
+fn any_composite(inner: impl Strategy<Value = FieldType> + 'static) -> impl Strategy<Value = Composite> {
+    let kinds = [CompositeKind::Tuple, CompositeKind::Record, CompositeKind::Struct];
+    let members = prop::collection::vec(("[a-z]{0,3}", inner), 0..5);
+    (prop::sample::select(kinds.to_vec()), members, 0..4, any::<u8>()).prop_map(
+        |(kind, members, how, bits)| {
+            let mut all = Composite::new(kind, members);
+            let mut end = 0;
+            for member in &mut all.members {
+                match how {
+                    0 => (member.offset, end) = (end, end + member.ty.fixed_size()),
+                    1 => (member.offset, end) = (0, end.max(member.ty.fixed_size())),
+                    2 => {
+                        let whole = member.ty.integer_size().map_or(0, |size| size * 8);
+                        let (first, width) = (bits % whole.max(1), bits / 8 % 8 + 1);
+                        member.bits = (first + width <= whole).then_some(Bits { first, width });
+                    }
+                    _ => {}
+                }
+            }
+            if how < 2 {
+                (all.size, all.align) = (end, 1);
+            }
+            if how == 1 {
+                all.kind = CompositeKind::Union;
+            }
+            all
+        },
+    )
 }
 
 pub fn any_event() -> impl Strategy<Value = EventClass> {

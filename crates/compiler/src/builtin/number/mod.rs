@@ -1,5 +1,6 @@
 //! Built-ins that are plain numbers.
 
+pub(super) mod bswap;
 pub(super) mod cpu;
 pub(super) mod numaid;
 pub(super) mod rand;
@@ -7,4 +8,4 @@ pub(super) mod rand;
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&cpu::CPU, &numaid::NUMAID, &rand::RAND];
+pub(super) static ROWS: &[&Builtin] = &[&bswap::BSWAP, &cpu::CPU, &numaid::NUMAID, &rand::RAND];

@@ -1,8 +1,26 @@
 //! Built-ins that write.
 
+pub(super) mod cat;
+pub(super) mod errorf;
+pub(super) mod exit;
+pub(super) mod join;
+pub(super) mod print;
+pub(super) mod printf;
 pub(super) mod record;
+pub(super) mod system;
+pub(super) mod warnf;
 
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&record::RECORD];
+pub(super) static ROWS: &[&Builtin] = &[
+    &record::RECORD,
+    &printf::PRINTF,
+    &print::PRINT,
+    &exit::EXIT,
+    &cat::CAT,
+    &system::SYSTEM,
+    &join::JOIN,
+    &errorf::ERRORF,
+    &warnf::WARNF,
+];

@@ -1,12 +1,24 @@
 //! Built-ins that read texts.
 
 pub(super) mod buf;
+mod find;
 pub(super) mod glob;
 pub(super) mod kstr;
 mod read;
 pub(super) mod str;
+pub(super) mod strcontains;
+pub(super) mod strncmp;
+pub(super) mod strstr;
 
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&str::STR, &kstr::KSTR, &glob::GLOB, &buf::BUF];
+pub(super) static ROWS: &[&Builtin] = &[
+    &str::STR,
+    &kstr::KSTR,
+    &glob::GLOB,
+    &buf::BUF,
+    &strcontains::STRCONTAINS,
+    &strstr::STRSTR,
+    &strncmp::STRNCMP,
+];

@@ -3,7 +3,6 @@
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, ExprKind};
-use crate::check::value::STRING;
 use kestrel_trace::layout::Space;
 
 /// Most bytes of a text without its NUL.
@@ -13,19 +12,20 @@ const MOST: u32 = 1023;
 /// behind them is looked at: what a system call is given has a length, and no NUL.
 pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Space>) -> Checked<Expr> {
     let args = usage.positional(checker, 1, 2)?;
+    let longest = checker.longest();
     let address = match args.first() {
         Some(address) => checker.expression(address),
         None => Err(checker.error(usage.span, "an address is missing")),
     };
     let Some(bytes) = args.get(1) else {
-        return checker.string(address?, STRING, space, usage.span);
+        return checker.string(address?, longest, space, usage.span);
     };
     let length = checker.scalar(bytes)?;
     if length.constant().is_some() {
-        let max = checker.limit(bytes, MOST, "the length of a text")?;
+        let max = checker.limit(bytes, MOST.max(longest), "the length of a text")?;
         return checker.string(address?, max, space, usage.span);
     }
-    let text = checker.string(address?, STRING, space, usage.span)?;
+    let text = checker.string(address?, longest, space, usage.span)?;
     match text.kind {
         ExprKind::ReadString { .. } => Ok(text.cut_at(length)),
         _ => Err(checker.error(

@@ -36,14 +36,15 @@ impl Lower<'_> {
                 })
             }
             MapChange::Aggregate(value) => self.aggregate(place, value.as_ref()),
-            MapChange::Delete if place.keys.is_empty() => self.empty(&place.map),
+            MapChange::Delete if place.keys.is_empty() && place.map.entries <= 1 => self.empty(&place.map),
+            MapChange::Delete if place.keys.is_empty() => self.change_map(place, &MapChange::Clear),
             MapChange::Delete => {
                 let key = self.map_key(place)?;
                 let map = self.map_pointer(&place.map);
                 self.b.helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);
                 Ok(())
             }
-            MapChange::Clear if place.map.keys.is_empty() => self.empty(&place.map),
+            MapChange::Clear if place.map.keys.is_empty() && place.map.entries <= 1 => self.empty(&place.map),
             MapChange::Clear => {
                 let generation = self.state(state::generation(place.map.number));
                 self.b.atomic_add(Width::B8, generation, 0, 1);
@@ -84,9 +85,15 @@ impl Lower<'_> {
         Ok(Bytes::of_slot(slot))
     }
 
-    fn map_pointer(&mut self, map: &MapType) -> Vreg {
+    pub(super) fn map_pointer(&mut self, map: &MapType) -> Vreg {
         let map = self.b.external(&external_name(map));
         self.b.map_pointer(map)
+    }
+
+    /// How often a map was cleared so far.
+    pub(super) fn generation(&mut self, map: &MapType) -> Vreg {
+        let state = self.state(state::generation(map.number));
+        self.b.load(Width::B8, state, 0)
     }
 
     /// An address in the state map.
@@ -96,18 +103,31 @@ impl Lower<'_> {
     }
 
     /// The address of the kernel's key.
-    fn map_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
+    pub(super) fn map_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
         let map = &place.map;
         let slot = self.b.slot(map.key_size(), 8);
         if place.keys.is_empty() {
+            let index: Operand = match map.entries {
+                0 | 1 => 0.into(),
+                // One element for each of the last generations: readers still see those before.
+                kept => {
+                    let generation = self.generation(map);
+                    self.b.and(generation, i64::from(kept) - 1).into()
+                }
+            };
             let key = self.b.slot_address(slot, 0);
-            self.b.store(Width::B4, key, 0, 0);
+            self.b.store(Width::B4, key, 0, index);
             return Ok(key);
         }
         for ((ty, key), offset) in map.keys.iter().zip(&place.keys).zip(map.key_offsets()) {
             match ty {
                 FieldType::Text { .. } => self.text_into(key, slot, offset, MapType::key_room(ty))?,
                 FieldType::Stack { space, .. } => self.stack_into(*space, map, slot, offset),
+                FieldType::Composite(_) | FieldType::Array { .. } => {
+                    let room = MapType::key_room(ty);
+                    self.clear(slot, offset + ty.fixed_size() / 8 * 8, offset + room);
+                    self.put(key, slot, offset, ty.fixed_size())?;
+                }
                 _ => {
                     let value = self.operand(key)?;
                     let to = self.b.slot_address(slot, offset);
@@ -115,8 +135,7 @@ impl Lower<'_> {
                 }
             }
         }
-        let state = self.state(state::generation(map.number));
-        let generation = self.b.load(Width::B8, state, 0);
+        let generation = self.generation(map);
         let key = self.b.slot_address(slot, 0);
         self.b.store(Width::B8, key, 0, generation);
         Ok(key)
@@ -146,7 +165,11 @@ impl Lower<'_> {
     }
 
     /// Does something with what the map holds there, if it holds anything.
-    fn if_there(&mut self, place: &MapPlace, then: &mut dyn FnMut(&mut Self, Vreg)) -> Result<(), Error> {
+    pub(super) fn if_there(
+        &mut self,
+        place: &MapPlace,
+        then: &mut dyn FnMut(&mut Self, Vreg),
+    ) -> Result<(), Error> {
         let end = self.b.block();
         let element = match self.only_element(&place.map) {
             Some(element) => element,
@@ -233,6 +256,10 @@ impl Lower<'_> {
         let slot = self.b.slot(size, 8);
         match &place.map.value {
             ValueKind::Text { size: text } => self.text_into(value, slot, 0, text.next_multiple_of(8))?,
+            ValueKind::Whole(ty) => {
+                self.clear(slot, ty.fixed_size() / 8 * 8, size);
+                self.put(value, slot, 0, ty.fixed_size())?;
+            }
             _ => {
                 let value = self.operand(value)?;
                 let to = self.b.slot_address(slot, 0);
@@ -240,7 +267,7 @@ impl Lower<'_> {
             }
         }
         if let Some(element) = self.only_element(&place.map) {
-            self.copy(Bytes::of_slot(slot), size, element, 0);
+            self.copy_all(Bytes::of_slot(slot), size, element, 0);
             return Ok(());
         }
         let key = self.map_key(place)?;
@@ -278,7 +305,7 @@ impl Lower<'_> {
             ValueKind::Gathered(gathered) => {
                 builtin::gather(gathered.function.name()).map(|gather| (gather, gathered))
             }
-            ValueKind::Scalar(_) | ValueKind::Text { .. } => None,
+            ValueKind::Scalar(_) | ValueKind::Text { .. } | ValueKind::Whole(_) => None,
         };
         let Some((gather, gathered)) = gather else {
             return Err(Error::Malformed {

@@ -1,20 +1,26 @@
 //! The checked tree becomes intermediate code: one probe, one function; the sink says how a record is kept.
 
 mod bucket;
+mod gathering;
 mod glob;
+mod held;
 mod map;
 mod memory;
 mod record;
+mod search;
 mod stack_copy;
 mod string;
 mod text;
 mod value;
 mod value_cache;
 
-use crate::check::tree::{CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind};
+use crate::check::tree::{
+    CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind, VariableId,
+};
 use crate::context::{Context, EventNumber};
 use crate::error::Error;
-use crate::ir::{BlockId, Builder, Condition, Function, Vreg, Width, helper};
+use crate::ir::{BlockId, Builder, Condition, Function, Slot, Vreg, Width, helper};
+use crate::lang::ast::Span;
 use crate::sink::Sink;
 use kestrel_trace::layout::Layout;
 use value_cache::ValueCache;
@@ -40,6 +46,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         context,
         sink,
         variables: Vec::new(),
+        loops: Vec::new(),
         cache: ValueCache::default(),
         done,
         instance: None,
@@ -90,13 +97,22 @@ pub fn emit_preemption_on(b: &mut Builder) {
     b.kfunc("bpf_local_irq_restore", &[flags.into()]);
 }
 
+/// Where a scratch variable is.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Register(Vreg),
+    Memory(Slot),
+}
+
 /// The state of lowering one probe.
 pub(crate) struct Lower<'a> {
     pub(crate) b: Builder,
     context: &'a Context,
     sink: &'a dyn Sink,
     /// Scratch variables.
-    variables: Vec<Vreg>,
+    variables: Vec<Place>,
+    /// Of the loops around: where the next time begins, and what comes behind; innermost last.
+    loops: Vec<(BlockId, BlockId)>,
     /// Values already in registers on every path to here.
     cache: ValueCache,
     /// Leaves the program.
@@ -150,14 +166,87 @@ impl Lower<'_> {
         self.unless(guard)?;
         self.sink.entered(&mut self.b, self.done);
         self.unless(predicate)?;
-        self.variables = probe.variables.iter().map(|_| self.b.vreg()).collect();
-        for v in self.variables.clone() {
-            self.b.assign(v, 0);
-        }
+        self.declare(probe);
         self.statements(&probe.body)?;
         if !self.b.is_ended() {
             self.b.jump(self.done);
         }
+        Ok(())
+    }
+
+    /// Makes the variables of a handler, all zero.
+    fn declare(&mut self, probe: &CheckedProbe) {
+        self.variables.clear();
+        for variable in &probe.variables {
+            let place = match variable.ty.is_scalar() {
+                true => {
+                    let register = self.b.vreg();
+                    self.b.assign(register, 0);
+                    Place::Register(register)
+                }
+                false => {
+                    let slot = self.b.slot(variable.size.max(1).next_multiple_of(8), 8);
+                    self.clear(slot, 0, variable.size.next_multiple_of(8));
+                    Place::Memory(slot)
+                }
+            };
+            self.variables.push(place);
+        }
+    }
+
+    fn place(&self, id: VariableId, span: Span) -> Result<Place, Error> {
+        let place = self.variables.get(id.0 as usize).copied();
+        place.ok_or(Error::Malformed {
+            what: "a variable that was not declared",
+            span,
+        })
+    }
+
+    /// The register of a variable that is a scalar.
+    fn variable_register(&self, id: VariableId, span: Span) -> Result<Vreg, Error> {
+        match self.place(id, span)? {
+            Place::Register(register) => Ok(register),
+            Place::Memory(_) => Err(Error::Malformed {
+                what: "a number wanted of a variable that is none",
+                span,
+            }),
+        }
+    }
+
+    /// The frame object of a variable that is no scalar.
+    fn variable_slot(&self, id: VariableId, span: Span) -> Result<Slot, Error> {
+        match self.place(id, span)? {
+            Place::Memory(slot) => Ok(slot),
+            Place::Register(_) => Err(Error::Malformed {
+                what: "the address of a variable that is a number",
+                span,
+            }),
+        }
+    }
+
+    /// `while`: the condition is asked at the head, to which the end of the body goes back.
+    fn repeat(&mut self, condition: &Expr, body: &[Statement], step: &[Statement]) -> Result<(), Error> {
+        let (head, inner, next, behind) = (self.b.block(), self.b.block(), self.b.block(), self.b.block());
+        self.b.jump(head);
+        self.b.switch_to(head);
+        let (known_inner, known_behind) = self.condition(condition, inner, behind)?;
+        self.b.switch_to(inner);
+        self.cache = known_inner.clone();
+        self.loops.push((next, behind));
+        self.statements(body)?;
+        self.loops.pop();
+        if !self.b.is_ended() {
+            self.b.jump(next);
+        }
+        self.b.switch_to(next);
+        // The body may have been left early.
+        self.cache = known_inner;
+        self.statements(step)?;
+        if !self.b.is_ended() {
+            self.b.jump(head);
+        }
+        self.cache = known_behind;
+        self.b.switch_to(behind);
         Ok(())
     }
 
@@ -218,14 +307,13 @@ impl Lower<'_> {
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         match &statement.kind {
-            StatementKind::Set { variable, value } => {
-                let value = self.operand(value)?;
-                let target = *self.variables.get(variable.0 as usize).ok_or(Error::Malformed {
-                    what: "a variable that was not declared",
-                    span: statement.span,
-                })?;
-                self.b.assign(target, value);
-            }
+            StatementKind::Set { variable, value } => match self.place(*variable, statement.span)? {
+                Place::Register(target) => {
+                    let value = self.operand(value)?;
+                    self.b.assign(target, value);
+                }
+                Place::Memory(slot) => self.set_memory(value, slot)?,
+            },
             StatementKind::If {
                 condition,
                 then,
@@ -260,6 +348,23 @@ impl Lower<'_> {
                 let operands = operands.iter().map(|operand| self.operand(operand));
                 let operands = operands.collect::<Result<Vec<_>, _>>()?;
                 self.b.helper(*helper, &operands);
+            }
+            StatementKind::Block(statements) => self.statements(statements)?,
+            StatementKind::While {
+                condition,
+                body,
+                step,
+            } => self.repeat(condition, body, step)?,
+            StatementKind::Break | StatementKind::Continue => {
+                let (next, behind) = *self.loops.last().ok_or(Error::Malformed {
+                    what: "the end of a loop where there is none",
+                    span: statement.span,
+                })?;
+                let to = match statement.kind {
+                    StatementKind::Break => behind,
+                    _ => next,
+                };
+                self.b.jump(to);
             }
             StatementKind::Return => self.b.jump(self.done),
         }

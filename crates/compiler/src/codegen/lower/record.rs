@@ -245,6 +245,10 @@ impl Lower<'_> {
             | (FieldType::Text { .. }, ExprKind::MapValue(_) | ExprKind::Ternary { .. }) => {
                 Plan::Copy(self.stage(value, u32::MAX)?)
             }
+            (_, ExprKind::Tuple(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
+            (_, ExprKind::Sequence { .. }) if !value.ty.is_scalar() => {
+                Plan::Copy(self.stage(value, u32::MAX)?)
+            }
             _ if self.is_late(value) => Plan::Late(value),
             (
                 _,
@@ -513,6 +517,7 @@ fn fixed_size(ty: &FieldType) -> u32 {
     match ty {
         FieldType::Text { size } => *size,
         FieldType::Array { element, count } => fixed_size(element) * count,
-        other => scalar_size(other).map_or(0, u32::from),
+        FieldType::Composite(composite) => composite.size,
+        other => scalar_size(other).map_or_else(|| other.fixed_size(), u32::from),
     }
 }

@@ -109,6 +109,23 @@ impl Lower<'_> {
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::MapValue(place) => self.map_text(place),
+            ExprKind::Text(known) => {
+                let size = limit.min(known.len() as u32 + 1).max(1);
+                let slot = self.b.slot(size.next_multiple_of(8), 8);
+                let to = self.b.slot_address(slot, 0);
+                self.store_text(known, size.next_multiple_of(8), to, 0);
+                Ok(Bytes::of_slot(slot))
+            }
+            ExprKind::Tuple(_) => {
+                let size = self.bytes_of(expr);
+                let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
+                self.put(expr, slot, 0, size)?;
+                Ok(Bytes::of_slot(slot))
+            }
+            ExprKind::Sequence { statements, value } => {
+                self.statements(statements)?;
+                self.stage(value, limit)
+            }
             ExprKind::Ternary {
                 condition,
                 then: Some(then),
@@ -250,6 +267,15 @@ impl Lower<'_> {
             let word = self.load_bytes(bytes, 0, Width::B8);
             let mark = self.b.constant(i64::from_le_bytes(FAULT_IN_TEXT));
             self.b.branch_if(Condition::Equal, word, mark, different);
+        }
+    }
+
+    /// Where they lie.
+    pub(super) fn address(&mut self, bytes: Bytes) -> Vreg {
+        match bytes.at {
+            At::Pointer(base) if bytes.offset == 0 => base,
+            At::Pointer(base) => self.b.add(base, bytes.offset),
+            At::Slot(slot) => self.b.slot_address(slot, bytes.offset.cast_unsigned()),
         }
     }
 

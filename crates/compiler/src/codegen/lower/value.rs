@@ -108,21 +108,45 @@ impl Lower<'_> {
                     span: expr.span,
                 })
             }
-            ExprKind::Variable(id) => self
-                .variables
-                .get(id.0 as usize)
-                .copied()
-                .ok_or(Error::Malformed {
-                    what: "a variable that was not declared",
-                    span: expr.span,
-                }),
+            ExprKind::Variable(id) => {
+                let register = self.variable_register(*id, expr.span)?;
+                // A copy: what is done later to the variable changes nothing here.
+                let copy = self.b.vreg();
+                self.b.assign(copy, register);
+                Ok(copy)
+            }
+            ExprKind::VariableAddress(id) => {
+                let slot = self.variable_slot(*id, expr.span)?;
+                Ok(self.b.slot_address(slot, 0))
+            }
+            ExprKind::MapCopy(place, size) => {
+                let slot = self.map_copy(place, *size)?;
+                Ok(self.b.slot_address(slot, 0))
+            }
+            ExprKind::Sequence { statements, value } => {
+                self.statements(statements)?;
+                self.value_here(value)
+            }
             ExprKind::MapValue(place) => self.map_scalar(place),
             ExprKind::HasKey(place) => self.has_key(place),
+            ExprKind::Generation(map) => Ok(self.generation(map)),
+            ExprKind::Gathering(place) => self.gathering(place),
+            ExprKind::TextFind {
+                text,
+                needle,
+                bytes,
+                prefix,
+            } => self.text_find(text, needle, *bytes, *prefix),
+            ExprKind::SwapBytes { value, size } => {
+                let value = self.value(value)?;
+                Ok(self.b.swap_bytes(value, width(*size, expr)?))
+            }
             ExprKind::EventNumber => Ok(self.event_number()),
             ExprKind::EventIs { what, text } => self.event_is(*what, text),
             ExprKind::Text(_)
             | ExprKind::Bytes { .. }
             | ExprKind::Elements(_)
+            | ExprKind::Tuple(_)
             | ExprKind::Comm
             | ExprKind::ReadString { .. }
             | ExprKind::ReadMemory { .. }
@@ -237,7 +261,7 @@ impl Lower<'_> {
 
     /// Signed division by way of magnitudes, since BPF's own is of Linux 6.6: `(|l| op |r|)` with the sign put back. The
     /// quotient is negative where the signs differ, the remainder where the dividend is. A divisor of 0 gives 0 and the dividend.
-    fn signed_division(&mut self, op: AluOp, left: Vreg, right: Operand) -> Vreg {
+    pub(super) fn signed_division(&mut self, op: AluOp, left: Vreg, right: Operand) -> Vreg {
         let right = self.b.materialize(right);
         let (left_sign, left) = self.magnitude(left);
         let (right_sign, right) = self.magnitude(right);

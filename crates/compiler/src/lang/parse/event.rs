@@ -8,6 +8,12 @@ use crate::lang::lexer::{QuoteTrouble, read_quoted, span};
 /// First parts after which the second is a path, in which slashes are ordinary.
 const PATH_KINDS: &[&str] = &["uprobe", "u", "uretprobe", "ur", "usdt", "U", "watchpoint", "w"];
 
+/// First parts of events whose count may be left out behind its colon.
+const COUNTED_KINDS: &[&str] = &["hardware", "h", "software", "s"];
+
+/// First parts of events whose file and group may be left out between their colons.
+const MARK_KINDS: &[&str] = &["usdt", "U"];
+
 /// What a part of an event's name can be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -23,6 +29,7 @@ impl Parser<'_> {
     /// One event's name, from the next token's first byte on.
     pub(super) fn event(&mut self) -> Option<EventSpec> {
         let start = self.start() as usize;
+        self.ahead.clear();
         self.lexer.go_to(start);
         let mut parts: Vec<EventPart> = Vec::new();
         loop {
@@ -44,7 +51,13 @@ impl Parser<'_> {
             self.unexpected("the name of an event");
             return None;
         }
-        if let Some(empty) = parts.iter().find(|part| part.span.start == part.span.end) {
+        let kind = parts[0].text.as_str();
+        if parts.len() > 2 && COUNTED_KINDS.contains(&kind) && parts.last().is_some_and(is_empty) {
+            parts.pop();
+        }
+        let kind = parts[0].text.as_str();
+        let may_lack = MARK_KINDS.contains(&kind) && parts.len() > 2 && !parts.last().is_some_and(is_empty);
+        if let Some(empty) = parts.iter().find(|part| is_empty(part) && !may_lack) {
             let place = empty.span;
             self.error(
                 Diagnostic::error(place, "a part of the event's name is missing here")
@@ -106,6 +119,9 @@ impl Parser<'_> {
     /// Cuts `+0x10` off the end of `text`, which ends at the byte `end`.
     fn cut_offset(&mut self, text: &mut String, end: u32) -> Option<u64> {
         let (name, digits) = text.rsplit_once('+')?;
+        if digits.starts_with('$') {
+            return None; // a parameter of the command line, which is not known yet
+        }
         let value = match digits.strip_prefix("0x") {
             Some(hex) => u64::from_str_radix(hex, 16),
             None => digits.parse(),
@@ -136,6 +152,10 @@ impl Parser<'_> {
         self.lexer.go_to(at + end);
         self.error(Diagnostic::error(span(at, at + end), message));
     }
+}
+
+fn is_empty(part: &EventPart) -> bool {
+    part.span.start == part.span.end
 }
 
 /// Whether a character can stand in an event's name outside quotes.

@@ -1,7 +1,7 @@
 //! Expressions, by precedence climbing with C's precedences.
 
 use super::{Parsed, Parser};
-use crate::lang::ast::{Arg, BinaryOp, Expr, ExprKind, SizeofOperand, Span, Spanned, UnaryOp};
+use crate::lang::ast::{Arg, BinaryOp, Expr, ExprKind, PathStep, SizeofOperand, Span, Spanned, UnaryOp};
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::{Token, TokenKind};
 
@@ -43,7 +43,7 @@ impl Parser<'_> {
     }
 
     /// An expression inside brackets, where a slash is a division.
-    fn enclosed<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub(super) fn enclosed<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         let outer = std::mem::replace(&mut self.in_predicate, false);
         let result = inner(self);
         self.in_predicate = outer;
@@ -59,15 +59,27 @@ impl Parser<'_> {
     }
 
     /// An expression one level higher than the highest of its operands, unless that is too high.
-    fn build(&mut self, operands: u32, start: u32, kind: ExprKind) -> Parsed<Expr> {
+    pub(super) fn build(&mut self, operands: u32, start: u32, kind: ExprKind) -> Parsed<Expr> {
         if operands >= super::HEIGHT {
             return Err(self.too_deep());
         }
         self.height = operands + 1;
+        self.tallest = self.tallest.max(self.height);
         Ok(Expr {
             kind,
             span: self.span_from(start),
         })
+    }
+
+    /// An expression that is true or false: no record, which is what `(x = 1)` is elsewhere.
+    pub(super) fn condition(&mut self) -> Parsed<Expr> {
+        let condition = self.expression()?;
+        if let ExprKind::Record(elements) = &condition.kind {
+            let place = elements.first().map_or(condition.span, |(name, _)| name.span);
+            let message = "this is a record and no condition";
+            self.error(Diagnostic::error(place, message).hint("equality is \"==\""));
+        }
+        Ok(condition)
     }
 
     fn ternary(&mut self) -> Parsed<Expr> {
@@ -121,13 +133,11 @@ impl Parser<'_> {
     }
 
     /// Whether the slash that is next ends the predicate: a block, another row or the end of the text follows it.
-    fn closes_predicate(&self) -> bool {
-        let mut ahead = self.lexer.clone();
-        let mut next = || ahead.next(&mut Vec::new()).kind;
+    fn closes_predicate(&mut self) -> bool {
         self.in_predicate
-            && match next() {
-                TokenKind::End | TokenKind::Sign("{" | "}" | ";") => true,
-                TokenKind::Word("handler") => matches!(next(), TokenKind::Text(_)),
+            && match self.peek(0) {
+                TokenKind::End | TokenKind::Sign("{" | "}" | ";" | "/") => true,
+                TokenKind::Word("handler") => matches!(self.peek(1), TokenKind::Text(_)),
                 _ => false,
             }
     }
@@ -155,9 +165,10 @@ impl Parser<'_> {
         if sign == "(" && self.at_cast() {
             self.take();
             let ty = self.enclosed(Self::type_name)?;
+            let height = self.height;
             self.expect(")")?;
             let value = Box::new(self.deeper(Self::prefix)?);
-            return self.build(self.height, start, ExprKind::Cast { ty, value });
+            return self.build(height.max(self.height), start, ExprKind::Cast { ty, value });
         }
         self.postfix()
     }
@@ -243,7 +254,19 @@ impl Parser<'_> {
             return self.enclosed(|p| p.parenthesised(start));
         }
         if let TokenKind::Word(word) = self.token.kind {
-            return self.word(word.to_owned());
+            return match word {
+                "if" => self.deeper(Self::if_expression),
+                "comptime" => {
+                    self.take();
+                    let value = Box::new(self.deeper(Self::prefix)?);
+                    self.build(self.height, start, ExprKind::Comptime(value))
+                }
+                _ => self.word(word.to_owned()),
+            };
+        }
+        if self.is("{") && !self.in_predicate {
+            let block = self.enclosed(Self::value_block)?;
+            return self.build(self.height, start, ExprKind::Block(block));
         }
         if matches!(
             self.token.kind,
@@ -276,8 +299,14 @@ impl Parser<'_> {
         self.build(self.height, start, kind)
     }
 
-    /// What follows an opening parenthesis: an expression, or a tuple.
+    /// What follows an opening parenthesis: an expression, a tuple or a record.
     fn parenthesised(&mut self, start: u32) -> Parsed<Expr> {
+        if self.eat(")") {
+            return self.build(0, start, ExprKind::Tuple(Vec::new()));
+        }
+        if let Some(name) = self.argument_name() {
+            return self.record(start, name);
+        }
         let first = self.expression()?;
         let height = self.height;
         if self.eat(")") {
@@ -297,8 +326,27 @@ impl Parser<'_> {
         self.build(height, start, ExprKind::Tuple(elements))
     }
 
+    /// What follows `(name =`.
+    fn record(&mut self, start: u32, first: Spanned<String>) -> Parsed<Expr> {
+        let (mut elements, mut name, mut height) = (Vec::new(), first, 0);
+        loop {
+            elements.push((name, self.expression()?));
+            height = height.max(self.height);
+            if !self.eat(",") && !self.is(")") {
+                return Err(self.unexpected("an operator, \",\" or \")\""));
+            }
+            if self.eat(")") {
+                return self.build(height, start, ExprKind::Record(elements));
+            }
+            name = match self.argument_name() {
+                Some(name) => name,
+                None => return Err(self.unexpected("the name of a record's next element (name = value)")),
+            };
+        }
+    }
+
     /// Expressions separated by commas, up to the closing bracket, which is taken.
-    fn list(&mut self, closing: &'static str) -> Parsed<Vec<Expr>> {
+    pub(super) fn list(&mut self, closing: &'static str) -> Parsed<Vec<Expr>> {
         let mut all = Vec::new();
         let mut height = 0;
         while !self.eat(closing) {
@@ -319,9 +367,12 @@ impl Parser<'_> {
         self.take();
         let kind = match word.as_str() {
             "true" | "false" => ExprKind::Bool(word == "true"),
-            "sizeof" => self.enclosed(Self::sizeof)?,
+            "sizeof" if self.is("(") => ExprKind::Sizeof(Box::new(self.type_operand()?)),
+            "typeof" if self.is("(") => ExprKind::Typeof(Box::new(self.type_operand()?)),
+            "typeinfo" if self.is("(") => ExprKind::Typeinfo(Box::new(self.type_operand()?)),
             "offsetof" => self.enclosed(Self::offsetof)?,
-            _ if self.is("(") => {
+            _ if self.is("(") || self.calls_loudly() => {
+                self.eat("!");
                 self.take();
                 let args = self.enclosed(Self::arguments)?;
                 let name = Spanned { node: word, span };
@@ -349,12 +400,11 @@ impl Parser<'_> {
     }
 
     /// `name =`, if that is next.
-    fn argument_name(&mut self) -> Option<Spanned<String>> {
+    pub(super) fn argument_name(&mut self) -> Option<Spanned<String>> {
         let TokenKind::Word(word) = self.token.kind else {
             return None;
         };
-        let mut ahead = self.lexer.clone();
-        if ahead.next(&mut Vec::new()).kind != TokenKind::Sign("=") {
+        if *self.peek(0) != TokenKind::Sign("=") {
             return None;
         }
         let span = self.token.span;
@@ -366,33 +416,42 @@ impl Parser<'_> {
         })
     }
 
-    fn sizeof(&mut self) -> Parsed<ExprKind> {
-        self.expect("(")?;
-        let operand = if self.at_type() {
-            SizeofOperand::Type(self.type_name()?)
-        } else {
-            SizeofOperand::Expr(self.expression()?)
-        };
-        self.expect(")")?;
-        Ok(ExprKind::Sizeof(Box::new(operand)))
+    /// Whether `!(` follows a word without blanks: an older spelling of a macro's call.
+    fn calls_loudly(&self) -> bool {
+        self.is("!") && self.start() == self.last_end && self.lexer.rest().starts_with('(')
     }
 
     fn offsetof(&mut self) -> Parsed<ExprKind> {
         self.expect("(")?;
-        if !matches!(self.token.kind, TokenKind::Word(_)) {
+        let named = matches!(self.token.kind, TokenKind::Word(_)) && *self.peek(0) == TokenKind::Sign(",");
+        let of = Box::new(if named {
+            SizeofOperand::Type(self.type_name()?)
+        } else {
+            self.type_or_expression()?
+        });
+        let mut height = self.height;
+        if !self.is(",") {
             self.error(
                 Diagnostic::error(self.token.span, "offsetof wants a type and a member")
                     .hint("offsetof(struct task_struct, pid)"),
             );
         }
-        let ty = self.type_name()?;
         self.expect(",")?;
-        let mut members = vec![self.expect_name("the name of a member")?];
-        while self.eat(".") {
-            members.push(self.expect_name("the name of a member")?);
+        let mut path = vec![PathStep::Member(self.expect_name("the name of a member")?)];
+        loop {
+            if self.eat(".") || self.eat("->") {
+                path.push(PathStep::Member(self.expect_name("the name of a member")?));
+            } else if self.eat("[") {
+                path.push(PathStep::Index(self.expression()?));
+                height = height.max(self.height);
+                self.expect("]")?;
+            } else {
+                break;
+            }
         }
         self.expect(")")?;
-        Ok(ExprKind::Offsetof { ty, members })
+        self.height = height;
+        Ok(ExprKind::Offsetof { of, path })
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Lost, Parsed, Parser};
 use crate::lang::ast::{
-    Block, Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Statement, StatementKind, Table,
+    BinaryOp, Block, Buffer, Expr, ExprKind, Item, Macro, MacroParameter, MacroParameterKind, MapDeclaration,
+    Probe, Script, Span, Spanned, Statement, StatementKind, Subprogram, Table, ValueBlock,
 };
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;
@@ -15,6 +16,11 @@ pub(super) enum ItemPlace {
     /// In a table or script: without a block it ends with a semicolon, or with what it stands in.
     Among,
 }
+
+/// Where items of table files belong.
+const TABLE: &str = "in a table file: kestrel record --table FILE, kestrel start FILE";
+/// Where items of scripts belong.
+const SCRIPT: &str = "at the top of a script: kestrel run FILE";
 
 /// Settings of a buffer or a config: `name = value` pairs.
 type Settings = Vec<(Spanned<String>, Expr)>;
@@ -36,6 +42,43 @@ impl Parser<'_> {
         Script { items }
     }
 
+    /// The types of a header of C; functions and variables are passed over.
+    pub(super) fn header(&mut self) -> Script {
+        let mut items = Vec::new();
+        while !self.is_end() {
+            let (start, found) = (self.start(), self.found.len());
+            let begins_type = matches!(
+                self.token.kind,
+                TokenKind::Word("struct" | "union" | "enum" | "typedef")
+            );
+            match begins_type.then(|| self.definition()) {
+                Some(Ok(definition)) => items.push(Item::Definition(definition)),
+                Some(Err(Lost)) => {
+                    // A function that gives a struct back begins like one.
+                    self.found.truncate(found);
+                    self.skip_item_of_c();
+                }
+                None => self.skip_item_of_c(),
+            }
+            while self.eat(";") {}
+            if self.start() == start && !self.is_end() {
+                self.take();
+            }
+        }
+        Script { items }
+    }
+
+    /// Goes on behind the semicolon or the body that ends what begins here.
+    fn skip_item_of_c(&mut self) {
+        while !self.is_end() && !self.eat(";") {
+            if self.eat("{") {
+                self.skip_past("{", "}");
+                return;
+            }
+            self.take();
+        }
+    }
+
     fn item(&mut self) -> Parsed<Item> {
         let after = self.after_word();
         match self.token.kind {
@@ -48,57 +91,133 @@ impl Parser<'_> {
                 self.table().map(Item::Table)
             }
             TokenKind::Word("param") if after.is_some_and(|c| is_name(c) || c == '=') => self.param(),
-            _ if self.is_of_other_scripts() => Err(self.of_other_scripts()),
+            TokenKind::Word("import") if after == Some('"') => self.import().map(Item::Import),
+            TokenKind::Word("macro") if after.is_some_and(is_name) => self.macro_item().map(Item::Macro),
+            TokenKind::Word("fn" | "subprog") if after.is_some_and(is_name) => {
+                self.subprogram().map(Item::Subprogram)
+            }
+            TokenKind::Word("let") if after == Some('@') => self.map_declaration().map(Item::Map),
+            TokenKind::Word("struct" | "union" | "enum" | "typedef")
+                if after.is_some_and(|c| is_name(c) || c == '{') =>
+            {
+                self.definition().map(Item::Definition)
+            }
             _ => Ok(Item::Probe(self.probe(ItemPlace::Among))),
         }
     }
 
-    /// Whether a declaration begins here that scripts of bpftrace may have and that is not there yet.
-    fn is_of_other_scripts(&self) -> bool {
-        const WORDS: [&str; 7] = ["struct", "union", "enum", "import", "macro", "fn", "subprog"];
-        let TokenKind::Word(word) = self.token.kind else {
-            return false;
+    /// `import "path"`.
+    fn import(&mut self) -> Parsed<Spanned<String>> {
+        self.take();
+        let span = self.token.span;
+        let TokenKind::Text(path) = &self.token.kind else {
+            return Err(self.unexpected("a path in double quotes"));
         };
-        WORDS.contains(&word) && (self.after_word().is_some_and(is_name) || word == "import")
+        let node = path.clone();
+        self.take();
+        Ok(Spanned { node, span })
     }
 
-    fn of_other_scripts(&mut self) -> Lost {
-        let word = self.source(self.token.span);
-        let message = format!("not yet supported: \"{word}\" at the top of a text");
-        let hint = match word {
-            "struct" | "union" | "enum" => {
-                "the kernel's own types are known: ((struct NAME *)address)->member"
+    /// `let @name = kind(most)`.
+    fn map_declaration(&mut self) -> Parsed<MapDeclaration> {
+        let start = self.start();
+        self.take();
+        let span = self.token.span;
+        let TokenKind::Map(name) = self.token.kind else {
+            return Err(self.unexpected("a map (@name)"));
+        };
+        let node = name.to_owned();
+        self.take();
+        self.expect("=")?;
+        let kind = self.expect_name("the kind of the map: hash, lruhash, percpuhash, percpulruhash")?;
+        self.expect("(")?;
+        let args = self.list(")")?;
+        Ok(MapDeclaration {
+            name: Spanned { node, span },
+            kind,
+            args,
+            span: self.span_from(start),
+        })
+    }
+
+    /// `macro name($x, @y, z) { … }`.
+    fn macro_item(&mut self) -> Parsed<Macro> {
+        let start = self.start();
+        self.take();
+        let name = self.expect_name("the macro's name")?;
+        let mut parameters = Vec::new();
+        if self.eat("(") {
+            while !self.eat(")") {
+                let span = self.token.span;
+                let (kind, name) = match self.token.kind {
+                    TokenKind::Variable(name) => (MacroParameterKind::Variable, name),
+                    TokenKind::Map(name) => (MacroParameterKind::Map, name),
+                    TokenKind::Word(name) => (MacroParameterKind::Expression, name),
+                    _ => return Err(self.unexpected("a parameter ($variable, @map or expression) or \")\"")),
+                };
+                let name = name.to_owned();
+                self.take();
+                parameters.push(MacroParameter { kind, name, span });
+                if !self.eat(",") && !self.is(")") {
+                    return Err(self.unexpected("\",\" or \")\""));
+                }
             }
-            _ => "write what it stands for where it is used",
-        };
-        self.error(Diagnostic::error(self.token.span, message).hint(hint))
-    }
-
-    /// Says what stands at the start of a text of handlers and belongs into a file, or nowhere; whether anything did.
-    pub(super) fn refuse_top(&mut self) -> bool {
-        if self.is_of_other_scripts() {
-            self.of_other_scripts();
-            return true;
         }
+        let body: ValueBlock = self.value_block()?;
+        Ok(Macro {
+            name,
+            parameters,
+            body,
+            span: self.span_from(start),
+        })
+    }
+
+    /// `fn name($x : type) : type { … }`.
+    fn subprogram(&mut self) -> Parsed<Subprogram> {
+        let start = self.start();
+        self.take();
+        let name = self.expect_name("the function's name")?;
+        self.expect("(")?;
+        let mut parameters = Vec::new();
+        while !self.eat(")") {
+            let name = self.variable_name()?;
+            self.expect(":")?;
+            parameters.push((name, self.type_name()?));
+            if !self.eat(",") && !self.is(")") {
+                return Err(self.unexpected("\",\" or \")\""));
+            }
+        }
+        self.expect(":")?;
+        let result = self.type_name()?;
+        let body = self.block()?;
+        Ok(Subprogram {
+            name,
+            parameters,
+            result,
+            body,
+            span: self.span_from(start),
+        })
+    }
+
+    /// Says what stands at the start of a text of handlers and belongs into a script, or nowhere; whether anything did.
+    pub(super) fn refuse_top(&mut self) -> bool {
         let after = self.after_word();
-        let hint = match self.token.kind {
-            TokenKind::Word("config") if after == Some('=') => {
-                "config = { … } stands at the top of a table file"
-            }
-            TokenKind::Word("buffer") if after.is_some_and(is_name) => {
-                "buffer NAME { … } stands in a table file"
-            }
-            TokenKind::Word("table") if after.is_some_and(is_name) => {
-                "table NAME { … } stands in a table file"
-            }
-            TokenKind::Word("param") if after.is_some_and(is_name) => {
-                "param NAME = VALUE stands in a table file"
-            }
+        let named = after.is_some_and(is_name);
+        let (spelling, place) = match self.token.kind {
+            TokenKind::Word("config") if after == Some('=') => ("config = { … }", TABLE),
+            TokenKind::Word("buffer") if named => ("buffer NAME { … }", TABLE),
+            TokenKind::Word("table") if named => ("table NAME { … }", TABLE),
+            TokenKind::Word("param") if named => ("param NAME = VALUE", TABLE),
+            TokenKind::Word("struct" | "union" | "enum" | "typedef") if named => ("a type of C", SCRIPT),
+            TokenKind::Word("macro") if named => ("macro NAME(…) { … }", SCRIPT),
+            TokenKind::Word("fn" | "subprog") if named => ("fn NAME(…) : TYPE { … }", SCRIPT),
+            TokenKind::Word("import") if after == Some('"') => ("import \"PATH\"", SCRIPT),
+            TokenKind::Word("let") if after == Some('@') => ("let @NAME = KIND(MOST)", SCRIPT),
             _ => return false,
         };
         let word = self.source(self.token.span);
         let message = format!("events and their handlers stand here, and \"{word}\" is none");
-        let hint = format!("{hint}: kestrel record --table FILE, kestrel start FILE");
+        let hint = format!("{spelling} stands {place}");
         self.error(Diagnostic::error(self.token.span, message).hint(hint));
         true
     }
@@ -109,7 +228,7 @@ impl Parser<'_> {
         let adjacent = rest.rest().chars().next()?;
         rest.skip_blank(&mut Vec::new());
         let next = rest.rest().chars().next()?;
-        (adjacent.is_whitespace() || adjacent == '=').then_some(next)
+        (adjacent.is_whitespace() || matches!(adjacent, '=' | '"' | '@' | '{' | '/')).then_some(next)
     }
 
     /// Whether what stands here can only stand at the top of a text.
@@ -213,6 +332,7 @@ impl Parser<'_> {
     /// Events, an optional predicate, an optional block.
     pub(super) fn probe(&mut self, place: ItemPlace) -> Probe {
         let start = self.start();
+        let name = self.argument_name();
         let mut events = Vec::new();
         loop {
             events.extend(self.event());
@@ -224,7 +344,7 @@ impl Parser<'_> {
             }
         }
         let events_end = self.last_end;
-        let predicate = self.is("/").then(|| self.predicate());
+        let predicate = self.predicates();
         let mut object = None;
         let block = if self.is("{") {
             self.block().ok()
@@ -242,6 +362,7 @@ impl Parser<'_> {
             None
         };
         Probe {
+            name,
             events,
             predicate,
             block,
@@ -285,12 +406,34 @@ impl Parser<'_> {
         self.skip_item();
     }
 
+    /// `/ expression /`; all of several must be true.
+    fn predicates(&mut self) -> Option<Expr> {
+        let mut all: Option<Expr> = None;
+        while self.is("/") {
+            let start = self.start();
+            let next = self.predicate();
+            all = Some(match all {
+                None => next,
+                Some(left) => {
+                    let kind = ExprKind::Binary {
+                        op: BinaryOp::And,
+                        left: Box::new(left),
+                        right: Box::new(next),
+                    };
+                    self.build(self.height, start, kind)
+                        .unwrap_or_else(|Lost| Parser::broken(self.span_from(start)))
+                }
+            });
+        }
+        all
+    }
+
     /// `/ expression /`.
     fn predicate(&mut self) -> Expr {
         let opening = self.token.span;
         self.take();
         self.in_predicate = true;
-        let parsed = self.expression();
+        let parsed = self.condition();
         self.in_predicate = false;
         let start = opening.end;
         let value = match parsed {

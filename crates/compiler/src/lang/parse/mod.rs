@@ -1,6 +1,7 @@
 //! Tokens to syntax tree: never panics, recovers after an error, and bounds the height of what it builds, so that code that
 //! walks the tree may recurse.
 
+mod definition;
 mod event;
 mod expression;
 mod item;
@@ -9,13 +10,17 @@ mod type_name;
 
 use super::ast::{Expr, Probe, Script, Span, Spanned};
 use super::diag::Diagnostic;
-use super::lexer::{Lexer, Token, TokenKind, span};
+use super::lexer::{DefinedNames, Include, Lexer, Token, TokenKind, span};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+pub(crate) use statement::into_block;
 
 /// Most levels of nesting in a text, and most height of an expression.
 const HEIGHT: u32 = 128;
 
 /// Most findings reported about one text.
-const FINDINGS: usize = 50;
+pub(super) const FINDINGS: usize = 50;
 
 /// Parses one probe: events, then optionally a predicate and a block.
 ///
@@ -57,9 +62,47 @@ pub fn parse_probes(text: &str) -> (Vec<Probe>, Vec<Diagnostic>) {
 
 /// Parses a script or a table file.
 pub fn parse_script(text: &str) -> (Script, Vec<Diagnostic>) {
-    let mut parser = Parser::new(text);
+    let mut parser = Parser::at(Lexer::of_script(text, 0, BTreeMap::new()));
     let script = parser.script();
     (script, parser.finish())
+}
+
+/// One of several texts, parsed.
+pub(super) struct ParsedFile<'a> {
+    pub(super) script: Script,
+    pub(super) found: Vec<Diagnostic>,
+    pub(super) includes: Vec<Include>,
+    /// The names that are defined at its end.
+    pub(super) names: DefinedNames<'a>,
+}
+
+/// Parses the text that lies at `range` among others; `names` are defined before it. Of a header of C only types are read.
+pub(super) fn parse_file<'a>(
+    text: &'a str,
+    range: Range<usize>,
+    names: DefinedNames<'a>,
+    header: bool,
+) -> ParsedFile<'a> {
+    let text = text.get(..range.end).unwrap_or_default();
+    let mut parser = Parser::at(Lexer::of_script(text, range.start.min(text.len()), names));
+    let script = match header {
+        true => parser.header(),
+        false => parser.script(),
+    };
+    ParsedFile {
+        script,
+        includes: parser.lexer.includes(),
+        names: parser.lexer.defined(),
+        found: parser.finish(),
+    }
+}
+
+/// Parses a script as it is written, and gives its comments and lines of the preprocessor, in source order.
+pub(super) fn parse_unexpanded(text: &str) -> (Script, Vec<Span>, Vec<Diagnostic>) {
+    let mut parser = Parser::at(Lexer::unexpanded(text));
+    let script = parser.script();
+    let remarks = parser.lexer.remarks();
+    (script, remarks, parser.finish())
 }
 
 /// Parses one expression: the text of a field rule.
@@ -79,6 +122,8 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     /// The token that is next.
     token: Token<'a>,
+    /// Tokens behind it that have been looked at.
+    ahead: VecDeque<Peeked<'a>>,
     /// One past the last byte of the token before `token`.
     last_end: u32,
     found: Vec<Diagnostic>,
@@ -86,8 +131,21 @@ struct Parser<'a> {
     depth: u32,
     /// Height of the expression that was built last.
     height: u32,
+    /// Greatest height of an expression in the block that is being read.
+    tallest: u32,
+    /// Whether a semicolon ended the last statement.
+    ended: bool,
     /// Whether a division sign may close a predicate here.
     in_predicate: bool,
+}
+
+/// A token that has been looked at before it is next.
+struct Peeked<'a> {
+    token: Token<'a>,
+    /// What the lexer has found on its way to it.
+    found: Vec<Diagnostic>,
+    /// Stands after it.
+    lexer: Lexer<'a>,
 }
 
 /// A construct could not be parsed; a diagnostic has been reported. The caller skips to a place where parsing goes on.
@@ -97,16 +155,23 @@ type Parsed<T> = Result<T, Lost>;
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
+        Self::at(Lexer::new(text))
+    }
+
+    fn at(lexer: Lexer<'a>) -> Self {
         let mut parser = Self {
-            lexer: Lexer::new(text),
+            lexer,
             token: Token {
                 kind: TokenKind::End,
                 span: Span::default(),
             },
+            ahead: VecDeque::new(),
             last_end: 0,
             found: Vec::new(),
             depth: 0,
             height: 0,
+            tallest: 0,
+            ended: false,
             in_predicate: false,
         };
         parser.load();
@@ -143,6 +208,7 @@ impl<'a> Parser<'a> {
 
     /// Reads the token at the lexer's place.
     fn load(&mut self) {
+        self.ahead.clear();
         self.token = self.lexer.next(&mut self.found);
     }
 
@@ -150,8 +216,26 @@ impl<'a> Parser<'a> {
     fn take(&mut self) -> Token<'a> {
         self.last_end = self.token.span.end;
         self.found.truncate(FINDINGS);
-        let next = self.lexer.next(&mut self.found);
+        let next = match self.ahead.pop_front() {
+            Some(peeked) => {
+                self.found.extend(peeked.found);
+                self.lexer = peeked.lexer;
+                peeked.token
+            }
+            None => self.lexer.next(&mut self.found),
+        };
         std::mem::replace(&mut self.token, next)
+    }
+
+    /// The token `index` tokens behind the one that is next.
+    fn peek(&mut self, index: usize) -> &TokenKind<'a> {
+        while self.ahead.len() <= index {
+            let last = self.ahead.back().map_or(&self.lexer, |peeked| &peeked.lexer);
+            let (mut lexer, mut found) = (last.clone(), Vec::new());
+            let token = lexer.next(&mut found);
+            self.ahead.push_back(Peeked { token, found, lexer });
+        }
+        &self.ahead[index].token.kind
     }
 
     /// The byte where the next token begins.
@@ -239,10 +323,8 @@ impl<'a> Parser<'a> {
     }
 
     fn source(&self, range: Span) -> &'a str {
-        let mut whole = self.lexer.clone();
-        whole.go_to(0);
-        whole
-            .rest()
+        self.lexer
+            .text()
             .get(range.start as usize..range.end as usize)
             .unwrap_or_default()
     }
@@ -304,15 +386,24 @@ mod tests {
         for (text, message, hint) in [
             (
                 "struct x { int a; }; kprobe:f { }",
-                "not yet supported: \"struct\"",
-                "struct NAME *",
+                "\"struct\" is none",
+                "at the top of a script",
             ),
             (
                 "macro m($a) { } kprobe:f { m(1) }",
-                "not yet supported: \"macro\"",
-                "where it is used",
+                "\"macro\" is none",
+                "at the top of a script",
             ),
-            ("import \"x\"; kprobe:f { }", "not yet supported: \"import\"", ""),
+            (
+                "import \"x\"; kprobe:f { }",
+                "\"import\" is none",
+                "at the top of a script",
+            ),
+            (
+                "let @m = hash(3); kprobe:f { }",
+                "\"let\" is none",
+                "at the top of a script",
+            ),
             (
                 "config = { max_map_keys = 3 } kprobe:f { }",
                 "\"config\" is none",
@@ -332,6 +423,23 @@ mod tests {
             assert_eq!(found.len(), 1, "{text}: {found:?}");
             assert!(found[0].message.contains(message), "{text}: {found:?}");
             assert!(found[0].hints.concat().contains(hint), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_double_and_double_are_refused() {
+        let mut text = String::from("#define N0 f();\n");
+        for level in 0..40 {
+            text += &format!(
+                "#define N{} N{level} N{level}\n#define F{level}(x) F{}(x x)\n",
+                level + 1,
+                level + 1
+            );
+        }
+        for use_of in ["N40", "F0(f();)"] {
+            let (_, found) = parse_script(&format!("{text}begin {{ {use_of} }}"));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].message.contains("stand for too much"), "{found:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Blocks and statements.
 
 use super::{Lost, Parsed, Parser};
-use crate::lang::ast::{BinaryOp, Block, Expr, ExprKind, ForRange, Statement, StatementKind};
+use crate::lang::ast::{BinaryOp, Block, Expr, ExprKind, ForRange, Statement, StatementKind, ValueBlock};
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;
 
@@ -23,13 +23,23 @@ const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
 impl Parser<'_> {
     /// `{ statement… }`.
     pub(super) fn block(&mut self) -> Parsed<Block> {
-        self.deeper(Self::block_inside)
+        self.value_block().map(into_block)
     }
 
-    fn block_inside(&mut self) -> Parsed<Block> {
+    /// `{ statement…; value }`.
+    pub(super) fn value_block(&mut self) -> Parsed<ValueBlock> {
+        let outside = std::mem::take(&mut self.tallest);
+        let block = self.deeper(Self::block_inside);
+        self.height = self.tallest;
+        self.tallest = self.tallest.max(outside);
+        block
+    }
+
+    fn block_inside(&mut self) -> Parsed<ValueBlock> {
         let opening = self.token.span;
         self.expect("{")?;
         let mut statements = Vec::new();
+        let mut value = None;
         loop {
             while self.eat(";") {}
             if self.eat("}") {
@@ -40,12 +50,17 @@ impl Parser<'_> {
                 break;
             }
             match self.statement() {
-                Ok(statement) => statements.push(statement),
+                Ok(Statement {
+                    kind: StatementKind::Expr(expr),
+                    ..
+                }) if self.is("}") && !self.ended && has_value(&expr) => value = Some(Box::new(expr)),
+                Ok(statement) => statements.push(settled(statement)),
                 Err(Lost) => self.skip_statement(),
             }
         }
-        Ok(Block {
+        Ok(ValueBlock {
             statements,
+            value,
             span: self.span_from(opening.start),
         })
     }
@@ -64,13 +79,15 @@ impl Parser<'_> {
         }
     }
 
+    /// One statement and its semicolon; conditions and blocks are expressions here, and settled by the caller.
     fn statement(&mut self) -> Parsed<Statement> {
         let start = self.start();
+        self.ended = false;
         let kind = match self.token.kind {
-            TokenKind::Word("if") => self.if_statement()?,
+            TokenKind::Word("if") => StatementKind::Expr(self.if_expression()?),
             TokenKind::Word("while") => {
                 self.take();
-                let condition = self.expression()?;
+                let condition = self.condition()?;
                 let body = self.block()?;
                 StatementKind::While { condition, body }
             }
@@ -81,7 +98,10 @@ impl Parser<'_> {
                 let body = self.block()?;
                 StatementKind::Unroll { count, body }
             }
-            TokenKind::Sign("{") => StatementKind::Block(self.block()?),
+            TokenKind::Sign("{") => {
+                let block = self.value_block()?;
+                StatementKind::Expr(self.build(self.height, start, ExprKind::Block(block))?)
+            }
             _ => {
                 let kind = self.simple_statement()?;
                 let span = self.span_from(start);
@@ -89,15 +109,15 @@ impl Parser<'_> {
                 return Ok(Statement { kind, span });
             }
         };
-        Ok(Statement {
-            kind,
-            span: self.span_from(start),
-        })
+        let span = self.span_from(start);
+        self.ended = self.is(";");
+        Ok(Statement { kind, span })
     }
 
     /// A semicolon, or the closing brace.
     fn end_of_statement(&mut self) -> Parsed<()> {
-        if self.eat(";") || self.is("}") || self.is_end() {
+        self.ended = self.eat(";");
+        if self.ended || self.is("}") || self.is_end() {
             return Ok(());
         }
         Err(self.unexpected("an operator, \";\" or \"}\""))
@@ -105,6 +125,11 @@ impl Parser<'_> {
 
     /// Parses a statement that ends with a semicolon.
     fn simple_statement(&mut self) -> Parsed<StatementKind> {
+        if self.is_word("_") && *self.peek(0) == TokenKind::Sign("=") {
+            self.take();
+            self.take();
+            return self.expression().map(StatementKind::Discard);
+        }
         match self.token.kind {
             TokenKind::Word("let") => self.let_statement(),
             TokenKind::Word("return") => {
@@ -162,7 +187,7 @@ impl Parser<'_> {
         Ok(StatementKind::Let { name, ty, value })
     }
 
-    fn variable_name(&mut self) -> Parsed<crate::lang::ast::Spanned<String>> {
+    pub(super) fn variable_name(&mut self) -> Parsed<crate::lang::ast::Spanned<String>> {
         let span = self.token.span;
         let TokenKind::Variable(name) = self.token.kind else {
             return Err(self.unexpected("a variable ($name)"));
@@ -174,33 +199,39 @@ impl Parser<'_> {
         })
     }
 
-    fn if_statement(&mut self) -> Parsed<StatementKind> {
+    /// `if (c) { a } else { b }`.
+    pub(super) fn if_expression(&mut self) -> Parsed<Expr> {
+        let start = self.start();
         self.take();
-        let condition = self.expression()?;
-        let then = self.block()?;
+        let condition = Box::new(self.enclosed(Self::condition)?);
+        let mut height = self.height;
+        let then = self.enclosed(Self::value_block)?;
+        height = height.max(self.height);
         let otherwise = if self.eat_word("else") {
-            Some(self.else_block()?)
+            Some(self.enclosed(Self::else_block)?)
         } else {
             None
         };
-        Ok(StatementKind::If {
+        height = height.max(self.height);
+        let kind = ExprKind::If {
             condition,
             then,
             otherwise,
-        })
+        };
+        self.build(height, start, kind)
     }
 
-    /// A block, or another `if` as the only statement of one.
-    fn else_block(&mut self) -> Parsed<Block> {
+    /// A block, or another `if` as the only value of one.
+    fn else_block(&mut self) -> Parsed<ValueBlock> {
         if !self.is_word("if") {
-            return self.block();
+            return self.value_block();
         }
         let start = self.start();
-        let kind = self.deeper(Self::if_statement)?;
-        let span = self.span_from(start);
-        Ok(Block {
-            statements: vec![Statement { kind, span }],
-            span,
+        let value = self.deeper(Self::if_expression)?;
+        Ok(ValueBlock {
+            statements: Vec::new(),
+            value: Some(Box::new(value)),
+            span: self.span_from(start),
         })
     }
 
@@ -221,6 +252,54 @@ impl Parser<'_> {
         let body = self.block()?;
         Ok(StatementKind::For { name, over, body })
     }
+}
+
+/// Whether an expression has a value: a condition has one if it has two sides.
+fn has_value(expr: &Expr) -> bool {
+    !matches!(expr.kind, ExprKind::If { otherwise: None, .. })
+}
+
+/// A statement that is not the value of its block: conditions and blocks are statements.
+fn settled(statement: Statement) -> Statement {
+    let Statement { kind, span } = statement;
+    let kind = match kind {
+        StatementKind::Expr(Expr {
+            kind:
+                ExprKind::If {
+                    condition,
+                    then,
+                    otherwise,
+                },
+            ..
+        }) => StatementKind::If {
+            condition: *condition,
+            then: into_block(then),
+            otherwise: otherwise.map(into_block),
+        },
+        StatementKind::Expr(Expr {
+            kind: ExprKind::Block(block),
+            ..
+        }) => StatementKind::Block(into_block(block)),
+        kind => kind,
+    };
+    Statement { kind, span }
+}
+
+/// A block whose value is of no interest.
+pub(crate) fn into_block(block: ValueBlock) -> Block {
+    let ValueBlock {
+        mut statements,
+        value,
+        span,
+    } = block;
+    statements.extend(value.map(|value| {
+        let span = value.span;
+        settled(Statement {
+            kind: StatementKind::Expr(*value),
+            span,
+        })
+    }));
+    Block { statements, span }
 }
 
 /// Whether an expression can be assigned to.

@@ -1,8 +1,8 @@
 //! Types as they are written in casts, `sizeof`, `offsetof` and `let`.
 
 use super::{Parsed, Parser};
-use crate::lang::ast::{TypeName, TypeTag};
-use crate::lang::lexer::{Lexer, TokenKind};
+use crate::lang::ast::{SizeofOperand, TypeName, TypeSuffix, TypeTag};
+use crate::lang::lexer::TokenKind;
 
 /// Words that name a type wherever they stand.
 pub(crate) const TYPE_WORDS: &[&str] = &[
@@ -13,51 +13,93 @@ pub(crate) const TYPE_WORDS: &[&str] = &[
 ];
 
 /// Words of which several make one type.
-const MANY: &[&str] = &["unsigned", "signed", "char", "short", "int", "long"];
+pub(super) const MANY: &[&str] = &["unsigned", "signed", "char", "short", "int", "long"];
 
 impl Parser<'_> {
-    /// `struct task_struct *`, `unsigned long`, `char[16]`.
+    /// `struct task_struct *`, `unsigned long`, `char[16]`, `typeof($x)*`.
     pub(super) fn type_name(&mut self) -> Parsed<TypeName> {
-        let start = self.start();
-        while self.eat_word("const") || self.eat_word("volatile") {}
-        let tag = self.tag();
-        let mut name = self.expect_name("the name of a type")?.node;
-        while tag.is_none() && MANY.contains(&name.rsplit(' ').next().unwrap_or_default()) {
-            match self.token.kind {
-                TokenKind::Word(word) if MANY.contains(&word) && name.len() < 64 => {
-                    self.take();
-                    name = format!("{name} {word}");
-                }
-                _ => break,
-            }
-        }
-        while self.eat_word("const") || self.eat_word("volatile") {}
-        let mut pointers = 0;
-        while self.eat("*") {
-            pointers += 1;
-            while self.eat_word("const") {}
-        }
-        let mut arrays = Vec::new();
-        while self.eat("[") {
-            arrays.push(match self.token.kind {
-                TokenKind::Integer { value, .. } => {
-                    self.take();
-                    Some(value)
-                }
-                _ => None,
-            });
-            self.expect("]")?;
-        }
-        Ok(TypeName {
-            tag,
-            name,
-            pointers,
-            arrays,
-            span: self.span_from(start),
-        })
+        self.deeper(Self::type_name_inside)
     }
 
-    fn tag(&mut self) -> Option<TypeTag> {
+    fn type_name_inside(&mut self) -> Parsed<TypeName> {
+        let start = self.start();
+        self.height = 0;
+        while self.eat_word("const") || self.eat_word("volatile") {}
+        let mut ty = if self.eat_word("typeof") {
+            match self.type_operand()? {
+                SizeofOperand::Type(ty) => ty,
+                SizeofOperand::Expr(of) => TypeName {
+                    tag: None,
+                    name: String::new(),
+                    of: Some(Box::new(of)),
+                    suffixes: Vec::new(),
+                    span: self.span_from(start),
+                },
+            }
+        } else {
+            let tag = self.tag();
+            let mut name = self.expect_name("the name of a type")?.node;
+            while tag.is_none() && MANY.contains(&name.rsplit(' ').next().unwrap_or_default()) {
+                match self.token.kind {
+                    TokenKind::Word(word) if MANY.contains(&word) && name.len() < 64 => {
+                        self.take();
+                        name = format!("{name} {word}");
+                    }
+                    _ => break,
+                }
+            }
+            TypeName {
+                tag,
+                name,
+                of: None,
+                suffixes: Vec::new(),
+                span: self.span_from(start),
+            }
+        };
+        let mut height = self.height;
+        loop {
+            if self.eat_word("const") || self.eat_word("volatile") {
+                continue;
+            }
+            if ty.suffixes.len() > super::HEIGHT as usize {
+                return Err(self.too_deep());
+            }
+            if self.eat("*") {
+                ty.suffixes.push(TypeSuffix::Pointer);
+            } else if self.eat("[") {
+                let count = match self.is("]") {
+                    true => None,
+                    false => Some(Box::new(self.enclosed(Self::expression)?)),
+                };
+                height = height.max(self.height);
+                self.expect("]")?;
+                ty.suffixes.push(TypeSuffix::Array(count));
+            } else {
+                break;
+            }
+        }
+        self.height = height;
+        ty.span = self.span_from(start);
+        Ok(ty)
+    }
+
+    /// `(type)`, `(expression)`.
+    pub(super) fn type_operand(&mut self) -> Parsed<SizeofOperand> {
+        self.expect("(")?;
+        let operand = self.enclosed(Self::type_or_expression)?;
+        self.expect(")")?;
+        Ok(operand)
+    }
+
+    pub(super) fn type_or_expression(&mut self) -> Parsed<SizeofOperand> {
+        if self.at_type() {
+            self.type_name().map(SizeofOperand::Type)
+        } else {
+            self.expression().map(SizeofOperand::Expr)
+        }
+    }
+
+    pub(super) fn tag(&mut self) -> Option<TypeTag> {
         let tag = match self.token.kind {
             TokenKind::Word("struct") => TypeTag::Struct,
             TokenKind::Word("union") => TypeTag::Union,
@@ -69,44 +111,67 @@ impl Parser<'_> {
     }
 
     /// Whether the opening parenthesis that is next begins a cast: `(type)` and then an operand.
-    pub(super) fn at_cast(&self) -> bool {
-        let mut ahead = self.lexer.clone();
-        let mut next = || ahead.next(&mut Vec::new()).kind;
-        let mut kind = next();
-        while matches!(kind, TokenKind::Word("const" | "volatile")) {
-            kind = next();
+    pub(super) fn at_cast(&mut self) -> bool {
+        let mut at = 0;
+        while matches!(self.peek(at), TokenKind::Word("const" | "volatile")) {
+            at += 1;
         }
-        let TokenKind::Word(first) = kind else {
+        let TokenKind::Word(first) = *self.peek(at) else {
             return false;
         };
         let sure = matches!(first, "struct" | "union" | "enum") || TYPE_WORDS.contains(&first);
         if sure {
             return true;
         }
+        at += 1;
+        if first == "typeof" {
+            // `(typeof(x))y`: a cast where the parenthesis closes right behind.
+            if *self.peek(at) != TokenKind::Sign("(") {
+                return false;
+            }
+            at += 1;
+            let mut open = 1;
+            while open > 0 {
+                match self.peek(at) {
+                    TokenKind::Sign("(") => open += 1,
+                    TokenKind::Sign(")") => open -= 1,
+                    TokenKind::End | TokenKind::Sign(";") => return false,
+                    _ => {}
+                }
+                at += 1;
+            }
+        }
         // A name that is not known as a type: a cast only if it cannot be anything else.
-        kind = next();
-        let mut stars = 0;
-        while kind == TokenKind::Sign("*") && stars < 8 {
-            stars += 1;
-            kind = next();
+        let mut certain = first == "typeof";
+        for _ in 0..8 {
+            if *self.peek(at) == TokenKind::Sign("*") {
+                at += 1;
+                certain = certain || matches!(self.peek(at), TokenKind::Sign(")" | "*"));
+            } else if *self.peek(at) != TokenKind::Sign("[") {
+                break;
+            } else if *self.peek(at + 1) == TokenKind::Sign("]") {
+                at += 2;
+                certain = true;
+            } else if matches!(self.peek(at + 1), TokenKind::Integer { .. })
+                && *self.peek(at + 2) == TokenKind::Sign("]")
+            {
+                at += 3;
+            } else {
+                return false;
+            }
         }
-        if kind != TokenKind::Sign(")") {
-            return false;
-        }
-        stars > 0 || begins_operand(&next())
+        *self.peek(at) == TokenKind::Sign(")") && (certain || begins_operand(self.peek(at + 1)))
     }
 
     /// Whether a type that can be nothing else is next (inside `sizeof(` and `offsetof(`).
-    pub(super) fn at_type(&self) -> bool {
+    pub(super) fn at_type(&mut self) -> bool {
         let TokenKind::Word(first) = self.token.kind else {
             return false;
         };
-        let mut ahead: Lexer<'_> = self.lexer.clone();
-        let second = ahead.next(&mut Vec::new()).kind;
-        let third = ahead.next(&mut Vec::new()).kind;
-        matches!(first, "struct" | "union" | "enum" | "const")
+        matches!(first, "struct" | "union" | "enum" | "const" | "typeof")
             || TYPE_WORDS.contains(&first)
-            || (second == TokenKind::Sign("*") && matches!(third, TokenKind::Sign(")" | "*" | ",")))
+            || (*self.peek(0) == TokenKind::Sign("*")
+                && matches!(self.peek(1), TokenKind::Sign(")" | "*" | "," | "[")))
     }
 }
 

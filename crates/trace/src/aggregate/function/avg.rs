@@ -25,6 +25,10 @@ impl Function for Avg {
         mean::average(with, words)
     }
 
+    fn json_type(&self) -> &'static str {
+        "stats"
+    }
+
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
         mean::metric(with, words)
     }

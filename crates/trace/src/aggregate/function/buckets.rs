@@ -3,7 +3,6 @@
 use crate::aggregate::bars;
 use crate::aggregate::gather::{Function, Gathered, Metric};
 use crate::aggregate::histogram::Buckets;
-use serde_json::Value as Json;
 
 /// A function of one count for each bucket.
 pub(super) struct ByBucket {
@@ -12,6 +11,14 @@ pub(super) struct ByBucket {
     pub(super) is_sound: fn(&[i64]) -> bool,
     /// The buckets of these parameters.
     pub(super) buckets: fn(&Gathered) -> Buckets,
+}
+
+/// What counts are divided by: those of `lhist` by nothing, as in bpftrace.
+fn divisor(buckets: Buckets, div: i128) -> u64 {
+    match buckets {
+        Buckets::Powers { .. } => u64::try_from(div).unwrap_or(u64::MAX),
+        Buckets::Linear { .. } => 1,
+    }
 }
 
 impl Function for ByBucket {
@@ -31,16 +38,18 @@ impl Function for ByBucket {
         bars::total(words)
     }
 
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
-        bars::text(out, words, (self.buckets)(with));
+    fn text(&self, with: &Gathered, words: &[u64], div: i128, out: &mut String) {
+        let buckets = (self.buckets)(with);
+        bars::divided(out, words, buckets, divisor(buckets, div));
     }
 
     fn json_type(&self) -> &'static str {
         "hist"
     }
 
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
-        bars::json(words, (self.buckets)(with))
+    fn json(&self, with: &Gathered, words: &[u64], div: i128, out: &mut Vec<u8>) {
+        let buckets = (self.buckets)(with);
+        bars::json_text(words, buckets, divisor(buckets, div), out);
     }
 
     fn metric(&self, with: &Gathered, _words: &[u64]) -> Metric {

@@ -2,7 +2,6 @@
 
 use super::mean;
 use crate::aggregate::gather::{Function, Gathered, Metric, first, json_number};
-use serde_json::{Value as Json, json};
 use std::fmt::Write;
 
 /// `stats(value)`.
@@ -27,13 +26,13 @@ impl Function for Stats {
         mean::average(with, words)
     }
 
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+    fn text(&self, with: &Gathered, words: &[u64], div: i128, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            " count {}, average {}, total {}",
+            " {{ .count = {}, .average = {}, .total = {} }}",
             first(words),
-            mean::average(with, words),
+            mean::average(with, words) / div,
             mean::total(with, words)
         );
     }
@@ -42,12 +41,14 @@ impl Function for Stats {
         "stats"
     }
 
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
-        json!({
-            "count": first(words),
-            "average": json_number(mean::average(with, words)),
-            "total": json_number(mean::total(with, words)),
-        })
+    fn json(&self, with: &Gathered, words: &[u64], div: i128, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"count\": ");
+        json_number(first(words).into(), out);
+        out.extend_from_slice(b", \"average\": ");
+        json_number(mean::average(with, words) / div, out);
+        out.extend_from_slice(b", \"total\": ");
+        json_number(mean::total(with, words), out);
+        out.push(b'}');
     }
 
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {

@@ -7,8 +7,7 @@
 //! An interval's place is its number modulo `count`. Beside the value stands when it was stored (the last one wins) or of how many values it is the sum (the average).
 
 use crate::aggregate::gather::{Function, Gathered, Metric, json_number, rank};
-use crate::print::wall_time;
-use serde_json::{Value as Json, json};
+use crate::print::{date, separate};
 use std::cmp::Ordering;
 use std::fmt::Write;
 
@@ -103,18 +102,37 @@ fn newest(with: &Gathered, words: &[u64]) -> i128 {
         .unwrap_or_default()
 }
 
-/// `10:41:46.700`, UTC.
-fn time_of_day(ns: u64) -> String {
-    wall_time(ns).get(11..23).unwrap_or_default().to_owned()
+/// The unit of times of intervals that follow each other so quickly, and the digits behind the seconds.
+fn unit(points: &[Point]) -> (&'static str, usize) {
+    let ends = points.first().zip(points.last());
+    let between = ends.map_or(0, |((first, _), (last, _))| last.saturating_sub(*first));
+    match between / (points.len() as u64).saturating_sub(1).max(1) {
+        0..1_000 => (".ns", 9),
+        1_000..1_000_000 => (".us", 6),
+        1_000_000..1_000_000_000 => (".ms", 3),
+        _ => ("", 0),
+    }
 }
 
-/// The least and the greatest value of a picture, which differ.
-fn range(points: &[Point]) -> (i128, i128) {
+/// `10:41:46.700`, in the time zone of who reads; the digits behind the point are cut.
+fn time_of_day(ns: u64, digits: usize) -> String {
+    let time = date::written("%H:%M:%S", ns, 0);
+    match digits {
+        0 => time,
+        _ => {
+            let behind = format!("{:09}", ns % 1_000_000_000);
+            format!("{time}.{}", behind.get(..digits).unwrap_or_default())
+        }
+    }
+}
+
+/// The least and the greatest value of a picture, which differ: there is room on both sides of a single value, but unsigned numbers are not below 0.
+fn range(points: &[Point], signed: bool) -> (i128, i128) {
     let values = || points.iter().filter_map(|(_, value)| *value);
     let (least, most) = (values().min().unwrap_or(0), values().max().unwrap_or(0));
     match (least == most, least) {
         (false, _) => (least, most),
-        (true, 0) => (0, 1),
+        (true, 0) if !signed => (0, 1),
         (true, _) => (least - 1, most + 1),
     }
 }
@@ -166,15 +184,20 @@ impl Function for Tseries {
         newest(with, words)
     }
 
-    fn text(&self, with: &Gathered, words: &[u64], out: &mut String) {
+    fn text(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut String) {
         let points = points(with, words);
-        let (least, most) = range(&points);
+        let (least, most) = range(&points, with.signed);
         let column = |value: i128| (value - least).saturating_mul(WIDTH) / (most - least);
-        let zero = (least < 0 && most > 0).then(|| column(0));
-        let ends = format!("{:13}{least:<26}{most:>27}\n", "");
+        // bpftrace's, a column wider than that of values.
+        let zero = (least < 0 && most > 0).then(|| (-least).saturating_mul(WIDTH + 1) / (most - least));
+        let (unit, digits) = unit(&points);
+        // Of the times, and a blank.
+        let margin = 9 + digits + usize::from(digits > 0);
+        let ends = format!("{:margin$}{least:<26}{most:>27}\n", "");
         let line = "_".repeat(WIDTH as usize - 1);
+        let title = format!("hh:mm:ss{unit}");
         // Writing to a string cannot fail.
-        let _ = write!(out, "\n{ends}hh:mm:ss.ms  |{line}|\n");
+        let _ = write!(out, "\n{ends}{title:<margin$}|{line}|\n");
         for (begin, value) in &points {
             let at = value.map(column);
             let row: String = (0..=WIDTH)
@@ -186,22 +209,29 @@ impl Function for Tseries {
                 })
                 .collect();
             let value = value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-            let _ = writeln!(out, "{} {row} {value}", time_of_day(*begin));
+            let _ = writeln!(out, "{} {row} {value}", time_of_day(*begin, digits));
         }
-        let _ = writeln!(out, "{:13}v{line}v\n{ends}", "");
+        let _ = writeln!(out, "{:margin$}v{line}v\n{ends}", "");
     }
 
     fn json_type(&self) -> &'static str {
         "tseries"
     }
 
-    fn json(&self, with: &Gathered, words: &[u64]) -> Json {
-        let date = |ns: u64| wall_time(ns).replace('T', " ").trim_end_matches('Z').to_owned();
-        let with_value = |(begin, value): Point| {
-            let value = value?;
-            Some(json!({ "interval_start": date(begin), "value": json_number(value) }))
-        };
-        points(with, words).into_iter().filter_map(with_value).collect()
+    fn json(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut Vec<u8>) {
+        let date = |ns: u64| date::written("%Y-%m-%d ", ns, 0) + &time_of_day(ns, 9);
+        let points = points(with, words);
+        let values = points
+            .iter()
+            .filter_map(|(begin, value)| Some((*begin, (*value)?)));
+        out.push(b'[');
+        for (index, (begin, value)) in values.enumerate() {
+            separate(index, b",", out);
+            out.extend_from_slice(format!("{{\"interval_start\":\"{}\",\"value\":", date(begin)).as_bytes());
+            json_number(value, out);
+            out.push(b'}');
+        }
+        out.push(b']');
     }
 
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {

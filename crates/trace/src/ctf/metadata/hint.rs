@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
+//! type({"Composite":{"kind":"Tuple",…}})
 //! ```
-//! A hint on an array is about its elements. Bytes outside a small set are written `%xx`; an empty word is `%`.
+//! A hint on an array is about its elements, but for `type`, which is the whole type as JSON: what is made of several, or stands for a name. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
 use crate::layout::{Base, FieldType, Names, Space};
 use crate::syscall::Meaning;
@@ -32,12 +33,28 @@ pub(super) enum Hint {
     Bytes {
         max: u32,
     },
+    /// The whole type.
+    Type(Box<FieldType>),
+}
+
+/// Whether TSDL and the other hints cannot say all of a type.
+pub(super) fn is_nested(ty: &FieldType) -> bool {
+    match ty {
+        FieldType::Array { element, .. } => is_nested(element),
+        FieldType::Composite(_)
+        | FieldType::Named(_)
+        | FieldType::InlineString { .. }
+        | FieldType::Buffer { .. }
+        | FieldType::HeldStack(_) => true,
+        _ => false,
+    }
 }
 
 impl Hint {
     /// The hint that `ty` needs, if any.
     pub(super) fn of(ty: &FieldType) -> Option<Self> {
         Some(match ty {
+            ty if is_nested(ty) => Self::Type(Box::new(ty.clone())),
             FieldType::Bool => Self::Bool,
             FieldType::Integer {
                 base: Base::Named(meaning),
@@ -87,6 +104,16 @@ impl Hint {
             Self::StackCopy { max } => out.push_str(&format!(":stackcopy({max})")),
             Self::String { max } => out.push_str(&format!(":string({max})")),
             Self::Bytes { max } => out.push_str(&format!(":bytes({max})")),
+            Self::Type(ty) => {
+                out.push_str(":type(");
+                // A type is made of strings and numbers, and so cannot fail to serialise.
+                encode_only(
+                    &serde_json::to_string(ty).unwrap_or_default(),
+                    |byte| !matches!(byte, b' '..=b'~') || matches!(byte, b' ' | b'%'),
+                    out,
+                );
+                out.push(')');
+            }
         }
     }
 
@@ -117,6 +144,10 @@ impl Hint {
             "string" => Self::String {
                 max: argument.parse().ok()?,
             },
+            "type" => {
+                let ty: FieldType = serde_json::from_str(&decode(argument)?).ok()?;
+                Self::Type(Box::new(Some(ty).filter(FieldType::is_sound)?))
+            }
             "bytes" => Self::Bytes {
                 max: argument.parse().ok()?,
             },
@@ -163,22 +194,18 @@ pub(super) fn encode(word: &str, out: &mut String) {
     if word.is_empty() {
         out.push('%');
     }
+    let plain = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.' | b'/' | b'|' | b'<' | b'>')
+    };
+    encode_only(word, |byte| !plain(byte), out);
+}
+
+/// Appends a word in which some bytes, `%` among them, do not stand for themselves.
+fn encode_only(word: &str, which: impl Fn(u8) -> bool, out: &mut String) {
     for byte in word.bytes() {
-        match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b'_'
-            | b'-'
-            | b'+'
-            | b'.'
-            | b'/'
-            | b'|'
-            | b'<'
-            | b'>' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02x}")),
+        match which(byte) {
+            true => out.push_str(&format!("%{byte:02x}")),
+            false => out.push(char::from(byte)),
         }
     }
 }

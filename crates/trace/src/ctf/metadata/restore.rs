@@ -101,7 +101,11 @@ fn width(ty: &Type) -> Option<u64> {
     match ty {
         Type::Integer(integer) => Some(integer.bits),
         Type::Array(element, Length::Constant(count)) => width(element)?.checked_mul(u64::from(*count)),
-        _ => None,
+        Type::Struct(fields) => fields
+            .iter()
+            .try_fold(0_u64, |all, (_, ty)| all.checked_add(width(ty)?)),
+        Type::Enumeration(integer, _) => Some(integer.bits),
+        Type::Array(_, Length::Field(_)) => None,
     }
 }
 
@@ -246,6 +250,10 @@ fn reading_order(text: &str) -> Option<(String, Option<Action>, Vec<Hinted>)> {
 
 fn field_type(ty: &Type, hint: Option<&Hint>) -> Option<FieldType> {
     Some(match (ty, hint) {
+        // The declaration is for other readers: its bytes are those of the type.
+        (ty, Some(Hint::Type(whole))) if width(ty) == Some(u64::from(whole.fixed_size()) * 8) => {
+            (**whole).clone()
+        }
         (Type::Array(_, Length::Field(_)), Some(Hint::Stack { space, max })) => FieldType::Stack {
             space: *space,
             max: *max,

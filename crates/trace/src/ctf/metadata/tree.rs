@@ -187,6 +187,10 @@ impl Parser {
     fn alias(&mut self) -> Result<()> {
         self.at += 1;
         let ty = self.ty()?;
+        if matches!(ty, Type::Struct(_)) {
+            // Structures of structures by name could be as deep, and as large, as a text is long.
+            return self.fail("a name for a structure, which Kestrel does not write");
+        }
         self.expect('≔')?;
         let name = self.word()?;
         self.expect(';')?;

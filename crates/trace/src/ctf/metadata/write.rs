@@ -1,11 +1,11 @@
 //! From a `TraceInfo` to TSDL text; reading it back is `restore`'s work.
 
-use super::hint::{self, Hint, encode};
+use super::hint::{self, Hint, encode, is_nested};
 use super::{BEGINNING, CONTEXT, END, FORMAT, HEADER, TRACER, identifiers, length_name};
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::{BufferMode, TraceInfo};
-use crate::layout::{Base, Field, FieldType, Layout};
+use crate::layout::{Base, Composite, Field, FieldType, Layout};
 use crate::stack_pieces::CLASS;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -46,27 +46,46 @@ fn has_stack_copies(info: &TraceInfo) -> bool {
     fields.any(|field| matches!(field.ty, FieldType::StackCopy { .. }))
 }
 
-/// An integer type as an alias: bytes, signedness, base, and whether it begins a word of 8 bytes.
-type Alias = (u8, bool, u8, bool);
+/// What the place of an integer is a multiple of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Aligned {
+    /// Its own size.
+    Own,
+    /// 8 bytes, whatever its size: it begins a word.
+    Word,
+    /// Nothing: what it is part of says where it lies.
+    Packed,
+}
 
-fn alias_name((size, signed, base, word): Alias) -> String {
+/// An integer type as an alias: bytes, signedness, base, and where it may lie.
+type Alias = (u8, bool, u8, Aligned);
+
+fn alias_name((size, signed, base, aligned): Alias) -> String {
     let sign = if signed { "" } else { "u" };
     let base = match base {
         16 => "_hex",
         8 => "_oct",
         _ => "",
     };
-    let word = if word { "_word" } else { "" };
-    format!("{sign}int{}{base}{word}_t", u32::from(size) * 8)
+    let aligned = match aligned {
+        Aligned::Own => "",
+        Aligned::Word => "_word",
+        Aligned::Packed => "_packed",
+    };
+    format!("{sign}int{}{base}{aligned}_t", u32::from(size) * 8)
 }
 
 fn write_integers(used: &BTreeSet<Alias>, out: &mut String) {
-    let always = [1, 2, 4, 8].map(|size| (size, false, 10, false));
+    let always = [1, 2, 4, 8].map(|size| (size, false, 10, Aligned::Own));
     let all: BTreeSet<Alias> = used.iter().copied().chain(always).collect();
     for alias in all {
-        let (size, signed, base, word) = alias;
+        let (size, signed, base, aligned) = alias;
         let bits = u32::from(size) * 8;
-        let align = if word { 64 } else { bits };
+        let align = match aligned {
+            Aligned::Own => bits,
+            Aligned::Word => 64,
+            Aligned::Packed => 8,
+        };
         _ = writeln!(
             out,
             "typealias integer {{ size = {bits}; align = {align}; signed = {signed}; base = {base}; }} := {};",
@@ -238,30 +257,50 @@ fn declaration(
     name: &str,
     aliases: &mut BTreeSet<Alias>,
 ) -> Result<String> {
-    let fail = |why| Error::Inexpressible {
+    let aligned = match event.layout.is_words() {
+        // Arguments of raw tracepoints lie in words of 8 bytes each, which the alias's alignment says.
+        true => Aligned::Word,
+        false => Aligned::Own,
+    };
+    // Where a structure lies and how its members do is said by what stands around it, so they are all packed.
+    let aligned = if is_nested(&field.ty) {
+        Aligned::Packed
+    } else {
+        aligned
+    };
+    declared(&field.ty, name, aligned, aliases).map_err(|why| Error::Inexpressible {
         event: event.name.clone(),
         field: field.name.clone(),
         why,
-    };
+    })
+}
+
+/// The same of a field, or of a member of a structure.
+fn declared(
+    ty: &FieldType,
+    name: &str,
+    aligned: Aligned,
+    aliases: &mut BTreeSet<Alias>,
+) -> std::result::Result<String, &'static str> {
     let mut counts = String::new();
-    let mut ty = &field.ty;
+    let mut ty = ty;
     while let FieldType::Array { element, count } = ty {
         _ = write!(counts, "[{count}]");
         ty = element;
     }
-    let word = event.layout.is_words();
     let mut integer = |size: u8, signed: bool, base: u8| match size {
         1 | 2 | 4 | 8 => {
-            // Arguments of raw tracepoints lie in words of 8 bytes each, which the alias's alignment says.
-            let alias = (size, signed, base, word && size < 8);
+            let needless = size == 8 && aligned == Aligned::Word || size == 1 && aligned == Aligned::Packed;
+            let alias = (size, signed, base, if needless { Aligned::Own } else { aligned });
             aliases.insert(alias);
             Ok(alias_name(alias))
         }
-        _ => Err(fail("is an integer whose size is not 1, 2, 4 or 8 bytes")),
+        _ => Err("is an integer whose size is not 1, 2, 4 or 8 bytes"),
     };
     let text = match ty {
         FieldType::Integer { size, signed, base } => integer(*size, *signed, number_of(*base))?,
         FieldType::Bool => integer(1, false, 10)?,
+        FieldType::Pointer { .. } if aligned == Aligned::Packed => integer(8, false, 16)?,
         FieldType::Pointer { .. } => "addr_t".into(),
         FieldType::Flags { size, .. } => integer(*size, false, 16)?,
         FieldType::Enumeration { size, signed, names } => {
@@ -272,19 +311,58 @@ fn declaration(
                 container
             }
         }
-        FieldType::Text { size } => {
-            _ = write!(counts, "[{size}]");
+        FieldType::Text { .. } | FieldType::InlineString { .. } => {
+            _ = write!(counts, "[{}]", ty.fixed_size());
             "char_t".into()
+        }
+        FieldType::Composite(composite) if composite.is_in_order() => structure(composite, aliases)?,
+        FieldType::Named(named) if named.shape() == (8, 8) => integer(8, false, 16)?,
+        FieldType::Named(named) if named.shape() == (4, 4) => integer(4, true, 10)?,
+        // Bytes, to other readers.
+        FieldType::Composite(_)
+        | FieldType::Named(_)
+        | FieldType::Buffer { .. }
+        | FieldType::HeldStack(_) => {
+            _ = write!(counts, "[{}]", ty.fixed_size());
+            integer(1, false, 10)?
         }
         FieldType::Array { .. }
         | FieldType::String { .. }
         | FieldType::Bytes { .. }
         | FieldType::Stack { .. }
-        | FieldType::StackCopy { .. } => {
-            return Err(fail("is an array of elements of variable length"));
-        }
+        | FieldType::StackCopy { .. } => return Err("is an array of elements of variable length"),
     };
     Ok(format!("{text} _{name}{counts}"))
+}
+
+/// `struct { … }` with the bytes between members as members.
+fn structure(
+    composite: &Composite,
+    aliases: &mut BTreeSet<Alias>,
+) -> std::result::Result<String, &'static str> {
+    const GAP: &str = "gap";
+    let mut all: Vec<(&str, std::result::Result<&FieldType, u32>)> = Vec::new();
+    let mut end = 0;
+    for member in &composite.members {
+        if member.offset > end {
+            all.push((GAP, Err(member.offset - end)));
+        }
+        all.push((&member.name, Ok(&member.ty)));
+        end = member.offset.saturating_add(member.ty.fixed_size());
+    }
+    if composite.size > end {
+        all.push((GAP, Err(composite.size - end)));
+    }
+    let names = identifiers(all.iter().map(|(name, _)| (*name, false)));
+    let mut out = "struct { ".to_owned();
+    for ((_, ty), name) in all.iter().zip(&names) {
+        out += &match ty {
+            Ok(ty) => declared(ty, name, Aligned::Packed, aliases)?,
+            Err(bytes) => format!("uint8_t _{name}[{bytes}]"),
+        };
+        out += "; ";
+    }
+    Ok(out + "}")
 }
 
 fn number_of(base: Base) -> u8 {

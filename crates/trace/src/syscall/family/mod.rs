@@ -32,6 +32,15 @@ pub fn family(meaning: Meaning) -> Option<&'static Family> {
     all.find(|(own, _)| *own == meaning).map(|(_, family)| family)
 }
 
+/// The number of a name, whatever family has it: `AF_INET`, `O_CLOEXEC`, `SIGKILL`.
+pub fn number(name: &str) -> Option<i64> {
+    let mut rows = FAMILIES
+        .iter()
+        .flat_map(|families| families.iter())
+        .flat_map(|(_, family)| family.rows);
+    rows.find(|row| row.name == name).map(|row| row.value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::meaning::MEANINGS;
@@ -49,6 +58,19 @@ mod tests {
             let all = FAMILIES.iter().flat_map(|families| families.iter());
             assert_eq!(all.filter(|(own, _)| own == meaning).count(), 1, "{word}");
         }
+    }
+
+    #[test]
+    fn names_have_the_numbers_of_the_headers() {
+        for (name, value) in [
+            ("AF_INET6", 10),
+            ("O_CREAT", 0o100),
+            ("SIGKILL", 9),
+            ("PROT_WRITE", 2),
+        ] {
+            assert_eq!(number(name), Some(value), "{name}");
+        }
+        assert_eq!(number("AF_NOWHERE"), None);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::Kernel;
 use crate::session::named::{Probe, Site};
 use kestrel_catalog::catalog::phase::Phase;
-use kestrel_compiler::lang::ast::{Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, UnaryOp};
+use kestrel_compiler::lang::ast::{
+    Arg, BinaryOp, Expr, ExprKind, Probe as Parsed, StatementKind, TypeName, UnaryOp,
+};
 use kestrel_compiler::lang::parse_events;
 
 type Result<T> = std::result::Result<T, String>;
@@ -150,15 +152,15 @@ fn fetch(expression: &Expr) -> Result<String> {
             }
             _ => Err(format!("the kernel cannot call {}", name.node)),
         },
-        ExprKind::Cast { ty, value } => match (&value.kind, ty.pointers, kernel_type(&ty.name)) {
-            (_, 0, Some(ty)) => Ok(format!("{}:{ty}", plain(&fetch(value)?)?)),
+        ExprKind::Cast { ty, value } => match (&value.kind, pointers(ty), kernel_type(&ty.name)) {
+            (_, Some(0), Some(ty)) => Ok(format!("{}:{ty}", plain(&fetch(value)?)?)),
             _ => unsaid(),
         },
         ExprKind::Unary {
             op: UnaryOp::Dereference,
             value,
         } => match &value.kind {
-            ExprKind::Cast { ty, value } if ty.pointers == 1 => {
+            ExprKind::Cast { ty, value } if pointers(ty) == Some(1) => {
                 let ty =
                     kernel_type(&ty.name).ok_or_else(|| format!("the kernel cannot fetch a {}", ty.name))?;
                 Ok(format!("{}:{ty}", address(value)?.0))
@@ -231,6 +233,14 @@ fn kernel_type(name: &str) -> Option<&'static str> {
         "int64" | "int64_t" | "s64" => "s64",
         _ => return None,
     })
+}
+
+/// The number of pointers of a type that is nothing else than a name and pointers.
+fn pointers(ty: &TypeName) -> Option<u32> {
+    match ty.plain()? {
+        (pointers, arrays) if arrays.is_empty() => Some(pointers),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,21 @@
 //! Source text to tokens, one at a time, for expressions and statements; event names have rules of their own in
 //! [`super::parse`].
 
+mod condition;
+mod number;
+mod preprocess;
+mod quoted;
+
 use super::ast::Span;
 use super::diag::Diagnostic;
+pub(super) use number::number_of;
+use number::{NumberTrouble, read_number};
+pub(super) use preprocess::{DefinedNames, Include};
+use preprocess::{Frame, Preprocessor};
+pub(super) use quoted::{QuoteTrouble, read_quoted};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,46 +56,43 @@ const SIGNS: &[&str] = &[
     "-", "*", "/", "%", "&", "|", "^", "!", "~",
 ];
 
-/// Number suffixes: what a number is multiplied by. Times count nanoseconds, sizes count bytes.
-const SUFFIXES: &[(&str, u64)] = &[
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("d", 86_400_000_000_000),
-    ("k", 1 << 10),
-    ("K", 1 << 10),
-    ("M", 1 << 20),
-    ("G", 1 << 30),
-];
-
-/// Suffixes of C that say only that a number is wide, and whether it is unsigned.
-const C_SUFFIXES: &[(&str, bool)] = &[
-    ("u", true),
-    ("U", true),
-    ("ul", true),
-    ("UL", true),
-    ("ull", true),
-    ("ULL", true),
-    ("l", false),
-    ("L", false),
-    ("ll", false),
-    ("LL", false),
-];
-
 /// A place in a source text, and how to go on from there.
 #[derive(Clone)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
+    /// Where its file begins in the text.
+    start: usize,
     at: usize,
+    /// What lines for the preprocessor of C have said; `None` where they mean nothing.
+    preprocessor: Option<Preprocessor<'a>>,
+    /// What is read before the text goes on, the innermost last.
+    frames: Vec<Frame<'a>>,
+    /// Whether a backslash carries a line on.
+    continued: bool,
+    /// Comments and lines of the preprocessor, which mean nothing then, by their first byte: start and end.
+    remarks: Option<Rc<RefCell<BTreeMap<usize, usize>>>>,
 }
 
 impl<'a> Lexer<'a> {
     /// At the start of `text`, of which at most `u32::MAX` bytes are read.
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self {
+            text,
+            start: 0,
+            at: 0,
+            preprocessor: None,
+            frames: Vec::new(),
+            continued: false,
+            remarks: None,
+        }
+    }
+
+    /// For a script as it is written: names stand for themselves, and comments are kept.
+    pub(super) fn unexpanded(text: &'a str) -> Self {
+        Self {
+            remarks: Some(Rc::default()),
+            ..Self::new(text)
+        }
     }
 
     /// The byte where it stands.
@@ -92,7 +102,13 @@ impl<'a> Lexer<'a> {
 
     /// Goes to a byte that begins a character.
     pub(super) fn go_to(&mut self, at: usize) {
+        self.frames.clear();
         self.at = at.min(self.text.len());
+    }
+
+    /// The whole text.
+    pub(super) fn text(&self) -> &'a str {
+        self.text
     }
 
     /// What is still to be read.
@@ -111,11 +127,19 @@ impl<'a> Lexer<'a> {
             let blank = rest.len() - rest.trim_start().len();
             self.at += blank;
             let rest = self.rest();
-            if rest.starts_with("//") || (self.at == 0 && rest.starts_with("#!")) {
+            let start = self.at;
+            if rest.starts_with("//") || (self.at == self.start && rest.starts_with("#!")) {
                 self.at += rest.find('\n').unwrap_or(rest.len());
+                self.remark(start);
+            } else if self.remarks.is_some() && self.begins_line() && is_preprocessor(rest) {
+                self.at += preprocess::line(rest);
+                self.remark(start);
             } else if rest.starts_with("/*") {
                 match rest.find("*/") {
-                    Some(end) => self.at += end + 2,
+                    Some(end) => {
+                        self.at += end + 2;
+                        self.remark(start);
+                    }
                     None => {
                         found.push(Diagnostic::error(
                             span(self.at, self.at + 2),
@@ -124,32 +148,73 @@ impl<'a> Lexer<'a> {
                         self.at = self.text.len();
                     }
                 }
-            } else if rest.starts_with('#') {
-                let (start, preprocessor) = (self.at, self.begins_line() && is_preprocessor(rest));
+            } else if self.continued && rest.starts_with("\\\n") {
+                self.at += 2;
+            } else if self.continued && rest.starts_with("\\\r\n") {
+                self.at += 3;
+            } else if rest.starts_with('#') && !self.directive(found) {
+                let start = self.at;
+                let preprocessor = self.begins_line() && is_preprocessor(rest);
                 self.at += rest.find('\n').unwrap_or(rest.len());
                 let place = self.span_from(start);
                 found.push(if preprocessor {
-                    Diagnostic::error(place, "not yet supported: preprocessor lines")
+                    Diagnostic::error(place, "not yet supported here: preprocessor lines")
                         .hint("the kernel's types and enumerators are known by their names")
                 } else {
                     Diagnostic::error(place, "the character '#' means nothing here")
                         .hint("comments begin with \"//\"")
                 });
-            } else {
+            } else if !rest.starts_with('#') {
                 return;
             }
         }
     }
 
+    /// Keeps what lies between `start` and here.
+    fn remark(&self, start: usize) {
+        if let Some(remarks) = &self.remarks {
+            remarks.borrow_mut().insert(start, self.at);
+        }
+    }
+
+    /// The comments and lines of the preprocessor that have been passed.
+    pub(super) fn remarks(&self) -> Vec<Span> {
+        let remarks = self.remarks.as_ref().map(|remarks| remarks.borrow());
+        let all = remarks.iter().flat_map(|remarks| remarks.iter());
+        all.map(|(start, end)| span(*start, *end)).collect()
+    }
+
     /// Whether only blanks stand before this place on its line.
     fn begins_line(&self) -> bool {
-        let before = &self.text[..self.at];
+        let before = &self.text[self.start..self.at];
         let blanks = before.trim_end_matches([' ', '\t']);
         blanks.is_empty() || blanks.ends_with('\n')
     }
 
-    /// The next token.
+    /// The next token; defined names are what they stand for.
     pub(super) fn next(&mut self, found: &mut Vec<Diagnostic>) -> Token<'a> {
+        loop {
+            let token = self.raw(found);
+            if self.preprocessor.is_none() {
+                return token;
+            }
+            if token.kind == TokenKind::End {
+                self.open_conditions(found);
+            }
+            if let Some(token) = self.unless_defined(token, found) {
+                return token;
+            }
+        }
+    }
+
+    /// The next token as it stands there.
+    fn raw(&mut self, found: &mut Vec<Diagnostic>) -> Token<'a> {
+        while let Some(frame) = self.frames.last_mut() {
+            if let Some(token) = frame.take() {
+                return token;
+            }
+            self.frames.pop();
+        }
         self.skip_blank(found);
         let start = self.at;
         let kind = self.kind(found);
@@ -292,6 +357,9 @@ impl<'a> Lexer<'a> {
 
 /// Whether a line that begins with `#` is one for the C preprocessor.
 fn is_preprocessor(line: &str) -> bool {
+    if !line.starts_with('#') {
+        return false;
+    }
     let word = line.trim_start_matches(['#', ' ', '\t']);
     let word = word.split(|c: char| !c.is_ascii_alphabetic()).next();
     let known = [
@@ -306,126 +374,6 @@ pub(super) fn span(start: usize, end: usize) -> Span {
     Span {
         start: narrow(start),
         end: narrow(end),
-    }
-}
-
-/// Why a number could not be read.
-enum NumberTrouble<'a> {
-    TooLarge,
-    Digits,
-    Suffix(&'a str),
-}
-
-/// A number with its suffix: its value and whether it is unsigned.
-fn read_number(word: &str) -> Result<(u64, bool), NumberTrouble<'_>> {
-    let lower = word.get(..2).unwrap_or_default().to_ascii_lowercase();
-    let (radix, body) = match lower.as_str() {
-        "0x" => (16, &word[2..]),
-        "0b" => (2, &word[2..]),
-        _ if word.len() > 1
-            && word.starts_with('0')
-            && word[1..].starts_with(|c: char| c.is_ascii_digit()) =>
-        {
-            (8, &word[1..])
-        }
-        _ => (10, word),
-    };
-    let end = body
-        // An 8 or 9 in an octal number is a wrong digit, and not the beginning of a suffix.
-        .find(|c: char| !(c.is_digit(if radix == 8 { 10 } else { radix }) || c == '_'))
-        .unwrap_or(body.len());
-    let (digits, mut suffix) = body.split_at(end);
-    let digits: String = digits.chars().filter(|c| *c != '_').collect();
-    if digits.is_empty() || (radix != 10 && !digits.chars().all(|c| c.is_digit(radix))) {
-        return Err(NumberTrouble::Digits);
-    }
-    let mut value = u64::from_str_radix(&digits, radix).map_err(|_| NumberTrouble::TooLarge)?;
-    if let Some(exponent) = exponent(suffix).filter(|_| radix == 10) {
-        let factor = 10_u64.checked_pow(exponent).ok_or(NumberTrouble::TooLarge)?;
-        value = value.checked_mul(factor).ok_or(NumberTrouble::TooLarge)?;
-        suffix = "";
-    }
-    if suffix.is_empty() {
-        return Ok((value, false));
-    }
-    if let Some((_, unsigned)) = C_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
-        return Ok((value, *unsigned));
-    }
-    let (_, factor) = SUFFIXES
-        .iter()
-        .find(|(name, _)| *name == suffix)
-        .ok_or(NumberTrouble::Suffix(suffix))?;
-    let value = value.checked_mul(*factor).ok_or(NumberTrouble::TooLarge)?;
-    Ok((value, false))
-}
-
-/// The exponent of `1e6`, from `e6`.
-fn exponent(suffix: &str) -> Option<u32> {
-    let digits = suffix.strip_prefix(['e', 'E'])?;
-    digits.parse().ok()
-}
-
-/// Why a text could not be read.
-pub(super) enum QuoteTrouble {
-    /// No closing quote on its line.
-    Open,
-    /// An unknown escape of `bytes` bytes at `at`; the text ends before `end`.
-    Escape { at: usize, bytes: usize, end: usize },
-}
-
-/// A text in double quotes at the start of `source`: the text, and how many bytes it takes with its quotes. Bytes above 127
-/// made by escapes become the characters of that number.
-pub(super) fn read_quoted(source: &str) -> Result<(String, usize), QuoteTrouble> {
-    let mut text = String::new();
-    let mut trouble = None;
-    let mut chars = source.char_indices().skip(1).peekable();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => {
-                return match trouble {
-                    None => Ok((text, at + 1)),
-                    Some((start, bytes)) => Err(QuoteTrouble::Escape {
-                        at: start,
-                        bytes,
-                        end: at + 1,
-                    }),
-                };
-            }
-            '\n' => return Err(QuoteTrouble::Open),
-            '\\' => match read_escape(&source[at + 1..]) {
-                Some((c, bytes)) => {
-                    text.push(c);
-                    for _ in 0..bytes {
-                        chars.next();
-                    }
-                }
-                None => {
-                    let bytes = chars.next().map_or(1, |(_, c)| 1 + c.len_utf8());
-                    trouble.get_or_insert((at, bytes));
-                }
-            },
-            c => text.push(c),
-        }
-    }
-    Err(QuoteTrouble::Open)
-}
-
-/// What an escape stands for, and how many (ASCII) characters it has after its backslash.
-fn read_escape(rest: &str) -> Option<(char, usize)> {
-    let digits = |text: &str, radix: u32, most: usize| {
-        let end = text.chars().take(most).take_while(|c| c.is_digit(radix)).count();
-        let value = u8::from_str_radix(text.get(..end)?, radix).ok()?;
-        Some((char::from(value), end))
-    };
-    match rest.chars().next()? {
-        'n' => Some(('\n', 1)),
-        't' => Some(('\t', 1)),
-        'r' => Some(('\r', 1)),
-        '\\' => Some(('\\', 1)),
-        '"' => Some(('"', 1)),
-        'x' => digits(&rest[1..], 16, 2).map(|(c, n)| (c, n + 1)),
-        '0'..='7' => digits(rest, 8, 3),
-        _ => None,
     }
 }
 

@@ -1,6 +1,12 @@
 //! One field's value, borrowed from the record's bytes and the layout's names; how it looks in text is decided in `print`.
 
-use crate::layout::{Base, COPIED_WORDS, FieldType, Names, Space};
+mod named;
+mod parts;
+
+pub use named::NamedValue;
+pub use parts::{Beside, BuildIdFrame, Elements, Parts, Stacks};
+
+use crate::layout::{Base, COPIED_WORDS, Composite, FieldType, Names, Space, StackMode};
 
 /// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
 /// anything behind a NUL there.
@@ -61,17 +67,18 @@ pub enum Value<'a> {
     Text(&'a [u8]),
     /// A text that the program could not read: nothing is mapped at its address, or the page was not in memory.
     Fault,
+    /// The beginning of a text that has more bytes than are kept.
+    CutText(&'a [u8]),
+    /// Bytes of memory that are no text.
+    Buffer(&'a [u8]),
     Array(Elements<'a>),
+    /// A tuple, a record, a structure or a union.
+    Composite(Parts<'a>),
+    /// A number that stands for a name.
+    Named(NamedValue<'a>),
     Stack(Frames<'a>),
     /// The record was too short to hold the field.
     Missing,
-}
-
-/// The elements of an array.
-#[derive(Clone, Copy, Debug)]
-pub struct Elements<'a> {
-    ty: &'a FieldType,
-    bytes: &'a [u8],
 }
 
 /// The return addresses of a stack, innermost first.
@@ -79,6 +86,8 @@ pub struct Elements<'a> {
 pub struct Frames<'a> {
     /// The address space of its addresses.
     pub space: Space,
+    /// How it wants to be shown, where its type says that.
+    pub mode: Option<StackMode>,
     /// The process whose stack it is; 0 where that is not known.
     pub pid: u32,
     /// When it was taken, ns.
@@ -126,10 +135,20 @@ impl<'a> StackCopy<'a> {
 impl<'a> Value<'a> {
     /// Reads a value of a fixed type from the start of `bytes`; of a variable type, from exactly `bytes`.
     pub fn read(ty: &'a FieldType, bytes: &'a [u8]) -> Self {
-        Self::try_read(ty, bytes).unwrap_or(Self::Missing)
+        Self::read_beside(ty, bytes, Beside::default())
     }
 
-    fn try_read(ty: &'a FieldType, bytes: &'a [u8]) -> Option<Self> {
+    /// Reads a value with what its bytes refer to.
+    pub fn read_beside(ty: &'a FieldType, bytes: &'a [u8], beside: Beside<'a>) -> Self {
+        Self::try_read(ty, bytes, beside).unwrap_or(Self::Missing)
+    }
+
+    /// The whole that members of these bytes make, without a type of its own: the parts of a map's key.
+    pub fn of_parts(ty: &'a Composite, bytes: &'a [u8], beside: Beside<'a>) -> Self {
+        Self::Composite(Parts { ty, bytes, beside })
+    }
+
+    fn try_read(ty: &'a FieldType, bytes: &'a [u8], beside: Beside<'a>) -> Option<Self> {
         Some(match ty {
             &FieldType::Integer { size, signed, base } => {
                 let value = unsigned(bytes, size)?;
@@ -169,19 +188,40 @@ impl<'a> Value<'a> {
                 marked if marked.starts_with(&FAULT_IN_TEXT) => Self::Fault,
                 text => Self::Text(until_nul(text)),
             },
+            &FieldType::InlineString { max } => match bytes.get(..(max as usize).checked_add(2)?)? {
+                marked if marked.starts_with(&FAULT_IN_TEXT) => Self::Fault,
+                text => match until_nul(text) {
+                    whole if whole.len() <= max as usize => Self::Text(whole),
+                    more => Self::CutText(&more[..max as usize]),
+                },
+            },
+            &FieldType::Buffer { max } => {
+                let kept = bytes.get(4..(max as usize).checked_add(4)?)?;
+                let length = unsigned(bytes, 4)?.min(max.into()) as usize;
+                Self::Buffer(&kept[..length])
+            }
             FieldType::Array { element, count } => {
                 let size = (element.fixed_size() as usize).checked_mul(*count as usize)?;
                 Self::Array(Elements {
                     ty: element,
                     bytes: bytes.get(..size)?,
+                    beside,
                 })
             }
+            FieldType::Composite(ty) => Self::Composite(Parts {
+                ty,
+                bytes: bytes.get(..ty.size as usize)?,
+                beside,
+            }),
+            FieldType::Named(named) => Self::Named(NamedValue::read(named, bytes, beside)?),
+            FieldType::HeldStack(stack) => return Self::held_stack(stack, bytes, beside),
             &(FieldType::String { max } | FieldType::Bytes { max }) if is_fault(bytes, max) => Self::Fault,
             FieldType::Bytes { .. } => Self::Text(bytes),
             FieldType::String { .. } => Self::Text(until_nul(bytes)),
             FieldType::Stack { .. } if bytes == FAULT_IN_TEXT => Self::Fault,
             &FieldType::Stack { space, .. } => Self::Stack(Frames {
                 space,
+                mode: None,
                 pid: 0,
                 time_ns: 0,
                 truncated: false,
@@ -203,6 +243,7 @@ impl<'a> Value<'a> {
             Self::Pointer { address, .. } => Some(address as i64),
             Self::Flags { bits, .. } => Some(bits as i64),
             Self::Bool(value) => Some(i64::from(value)),
+            Self::Named(named) => named.number(),
             _ => None,
         }
     }
@@ -215,19 +256,9 @@ impl<'a> Value<'a> {
     /// The value as text, where it is text; bytes that are not UTF-8 are replaced.
     pub fn as_text(&self) -> Option<std::borrow::Cow<'a, str>> {
         match *self {
-            Self::Text(bytes) => Some(String::from_utf8_lossy(bytes)),
+            Self::Text(bytes) | Self::CutText(bytes) => Some(String::from_utf8_lossy(bytes)),
             _ => None,
         }
-    }
-}
-
-impl<'a> Elements<'a> {
-    /// The elements in order.
-    pub fn iter(self) -> impl Iterator<Item = Value<'a>> {
-        let size = (self.ty.fixed_size() as usize).max(1);
-        self.bytes
-            .chunks_exact(size)
-            .map(move |bytes| Value::read(self.ty, bytes))
     }
 }
 
@@ -236,6 +267,7 @@ impl<'a> Frames<'a> {
     pub(crate) fn unwound(bytes: &'a [u8], truncated: bool) -> Self {
         Self {
             space: Space::User,
+            mode: None,
             pid: 0,
             time_ns: 0,
             truncated,

@@ -1,0 +1,58 @@
+//! `macaddr`.
+
+use super::made::named;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::Type;
+use crate::check::tree::{Access, ExprKind};
+use crate::check::walk::Spot;
+use kestrel_trace::layout::{Named, Space};
+
+pub(crate) static MACADDR: Builtin = Builtin {
+    name: "macaddr",
+    numbered: false,
+    usage: "macaddr(array)",
+    about: "an address of a network card: 00:1b:21:3c:9d:f8",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 1, 1)?;
+        let Some(array) = args.first() else {
+            return Err(checker.error(usage.span, "an array is missing"));
+        };
+        let array = checker.expression(array)?;
+        let six = Type::Array {
+            element: Box::new(Type::integer(1, false)),
+            count: 6,
+        };
+        let part = match (&array.ty, array.kind.clone()) {
+            (
+                Type::Array { .. } | Type::Text { .. },
+                ExprKind::Bytes {
+                    address,
+                    offset,
+                    access,
+                    ..
+                },
+            ) => {
+                let spot = Spot {
+                    address: *address,
+                    offset: i64::from(offset),
+                    access,
+                };
+                checker.value_at(spot, six, usage.span)?
+            }
+            (Type::Pointer(pointer), _) => {
+                let access = match pointer.space {
+                    Space::User => Access::User,
+                    Space::Kernel => Access::Kernel,
+                };
+                let spot = Spot {
+                    address: array,
+                    offset: 0,
+                    access,
+                };
+                checker.value_at(spot, six, usage.span)?
+            }
+            _ => return Err(checker.error(array.span, "six bytes are wanted here")),
+        };
+        Ok(named(Named::Mac, vec![part], usage.span))
+    }),
+};

@@ -1,0 +1,24 @@
+//! `signal_name`.
+
+use super::made::named;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::Type;
+use crate::check::value::narrowed;
+use kestrel_trace::layout::Named;
+
+pub(crate) static SIGNAL_NAME: Builtin = Builtin {
+    name: "signal_name",
+    numbered: false,
+    usage: "signal_name(number)",
+    about: "the name of a signal: SIGKILL",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 1, 1)?;
+        let Some(number) = args.first() else {
+            return Err(checker.error(usage.span, "a number is missing"));
+        };
+        let number = checker.scalar(number)?;
+        let span = number.span;
+        let part = narrowed(number, Type::integer(4, false), span);
+        Ok(named(Named::Signal, vec![part], usage.span))
+    }),
+};

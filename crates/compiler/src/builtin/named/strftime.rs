@@ -1,0 +1,31 @@
+//! `strftime`.
+
+use super::made::named;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::time::nsecs::clock_of;
+use crate::check::tree::Type;
+use crate::check::value::narrowed;
+use crate::lang::ast::ExprKind;
+use kestrel_trace::layout::Named;
+
+pub(crate) static STRFTIME: Builtin = Builtin {
+    name: "strftime",
+    numbered: false,
+    usage: "strftime(\"format\", nsecs)",
+    about: "the date of a time, as strftime(3) writes it; %f is for microseconds",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 2, 2)?;
+        let [format, time] = args.as_slice() else {
+            return Err(checker.error(usage.span, "a format and a time are wanted"));
+        };
+        let ExprKind::String(format) = &format.kind else {
+            return Err(checker.error(format.span, "the format is a text in quotes"));
+        };
+        let clock = clock_of(time);
+        let time = checker.scalar(time)?;
+        let span = time.span;
+        let time = narrowed(time, Type::U64, span);
+        let format = format.clone();
+        Ok(named(Named::Date { clock, format }, vec![time], usage.span))
+    }),
+};

@@ -1,0 +1,11 @@
+//! `cat`.
+
+use crate::builtin::row::{Builtin, Meaning};
+
+pub(crate) static CAT: Builtin = Builtin {
+    name: "cat",
+    numbered: false,
+    usage: "cat(\"format\"[, value, …])",
+    about: "print what a file holds, whose path is a format with values",
+    meaning: Meaning::Action(|checker, usage| checker.formatted(usage, "cat")),
+};

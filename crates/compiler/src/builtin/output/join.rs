@@ -1,0 +1,11 @@
+//! `join`.
+
+use crate::builtin::row::{Builtin, Meaning};
+
+pub(crate) static JOIN: Builtin = Builtin {
+    name: "join",
+    numbered: false,
+    usage: "join(array[, \"between\"])",
+    about: "print the texts of an array of addresses on one line",
+    meaning: Meaning::Action(|checker, usage| checker.join(usage)),
+};

@@ -1,0 +1,71 @@
+//! `print`.
+
+use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::check::checker::{Checked, Checker};
+use crate::check::tree::{StatementKind, Type};
+use crate::check::value::constant;
+use crate::lang::ast;
+use kestrel_trace::aggregate::ValueKind;
+
+pub(crate) static PRINT: Builtin = Builtin {
+    name: "print",
+    numbered: false,
+    usage: "print(value), print(@map[, top[, div]])",
+    about: "print a value on a line of its own, or a map: all of it, or its `top` greatest values divided by `div`",
+    meaning: Meaning::Action(print),
+};
+
+fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
+    let args = usage.positional(checker, 1, 3)?;
+    match (args[0], &args[1..]) {
+        (
+            ast::Expr {
+                kind: ast::ExprKind::Map { name, keys },
+                span,
+            },
+            limits,
+        ) if keys.is_empty() => {
+            let mut numbers = Vec::new();
+            for limit in limits {
+                numbers.push(checker.whole(limit, 0..=i64::from(u32::MAX), "this")?);
+            }
+            checker.print_map(name, numbers, *span, usage.span)
+        }
+        (value, []) => {
+            let value = checker.printable(value)?;
+            checker.output("print", "", vec![value], usage.span)
+        }
+        (_, [limit, ..]) => {
+            Err(checker.error(limit.span, "only a whole map has a number of entries to print"))
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// `print(@map, top, div)`: the record says which generation of the map is meant.
+    fn print_map(
+        &mut self,
+        name: &str,
+        limits: Vec<i64>,
+        name_span: ast::Span,
+        span: ast::Span,
+    ) -> Checked<StatementKind> {
+        let map = self.known_map(name, name_span)?;
+        let single = map.keys.is_empty() && matches!(map.value, ValueKind::Scalar(_));
+        let mut values = vec![self.generation_of(map, span)];
+        if single {
+            // What it holds at this moment.
+            values.push(self.map_value(name, &[], span)?);
+        }
+        values.extend(
+            limits
+                .into_iter()
+                .map(|limit| constant(limit as u64, Type::U64, span)),
+        );
+        let text = match single {
+            true => format!("{name}\none"),
+            false => name.to_owned(),
+        };
+        self.output("print_map", &text, values, span)
+    }
+}

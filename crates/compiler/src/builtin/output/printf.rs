@@ -1,0 +1,11 @@
+//! `printf`.
+
+use crate::builtin::row::{Builtin, Meaning};
+
+pub(crate) static PRINTF: Builtin = Builtin {
+    name: "printf",
+    numbered: false,
+    usage: "printf(\"format\"[, value, …])",
+    about: "print a text with values in it, as printf(3) does",
+    meaning: Meaning::Action(|checker, usage| checker.formatted(usage, "printf")),
+};

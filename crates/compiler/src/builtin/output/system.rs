@@ -1,0 +1,11 @@
+//! `system`.
+
+use crate::builtin::row::{Builtin, Meaning};
+
+pub(crate) static SYSTEM: Builtin = Builtin {
+    name: "system",
+    numbered: false,
+    usage: "system(\"format\"[, value, …])",
+    about: "run a command, which is a format with values, and print what it prints (with --unsafe)",
+    meaning: Meaning::Action(|checker, usage| checker.formatted(usage, "system")),
+};

@@ -1,0 +1,11 @@
+//! `warnf`.
+
+use crate::builtin::row::{Builtin, Meaning};
+
+pub(crate) static WARNF: Builtin = Builtin {
+    name: "warnf",
+    numbered: false,
+    usage: "warnf(\"format\"[, value, …])",
+    about: "say on standard error what is odd, with the place in the program",
+    meaning: Meaning::Action(|checker, usage| checker.placed(usage, "warnf")),
+};

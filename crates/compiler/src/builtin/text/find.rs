@@ -1,0 +1,43 @@
+//! Where a text that is known now begins in another.
+
+use crate::builtin::row::Use;
+use crate::check::checker::{Checked, Checker};
+use crate::check::tree::{Expr, ExprKind, Type};
+use crate::check::value::{constant, room};
+
+/// The place in the text, or -1.
+pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
+    let args = usage.positional(checker, 2, 2)?;
+    let [text, part] = args.as_slice() else {
+        return Err(checker.error(usage.span, "two texts are wanted"));
+    };
+    let (text, part) = (checker.expression(text)?, checker.expression(part)?);
+    let longest = checker.longest();
+    let span = text.span;
+    let text = match text.ty.is_text() {
+        true => text,
+        false => checker.string(text, longest, None, span)?,
+    };
+    let ExprKind::Text(needle) = part.kind else {
+        return Err(checker.not_yet(
+            part.span,
+            "a text to be found that is not known before the program runs",
+        ));
+    };
+    if let ExprKind::Text(known) = &text.kind {
+        let place = match needle.is_empty() {
+            true => Some(0),
+            false => known.windows(needle.len()).position(|part| part == needle),
+        };
+        let place = place.map_or(-1, |place| place as i64);
+        return Ok(constant(place as u64, Type::I64, usage.span));
+    }
+    let bytes = room(&text);
+    let kind = ExprKind::TextFind {
+        text: Box::new(text),
+        needle,
+        bytes,
+        prefix: false,
+    };
+    Ok(Expr::new(kind, Type::I64, usage.span))
+}

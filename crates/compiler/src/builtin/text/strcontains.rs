@@ -1,0 +1,18 @@
+//! `strcontains`.
+
+use super::find::find;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{CompareOp, Type};
+use crate::check::value::{comparison, constant};
+
+pub(crate) static STRCONTAINS: Builtin = Builtin {
+    name: "strcontains",
+    numbered: false,
+    usage: "strcontains(text, \"part\")",
+    about: "whether a text has another one in it",
+    meaning: Meaning::Value(|checker, usage| {
+        let place = find(checker, usage)?;
+        let zero = constant(0, Type::I64, usage.span);
+        Ok(comparison(CompareOp::GreaterEqual, true, place, zero, usage.span))
+    }),
+};

@@ -1,0 +1,60 @@
+//! `strncmp`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{CompareOp, Expr, ExprKind, Type};
+use crate::check::value::{comparison, constant, room};
+
+pub(crate) static STRNCMP: Builtin = Builtin {
+    name: "strncmp",
+    numbered: false,
+    usage: "strncmp(text, \"other\", bytes)",
+    about: "0 where the first bytes of two texts are the same",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 3, 3)?;
+        let [left, right, bytes] = args.as_slice() else {
+            return Err(checker.error(usage.span, "two texts and a number are wanted"));
+        };
+        let bytes = checker.whole(bytes, 1..=1024, "the number of bytes")? as usize;
+        let (left, right) = (checker.expression(left)?, checker.expression(right)?);
+        let longest = checker.longest();
+        let mut texts = Vec::new();
+        for text in [left, right] {
+            let span = text.span;
+            texts.push(match text.ty.is_text() {
+                true => text,
+                false => checker.string(text, longest, None, span)?,
+            });
+        }
+        let known = texts
+            .iter()
+            .position(|text| matches!(text.kind, ExprKind::Text(_)));
+        let Some(known) = known else {
+            return Err(checker.not_yet(usage.span, "strncmp of two texts that are both not known"));
+        };
+        let ExprKind::Text(needle) = texts.remove(known).kind else {
+            return Err(checker.error(usage.span, "a text is wanted"));
+        };
+        let other = texts.remove(0);
+        let mut begin: Vec<u8> = needle.iter().copied().chain([0]).take(bytes).collect();
+        if let ExprKind::Text(known) = &other.kind {
+            let mut known: Vec<u8> = known.iter().copied().chain([0]).take(bytes).collect();
+            let common = known.len().max(begin.len());
+            known.resize(common, 0);
+            begin.resize(common, 0);
+            return Ok(constant(u64::from(known != begin), Type::I64, usage.span));
+        }
+        let kind = ExprKind::TextFind {
+            bytes: room(&other).max(begin.len() as u32),
+            text: Box::new(other),
+            needle: begin,
+            prefix: true,
+        };
+        let place = Expr::new(kind, Type::I64, usage.span);
+        let zero = constant(0, Type::I64, usage.span);
+        let differs = comparison(CompareOp::NotEqual, true, place, zero, usage.span);
+        Ok(Expr {
+            ty: Type::I64,
+            ..differs
+        })
+    }),
+};

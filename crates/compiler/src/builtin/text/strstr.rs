@@ -1,0 +1,12 @@
+//! `strstr`.
+
+use super::find::find;
+use crate::builtin::row::{Builtin, Meaning};
+
+pub(crate) static STRSTR: Builtin = Builtin {
+    name: "strstr",
+    numbered: false,
+    usage: "strstr(text, \"part\")",
+    about: "where in a text another one begins, or -1",
+    meaning: Meaning::Value(find),
+};

@@ -1,0 +1,156 @@
+//! Output of programs: `printf` and its like write a record, which the reader performs in the order of time; what a format means is the reader's.
+
+use super::checker::{Checked, Checker};
+use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
+use super::value::{constant, text_constant};
+use crate::builtin::Use;
+use crate::lang::ast::{self, Span};
+use kestrel_trace::action::Action as Asked;
+use kestrel_trace::layout::{FieldType, Layout};
+use kestrel_trace::packet::CAPACITY;
+use kestrel_trace::print::printf::Format;
+use kestrel_trace::stack_pieces::PIECE_BYTES;
+
+/// Most texts of `join`, and most bytes of each.
+const JOINED: u64 = 16;
+const JOINED_TEXT: u32 = 200;
+
+impl Checker<'_> {
+    /// A record of a site of output: `values` in the order in which they are written.
+    pub(crate) fn output(
+        &mut self,
+        verb: &str,
+        text: &str,
+        values: Vec<Expr>,
+        span: Span,
+    ) -> Checked<StatementKind> {
+        let mut fields: Vec<(String, FieldType)> = Vec::new();
+        let mut written = Vec::new();
+        for (place, value) in values.into_iter().enumerate() {
+            // What is only read is written as long as it is.
+            let ty = match &value.kind {
+                ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. } | ExprKind::Stack { .. } => {
+                    Self::field_type(&value.ty)
+                }
+                // Behind its own part come pieces.
+                ExprKind::StackCopy { bytes } => Some(FieldType::StackCopy {
+                    max: (*bytes).min(PIECE_BYTES),
+                }),
+                _ => self.kept_type(&value.ty),
+            };
+            let ty = ty.ok_or_else(|| {
+                let message = format!("{} cannot be printed", self.describe(&value.ty));
+                self.error(value.span, message)
+            })?;
+            fields.push((format!("value{place}"), ty));
+            written.push(value);
+        }
+        let layout = Layout::new(fields);
+        if layout.max_size() > CAPACITY {
+            let message = format!(
+                "what is printed could take {} bytes; there is room for {CAPACITY}",
+                layout.max_size()
+            );
+            return Err(self.error(span, message));
+        }
+        self.records += 1;
+        Ok(StatementKind::Record(Record {
+            layout,
+            values: written,
+            to: Destination::Current,
+            asks: Some(Asked {
+                verb: verb.to_owned(),
+                text: text.to_owned(),
+            }),
+        }))
+    }
+
+    /// `printf("format", values…)` and what else takes a format.
+    pub(crate) fn formatted(&mut self, usage: &Use<'_>, verb: &str) -> Checked<StatementKind> {
+        let args = usage.positional(self, 1, usize::MAX)?;
+        let Some((format, values)) = args.split_first() else {
+            return Err(self.error(usage.span, "a format is missing"));
+        };
+        let ast::ExprKind::String(text) = &format.kind else {
+            let message = format!("the format of {}() is a text in quotes", usage.name);
+            return Err(self.error(format.span, message));
+        };
+        let values: Vec<Checked<Expr>> = values.iter().map(|value| self.printable(value)).collect();
+        let values = values.into_iter().collect::<Checked<Vec<_>>>()?;
+        let text = text.clone();
+        let made = self.output(verb, &text, values, usage.span)?;
+        if let StatementKind::Record(record) = &made {
+            let types = record.layout.fields().iter().map(|field| &field.ty);
+            for wrong in Format::parse(&text).check(types) {
+                let span = wrong
+                    .argument
+                    .and_then(|argument| args.get(argument + 1))
+                    .map_or(usage.span, |arg| arg.span);
+                self.error(span, format!("{}: {}", usage.name, wrong.wrong));
+            }
+        }
+        Ok(made)
+    }
+
+    /// `errorf`, `warnf`: a format behind the place that it is written at, bytes of the text until who shows it knows its lines.
+    pub(crate) fn placed(&mut self, usage: &Use<'_>, verb: &str) -> Checked<StatementKind> {
+        let made = self.formatted(usage, verb)?;
+        let StatementKind::Record(mut record) = made else {
+            return Ok(made);
+        };
+        if let Some(asked) = &mut record.asks {
+            let place = format!("{}-{}", usage.span.start, usage.span.end);
+            asked.text = format!("{place}\u{1f}{}", asked.text);
+        }
+        Ok(StatementKind::Record(record))
+    }
+
+    /// `join(array, "between")`: at most [`JOINED`] texts.
+    pub(crate) fn join(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
+        let args = usage.positional(self, 1, 2)?;
+        let between = match args.get(1).map(|arg| &arg.kind) {
+            None => " ",
+            Some(ast::ExprKind::String(text)) => text,
+            Some(_) => return Err(self.error(usage.span, "what stands between is a text in quotes")),
+        };
+        let Some(array) = args.first() else {
+            return Err(self.error(usage.span, "an array is missing"));
+        };
+        let array = self.expression(array)?;
+        let mut texts = Vec::new();
+        for place in 0..JOINED {
+            let at = constant(place, Type::U64, usage.span);
+            let address = self.index(array.clone(), at, usage.span)?;
+            texts.push(self.string(address, JOINED_TEXT, None, usage.span)?);
+        }
+        self.output("join", between, texts, usage.span)
+    }
+
+    /// A value as it is printed.
+    pub(crate) fn printable(&mut self, value: &ast::Expr) -> Checked<Expr> {
+        let checked = super::text::spelled(self.expression(value)?);
+        match (&checked.ty, &checked.kind) {
+            // A choice between texts, and a text of unknown length, are read first.
+            (Type::Text { .. }, ExprKind::Text(known)) if known.is_empty() => {
+                Ok(text_constant("\0", value.span))
+            }
+            _ => Ok(checked),
+        }
+    }
+
+    /// `exit()`, `exit(code)`: nothing happens behind it, in no handler.
+    pub(crate) fn exit(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
+        let args = usage.positional(self, 0, 1)?;
+        let code = match args.first() {
+            Some(code) => self.scalar(code)?,
+            None => constant(0, Type::I64, usage.span),
+        };
+        let record = self.output("exit", "", vec![code], usage.span)?;
+        let all = [record, StatementKind::Act(Action::Leave), StatementKind::Return];
+        let statement = |kind| Statement {
+            kind,
+            span: usage.span,
+        };
+        Ok(StatementKind::Block(all.map(statement).into()))
+    }
+}

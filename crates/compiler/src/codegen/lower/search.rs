@@ -1,0 +1,54 @@
+//! Looking for known bytes in a text: a loop over the places where they may begin.
+
+use super::Lower;
+use super::text::Bytes;
+use crate::check::tree::Expr;
+use crate::error::Error;
+use crate::ir::{Condition, Vreg, Width};
+
+impl Lower<'_> {
+    /// Where the bytes begin first, or -1; with `prefix` only the first place counts.
+    pub(super) fn text_find(
+        &mut self,
+        text: &Expr,
+        needle: &[u8],
+        bytes: u32,
+        prefix: bool,
+    ) -> Result<Vreg, Error> {
+        let found = self.b.vreg();
+        self.b.assign(found, -1);
+        let room = bytes.max(1).next_multiple_of(8);
+        let slot = self.b.slot(room, 8);
+        self.put(text, slot, 0, bytes.max(1))?;
+        let last = i64::from(bytes) - needle.len() as i64;
+        if last < 0 {
+            return Ok(found);
+        }
+        let base = self.address(Bytes::of_slot(slot));
+        let at = self.b.vreg();
+        self.b.assign(at, 0);
+        let (head, next, end) = (self.b.block(), self.b.block(), self.b.block());
+        self.b.jump(head);
+        self.b.switch_to(head);
+        let here = self.b.add(base, at);
+        for (place, byte) in needle.iter().enumerate() {
+            let loaded = self
+                .b
+                .load(Width::B1, here, i16::try_from(place).unwrap_or(i16::MAX));
+            self.b
+                .branch_if(Condition::NotEqual, loaded, i64::from(*byte), next);
+        }
+        self.b.assign(found, at);
+        self.b.jump(end);
+        self.b.switch_to(next);
+        if prefix {
+            self.b.jump(end);
+        } else {
+            let following = self.b.add(at, 1);
+            self.b.assign(at, following);
+            self.b.branch(Condition::LessEqual, at, last, head, end);
+        }
+        self.b.switch_to(end);
+        Ok(found)
+    }
+}

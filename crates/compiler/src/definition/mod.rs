@@ -1,0 +1,489 @@
+//! Types of C that a script defines, as BTF laid over the kernel's: whatever asks the kernel's types finds the script's first.
+
+mod constant;
+mod layout;
+mod scalar;
+
+pub use constant::constant;
+
+use crate::lang::ast::{
+    CBody, CShape, CType, CTypeUse, Declarator, Definition, Expr, Span, Spanned, TypeTag,
+};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+use crate::lang::expand::number;
+use kestrel_bpf::btf::write::Builder;
+use kestrel_bpf::btf::{Btf, Kind, TypeId};
+use layout::{Field, lay_out};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most bytes of a type.
+const MOST_BYTES: u64 = 1 << 24;
+/// Most levels of types in types.
+const DEPTH: u32 = 64;
+
+/// The types of `definitions` over those of `base`, or else alone; names in lengths and values are asked of `constant`, too.
+/// Without definitions it is the base itself.
+///
+/// ```
+/// use kestrel_bpf::btf::Kind;
+/// use kestrel_compiler::definition::overlay;
+/// use kestrel_compiler::lang::{ast::Item, parse_script};
+/// let (script, _) = parse_script("enum { MOST = 3 }; struct point { char tag; int at[MOST]; }");
+/// let definitions: Vec<_> = script.items.into_iter().filter_map(|item| match item {
+///     Item::Definition(one) => Some(one),
+///     _ => None,
+/// }).collect();
+/// let (types, found) = overlay(&definitions, None, &|_| None);
+/// let types = types.ok_or("no types")?;
+/// let point = types.find(Kind::Struct, "point").ok_or("no struct")?;
+/// assert_eq!((found.len(), types.size_of(point)), (0, Some(16)));
+/// # Ok::<(), &str>(())
+/// ```
+pub fn overlay(
+    definitions: &[Definition],
+    base: Option<&Arc<Btf>>,
+    constant: &dyn Fn(&str) -> Option<i64>,
+) -> (Option<Arc<Btf>>, Vec<Diagnostic>) {
+    if definitions.is_empty() {
+        return (base.cloned(), Vec::new());
+    }
+    let mut maker = Maker {
+        base,
+        constant,
+        builder: base.map_or_else(Builder::new, |base| Builder::beside(base)),
+        composites: HashMap::new(),
+        enumerations: HashMap::new(),
+        names: HashMap::new(),
+        values: HashMap::new(),
+        scalars: HashMap::new(),
+        measured: HashMap::new(),
+        found: Vec::new(),
+    };
+    maker.declare(definitions);
+    for definition in definitions {
+        for name in &definition.names {
+            maker.alias(name);
+        }
+        for ty in &definition.types {
+            maker.fill(ty);
+        }
+    }
+    let found = maker.found;
+    let bytes = maker.builder.finish();
+    let read = match base {
+        Some(base) => Btf::parse_split(Arc::clone(base), bytes),
+        None => Btf::parse(bytes),
+    };
+    (read.ok().map(Arc::new).or_else(|| base.cloned()), found)
+}
+
+/// A type's bytes and alignment.
+type Measure = (u64, u64);
+
+/// A `struct` or `union` of the script.
+struct Known<'d> {
+    id: TypeId,
+    ty: &'d CType,
+}
+
+struct Maker<'d> {
+    base: Option<&'d Arc<Btf>>,
+    constant: &'d dyn Fn(&str) -> Option<i64>,
+    builder: Builder,
+    composites: HashMap<(bool, &'d str), Known<'d>>,
+    enumerations: HashMap<&'d str, (TypeId, u64)>,
+    /// Names by `typedef`: their types.
+    names: HashMap<&'d str, (TypeId, &'d CTypeUse)>,
+    /// Values of enumerations.
+    values: HashMap<&'d str, i64>,
+    scalars: HashMap<&'static str, TypeId>,
+    /// `None` while a type is being measured.
+    measured: HashMap<(bool, &'d str), Option<Measure>>,
+    found: Vec<Diagnostic>,
+}
+
+impl<'d> Maker<'d> {
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error(span, message));
+    }
+
+    /// A type is read once where it is measured and once where it is written: what is wrong is said once.
+    fn report(&mut self, diagnostic: Diagnostic) {
+        if !self.found.contains(&diagnostic) {
+            self.found.push(diagnostic);
+        }
+    }
+
+    /// Gives all types their numbers, so that they can point to each other, and reads enumerations.
+    fn declare(&mut self, definitions: &'d [Definition]) {
+        for ty in definitions.iter().flat_map(|definition| &definition.types) {
+            let key = ty.name.node.as_str();
+            let union = ty.tag == TypeTag::Union;
+            let first = match &ty.body {
+                CBody::Values(_) => None,
+                CBody::Members { .. } => self.composites.get(&(union, key)).map(|known| known.ty.name.span),
+            };
+            if let Some(first) = first {
+                let message = format!("{} is defined twice", spelled(ty.tag, key));
+                self.report(Diagnostic::error(ty.name.span, message).label(first, "here"));
+                continue;
+            }
+            match &ty.body {
+                CBody::Values(values) => self.enumeration(ty, values),
+                CBody::Members { .. } => {
+                    let id = match union {
+                        true => self.builder.declare_union(shown(key)),
+                        false => self.builder.declare(shown(key)),
+                    };
+                    self.composites.insert((union, key), Known { id, ty });
+                }
+            }
+        }
+    }
+
+    fn enumeration(&mut self, ty: &'d CType, values: &'d [(Spanned<String>, Option<Expr>)]) {
+        let mut next = 0_i64;
+        let mut all = Vec::new();
+        for (name, value) in values {
+            if let Some(value) = value {
+                next = self.number(value).unwrap_or(next);
+            }
+            if self.values.insert(&name.node, next).is_some() {
+                self.error(name.span, format!("\"{}\" is a value twice", name.node));
+            }
+            all.push((name.node.as_str(), next));
+            next = next.wrapping_add(1);
+        }
+        let negative = all.iter().any(|(_, value)| *value < 0);
+        let fits = |value: i64| match negative {
+            true => i32::try_from(value).is_ok(),
+            false => u32::try_from(value).is_ok(),
+        };
+        let size = if all.iter().all(|(_, value)| fits(*value)) {
+            4
+        } else {
+            8
+        };
+        let key = ty.name.node.as_str();
+        let id = self.builder.enumeration(shown(key), size, &all);
+        if self.enumerations.insert(key, (id, u64::from(size))).is_some() {
+            self.error(ty.name.span, format!("enum {key} is defined twice"));
+        }
+    }
+
+    fn known(&self, expr: &Expr) -> Option<i64> {
+        let named = |name: &str| {
+            let own = self.values.get(name).copied();
+            let kernel = || self.base?.enumerator(name).map(|found| found.value);
+            own.or_else(kernel).or_else(|| (self.constant)(name))
+        };
+        number(expr, &named)
+    }
+
+    /// A number that is written, of names and operators, too.
+    fn number(&mut self, expr: &Expr) -> Option<i64> {
+        let value = self.known(expr);
+        if value.is_none() {
+            self.error(
+                expr.span,
+                "this is no number that is known before the script runs",
+            );
+        }
+        value
+    }
+
+    fn alias(&mut self, name: &'d Declarator) {
+        let id = self.type_of(&name.ty);
+        let id = self.builder.typedef(&name.name.node, id);
+        if self.names.insert(&name.name.node, (id, &name.ty)).is_some() {
+            self.error(name.name.span, format!("\"{}\" is defined twice", name.name.node));
+        }
+    }
+
+    fn fill(&mut self, ty: &'d CType) {
+        let key = (ty.tag == TypeTag::Union, ty.name.node.as_str());
+        let CBody::Members { members, .. } = &ty.body else {
+            return;
+        };
+        let Some(id) = self
+            .composites
+            .get(&key)
+            .filter(|known| std::ptr::eq(known.ty, ty))
+            .map(|k| k.id)
+        else {
+            return;
+        };
+        self.measure_own(key, ty, ty.span);
+        let (fields, packed, least) = self.fields(ty);
+        let (size, align, placed) = lay_out(&fields, key.0, packed, least);
+        let mut ids = Vec::with_capacity(members.len());
+        for member in members {
+            ids.push(self.type_of(&member.ty));
+        }
+        let placed: Vec<_> = members
+            .iter()
+            .zip(placed)
+            .zip(ids)
+            .filter_map(|((member, place), ty)| {
+                let unnamed = member.name.node.is_empty() && member.bits.is_some();
+                (!unnamed).then_some(kestrel_bpf::btf::write::Placed {
+                    name: &member.name.node,
+                    ty,
+                    bit_offset: place.bit_offset,
+                    bits: place.bits,
+                })
+            })
+            .collect();
+        let (size, align) = (u32::try_from(size), u32::try_from(align));
+        self.builder
+            .fill(id, size.unwrap_or(u32::MAX), align.unwrap_or(1), &placed);
+    }
+
+    /// What the layout of a struct or union depends on.
+    fn fields(&mut self, ty: &'d CType) -> (Vec<Field>, bool, u64) {
+        let CBody::Members {
+            members,
+            packed,
+            align,
+        } = &ty.body
+        else {
+            return (Vec::new(), false, 1);
+        };
+        let mut fields = Vec::with_capacity(members.len());
+        for member in members {
+            let (size, align) = self.measure(&member.ty, 0).unwrap_or((0, 1));
+            let bits = member.bits.as_ref().map(|bits| self.width(bits, size));
+            let least = member.align.as_ref().map_or(1, |align| self.alignment(align));
+            fields.push(Field {
+                size,
+                align,
+                least,
+                bits,
+                named: !member.name.node.is_empty(),
+            });
+        }
+        let least = align.as_ref().map_or(1, |align| self.alignment(align));
+        (fields, *packed, least)
+    }
+
+    fn width(&mut self, bits: &Expr, size: u64) -> u8 {
+        let width = self.number(bits).and_then(|bits| u8::try_from(bits).ok());
+        match width {
+            Some(width) if u64::from(width) <= size * 8 => width,
+            _ => {
+                self.error(bits.span, "this bit field is wider than its type");
+                1
+            }
+        }
+    }
+
+    fn alignment(&mut self, align: &Expr) -> u64 {
+        let value = self.number(align).and_then(|align| u64::try_from(align).ok());
+        match value {
+            Some(value) if value.is_power_of_two() && value <= 4096 => value,
+            _ => {
+                self.error(align.span, "an alignment is a power of two up to 4096");
+                1
+            }
+        }
+    }
+
+    /// Bytes and alignment of a type that something lies in; what has none is reported.
+    fn measure(&mut self, ty: &'d CTypeUse, depth: u32) -> Option<Measure> {
+        let mut count = 1_u64;
+        for shape in ty.shape.iter().rev() {
+            match shape {
+                CShape::Pointer => return Some((count.checked_mul(8)?, 8)),
+                CShape::Array(None) => count = 0,
+                CShape::Array(Some(length)) => count = count.checked_mul(self.length(length))?,
+                CShape::Function => {
+                    self.error(ty.span, "a function is no member; a pointer to one is");
+                    return None;
+                }
+            }
+        }
+        let (size, align) = self.measure_named(ty, depth)?;
+        match size.checked_mul(count).filter(|size| *size <= MOST_BYTES) {
+            Some(size) => Some((size, align)),
+            None => {
+                self.error(ty.span, "this type is too large");
+                None
+            }
+        }
+    }
+
+    fn length(&mut self, length: &Expr) -> u64 {
+        match self.number(length).map(u64::try_from) {
+            Some(Ok(length)) if length <= MOST_BYTES => length,
+            Some(_) => {
+                self.error(length.span, "this is no length of an array");
+                0
+            }
+            None => 0,
+        }
+    }
+
+    fn measure_named(&mut self, ty: &'d CTypeUse, depth: u32) -> Option<Measure> {
+        let name = ty.name.as_str();
+        if depth > DEPTH {
+            self.error(ty.span, "types are nested too deeply");
+            return None;
+        }
+        let union = ty.tag == Some(TypeTag::Union);
+        if ty.tag.is_some_and(|tag| tag != TypeTag::Enum)
+            && let Some(known) = self.composites.get(&(union, name)).map(|known| known.ty)
+        {
+            return self.measure_own((union, name), known, ty.span);
+        }
+        if ty.tag == Some(TypeTag::Enum)
+            && let Some((_, size)) = self.enumerations.get(name)
+        {
+            return Some((*size, *size));
+        }
+        if ty.tag.is_none() {
+            if let Some((_, inner)) = self.names.get(name).copied() {
+                return self.measure(inner, depth + 1);
+            }
+            if let Some((_, size, _)) = scalar::find(name) {
+                return Some((size.into(), size.into()));
+            }
+        }
+        let base = self.base.and_then(|base| Some((base, find(base, ty)?)));
+        match base.and_then(|(base, id)| Some((base.size_of(id)?, base.align_of(id)))) {
+            Some(measure) => Some(measure),
+            None => {
+                self.unknown(ty);
+                None
+            }
+        }
+    }
+
+    fn measure_own(&mut self, key: (bool, &'d str), ty: &'d CType, place: Span) -> Option<Measure> {
+        match self.measured.get(&key) {
+            Some(Some(measure)) => return Some(*measure),
+            Some(None) => {
+                let message = format!(
+                    "{} contains itself; a pointer to it is possible",
+                    spelled(ty.tag, key.1)
+                );
+                self.error(place, message);
+                return None;
+            }
+            None => {}
+        }
+        self.measured.insert(key, None);
+        let (fields, packed, least) = self.fields(ty);
+        let (size, align, _) = lay_out(&fields, key.0, packed, least);
+        self.measured.insert(key, Some((size, align)));
+        Some((size, align))
+    }
+
+    fn unknown(&mut self, ty: &'d CTypeUse) {
+        let name = ty.name.as_str();
+        let message = format!("there is no type \"{}\"", written(ty));
+        let mut known: Vec<&str> = scalar::names().collect();
+        known.extend(self.composites.keys().map(|(_, name)| *name));
+        known.extend(self.names.keys().copied());
+        known.extend(self.enumerations.keys().copied());
+        known.retain(|name| !name.starts_with('('));
+        let hint = did_you_mean(name, known);
+        self.report(Diagnostic::error(ty.span, message).maybe_hint(hint));
+    }
+
+    /// The number of a type; what is unknown is a type without members, which can be pointed to.
+    fn type_of(&mut self, ty: &'d CTypeUse) -> TypeId {
+        let mut id = self.named(ty);
+        for shape in &ty.shape {
+            id = match shape {
+                CShape::Pointer => self.builder.pointer(id),
+                CShape::Array(length) => {
+                    let length = length.as_ref().map_or(0, |length| {
+                        // What is wrong with it has been said where it was measured.
+                        self.known(length).unwrap_or(0)
+                    });
+                    self.builder.array(id, u32::try_from(length).unwrap_or(0))
+                }
+                CShape::Function => self.builder.func_proto(id, &[]),
+            };
+        }
+        id
+    }
+
+    fn named(&mut self, ty: &'d CTypeUse) -> TypeId {
+        let name = ty.name.as_str();
+        match ty.tag {
+            Some(tag @ (TypeTag::Struct | TypeTag::Union)) => {
+                let union = tag == TypeTag::Union;
+                if let Some(known) = self.composites.get(&(union, name)) {
+                    return known.id;
+                }
+            }
+            Some(TypeTag::Enum) => {
+                if let Some((id, _)) = self.enumerations.get(name) {
+                    return *id;
+                }
+            }
+            None => {
+                if name == "void" {
+                    return TypeId::VOID;
+                }
+                if let Some((id, _)) = self.names.get(name) {
+                    return *id;
+                }
+                if let Some((own, size, encoding)) = scalar::find(name) {
+                    if let Some(id) = self.scalars.get(own) {
+                        return *id;
+                    }
+                    let id = match encoding {
+                        scalar::Encoding::Signed => self.builder.int(own, size),
+                        scalar::Encoding::Unsigned => self.builder.unsigned(own, size),
+                        scalar::Encoding::Bool => self.builder.boolean(),
+                        scalar::Encoding::Float => self.builder.float(own, size),
+                    };
+                    self.scalars.insert(own, id);
+                    return id;
+                }
+            }
+        }
+        if let Some(id) = self.base.and_then(|base| find(base, ty)) {
+            return id;
+        }
+        match ty.tag {
+            Some(TypeTag::Union) => self.builder.forward(name, true),
+            Some(_) => self.builder.forward(name, false),
+            None => {
+                self.unknown(ty);
+                TypeId::VOID
+            }
+        }
+    }
+}
+
+fn find(base: &Btf, ty: &CTypeUse) -> Option<TypeId> {
+    match ty.tag {
+        Some(TypeTag::Struct) => base.find(Kind::Struct, &ty.name),
+        Some(TypeTag::Union) => base.find(Kind::Union, &ty.name),
+        Some(TypeTag::Enum) => base.find(Kind::Enum, &ty.name),
+        None => base.find_c(&ty.name),
+    }
+}
+
+/// The name that a type has for others: none for one that C cannot spell.
+fn shown(name: &str) -> &str {
+    if name.starts_with('(') { "" } else { name }
+}
+
+fn spelled(tag: TypeTag, name: &str) -> String {
+    let tag = match tag {
+        TypeTag::Struct => "struct",
+        TypeTag::Union => "union",
+        TypeTag::Enum => "enum",
+    };
+    format!("{tag} {}", shown(name)).trim_end().to_owned()
+}
+
+fn written(ty: &CTypeUse) -> String {
+    ty.tag
+        .map_or_else(|| ty.name.clone(), |tag| spelled(tag, &ty.name))
+}

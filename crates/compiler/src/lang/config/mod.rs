@@ -1,0 +1,278 @@
+//! Settings of a script: `config = { … }` and the environment, both by one table.
+
+mod setting;
+
+pub use setting::{SETTINGS, Setting};
+
+use crate::lang::ast::{Expr, ExprKind, Span, Spanned};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+use setting::{Given, find};
+
+/// The settings of a script.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "each is described by its row of SETTINGS")]
+pub struct Config {
+    pub cache_user_symbols: Option<SymbolCache>,
+    pub cpp_demangle: bool,
+    pub lazy_symbolication: bool,
+    pub license: String,
+    pub log_size: u64,
+    pub max_bpf_progs: u64,
+    pub max_cat_bytes: u64,
+    pub max_map_keys: u64,
+    pub max_probes: u64,
+    pub max_strlen: u64,
+    pub missing_probes: MissingProbes,
+    pub on_stack_limit: u64,
+    pub perf_rb_pages: Option<u64>,
+    pub print_maps_on_exit: bool,
+    pub show_debug_info: bool,
+    pub stack_mode: StackMode,
+    pub str_trunc_trailer: String,
+    pub unstable_dw_ustack: Unstable,
+    pub unstable_import: Unstable,
+    pub unstable_macro: Unstable,
+    pub unstable_map_decl: Unstable,
+    pub unstable_tseries: Unstable,
+    pub unstable_typeinfo: Unstable,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            cache_user_symbols: None,
+            cpp_demangle: true,
+            lazy_symbolication: false,
+            license: "GPL".to_owned(),
+            log_size: 1_000_000,
+            max_bpf_progs: 1024,
+            max_cat_bytes: 10240,
+            max_map_keys: 4096,
+            max_probes: 1024,
+            max_strlen: 1024,
+            missing_probes: MissingProbes::Error,
+            on_stack_limit: 32,
+            perf_rb_pages: None,
+            print_maps_on_exit: true,
+            show_debug_info: true,
+            stack_mode: StackMode::Bpftrace,
+            str_trunc_trailer: "..".to_owned(),
+            unstable_dw_ustack: Unstable::Warn,
+            unstable_import: Unstable::Enable,
+            unstable_macro: Unstable::Enable,
+            unstable_map_decl: Unstable::Enable,
+            unstable_tseries: Unstable::Warn,
+            unstable_typeinfo: Unstable::Enable,
+        }
+    }
+}
+
+/// How many processes share the symbols that have been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolCache {
+    /// Those of one program.
+    PerProgram,
+    /// Each has its own.
+    PerPid,
+    /// Nothing is kept.
+    None,
+}
+
+/// What happens where a probe's event does not exist or cannot be attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingProbes {
+    /// Nothing runs.
+    Error,
+    /// It is said, and the others run.
+    Warn,
+    /// The others run.
+    Ignore,
+}
+
+/// How stacks are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackMode {
+    /// Symbol and offset.
+    Bpftrace,
+    /// Address, symbol and offset, as perf prints them.
+    Perf,
+    /// Addresses.
+    Raw,
+    /// Build identifiers and offsets in files.
+    BuildId,
+}
+
+/// What happens where a feature that may still change is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unstable {
+    /// It is refused.
+    Error,
+    /// It is said.
+    Warn,
+    /// Nothing.
+    Enable,
+}
+
+impl Config {
+    /// Takes the settings of a block; a setting that is given twice is refused.
+    pub fn read(&mut self, settings: &[(Spanned<String>, Expr)], found: &mut Vec<Diagnostic>) {
+        let mut seen: Vec<(&'static str, Span)> = Vec::new();
+        for (name, value) in settings {
+            let whole = Span {
+                start: name.span.start,
+                end: value.span.end,
+            };
+            let Some(setting) = find(&name.node) else {
+                let message = format!("{}: not a known configuration option", name.node);
+                let hint = did_you_mean(&name.node, SETTINGS.iter().map(|setting| setting.name));
+                found.push(Diagnostic::error(whole, message).maybe_hint(hint));
+                continue;
+            };
+            if let Some((_, first)) = seen.iter().find(|(known, _)| *known == setting.name) {
+                let message = format!("\"{}\" is set twice", setting.name);
+                found.push(Diagnostic::error(whole, message).label(*first, "here"));
+                continue;
+            }
+            seen.push((setting.name, whole));
+            let result = given(value).map_or_else(
+                || Err(setting.wrong("what is written there")),
+                |given| setting.set(self, &given),
+            );
+            if let Err(message) = result {
+                found.push(Diagnostic::error(whole, message));
+            }
+        }
+    }
+
+    /// The settings by their names, as a script sees them.
+    pub fn values(&self) -> Vec<(&'static str, ExprKind)> {
+        let settings = SETTINGS.iter();
+        settings
+            .filter_map(|setting| Some((setting.name, setting.value(self)?)))
+            .collect()
+    }
+
+    /// Takes a variable of the environment; `false` if it is none of a setting.
+    ///
+    /// # Errors
+    /// What is wrong with its value.
+    pub fn read_variable(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        let Some(setting) = name.strip_prefix("BPFTRACE_").and_then(|_| find(name)) else {
+            return Ok(false);
+        };
+        let given = match value.parse() {
+            Ok(number) => Given::Number(number),
+            Err(_) if value == "true" || value == "false" => Given::Truth(value == "true"),
+            Err(_) => Given::Text(value.to_owned()),
+        };
+        setting.set(self, &given).map(|()| true)
+    }
+}
+
+fn given(value: &Expr) -> Option<Given> {
+    match &value.kind {
+        ExprKind::Integer { value, .. } => Some(Given::Number(*value)),
+        ExprKind::Bool(value) => Some(Given::Truth(*value)),
+        ExprKind::String(text) | ExprKind::Identifier(text) => Some(Given::Text(text.clone())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::ast::Item;
+    use crate::lang::parse_script;
+
+    fn read(text: &str) -> (Config, Vec<Diagnostic>) {
+        let (script, mut found) = parse_script(text);
+        let mut config = Config::default();
+        for item in &script.items {
+            if let Item::Config(settings) = item {
+                config.read(settings, &mut found);
+            }
+        }
+        (config, found)
+    }
+
+    #[test]
+    fn a_block_and_the_environment_set_the_same_things() {
+        let (block, found) = read(
+            "config = { stack_mode = perf; MAX_MAP_KEYS = 7, BPFTRACE_MISSING_PROBES=\"warn\"
+             str_trunc_trailer = \"\"; print_maps_on_exit = 0; license = \"Dual BSD/GPL\"; strlen = 99;
+             cache_user_symbols = PER_PID; unstable_tseries = enable; perf_rb_pages = 64 }",
+        );
+        assert_eq!(found, []);
+        let mut variables = Config::default();
+        for (name, value) in [
+            ("BPFTRACE_STACK_MODE", "perf"),
+            ("BPFTRACE_MAX_MAP_KEYS", "7"),
+            ("BPFTRACE_MISSING_PROBES", "warn"),
+            ("BPFTRACE_STR_TRUNC_TRAILER", ""),
+            ("BPFTRACE_PRINT_MAPS_ON_EXIT", "false"),
+            ("BPFTRACE_LICENSE", "Dual BSD/GPL"),
+            ("BPFTRACE_MAX_STRLEN", "99"),
+            ("BPFTRACE_CACHE_USER_SYMBOLS", "per_pid"),
+            ("BPFTRACE_UNSTABLE_TSERIES", "enable"),
+            ("BPFTRACE_PERF_RB_PAGES", "64"),
+        ] {
+            assert_eq!(variables.read_variable(name, value), Ok(true), "{name}");
+        }
+        assert_eq!(block, variables);
+        assert_eq!(block.stack_mode, StackMode::Perf);
+        assert_eq!((block.max_map_keys, block.max_strlen), (7, 99));
+        assert_eq!(variables.read_variable("BPFTRACE_COLOR", "1"), Ok(false));
+        assert_eq!(variables.read_variable("PATH", "x"), Ok(false));
+        assert!(variables.read_variable("BPFTRACE_MAX_MAP_KEYS", "many").is_err());
+    }
+
+    #[test]
+    fn what_is_unknown_or_wrong_is_refused_where_it_stands() {
+        for (text, message, hint) in [
+            (
+                "config = { stack_mod = perf }",
+                "stack_mod: not a known configuration option",
+                "\"stack_mode\"",
+            ),
+            (
+                "config = { license = \"Potato\" }",
+                "Invalid value for license. Found: Potato",
+                "",
+            ),
+            (
+                "config = { stack_mode = deep }",
+                "Found: deep. Valid values: bpftrace, perf",
+                "",
+            ),
+            (
+                "config = { max_map_keys = 0 }",
+                "Found: 0. Valid values: 1 to",
+                "",
+            ),
+            ("config = { max_map_keys = \"x\" }", "Found: x.", ""),
+            ("config = { cpp_demangle = 2 }", "Valid values: true, false", ""),
+            ("config = { max_probes = 1 + 2 }", "what is written there", ""),
+            (
+                "config = { max_probes = 1; BPFTRACE_MAX_PROBES = 2 }",
+                "is set twice",
+                "",
+            ),
+        ] {
+            let (_, found) = read(text);
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert!(found[0].message.contains(message), "{text}: {found:?}");
+            assert!(found[0].hints.concat().contains(hint), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn every_setting_has_one_row_and_a_meaning() {
+        for (index, setting) in SETTINGS.iter().enumerate() {
+            assert!(!setting.meaning.is_empty());
+            let again = SETTINGS[index + 1..]
+                .iter()
+                .any(|other| other.name == setting.name);
+            assert!(!again, "{}", setting.name);
+        }
+    }
+}

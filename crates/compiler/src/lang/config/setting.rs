@@ -1,0 +1,391 @@
+//! The settings: one row each.
+
+use super::{Config, MissingProbes, StackMode, SymbolCache, Unstable};
+use crate::lang::ast::ExprKind;
+
+/// What a setting is given.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Given {
+    Number(u64),
+    Truth(bool),
+    /// A word or a text.
+    Text(String),
+}
+
+/// One setting: its name, what it means in a sentence, and how it is set.
+pub struct Setting {
+    /// As in a script; in the environment it is in capitals and begins with `BPFTRACE_`.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Names that older versions had for it.
+    older: &'static [&'static str],
+    kind: Kind,
+}
+
+type Part<T> = fn(&mut Config) -> &mut T;
+
+/// What values a setting has, and where they are kept.
+enum Kind {
+    Truth(Part<bool>),
+    Number {
+        least: u64,
+        most: u64,
+        part: Part<u64>,
+    },
+    MaybeNumber {
+        least: u64,
+        most: u64,
+        part: Part<Option<u64>>,
+    },
+    Text(Part<String>),
+    OneOf(&'static [&'static str], Part<String>),
+    Missing(Part<MissingProbes>),
+    Stack(Part<StackMode>),
+    Cache(Part<Option<SymbolCache>>),
+    Unstable(Part<Unstable>),
+    /// Taken and of no effect here; the sentence says why.
+    Nothing,
+}
+
+/// Licenses of programs that the kernel takes for compatible with its own.
+const LICENSES: &[&str] = &[
+    "Dual MIT/GPL",
+    "Dual BSD/GPL",
+    "Dual MPL/GPL",
+    "GPL and additional rights",
+    "GPL v2",
+    "GPL",
+];
+
+const MOST: u64 = 1 << 32;
+
+const fn row(name: &'static str, kind: Kind, meaning: &'static str) -> Setting {
+    Setting {
+        name,
+        meaning,
+        older: &[],
+        kind,
+    }
+}
+
+impl Setting {
+    const fn once(mut self, older: &'static [&'static str]) -> Self {
+        self.older = older;
+        self
+    }
+}
+
+/// All settings.
+pub const SETTINGS: &[Setting] = &[
+    row(
+        "cache_user_symbols",
+        Kind::Cache(|c| &mut c.cache_user_symbols),
+        "which processes share symbols that have been read: PER_PROGRAM, PER_PID, NONE",
+    ),
+    row(
+        "cpp_demangle",
+        Kind::Truth(|c| &mut c.cpp_demangle),
+        "names of C++ are shown as they are written in the source",
+    ),
+    row(
+        "lazy_symbolication",
+        Kind::Truth(|c| &mut c.lazy_symbolication),
+        "addresses of processes are named when they are printed, and not ahead",
+    ),
+    row(
+        "license",
+        Kind::OneOf(LICENSES, |c| &mut c.license),
+        "the license under which programs are loaded",
+    ),
+    row(
+        "log_size",
+        Kind::Number {
+            least: 0,
+            most: MOST,
+            part: |c| &mut c.log_size,
+        },
+        "the bytes that the verifier may say about a program that it refuses",
+    ),
+    row(
+        "max_bpf_progs",
+        Kind::Number {
+            least: 1,
+            most: MOST,
+            part: |c| &mut c.max_bpf_progs,
+        },
+        "how many programs a script may turn into",
+    )
+    .once(&["max_programs"]),
+    row(
+        "max_cat_bytes",
+        Kind::Number {
+            least: 0,
+            most: MOST,
+            part: |c| &mut c.max_cat_bytes,
+        },
+        "the bytes that cat() prints of a file",
+    )
+    .once(&["cat_bytes_max"]),
+    row(
+        "max_map_keys",
+        Kind::Number {
+            least: 1,
+            most: MOST,
+            part: |c| &mut c.max_map_keys,
+        },
+        "the keys that a map holds unless its declaration says otherwise",
+    )
+    .once(&["map_keys_max"]),
+    row(
+        "max_probes",
+        Kind::Number {
+            least: 0,
+            most: MOST,
+            part: |c| &mut c.max_probes,
+        },
+        "how many events a script may attach to",
+    ),
+    row(
+        "max_strlen",
+        Kind::Number {
+            least: 1,
+            most: 1 << 20,
+            part: |c| &mut c.max_strlen,
+        },
+        "the bytes that str(), buf() and path() read at most",
+    )
+    .once(&["strlen"]),
+    row(
+        "missing_probes",
+        Kind::Missing(|c| &mut c.missing_probes),
+        "what is done about events that do not exist: error, warn, ignore",
+    ),
+    row(
+        "on_stack_limit",
+        Kind::Number {
+            least: 0,
+            most: 512,
+            part: |c| &mut c.on_stack_limit,
+        },
+        "the bytes up to which a value may lie on the stack of a program",
+    ),
+    row(
+        "perf_rb_pages",
+        Kind::MaybeNumber {
+            least: 1,
+            most: 1 << 20,
+            part: |c| &mut c.perf_rb_pages,
+        },
+        "the pages of the ring that events are sent through",
+    ),
+    row(
+        "print_maps_on_exit",
+        Kind::Truth(|c| &mut c.print_maps_on_exit),
+        "maps are printed at the end",
+    ),
+    row(
+        "show_debug_info",
+        Kind::Truth(|c| &mut c.show_debug_info),
+        "frames of stacks show their file and line",
+    )
+    .once(&["use_blazesym"]),
+    row(
+        "stack_mode",
+        Kind::Stack(|c| &mut c.stack_mode),
+        "how stacks are printed: bpftrace, perf, raw, build_id",
+    ),
+    row(
+        "str_trunc_trailer",
+        Kind::Text(|c| &mut c.str_trunc_trailer),
+        "what ends a text that has been cut",
+    ),
+    row(
+        "unstable_dw_ustack",
+        Kind::Unstable(|c| &mut c.unstable_dw_ustack),
+        "user stacks by DWARF: error, warn, enable",
+    ),
+    row(
+        "unstable_import",
+        Kind::Unstable(|c| &mut c.unstable_import),
+        "imports: error, warn, enable",
+    ),
+    row(
+        "unstable_macro",
+        Kind::Unstable(|c| &mut c.unstable_macro),
+        "macros: error, warn, enable",
+    ),
+    row(
+        "unstable_map_decl",
+        Kind::Unstable(|c| &mut c.unstable_map_decl),
+        "declarations of maps: error, warn, enable",
+    ),
+    row(
+        "unstable_tseries",
+        Kind::Unstable(|c| &mut c.unstable_tseries),
+        "time series: error, warn, enable",
+    ),
+    row(
+        "unstable_typeinfo",
+        Kind::Unstable(|c| &mut c.unstable_typeinfo),
+        "typeinfo: error, warn, enable",
+    ),
+    row(
+        "debug_output",
+        Kind::Nothing,
+        "of no effect: there is no debug printing in programs",
+    ),
+    row(
+        "max_type_res_iterations",
+        Kind::Nothing,
+        "of no effect: types are found in one go",
+    ),
+    row(
+        "max_ast_nodes",
+        Kind::Nothing,
+        "of no effect: what a text may expand to is bounded",
+    ),
+    row("verify_llvm_ir", Kind::Nothing, "of no effect: there is no LLVM"),
+];
+
+/// The setting of that name: as in a script, or as in the environment.
+pub(super) fn find(name: &str) -> Option<&'static Setting> {
+    let lower = name.to_ascii_lowercase();
+    let plain = match name.bytes().any(|b| b.is_ascii_lowercase()) {
+        true => name,
+        false => lower.strip_prefix("bpftrace_").unwrap_or(&lower),
+    };
+    SETTINGS
+        .iter()
+        .find(|setting| setting.name == plain || setting.older.contains(&plain))
+}
+
+impl Setting {
+    pub(super) fn wrong(&self, found: &str) -> String {
+        let wanted = match self.kind {
+            Kind::Truth(_) => "true, false, 1, 0".to_owned(),
+            Kind::Number { least, most, .. } | Kind::MaybeNumber { least, most, .. } => {
+                format!("{least} to {most}")
+            }
+            Kind::Text(_) | Kind::Nothing => "a text".to_owned(),
+            Kind::OneOf(words, _) => words.join(", "),
+            Kind::Missing(_) => "error, warn, ignore".to_owned(),
+            Kind::Stack(_) => "bpftrace, perf, raw, build_id".to_owned(),
+            Kind::Cache(_) => "PER_PROGRAM, PER_PID, NONE".to_owned(),
+            Kind::Unstable(_) => "error, warn, enable".to_owned(),
+        };
+        format!(
+            "Invalid value for {}. Found: {found}. Valid values: {wanted}",
+            self.name
+        )
+    }
+
+    pub(super) fn set(&self, config: &mut Config, given: &Given) -> Result<(), String> {
+        match (&self.kind, given) {
+            (Kind::Nothing, _) => {}
+            (Kind::Truth(part), Given::Truth(value)) => *part(config) = *value,
+            (Kind::Truth(part), Given::Number(value @ 0..=1)) => *part(config) = *value == 1,
+            (Kind::Number { least, most, part }, Given::Number(value))
+                if (*least..=*most).contains(value) =>
+            {
+                *part(config) = *value;
+            }
+            (Kind::MaybeNumber { least, most, part }, Given::Number(value))
+                if (*least..=*most).contains(value) =>
+            {
+                *part(config) = Some(*value);
+            }
+            (Kind::Text(part), Given::Text(text)) => part(config).clone_from(text),
+            (Kind::Text(part), Given::Number(value)) => *part(config) = value.to_string(),
+            (Kind::OneOf(words, part), Given::Text(text)) if words.contains(&text.as_str()) => {
+                part(config).clone_from(text);
+            }
+            (Kind::Missing(part), Given::Text(text)) => {
+                let values = [
+                    ("error", MissingProbes::Error),
+                    ("warn", MissingProbes::Warn),
+                    ("ignore", MissingProbes::Ignore),
+                ];
+                *part(config) = self.one_of(&values, text)?;
+            }
+            (Kind::Stack(part), Given::Text(text)) => {
+                let values = [
+                    ("bpftrace", StackMode::Bpftrace),
+                    ("perf", StackMode::Perf),
+                    ("raw", StackMode::Raw),
+                    ("build_id", StackMode::BuildId),
+                ];
+                *part(config) = self.one_of(&values, text)?;
+            }
+            (Kind::Cache(part), Given::Text(text)) => {
+                let values = [
+                    ("per_program", SymbolCache::PerProgram),
+                    ("per_pid", SymbolCache::PerPid),
+                    ("none", SymbolCache::None),
+                ];
+                *part(config) = Some(self.one_of(&values, text)?);
+            }
+            // Older versions had numbers for whether, and for how.
+            (Kind::Cache(part), Given::Number(0)) => *part(config) = Some(SymbolCache::None),
+            (Kind::Cache(part), Given::Number(1)) => *part(config) = Some(SymbolCache::PerPid),
+            (Kind::Unstable(part), Given::Text(text)) => {
+                let values = [
+                    ("error", Unstable::Error),
+                    ("warn", Unstable::Warn),
+                    ("enable", Unstable::Enable),
+                ];
+                *part(config) = self.one_of(&values, text)?;
+            }
+            (Kind::Unstable(part), Given::Number(0) | Given::Truth(false)) => *part(config) = Unstable::Error,
+            (Kind::Unstable(part), Given::Number(1) | Given::Truth(true)) => *part(config) = Unstable::Enable,
+            (_, Given::Number(value)) => return Err(self.wrong(&value.to_string())),
+            (_, Given::Truth(value)) => return Err(self.wrong(&value.to_string())),
+            (_, Given::Text(text)) => return Err(self.wrong(text)),
+        }
+        Ok(())
+    }
+
+    /// What it is set to; `None` for one that has no effect.
+    pub(super) fn value(&self, config: &Config) -> Option<ExprKind> {
+        let mut config = config.clone();
+        let number = |value| ExprKind::Integer {
+            value,
+            unsigned: false,
+        };
+        let word = |word: &str| ExprKind::String(word.to_owned());
+        Some(match &self.kind {
+            Kind::Truth(part) => ExprKind::Bool(*part(&mut config)),
+            Kind::Number { part, .. } => number(*part(&mut config)),
+            Kind::MaybeNumber { part, .. } => number(part(&mut config).unwrap_or(0)),
+            Kind::Text(part) | Kind::OneOf(_, part) => ExprKind::String(part(&mut config).clone()),
+            Kind::Missing(part) => word(match part(&mut config) {
+                MissingProbes::Error => "error",
+                MissingProbes::Warn => "warn",
+                MissingProbes::Ignore => "ignore",
+            }),
+            Kind::Stack(part) => word(match part(&mut config) {
+                StackMode::Bpftrace => "bpftrace",
+                StackMode::Perf => "perf",
+                StackMode::Raw => "raw",
+                StackMode::BuildId => "build_id",
+            }),
+            Kind::Cache(part) => word(match part(&mut config) {
+                None => "",
+                Some(SymbolCache::PerProgram) => "PER_PROGRAM",
+                Some(SymbolCache::PerPid) => "PER_PID",
+                Some(SymbolCache::None) => "NONE",
+            }),
+            Kind::Unstable(part) => word(match part(&mut config) {
+                Unstable::Error => "error",
+                Unstable::Warn => "warn",
+                Unstable::Enable => "enable",
+            }),
+            Kind::Nothing => return None,
+        })
+    }
+
+    fn one_of<T: Copy>(&self, values: &[(&str, T)], word: &str) -> Result<T, String> {
+        let found = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+        found.map(|(_, value)| *value).ok_or_else(|| self.wrong(word))
+    }
+}

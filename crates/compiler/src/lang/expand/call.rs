@@ -1,0 +1,114 @@
+//! Calls of macros: what their bodies are with what the call gives.
+
+use super::rewrite::Expander;
+use super::scope::{Call, Given, Scope};
+use crate::builtin;
+use crate::lang::ast::{Arg, Expr, ExprKind, Macro, MacroParameter, MacroParameterKind, Span};
+use crate::lang::diag::Diagnostic;
+use std::collections::BTreeMap;
+
+impl Expander<'_> {
+    /// What the call of a macro stands for; `None` where the name is none of a macro that could be meant.
+    pub(super) fn macro_call(
+        &mut self,
+        name: &str,
+        args: Option<&[Arg]>,
+        scope: &Scope<'_>,
+        depth: u32,
+        span: Span,
+    ) -> Option<Expr> {
+        let called = args.is_some();
+        let args = args.unwrap_or_default();
+        let Some(known) = self.macros.find(name, args, scope.in_library()) else {
+            let all = self.macros.of_name(name, scope.in_library());
+            if all.is_empty() || builtin::find(name).is_some() || !called {
+                return None;
+            }
+            return Some(self.wrong_count(&all, args.len(), span));
+        };
+        // What the compiler has itself is better than what the library says.
+        if known.library && builtin::find(name).is_some() {
+            return None;
+        }
+        let (macro_, library) = (known.macro_, known.library);
+        if scope.is_in(name, library, args.len()) {
+            let message = format!("the macro \"{name}\" calls itself");
+            let kind = self.error(Diagnostic::error(span, message));
+            return Some(Expr { kind, span });
+        }
+        let mut given = BTreeMap::new();
+        for (parameter, arg) in macro_.parameters.iter().zip(args) {
+            let one = self.given(macro_, parameter, &arg.value, scope, depth + 1);
+            given.insert(parameter.name.as_str(), one);
+        }
+        self.calls += 1;
+        let inner = Scope::Call(Call {
+            name: &macro_.name.node,
+            library,
+            given,
+            number: self.calls,
+            place: span,
+            caller: scope,
+        });
+        self.height = 0;
+        self.size = 0;
+        if let (Some(value), true) = (&macro_.body.value, macro_.body.statements.is_empty()) {
+            return Some(self.expr(value, &inner, depth + 1));
+        }
+        let block = self.value_block(&macro_.body, &inner, depth + 1);
+        let kind = ExprKind::Block(block);
+        Some(Expr { kind, span })
+    }
+
+    /// What a call gives for one parameter; what does not fit is reported, and stands for itself.
+    fn given(
+        &mut self,
+        macro_: &Macro,
+        parameter: &MacroParameter,
+        value: &Expr,
+        scope: &Scope<'_>,
+        depth: u32,
+    ) -> Given {
+        let (kind, name) = (parameter.kind, parameter.name.as_str());
+        let place = scope.place(value.span);
+        self.height = 0;
+        self.size = 0;
+        let expr = self.expr(value, scope, depth);
+        let (height, nodes) = (self.height, self.size);
+        let wanted = match (kind, &expr.kind) {
+            (MacroParameterKind::Variable, ExprKind::Variable(name)) => return Given::Variable(name.clone()),
+            (MacroParameterKind::Map, ExprKind::Map { name, keys }) if keys.is_empty() => {
+                return Given::Map(name.clone());
+            }
+            (MacroParameterKind::Expression, _) => {
+                return Given::Expr { expr, height, nodes };
+            }
+            (MacroParameterKind::Variable, _) => format!("a variable for ${name}"),
+            (MacroParameterKind::Map, _) => format!("a map for @{name}"),
+        };
+        let own = &macro_.name.node;
+        let message =
+            format!("the macro \"{own}\" wants {wanted}, which it may change, and no other expression");
+        self.error(Diagnostic::error(place, message).label(macro_.span, "its definition"));
+        match kind {
+            MacroParameterKind::Map => Given::Map(name.to_owned()),
+            _ => Given::Variable(name.to_owned()),
+        }
+    }
+
+    fn wrong_count(&mut self, all: &[&Macro], count: usize, span: Span) -> Expr {
+        let mut counts: Vec<String> = all.iter().map(|one| one.parameters.len().to_string()).collect();
+        counts.sort();
+        counts.dedup();
+        let name = all.first().map_or("", |one| &one.name.node);
+        let plural = if counts == ["1"] { "" } else { "s" };
+        let counts = counts.join(" or ");
+        let message = format!("the macro \"{name}\" takes {counts} argument{plural}, not {count}");
+        let mut diagnostic = Diagnostic::error(span, message);
+        if let Some(one) = all.first() {
+            diagnostic = diagnostic.label(one.name.span, "its definition");
+        }
+        let kind = self.error(diagnostic);
+        Expr { kind, span }
+    }
+}

@@ -1,0 +1,192 @@
+//! What is known of an expression before types are: numbers, texts and truths that are written, and what operators make of
+//! them.
+
+use crate::lang::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+
+/// A value that is known.
+#[derive(Clone, Debug, PartialEq)]
+enum Known {
+    Number { value: u64, unsigned: bool },
+    Text(String),
+    Truth(bool),
+}
+
+/// The number that an expression of numbers is, in 64 bits; names are asked of `named`.
+pub fn number(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+    match known(expr, named)? {
+        Known::Number { value, .. } => Some(value.cast_signed()),
+        Known::Truth(value) => Some(i64::from(value)),
+        Known::Text(_) => None,
+    }
+}
+
+/// Whether an expression is true, if that is known.
+pub(super) fn truth(expr: &Expr) -> Option<bool> {
+    Some(match known(expr, &|_| None)? {
+        Known::Number { value, .. } => value != 0,
+        Known::Truth(value) => value,
+        Known::Text(text) => !text.is_empty(),
+    })
+}
+
+/// The literal that an expression is, if it is known.
+pub(super) fn literal(expr: &Expr) -> Option<ExprKind> {
+    match &expr.kind {
+        ExprKind::Tuple(all) => {
+            let all: Option<Vec<Expr>> = all
+                .iter()
+                .map(|one| {
+                    Some(Expr {
+                        kind: literal(one)?,
+                        span: one.span,
+                    })
+                })
+                .collect();
+            return all.map(ExprKind::Tuple);
+        }
+        ExprKind::Block(block) if block.statements.is_empty() => return literal(block.value.as_ref()?),
+        _ => {}
+    }
+    Some(match known(expr, &|_| None)? {
+        Known::Number { value, unsigned } => {
+            let value_signed = value.cast_signed();
+            // Negative numbers are written with their sign.
+            if !unsigned
+                && value_signed < 0
+                && matches!(expr.kind, ExprKind::Unary { .. } | ExprKind::Binary { .. })
+            {
+                let positive = Expr {
+                    kind: ExprKind::Integer {
+                        value: value_signed.unsigned_abs(),
+                        unsigned: false,
+                    },
+                    span: expr.span,
+                };
+                return Some(ExprKind::Unary {
+                    op: UnaryOp::Negate,
+                    value: Box::new(positive),
+                });
+            }
+            ExprKind::Integer { value, unsigned }
+        }
+        Known::Text(text) => ExprKind::String(text),
+        Known::Truth(value) => ExprKind::Bool(value),
+    })
+}
+
+fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Known> {
+    let signed = |value: i64| Known::Number {
+        value: value.cast_unsigned(),
+        unsigned: false,
+    };
+    Some(match &expr.kind {
+        ExprKind::Integer { value, unsigned } => Known::Number {
+            value: *value,
+            unsigned: *unsigned || i64::try_from(*value).is_err(),
+        },
+        ExprKind::String(text) => Known::Text(text.clone()),
+        ExprKind::Bool(value) => Known::Truth(*value),
+        ExprKind::Identifier(name) => signed(named(name)?),
+        ExprKind::Comptime(inner) => known(inner, named)?,
+        ExprKind::Block(block) if block.statements.is_empty() => known(block.value.as_ref()?, named)?,
+        ExprKind::Unary { op, value } => match (op, known(value, named)?) {
+            (UnaryOp::Not, Known::Number { value, .. }) => Known::Truth(value == 0),
+            (UnaryOp::Not, Known::Truth(value)) => Known::Truth(!value),
+            (UnaryOp::Negate, Known::Number { value, .. }) => signed(value.cast_signed().wrapping_neg()),
+            (UnaryOp::BitNot, Known::Number { value, unsigned }) => Known::Number {
+                value: !value,
+                unsigned,
+            },
+            _ => return None,
+        },
+        ExprKind::Ternary {
+            condition,
+            then,
+            otherwise,
+        } => {
+            let condition = known(condition, named)?;
+            let holds = match &condition {
+                Known::Number { value, .. } => *value != 0,
+                Known::Truth(value) => *value,
+                Known::Text(_) => return None,
+            };
+            match (holds, then) {
+                (true, Some(then)) => known(then, named)?,
+                (true, None) => condition,
+                (false, _) => known(otherwise, named)?,
+            }
+        }
+        ExprKind::Binary { op, left, right } => combined(*op, &known(left, named)?, &known(right, named)?)?,
+        ExprKind::Index { base, index } => {
+            let ExprKind::Tuple(all) = &base.kind else {
+                return None;
+            };
+            let index = number(index, named)?;
+            known(all.get(usize::try_from(index).ok()?)?, named)?
+        }
+        ExprKind::Member { base, name, .. } => match &base.kind {
+            ExprKind::Tuple(all) => known(all.get(name.node.parse::<usize>().ok()?)?, named)?,
+            ExprKind::Record(all) => known(&all.iter().find(|(own, _)| own.node == name.node)?.1, named)?,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn combined(op: BinaryOp, left: &Known, right: &Known) -> Option<Known> {
+    use BinaryOp as Op;
+    let truth = |known: &Known| match known {
+        Known::Number { value, .. } => Some(*value != 0),
+        Known::Truth(value) => Some(*value),
+        Known::Text(_) => None,
+    };
+    match op {
+        Op::And => return Some(Known::Truth(truth(left)? && truth(right)?)),
+        Op::Or => return Some(Known::Truth(truth(left)? || truth(right)?)),
+        _ => {}
+    }
+    if let (Known::Text(left), Known::Text(right)) = (left, right) {
+        return match op {
+            Op::Equal => Some(Known::Truth(left == right)),
+            Op::NotEqual => Some(Known::Truth(left != right)),
+            _ => None,
+        };
+    }
+    let number = |known: &Known| match known {
+        Known::Number { value, unsigned } => Some((*value, *unsigned)),
+        Known::Truth(value) => Some((u64::from(*value), false)),
+        Known::Text(_) => None,
+    };
+    let ((a, left_unsigned), (b, right_unsigned)) = (number(left)?, number(right)?);
+    let unsigned = left_unsigned || right_unsigned;
+    let (x, y) = (a.cast_signed(), b.cast_signed());
+    let less = if unsigned { a < b } else { x < y };
+    let value = match op {
+        Op::Equal => return Some(Known::Truth(a == b)),
+        Op::NotEqual => return Some(Known::Truth(a != b)),
+        Op::Less => return Some(Known::Truth(less)),
+        Op::GreaterEqual => return Some(Known::Truth(!less)),
+        Op::LessEqual => return Some(Known::Truth(less || a == b)),
+        Op::Greater => return Some(Known::Truth(!less && a != b)),
+        Op::Add => a.wrapping_add(b),
+        Op::Subtract => {
+            return Some(Known::Number {
+                value: a.wrapping_sub(b),
+                unsigned: false,
+            });
+        }
+        Op::Multiply => a.wrapping_mul(b),
+        Op::Divide if unsigned => a.checked_div(b)?,
+        Op::Divide => x.checked_div(y)?.cast_unsigned(),
+        Op::Modulo if unsigned => a.checked_rem(b)?,
+        Op::Modulo => x.checked_rem(y)?.cast_unsigned(),
+        Op::ShiftLeft => a.checked_shl(u32::try_from(b).ok()?)?,
+        Op::ShiftRight if unsigned => a.checked_shr(u32::try_from(b).ok()?)?,
+        Op::ShiftRight => x.checked_shr(u32::try_from(b).ok()?)?.cast_unsigned(),
+        Op::BitAnd => a & b,
+        Op::BitOr => a | b,
+        Op::BitXor => a ^ b,
+        Op::And | Op::Or => return None,
+    };
+    Some(Known::Number { value, unsigned })
+}

@@ -1,0 +1,94 @@
+//! The macros of a script and of the library, by name.
+
+use crate::lang::ast::{Arg, ExprKind, Macro, MacroParameterKind};
+use crate::lang::diag::Diagnostic;
+use std::collections::BTreeMap;
+
+/// A macro and where it comes from.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    pub(super) macro_: &'a Macro,
+    /// From the library.
+    pub(super) library: bool,
+}
+
+/// All macros; several of one name differ in what they take.
+#[derive(Debug, Default)]
+pub(super) struct Macros<'a> {
+    by_name: BTreeMap<&'a str, Vec<Known<'a>>>,
+}
+
+impl<'a> Macros<'a> {
+    /// Adds a macro, unless there is one of that name that takes the same.
+    pub(super) fn add(&mut self, macro_: &'a Macro, library: bool, found: &mut Vec<Diagnostic>) {
+        for (index, parameter) in macro_.parameters.iter().enumerate() {
+            let again = macro_.parameters[..index]
+                .iter()
+                .find(|other| other.name == parameter.name);
+            if let Some(first) = again {
+                let message = format!("\"{}\" is a parameter twice", parameter.name);
+                found.push(Diagnostic::error(parameter.span, message).label(first.span, "here"));
+            }
+        }
+        let all = self.by_name.entry(&macro_.name.node).or_default();
+        let same = all
+            .iter()
+            .find(|known| known.library == library && kinds(known.macro_) == kinds(macro_));
+        if let Some(first) = same {
+            let message = format!(
+                "there is a macro \"{}\" already that takes the same",
+                macro_.name.node
+            );
+            found.push(Diagnostic::error(macro_.name.span, message).label(first.macro_.name.span, "here"));
+            return;
+        }
+        all.push(Known { macro_, library });
+    }
+
+    /// The macro that a call means: one of the script before one of the library, one whose parameters fit best. Macros of the
+    /// library do not see those of scripts.
+    pub(super) fn find(&self, name: &str, args: &[Arg], from_library: bool) -> Option<&Known<'a>> {
+        let fitting = |known: &&Known<'a>| {
+            known.macro_.parameters.len() == args.len() && (known.library || !from_library)
+        };
+        let all = self.by_name.get(name)?.iter().filter(fitting);
+        all.max_by_key(|known| {
+            let exact = known
+                .macro_
+                .parameters
+                .iter()
+                .zip(args)
+                .filter(|(parameter, arg)| fits(parameter.kind, &arg.value.kind) == Some(true))
+                .count();
+            let wrong = known
+                .macro_
+                .parameters
+                .iter()
+                .zip(args)
+                .any(|(parameter, arg)| fits(parameter.kind, &arg.value.kind).is_none());
+            (!wrong, !known.library, exact)
+        })
+    }
+
+    /// Macros of that name, whatever they take.
+    pub(super) fn of_name(&self, name: &str, from_library: bool) -> Vec<&'a Macro> {
+        let all = self.by_name.get(name).into_iter().flatten();
+        all.filter(|known| known.library || !from_library)
+            .map(|known| known.macro_)
+            .collect()
+    }
+}
+
+/// Whether an argument is what a parameter wants: `Some(true)` if nothing else would be.
+fn fits(parameter: MacroParameterKind, arg: &ExprKind) -> Option<bool> {
+    match (parameter, arg) {
+        (MacroParameterKind::Expression, _) => Some(false),
+        (MacroParameterKind::Variable, ExprKind::Variable(_)) => Some(true),
+        (MacroParameterKind::Map, ExprKind::Map { keys, .. }) if keys.is_empty() => Some(true),
+        _ => None,
+    }
+}
+
+fn kinds(one: &Macro) -> Vec<MacroParameterKind> {
+    one.parameters.iter().map(|parameter| parameter.kind).collect()
+}

@@ -1,0 +1,220 @@
+//! `getopt("name", default, "help")`: options of the script itself.
+
+use super::positional::signed;
+use super::rewrite::Expander;
+use super::scope::Scope;
+use crate::builtin;
+use crate::lang::ast::{Arg, Expr, ExprKind, Span, Spanned, UnaryOp};
+use crate::lang::diag::Diagnostic;
+
+/// An option that a script asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedOption {
+    /// Without dashes.
+    pub name: String,
+    /// What it has unless it is given, as it is written; `None` for one that is given or not.
+    pub default: Option<String>,
+    /// What the script says about it.
+    pub help: Option<String>,
+}
+
+/// All options that a script asks for.
+#[derive(Default)]
+pub(super) struct Options {
+    all: Vec<NamedOption>,
+}
+
+impl Options {
+    /// Options that are given and not asked for.
+    pub(super) fn unknown(&self, named: &[(String, Option<String>)]) -> Vec<String> {
+        let names = named.iter().map(|(name, _)| name);
+        names
+            .filter(|name| !self.all.iter().any(|option| option.name == **name))
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn take(self) -> Vec<NamedOption> {
+        self.all
+    }
+
+    fn add(&mut self, option: NamedOption) {
+        match self.all.iter_mut().find(|known| known.name == option.name) {
+            Some(known) => known.help = known.help.take().or(option.help),
+            None => self.all.push(option),
+        }
+    }
+}
+
+impl Expander<'_> {
+    /// A call that is answered at once; `None` for all others.
+    pub(super) fn known_call(
+        &mut self,
+        name: &str,
+        args: &[Arg],
+        scope: &Scope<'_>,
+        depth: u32,
+        span: Span,
+    ) -> Option<ExprKind> {
+        match name {
+            "getopt" => Some(self.getopt(args, scope, depth, span)),
+            name if name == builtin::STR.name => {
+                let text = self.text_of_positional(&args.first()?.value)?;
+                let [first, more @ ..] = args else { return None };
+                if more.is_empty() {
+                    return Some(text);
+                }
+                let mut all = vec![Arg {
+                    name: None,
+                    value: Expr {
+                        kind: text,
+                        span: scope.place(first.value.span),
+                    },
+                }];
+                for arg in more {
+                    all.push(Arg {
+                        name: arg.name.clone(),
+                        value: self.expr(&arg.value, scope, depth + 1),
+                    });
+                }
+                Some(ExprKind::Call {
+                    name: Spanned {
+                        node: name.to_owned(),
+                        span,
+                    },
+                    args: all,
+                })
+            }
+            // Settings are literals.
+            "config" if args.is_empty() => {
+                let values = self.config.values().into_iter();
+                let element = |(name, kind): (&str, ExprKind)| {
+                    let node = name.to_owned();
+                    (Spanned { node, span }, Expr { kind, span })
+                };
+                Some(ExprKind::Record(values.map(element).collect()))
+            }
+            "default_str_length" if args.is_empty() => Some(ExprKind::Integer {
+                value: self.config.max_strlen,
+                unsigned: false,
+            }),
+            "is_literal" => {
+                let [Arg { value, .. }] = args else { return None };
+                let value = self.expr(value, scope, depth + 1);
+                let literal = match &value.kind {
+                    ExprKind::Integer { .. } | ExprKind::String(_) | ExprKind::Bool(_) => true,
+                    ExprKind::Unary {
+                        op: UnaryOp::Negate,
+                        value,
+                    } => matches!(value.kind, ExprKind::Integer { .. }),
+                    _ => false,
+                };
+                Some(ExprKind::Bool(literal))
+            }
+            _ => None,
+        }
+    }
+
+    /// `config.name`, `config().name`: a setting as a literal.
+    pub(super) fn setting(&self, base: &Expr, name: &Spanned<String>, scope: &Scope<'_>) -> Option<ExprKind> {
+        let word = match &base.kind {
+            ExprKind::Identifier(word) => word,
+            ExprKind::Call { name, args } if args.is_empty() => &name.node,
+            _ => return None,
+        };
+        if word != "config" || scope.given(word).is_some() {
+            return None;
+        }
+        let mut values = self.config.values().into_iter();
+        values.find(|(own, _)| *own == name.node).map(|(_, value)| value)
+    }
+
+    fn getopt(&mut self, args: &[Arg], scope: &Scope<'_>, depth: u32, span: Span) -> ExprKind {
+        let values: Vec<Expr> = args
+            .iter()
+            .map(|arg| self.expr(&arg.value, scope, depth + 1))
+            .collect();
+        let (name, default, help) = match values.as_slice() {
+            [name] => (name, None, None),
+            [name, default] => (name, Some(default), None),
+            [name, default, help] => (name, Some(default), Some(help)),
+            _ => {
+                let message = "getopt wants a name, a default and a help text";
+                let hint =
+                    "getopt(\"limit\", 10, \"how many\"); without a default it is true where it is given";
+                return self.error(Diagnostic::error(span, message).hint(hint));
+            }
+        };
+        let ExprKind::String(name) = &name.kind else {
+            return self.error(Diagnostic::error(name.span, "the name of an option is a text"));
+        };
+        let help = match help.map(|help| (&help.kind, help.span)) {
+            None => None,
+            Some((ExprKind::String(text), _)) => Some(text.clone()),
+            Some((_, place)) => {
+                return self.error(Diagnostic::error(place, "what an option is for is a text"));
+            }
+        };
+        let given = self.inputs.named.iter().rfind(|(known, _)| known == name);
+        let given = given.map(|(_, value)| value.as_deref());
+        let (written, answer) = match default.map(|default| (&default.kind, default)) {
+            None => (None, truth(given.unwrap_or(Some("false")))),
+            Some((ExprKind::Bool(value), _)) => (
+                Some(value.to_string()),
+                given.map_or(Ok(ExprKind::Bool(*value)), truth),
+            ),
+            Some((ExprKind::String(text), default)) => (
+                Some(format!("{text:?}")),
+                match given {
+                    None => Ok(default.kind.clone()),
+                    Some(Some(text)) => Ok(ExprKind::String(text.to_owned())),
+                    Some(None) => Err("text"),
+                },
+            ),
+            Some((kind, default)) => match number_text(kind) {
+                Some(text) => (
+                    Some(text),
+                    match given {
+                        None => Ok(kind.clone()),
+                        Some(text) => text.and_then(|text| signed(text, span)).ok_or("integer"),
+                    },
+                ),
+                None => {
+                    let message = "the default of an option is a number, a text, true or false";
+                    return self.error(Diagnostic::error(default.span, message));
+                }
+            },
+        };
+        self.options.add(NamedOption {
+            name: name.clone(),
+            default: written,
+            help,
+        });
+        answer.unwrap_or_else(|wanted| {
+            let value = given.flatten().unwrap_or_default();
+            let message = format!("program command line option --{name} invalid {wanted} (value: {value})");
+            self.error(Diagnostic::error(span, message))
+        })
+    }
+}
+
+/// What `--name` or `--name=value` says of an option that is given or not.
+fn truth(value: Option<&str>) -> Result<ExprKind, &'static str> {
+    match value {
+        None => Ok(ExprKind::Bool(true)),
+        Some(word) if word.eq_ignore_ascii_case("true") || word == "1" => Ok(ExprKind::Bool(true)),
+        Some(word) if word.eq_ignore_ascii_case("false") || word == "0" => Ok(ExprKind::Bool(false)),
+        Some(_) => Err("boolean"),
+    }
+}
+
+fn number_text(kind: &ExprKind) -> Option<String> {
+    match kind {
+        ExprKind::Integer { value, .. } => Some(value.to_string()),
+        ExprKind::Unary {
+            op: UnaryOp::Negate,
+            value,
+        } => Some(format!("-{}", number_text(&value.kind)?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! What names mean where an expression stands: in the script itself, or in the body of a macro that is called.
+
+use crate::lang::ast::{Expr, Span};
+use std::collections::BTreeMap;
+
+/// What a call gives for a parameter.
+#[derive(Debug)]
+pub(super) enum Given {
+    /// The variable that it is in the caller.
+    Variable(String),
+    /// The map that it is in the caller.
+    Map(String),
+    /// An expression, and how high and how large it is.
+    Expr { expr: Expr, height: u32, nodes: u32 },
+}
+
+/// Where an expression stands.
+pub(super) enum Scope<'a> {
+    /// In the script.
+    Script,
+    /// In the body of a macro.
+    Call(Call<'a>),
+}
+
+/// One call of a macro.
+pub(super) struct Call<'a> {
+    pub(super) name: &'a str,
+    pub(super) library: bool,
+    pub(super) given: BTreeMap<&'a str, Given>,
+    /// What tells the body's own variables from those of other calls.
+    pub(super) number: u32,
+    /// Where the call stands in the script.
+    pub(super) place: Span,
+    pub(super) caller: &'a Scope<'a>,
+}
+
+impl<'a> Scope<'a> {
+    /// The place that something of this scope is shown at.
+    pub(super) fn place(&self, own: Span) -> Span {
+        match self {
+            Self::Script => own,
+            Self::Call(call) => call.place,
+        }
+    }
+
+    pub(super) fn in_library(&self) -> bool {
+        matches!(self, Self::Call(call) if call.library)
+    }
+
+    pub(super) fn given(&self, name: &str) -> Option<&Given> {
+        match self {
+            Self::Script => None,
+            Self::Call(call) => call.given.get(name),
+        }
+    }
+
+    /// The name of a variable as the whole script knows it.
+    pub(super) fn variable(&self, name: &str) -> String {
+        match self {
+            Self::Script => name.to_owned(),
+            Self::Call(call) => match call.given.get(name) {
+                Some(Given::Variable(own)) => own.clone(),
+                _ => format!("{name}'{}", call.number),
+            },
+        }
+    }
+
+    /// The name of a map as the whole script knows it; `None` where the body may not know it.
+    pub(super) fn map(&self, name: &str) -> Option<String> {
+        match self {
+            Self::Script => Some(name.to_owned()),
+            Self::Call(call) => match call.given.get(name) {
+                Some(Given::Map(own)) => Some(own.clone()),
+                _ => None,
+            },
+        }
+    }
+
+    /// Whether the body of that macro is being read: its calls would never end.
+    pub(super) fn is_in(&self, name: &str, library: bool, arity: usize) -> bool {
+        match self {
+            Self::Script => false,
+            Self::Call(call) => {
+                (call.name == name && call.library == library && call.given.len() == arity)
+                    || call.caller.is_in(name, library, arity)
+            }
+        }
+    }
+}

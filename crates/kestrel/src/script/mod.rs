@@ -1,0 +1,111 @@
+//! Programs of the language while they run (`kestrel run`): begin and end, and what they print, in the order of time; no command line.
+
+mod names;
+mod perform;
+
+pub use names::SystemNames;
+pub use perform::{Outcome, Perform};
+
+use crate::session::Session;
+use crate::tail::Live;
+use kestrel_catalog::Result;
+use kestrel_trace::record::Record;
+
+/// A program whose handlers are attached.
+#[derive(Debug)]
+pub struct Running {
+    live: Live,
+    /// The code that `exit` gave.
+    exit: Option<i64>,
+}
+
+impl Running {
+    /// A session whose handlers are attached and masked.
+    pub fn new(session: Session) -> Self {
+        Self {
+            live: Live::ordered(session),
+            exit: None,
+        }
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        self.live.session()
+    }
+
+    /// The session, to be detached.
+    pub fn session_mut(&mut self) -> &mut Session {
+        self.live.session_mut()
+    }
+
+    /// The records beside what is printed: losses.
+    pub fn live_mut(&mut self) -> &mut Live {
+        &mut self.live
+    }
+
+    /// The code of `exit`, once that was called.
+    pub fn exit(&self) -> Option<i64> {
+        self.exit
+    }
+
+    /// Runs the handlers of `begin`, and lets events in unless they ended the program.
+    ///
+    /// # Errors
+    /// The kernel's, and what `perform` answers.
+    pub fn begin(&mut self, perform: &mut Perform) -> Result<()> {
+        if self.session().fire("begin")? {
+            self.drain(perform)?;
+        }
+        if self.exit.is_none() {
+            self.live.start();
+        }
+        Ok(())
+    }
+
+    /// Performs what has come since the last call; gives how much that was.
+    ///
+    /// # Errors
+    /// As [`Running::begin`].
+    pub fn poll(&mut self, perform: &mut Perform) -> Result<usize> {
+        let exit = &mut self.exit;
+        self.live
+            .poll_with(&mut |session, record| performed(perform, session, record, exit))
+    }
+
+    /// Whether something has come that is not performed yet, since another CPU may have something earlier.
+    pub fn has_waiting(&self) -> bool {
+        self.live.has_waiting()
+    }
+
+    /// Masks all events, performs what is left, and runs the handlers of `end`.
+    ///
+    /// # Errors
+    /// As [`Running::begin`].
+    pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
+        self.drain(perform)?;
+        if self.session().fire("end")? {
+            self.drain(perform)?;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, perform: &mut Perform) -> Result<()> {
+        let exit = &mut self.exit;
+        self.live
+            .stop_with(&mut |session, record| performed(perform, session, record, exit))?;
+        Ok(())
+    }
+}
+
+/// Performs one record. What comes behind `exit` in time is not performed any more.
+fn performed(
+    perform: &mut Perform,
+    session: &Session,
+    record: &Record<'_>,
+    exit: &mut Option<i64>,
+) -> Result<()> {
+    if let Outcome::Exit(code) = perform.record(session, record)? {
+        exit.get_or_insert(code);
+    }
+    Ok(())
+}

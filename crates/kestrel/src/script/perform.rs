@@ -1,0 +1,160 @@
+//! What records of a program ask for, done: texts printed, maps shown.
+
+use super::names::SystemNames;
+use crate::session::Session;
+use crate::session::maps::symbols;
+use kestrel_catalog::Result;
+use kestrel_kernel::Host;
+use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::output::{Effect, Form, Sites};
+use kestrel_trace::print::shown;
+use kestrel_trace::record::Record;
+use kestrel_trace::symbol::Symbols;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// Most bytes that `cat` shows of a file, where nothing else is said.
+const MOST_OF_A_FILE: u64 = 10_240;
+
+/// What came of performing a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was printed, if anything.
+    Done,
+    /// The program is to end, with this code.
+    Exit(i64),
+}
+
+/// Performs records; what they print is collected until it is taken.
+#[derive(Debug)]
+pub struct Perform {
+    /// Whether JSON lines are printed.
+    pub json: bool,
+    /// What stands behind texts that were cut (`str_trunc_trailer`).
+    pub trailer: String,
+    /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
+    pub max_cat: u64,
+    /// What was printed since it was taken last.
+    pub out: Vec<u8>,
+    /// What was said on standard error since that was taken last.
+    pub err: Vec<u8>,
+    symbols: Symbols,
+    names: Arc<SystemNames>,
+    host: Host,
+    sites: Sites,
+}
+
+impl Perform {
+    /// Nothing performed yet.
+    pub fn new(symbols: Symbols, host: Host, json: bool) -> Self {
+        let names = Arc::new(SystemNames::new(host.clone()));
+        Self {
+            json,
+            trailer: Form::TEXT.trailer.to_owned(),
+            max_cat: MOST_OF_A_FILE,
+            out: Vec::new(),
+            err: Vec::new(),
+            symbols: symbols.with_names(names.clone()),
+            names,
+            host,
+            sites: Sites::default(),
+        }
+    }
+
+    fn form(&self) -> Form<'_> {
+        Form {
+            json: self.json,
+            trailer: &self.trailer,
+            ..Form::TEXT
+        }
+    }
+
+    /// Performs one record.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub fn record(&mut self, session: &Session, record: &Record<'_>) -> Result<Outcome> {
+        let form = Form {
+            json: self.json,
+            trailer: &self.trailer,
+            ..Form::TEXT
+        };
+        match self.sites.effect(record, form, &self.symbols) {
+            Some(Effect::Print(text)) => self.out.extend_from_slice(&text),
+            Some(Effect::Complain(text)) if self.json => self.out.extend_from_slice(&text),
+            Some(Effect::Complain(text)) => self.err.extend_from_slice(&text),
+            Some(Effect::PrintMap(map)) => {
+                let read = session.map_generation(&map.name, map.generation, None)?;
+                self.snapshots(read.into_iter().collect(), map.top, map.div);
+            }
+            Some(Effect::Cleared { name, generation }) => session.sweep_map(&name, generation)?,
+            Some(Effect::Exit { code }) => return Ok(Outcome::Exit(code)),
+            Some(Effect::Cat { path }) => self.cat(&path),
+            Some(Effect::Run { command }) => self.run(&command),
+            None => {}
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn cat(&mut self, path: &[u8]) {
+        let path = Path::new(OsStr::from_bytes(path));
+        let mut held = Vec::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(self.max_cat).read_to_end(&mut held));
+        match read {
+            Ok(_) => self.out.extend(self.form().file(held)),
+            Err(error) => self.fail(&format!(
+                "cannot read {}: {error}",
+                shown(&path.to_string_lossy())
+            )),
+        }
+    }
+
+    fn run(&mut self, command: &[u8]) {
+        let shell = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(OsStr::from_bytes(command))
+            .stdin(Stdio::null())
+            .output();
+        let command = String::from_utf8_lossy(command);
+        match shell {
+            Ok(ended) => {
+                self.err.extend(ended.stderr);
+                self.out.extend(self.form().command(ended.stdout));
+                if !ended.status.success() {
+                    self.fail(&format!("`{}` ended with {}", shown(&command), ended.status));
+                }
+            }
+            Err(error) => self.fail(&format!("cannot run `{}`: {error}", shown(&command))),
+        }
+    }
+
+    /// What could not be done is said; the program goes on.
+    fn fail(&mut self, why: &str) {
+        self.err.extend_from_slice(format!("ERROR: {why}\n").as_bytes());
+    }
+
+    fn snapshots(&mut self, snapshots: Vec<Snapshot>, top: u64, div: u64) {
+        let (symbols, _notes) = symbols(&snapshots, &self.host, None);
+        let symbols = symbols.with_names(self.names.clone());
+        for snapshot in &snapshots {
+            self.out.extend(self.form().map(snapshot, top, div, &symbols));
+        }
+    }
+
+    /// Shows all maps, as at the program's end.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub fn maps(&mut self, session: &Session) -> Result<()> {
+        let mut snapshots = session.map_snapshots()?;
+        snapshots.retain(|snapshot| !snapshot.is_empty());
+        snapshots.sort_by(|a, b| a.ty.name.cmp(&b.ty.name));
+        self.out.extend_from_slice(self.form().end().as_bytes());
+        self.snapshots(snapshots, 0, 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,11 @@
+//! `clear`, which the kernel has done: a generation began.
+
+use super::{Effect, Output};
+
+pub(super) static CLEARED: Output = Output {
+    verb: "cleared",
+    effect: |reached| Effect::Cleared {
+        name: reached.text.to_owned(),
+        generation: reached.number(0).cast_unsigned(),
+    },
+};

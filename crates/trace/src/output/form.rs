@@ -1,0 +1,154 @@
+//! How output looks: bpftrace's text, or its lines of JSON.
+
+use crate::aggregate::read::Snapshot;
+use crate::aggregate::{Show, json_line, written};
+use crate::print::{JsonStyle, Style, bpftrace_string, json, styled};
+use crate::symbol::Symbols;
+use crate::value::Value;
+
+/// How output looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form<'s> {
+    /// Whether it is lines of JSON.
+    pub json: bool,
+    /// Whether what a terminal would obey in texts of others is spelled out; bpftrace writes texts as they are.
+    pub escaped: bool,
+    /// What stands behind a text that was cut.
+    pub trailer: &'s str,
+}
+
+impl Form<'static> {
+    /// bpftrace's text.
+    pub const TEXT: Self = Self {
+        json: false,
+        escaped: false,
+        trailer: "..",
+    };
+    /// bpftrace's lines of JSON.
+    pub const JSON: Self = Self {
+        json: true,
+        ..Self::TEXT
+    };
+}
+
+impl<'s> Form<'s> {
+    pub(super) fn text_style(self) -> Style<'s> {
+        Style {
+            raw: !self.escaped,
+            trailer: self.trailer,
+            ..Style::BPFTRACE
+        }
+    }
+
+    /// A text as it is, or as the data of a line of JSON.
+    pub(super) fn data(self, kind: &str, text: Vec<u8>) -> Vec<u8> {
+        if !self.json {
+            return text;
+        }
+        let mut out = format!("{{\"type\": \"{kind}\", \"data\": ").into_bytes();
+        bpftrace_string(&text, &mut out);
+        out.extend_from_slice(b"}\n");
+        out
+    }
+
+    /// What a file held, for `cat`.
+    pub fn file(self, held: Vec<u8>) -> Vec<u8> {
+        self.data("cat", held)
+    }
+
+    /// What a command printed, for `system`: as text it has one line break more.
+    pub fn command(self, mut printed: Vec<u8>) -> Vec<u8> {
+        if !self.json {
+            printed.push(b'\n');
+        }
+        self.data("syscall", printed)
+    }
+
+    /// A value on a line of its own.
+    pub fn value(self, value: Value<'_>, symbols: &Symbols) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.json {
+            out.extend_from_slice(b"{\"type\": \"value\", \"data\": ");
+        }
+        self.append(value, symbols, &mut out);
+        if self.json {
+            out.push(b'}');
+        }
+        out.push(b'\n');
+        out
+    }
+
+    /// What a map without keys holds, or held.
+    pub(super) fn single(self, name: &str, value: Value<'_>, symbols: &Symbols) -> Vec<u8> {
+        let title = format!("@{name}");
+        let mut out = Vec::new();
+        if self.json {
+            out.extend_from_slice(b"{\"type\": \"map\", \"data\": {");
+            bpftrace_string(title.as_bytes(), &mut out);
+        } else {
+            out.extend_from_slice(title.as_bytes());
+        }
+        out.extend_from_slice(b": ");
+        self.append(value, symbols, &mut out);
+        if self.json {
+            out.extend_from_slice(b"}}");
+        }
+        out.push(b'\n');
+        out
+    }
+
+    fn append(self, value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+        match self.json {
+            true => json(
+                value,
+                JsonStyle::Bpftrace {
+                    trailer: self.trailer,
+                },
+                symbols,
+                out,
+            ),
+            false => styled(value, self.text_style(), symbols, out),
+        }
+    }
+
+    /// A map, or its `top` greatest values divided by `div`.
+    pub fn map(self, snapshot: &Snapshot, top: u64, div: u64, symbols: &Symbols) -> Vec<u8> {
+        let show = Show {
+            style: self.text_style(),
+            top,
+            div,
+        };
+        let mut out = Vec::new();
+        match self.json {
+            true => json_line(snapshot, show, symbols, &mut out),
+            false => written(snapshot, show, symbols, &mut out),
+        }
+        out
+    }
+
+    /// How many probes are attached: a line.
+    pub fn attached(self, probes: u64) -> String {
+        match self.json {
+            true => format!(
+                "{{\"type\": \"attached_probes\", \"count\": {probes}, \"data\": {{\"probes\": {probes}}}}}\n"
+            ),
+            false if probes == 1 => "Attached 1 probe\n".to_owned(),
+            false => format!("Attached {probes} probes\n"),
+        }
+    }
+
+    /// How many events were lost since this was said last: a line.
+    pub fn lost(self, events: u64) -> String {
+        match self.json {
+            true => format!(
+                "{{\"type\": \"lost_events\", \"count\": {events}, \"data\": {{\"events\": {events}}}}}\n"
+            ),
+            false => format!("Lost {events} events\n"),
+        }
+    }
+
+    /// What stands between the output of a program and its maps, at its end.
+    pub fn end(self) -> &'static str {
+        if self.json { "" } else { "\n\n" }
+    }
+}

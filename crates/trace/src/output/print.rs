@@ -1,0 +1,33 @@
+//! `print` of a value, and of a map.
+
+use super::{Effect, MapShown, Output, Reached};
+use crate::value::Value;
+
+pub(super) static PRINT: Output = Output {
+    verb: "print",
+    effect: |reached| {
+        let value = reached.values.first().copied().unwrap_or(Value::Missing);
+        Effect::Print(reached.form.value(value, reached.symbols))
+    },
+};
+
+pub(super) static PRINT_MAP: Output = Output {
+    verb: "print_map",
+    effect: map,
+};
+
+fn map(reached: &mut Reached<'_>) -> Effect {
+    let (name, held) = match reached.text.split_once('\n') {
+        Some((name, _)) => (name, reached.values.get(1)),
+        None => (reached.text, None),
+    };
+    if let Some(held) = held {
+        return Effect::Print(reached.form.single(name, *held, reached.symbols));
+    }
+    Effect::PrintMap(MapShown {
+        name: name.to_owned(),
+        generation: reached.number(0).cast_unsigned(),
+        top: reached.number(1).cast_unsigned(),
+        div: reached.number(2).cast_unsigned(),
+    })
+}

@@ -1,0 +1,18 @@
+//! `time`: the date of the record, where bpftrace has that of its being read.
+
+use super::{Effect, Output};
+use crate::layout::DateClock;
+use crate::print::date;
+
+pub(super) static TIME: Output = Output {
+    verb: "time",
+    effect: |reached| {
+        let format = match reached.text {
+            "" => "%H:%M:%S\n",
+            format => format,
+        };
+        let offset = reached.symbols.names().clock_offset(DateClock::Monotonic);
+        let text = date::written(format, reached.time_ns, offset);
+        Effect::Print(reached.form.data("time", text.into_bytes()))
+    },
+};

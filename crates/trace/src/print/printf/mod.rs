@@ -1,0 +1,122 @@
+//! Formats of `printf`: a text parsed once into pieces, checked against the types of its arguments, and performed over their values.
+//!
+//! A conversion is `%[-][+][ ][#][0][width][.precision][length]LETTER`, with bpftrace's meanings: `%d`, `%u`, `%x` are of 32 bits unless a length says
+//! otherwise; a precision and a blank say nothing; a sign is shown with numbers that have one. What is no conversion stands for itself.
+
+mod check;
+mod page_flags;
+mod parse;
+mod write;
+
+pub use check::{Mismatch, Wrong};
+
+use std::ops::Range;
+
+/// A format, parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    pieces: Vec<Piece>,
+}
+
+/// A part of a format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    /// It stands for itself.
+    Text(String),
+    /// The next argument's place.
+    Argument(Conversion),
+}
+
+/// How an argument is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// Where it stands, in bytes of the format.
+    pub at: Range<usize>,
+    left: bool,
+    plus: bool,
+    alternate: bool,
+    zero: bool,
+    width: usize,
+    length: Length,
+    letter: Letter,
+}
+
+/// How many bits of a number are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Length {
+    Char,
+    Short,
+    Int,
+    Long,
+}
+
+/// What an argument is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Letter {
+    Signed,
+    Unsigned,
+    Octal,
+    Hexadecimal {
+        upper: bool,
+    },
+    Character,
+    Pointer,
+    Text,
+    /// `%r`, `%rx`, `%rh`.
+    Buffer(Form),
+    /// `%gr`: flags of page allocations.
+    PageFlags,
+    /// One that needs a type which the language does not have: `%f`.
+    Unsupported(char),
+}
+
+/// How the bytes of a buffer are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `a\x00`.
+    Text,
+    /// `\x61\x00`.
+    Escaped,
+    /// `61 00`.
+    Spaced,
+}
+
+impl Format {
+    /// The conversions in order: one for each argument.
+    pub fn conversions(&self) -> impl Iterator<Item = &Conversion> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Argument(conversion) => Some(conversion),
+            Piece::Text(_) => None,
+        })
+    }
+}
+
+impl Conversion {
+    /// Its letters: `d`, `rx`.
+    pub fn letters(&self) -> String {
+        let letters = match self.letter {
+            Letter::Signed => "d",
+            Letter::Unsigned => "u",
+            Letter::Octal => "o",
+            Letter::Hexadecimal { upper: false } => "x",
+            Letter::Hexadecimal { upper: true } => "X",
+            Letter::Character => "c",
+            Letter::Pointer => "p",
+            Letter::Text => "s",
+            Letter::Buffer(Form::Text) => "r",
+            Letter::Buffer(Form::Escaped) => "rx",
+            Letter::Buffer(Form::Spaced) => "rh",
+            Letter::PageFlags => "gr",
+            Letter::Unsupported(letter) => return letter.to_string(),
+        };
+        letters.to_owned()
+    }
+
+    /// Whether it writes texts, and with them values of any type.
+    pub fn takes_anything(&self) -> bool {
+        self.letter == Letter::Text
+    }
+}
+
+#[cfg(test)]
+mod tests;

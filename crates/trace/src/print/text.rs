@@ -1,0 +1,164 @@
+//! Values of all types as text: the one printer, for lines of records and for what programs print.
+
+use super::escape::escape;
+use super::stack::stack;
+use super::{
+    TRUNCATED, decimal, enumeration, flag_names, frame, hexadecimal, named, names, separate, symbol, unsigned,
+};
+use crate::layout::{Base, CompositeKind};
+use crate::symbol::Symbols;
+use crate::value::{Elements, Frames, Parts, Value};
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style<'s> {
+    /// Whether stacks are a frame a line and arrays have no blanks, as bpftrace has them; else all is one line: `a <- b`, `[1, 2]`.
+    pub lines: bool,
+    /// Whether text is written as it is, what a terminal would obey included, and what could not be read is nothing, as with bpftrace; else it is spelled out.
+    pub raw: bool,
+    /// What stands behind a text that was cut.
+    pub trailer: &'s str,
+}
+
+impl Style<'_> {
+    /// Of records in lines.
+    pub const RECORD: Style<'static> = Style {
+        lines: false,
+        raw: false,
+        trailer: "…",
+    };
+    /// Of maps, where Kestrel's own commands show them.
+    pub const MAP: Style<'static> = Style {
+        lines: true,
+        raw: false,
+        trailer: "..",
+    };
+    /// bpftrace's, byte for byte.
+    pub const BPFTRACE: Style<'static> = Style {
+        lines: true,
+        raw: true,
+        trailer: "..",
+    };
+}
+
+/// Appends a value in a style.
+pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    match value {
+        Value::Signed {
+            value,
+            base: Base::Decimal,
+            ..
+        } => decimal(value, out),
+        Value::Signed {
+            value,
+            base: Base::Named(meaning),
+            ..
+        } if !meaning.is_set() => named(meaning, value, out),
+        // In other bases people mean the bits.
+        Value::Signed { value, base, size } => {
+            let bits = u32::from(size.clamp(1, 8)) * 8;
+            unsigned(value as u64 & (u64::MAX >> (64 - bits)), base, out);
+        }
+        Value::Unsigned { value, base, .. } => unsigned(value, base, out),
+        Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+        Value::Pointer {
+            address,
+            symbolic: true,
+        } => symbol(address, symbols, out),
+        Value::Pointer { address, .. } => hexadecimal(address, out),
+        Value::Enumeration { value, signed, names } => enumeration(value, signed, names, out),
+        Value::Flags { bits, names } => flag_names(bits, names, out),
+        Value::Text(bytes) => text(bytes, style, out),
+        Value::CutText(bytes) => {
+            text(bytes, style, out);
+            out.extend_from_slice(style.trailer.as_bytes());
+        }
+        Value::Buffer(bytes) => buffer(bytes, out),
+        Value::Array(elements) => array(elements, style, symbols, out),
+        Value::Composite(parts) => composite(parts, style, symbols, out),
+        Value::Named(named) => names::named(named, style, symbols, out),
+        Value::Stack(frames) if style.lines => stack(&frames, symbols, out),
+        Value::Stack(frames) => one_line(&frames, symbols, out),
+        Value::Fault if style.raw => {}
+        Value::Fault => out.extend_from_slice(b"(fault)"),
+        Value::Missing if style.raw => {}
+        Value::Missing => out.extend_from_slice(b"<missing>"),
+    }
+}
+
+pub(super) fn text(bytes: &[u8], style: Style<'_>, out: &mut Vec<u8>) {
+    match style.raw {
+        true => out.extend_from_slice(bytes),
+        false => escape(bytes, out),
+    }
+}
+
+/// Bytes of memory: printable ASCII as it is, a backslash twice, others as `\x00`.
+pub(super) fn buffer(bytes: &[u8], out: &mut Vec<u8>) {
+    for byte in bytes {
+        match byte {
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            0x20..0x7f => out.push(*byte),
+            _ => {
+                out.extend_from_slice(b"\\x");
+                digits(*byte, out);
+            }
+        }
+    }
+}
+
+/// A byte as two hexadecimal digits.
+pub(super) fn digits(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.push(DIGITS[usize::from(byte >> 4)]);
+    out.push(DIGITS[usize::from(byte & 15)]);
+}
+
+fn array(elements: Elements<'_>, style: Style<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    let comma: &[u8] = if style.lines { b"," } else { b", " };
+    out.push(b'[');
+    for (i, element) in elements.iter().enumerate() {
+        separate(i, comma, out);
+        styled(element, style, symbols, out);
+    }
+    out.push(b']');
+}
+
+fn composite(parts: Parts<'_>, style: Style<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    if parts.ty().kind == CompositeKind::Tuple {
+        out.push(b'(');
+        tuple_members(parts, style, symbols, out);
+        return out.push(b')');
+    }
+    if parts.ty().members.is_empty() {
+        return out.extend_from_slice(b"{}");
+    }
+    out.extend_from_slice(b"{ ");
+    for (i, (member, value)) in parts.iter().enumerate() {
+        separate(i, b", ", out);
+        out.push(b'.');
+        escape(member.name.as_bytes(), out);
+        out.extend_from_slice(b" = ");
+        styled(value, style, symbols, out);
+    }
+    out.extend_from_slice(b" }");
+}
+
+/// `1, 2`, the members of a tuple without its parentheses.
+pub(crate) fn tuple_members(parts: Parts<'_>, style: Style<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    for (i, (_, value)) in parts.iter().enumerate() {
+        separate(i, b", ", out);
+        styled(value, style, symbols, out);
+    }
+}
+
+fn one_line(frames: &Frames<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    for (i, address) in frames.iter().enumerate() {
+        separate(i, b" <- ", out);
+        frame(frames, i, address, symbols, out);
+    }
+    if frames.truncated {
+        separate(usize::from(!frames.is_empty()), b" <- ", out);
+        out.extend_from_slice(TRUNCATED.as_bytes());
+    }
+}
