@@ -603,6 +603,7 @@ fn variables_branches_and_returns() {
     tree.variables.push(Variable {
         name: "x".to_owned(),
         ty: Type::I64,
+        size: 8,
     });
     let mut bench = Bench::new(&tree, &context());
     assert_eq!(bench.run(&[11]).row().number("x"), 111);

@@ -224,11 +224,7 @@ impl Checker<'_> {
             return Err(Reported);
         };
         let holding = self.holding(&super::text::spelled(stored.clone()), true);
-        let stored_type = match holding {
-            Ok(ty) => ty,
-            Err(reported) => return Err(reported),
-        };
-        let stored_type = self.map_shape(name, stored_type);
+        let stored_type = self.map_shape(name, holding?);
         let kind = self.held(stored, &stored_type)?;
         let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
         if let ValueKind::Whole(_) = &place.map.value {
@@ -684,7 +680,8 @@ impl Checker<'_> {
                 FieldType::Composite(_) | FieldType::Array { .. } => !key.ty.is_scalar() && !key.ty.is_text(),
                 _ => key.ty.is_scalar(),
             };
-            if !agreed && !(self.globals.rounds && key.ty.is_text()) {
+            let grows = self.globals.rounds && key.ty.is_text();
+            if !agreed && !grows {
                 let message = format!(
                     "this key is {}, but {} in the first use of {} in {}",
                     self.in_words(key),

@@ -426,10 +426,10 @@ impl Checker<'_> {
                     self.widen_variable(declared, held);
                     return Ok(StatementKind::Block(Vec::new()));
                 }
-            } else if let Some(joined) = joined.filter(|joined| *joined != ty) {
-                if !self.written.contains(&declared) {
-                    self.widen_variable(declared, joined);
-                }
+            } else if let Some(joined) = joined.filter(|joined| *joined != ty)
+                && !self.written.contains(&declared)
+            {
+                self.widen_variable(declared, joined);
             }
         }
         match self.fitted_to(value.clone(), &ty) {

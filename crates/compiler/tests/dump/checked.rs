@@ -48,6 +48,17 @@ impl Dump<'_> {
                 format!("{pad}if {}\n{then}{otherwise}", self.expr(condition))
             }
             StatementKind::Return => format!("{pad}return\n"),
+            StatementKind::Break => format!("{pad}break\n"),
+            StatementKind::Continue => format!("{pad}continue\n"),
+            StatementKind::Block(all) => self.statements(all, depth),
+            StatementKind::While {
+                condition,
+                body,
+                step,
+            } => {
+                let (body, step) = (self.statements(body, depth + 1), self.statements(step, depth + 1));
+                format!("{pad}while {}\n{body}{pad}step\n{step}", self.expr(condition))
+            }
             StatementKind::Map(place, change) => {
                 let change = match change {
                     MapChange::Set(value) => format!("= {}", self.expr(value)),
@@ -212,6 +223,31 @@ impl Dump<'_> {
             ExprKind::Comm => "Comm".into(),
             ExprKind::MapValue(place) => self.place(place),
             ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
+            ExprKind::MapCopy(place, size) => format!("(copy {} {size})", self.place(place)),
+            ExprKind::Gathering(place) => format!("(gathered {})", self.place(place)),
+            ExprKind::Generation(map) => format!("(generation @{})", map.name),
+            ExprKind::VariableAddress(id) => format!("(address ${})", id.0),
+            ExprKind::Tuple(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.expr(part)).collect();
+                format!("(tuple {})", parts.join(" "))
+            }
+            ExprKind::Sequence { statements, value } => {
+                format!(
+                    "(after {:?} {})",
+                    self.statements(statements, 0),
+                    self.expr(value)
+                )
+            }
+            ExprKind::TextFind {
+                text,
+                needle,
+                bytes,
+                prefix,
+            } => {
+                let needle = String::from_utf8_lossy(needle);
+                format!("(find {} {needle:?} {bytes} {prefix})", self.expr(text))
+            }
+            ExprKind::SwapBytes { value, size } => format!("(swap{size} {})", self.expr(value)),
             ExprKind::EventNumber => "EventNumber".into(),
             ExprKind::EventIs { what, text } => format!("EventIs {what:?} {text:?}"),
             ExprKind::ReadString {

@@ -1,6 +1,7 @@
 use super::{Effect, Form, MapShown, Sites};
 use crate::action::Action;
-use crate::aggregate::{Gathered, MapType, Snapshot, ValueKind, function};
+use crate::aggregate::read::Snapshot;
+use crate::aggregate::{Gathered, MapType, ValueKind, function};
 use crate::event::{EventClass, EventId};
 use crate::layout::{Base, Composite, CompositeKind, FieldType, Layout, Names};
 use crate::names::KnownNames;

@@ -25,7 +25,7 @@ pub(crate) static NTOP: Builtin = Builtin {
         let span = usage.span;
         let number = |value| constant(value, Type::integer(4, false), span);
         let (own, parts): (u64, Vec<Expr>) = match (&address.ty, address.kind.clone()) {
-            (ty, _) if matches!(ty, Type::Integer { .. }) => {
+            (Type::Integer { .. }, _) => {
                 let four = narrowed(address, Type::integer(4, false), span);
                 (AF_INET, vec![four])
             }
