@@ -2,10 +2,9 @@
 //! that others have.
 
 use super::numbers::is_one_of;
-use super::reads::{Moment, fields};
-use super::{EXIT, FORK};
-use kestrel_trace::calls::{Descriptors, Signature, Signatures};
-use kestrel_trace::syscall::Kind;
+use super::reads::{Moment, Side, fields};
+use kestrel_trace::calls::{Abi, COMPAT_ID, Descriptors, EXIT, FORK, ID, Signature, Signatures};
+use kestrel_trace::syscall::{Kind, Set};
 use kestrel_trace::syscall::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,53 +20,94 @@ enum Group {
 }
 
 /// Handlers that record number and result.
-pub(super) fn times(shown: &BTreeSet<u64>, signatures: &Signatures) -> Vec<String> {
-    let predicate = predicate(shown, signatures);
-    vec![
-        format!("raw_syscalls:sys_enter /{predicate}/ {{ record(args.id) }}"),
-        format!("raw_syscalls:sys_exit /{predicate}/ {{ record(args.id, args.ret) }}"),
-    ]
+pub(super) fn times(set: &Set, signatures: &Signatures) -> Vec<String> {
+    let calls = |abi| numbers(signatures, abi, |signature| signature.is_in(set));
+    handlers(signatures, calls, |moment, _| match moment.side {
+        Side::Entry => format!("record({})", id(moment.abi)),
+        Side::Return => format!("record({}, args.ret)", id(moment.abi)),
+    })
+}
+
+fn id(abi: Abi) -> String {
+    match abi {
+        Abi::Native => format!("args.{ID}"),
+        Abi::Compat => format!("{COMPAT_ID} = args.{ID}"),
+    }
 }
 
 /// Handlers that record arguments and what they point to. Memory that a call is given is read at the entry, where it may not be present, and at the
 /// return, when the kernel has read it itself; what it fills, at the return.
-pub(super) fn lines(shown: &BTreeSet<u64>, signatures: &Signatures) -> Vec<String> {
-    let needed = signatures.iter().filter(|(_, it)| Descriptors::needs(&it.call));
-    let recorded: BTreeSet<u64> = shown
-        .iter()
-        .copied()
-        .chain(needed.map(|(number, _)| number))
-        .collect();
-    let predicate = predicate(&recorded, signatures);
+pub(super) fn lines(set: &Set, signatures: &Signatures) -> Vec<String> {
+    let recorded =
+        |signature: &Signature| signature.is_in(set) || Descriptors::needs(signature.own_name());
+    let calls = |abi| numbers(signatures, abi, recorded);
+    let mut events = handlers(signatures, calls, |moment, numbers| {
+        records(signatures, numbers, moment)
+    });
+    events.push(format!("{FORK} {{ record(args.child_pid) }}"));
+    events.push(format!("{EXIT} {{ record(args.pid) }}"));
+    events
+}
+
+/// The numbers of calls of one interface.
+fn numbers(signatures: &Signatures, abi: Abi, wanted: impl Fn(&Signature) -> bool) -> BTreeSet<u64> {
+    let wanted = signatures.of(abi).filter(|(_, signature)| wanted(signature));
+    wanted.map(|(number, _)| number).collect()
+}
+
+/// Whether the thread makes a call as 32-bit programs do (`TS_COMPAT`, x86 `thread_info.h`): the numbers are others then.
+const IS_COMPAT: &str = "(curtask->thread_info.status & 2) != 0";
+
+/// The handlers of both sides of these calls, each with a block for either interface.
+fn handlers(
+    signatures: &Signatures,
+    calls: impl Fn(Abi) -> BTreeSet<u64>,
+    block: impl Fn(Moment, &BTreeSet<u64>) -> String,
+) -> Vec<String> {
+    let (native, compat) = (calls(Abi::Native), calls(Abi::Compat));
+    let all = |abi, calls: &BTreeSet<u64>| calls.len() == signatures.of(abi).count();
+    let predicate = match all(Abi::Native, &native) && all(Abi::Compat, &compat) {
+        true => String::new(),
+        false => format!(
+            "/{IS_COMPAT} ? {} : {}/ ",
+            is_one_of(&compat),
+            is_one_of(&native)
+        ),
+    };
+    let handler = |side: Side| {
+        let of = |abi, calls| block(Moment { side, abi }, calls);
+        let (native, compat) = (of(Abi::Native, &native), of(Abi::Compat, &compat));
+        format!(
+            "{} {predicate}{{ if ({IS_COMPAT}) {{ {compat} }} else {{ {native} }} }}",
+            side.event()
+        )
+    };
+    vec![handler(Side::Entry), handler(Side::Return)]
+}
+
+/// A record for the calls of each kind.
+fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) -> String {
     let mut groups: BTreeMap<Group, Vec<(u64, &Signature)>> = BTreeMap::new();
-    for (number, signature) in signatures.iter().filter(|(number, _)| recorded.contains(number)) {
+    let calls = signatures.of(moment.abi);
+    for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
         if let Some(group) = group(signature) {
             groups.entry(group).or_default().push((number, signature));
         }
     }
-    let handler = |moment: Moment| {
-        let block = groups.values().rev().fold(moment.record(&[]), |rest, calls| {
-            let fields = fields(calls, moment);
-            match fields.is_empty() {
-                true => rest,
-                false => {
-                    let numbers = calls.iter().map(|(number, _)| *number).collect();
-                    format!(
-                        "if ({}) {{ {} }} else {{ {rest} }}",
-                        is_one_of(&numbers),
-                        moment.record(&fields)
-                    )
-                }
+    groups.values().rev().fold(moment.record(&[]), |rest, calls| {
+        let fields = fields(calls, moment);
+        match fields.is_empty() {
+            true => rest,
+            false => {
+                let numbers = calls.iter().map(|(number, _)| *number).collect();
+                format!(
+                    "if ({}) {{ {} }} else {{ {rest} }}",
+                    is_one_of(&numbers),
+                    moment.record(&fields)
+                )
             }
-        });
-        format!("{} /{predicate}/ {{ {block} }}", moment.event())
-    };
-    vec![
-        handler(Moment::Entry),
-        handler(Moment::Return),
-        format!("{FORK} {{ record(args.child_pid) }}"),
-        format!("{EXIT} {{ record(args.pid) }}"),
-    ]
+        }
+    })
 }
 
 fn group(signature: &Signature) -> Option<Group> {
@@ -87,13 +127,4 @@ fn group(signature: &Signature) -> Option<Group> {
         })
     });
     each.max()
-}
-
-/// Calls of the native ABI, as numbers of another mean other calls.
-fn predicate(calls: &BTreeSet<u64>, signatures: &Signatures) -> String {
-    let mut all = vec!["(curtask->thread_info.status & 2) == 0".to_owned()];
-    if calls.len() < signatures.iter().count() {
-        all.push(is_one_of(calls));
-    }
-    all.join(" && ")
 }

@@ -2,8 +2,10 @@
 
 use super::numbers::is_one_of;
 use kestrel_catalog::arch;
-use kestrel_trace::calls::{EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, Signature, TEXT};
-use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, Shape, TEXT_BYTES, TEXTS, VECTORS};
+use kestrel_trace::calls::{
+    Abi, COMPAT_ID, EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT,
+};
+use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, TEXTS, VECTORS};
 use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use std::collections::BTreeSet;
 
@@ -14,48 +16,61 @@ const VECTOR: usize = 16;
 
 /// The entry of a call, or its return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Side {
     Entry,
     Return,
 }
 
-impl Moment {
+/// A moment of a call that was made through one of the kernel's interfaces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) side: Side,
+    pub(super) abi: Abi,
+}
+
+impl Side {
     pub(super) fn event(self) -> &'static str {
         match self {
             Self::Entry => RAW_ENTER,
             Self::Return => RAW_EXIT,
         }
     }
+}
 
+impl Moment {
     /// `record(…)` with what every record has, and these fields.
     pub(super) fn record(self, fields: &[String]) -> String {
-        let own = match self {
-            Self::Entry => "args.args",
-            Self::Return => "args.ret",
-        };
-        let all: Vec<&str> = [own]
-            .into_iter()
-            .chain(fields.iter().map(String::as_str))
-            .collect();
-        format!("record(args.{ID}, {})", all.join(", "))
+        let mut all = vec![match self.abi {
+            Abi::Native => format!("args.{ID}"),
+            Abi::Compat => format!("{COMPAT_ID} = args.{ID}"),
+        }];
+        match (self.side, self.abi) {
+            (Side::Entry, Abi::Native) => all.push("args.args".to_owned()),
+            (Side::Entry, Abi::Compat) => {
+                all.extend((0..PLACES).map(|place| format!("{REGISTER}{place} = {}", self.argument(place))));
+            }
+            (Side::Return, _) => all.push("args.ret".to_owned()),
+        }
+        all.extend(fields.iter().cloned());
+        format!("record({})", all.join(", "))
     }
 
     /// The argument at a place.
     fn argument(self, place: usize) -> String {
-        match self {
-            Self::Entry => format!("args.args[{place}]"),
-            Self::Return => {
-                let registers = arch::current().syscall_arguments;
-                format!("args.regs->{}", registers.get(place).copied().unwrap_or("di"))
-            }
+        let arch = arch::current();
+        let register = |registers: [&'static str; PLACES]| registers.get(place).copied().unwrap_or("di");
+        match (self.side, self.abi) {
+            (Side::Entry, Abi::Native) => format!("args.args[{place}]"),
+            (Side::Return, Abi::Native) => format!("args.regs->{}", register(arch.syscall_arguments)),
+            (_, Abi::Compat) => format!("(args.regs->{} & 0xffffffff)", register(arch.compat_arguments)),
         }
     }
 
     fn has(self, when: When) -> bool {
         match when {
             When::Both => true,
-            When::Before => self == Self::Entry,
-            When::After => self == Self::Return,
+            When::Before => self.side == Side::Entry,
+            When::After => self.side == Side::Return,
         }
     }
 }
@@ -93,9 +108,9 @@ fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Opti
         let having = kinds.iter().filter(|(_, kind)| wanted(*kind));
         having.map(|(number, _)| *number).collect()
     };
-    let filled = match moment {
-        Moment::Entry => BTreeSet::new(),
-        Moment::Return => of(|kind| kind == Kind::FilledText),
+    let filled = match moment.side {
+        Side::Entry => BTreeSet::new(),
+        Side::Return => of(|kind| kind == Kind::FilledText),
     };
     let mut any = of(|kind| kind == Kind::Text);
     any.extend(&filled);
@@ -145,6 +160,11 @@ fn length(reading: Reading, most: u32, moment: Moment) -> String {
         Length::Fixed(bytes) => return bytes.to_string(),
         Length::Argument(place, size) => times(&count(&moment.argument(usize::from(place))), size),
         Length::Returned(size) => format!("(args.ret < 0 ? 0 : {})", times("args.ret", size)),
+        // TCGETS to TCSETSF.
+        Length::Request(place) => {
+            let request = moment.argument(usize::from(place));
+            format!("(({request} & 0xfffffffc) == 0x5400 || {request} == 0x5404 ? {most} : 8)")
+        }
         Length::Behind(place) => half(&moment.argument(usize::from(place))),
     };
     match reading.most < most {
@@ -202,7 +222,12 @@ fn message(place: usize, address: &str) -> Vec<String> {
             VECTOR * VECTORS
         ),
     ];
-    fields.extend(vectors(place, 3, &table, &count));
+    fields.extend(vectors(place, CONTROL + 1, &table, &count));
+    fields.push(format!(
+        "{MEMORY}{place}_{CONTROL} = buf(uptr({}), {}, {ADDRESS})",
+        word(&at(32)),
+        word(&at(40))
+    ));
     fields
 }
 

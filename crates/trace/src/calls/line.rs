@@ -7,7 +7,7 @@ use super::memory;
 use super::pointer::pointer;
 use crate::layout::{Base, FieldType};
 use crate::print::shown;
-use crate::syscall::{Kind, Meaning, protocol, usual_name};
+use crate::syscall::{Kind, Meaning, protocol};
 
 /// Levels of options that have names.
 const SOL_SOCKET: i64 = 1;
@@ -19,27 +19,15 @@ const F_GET_SEALS: i64 = 1034;
 /// Columns of a thread's name and number.
 const THREAD: usize = 22;
 
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Style {
-    /// Times with 9 decimals instead of 6.
-    pub nanoseconds: bool,
-}
-
-/// `TIME COMM/TID call(name: value, …) = result <duration>`.
-pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors, style: Style) -> String {
-    let time = call.time_ns();
-    let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
-    let mut out = match style.nanoseconds {
-        true => format!("{seconds:>6}.{ns:09} "),
-        false => format!("{seconds:>6}.{:06} ", ns / 1000),
-    };
+/// `COMM/TID call(name: value, …) = result <duration>`: a line without the time before it.
+pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
+    let mut out = String::new();
     let thread = format!("{}/{}", shown(comm.unwrap_or("<...>")), call.tid);
     out.push_str(&format!("{thread:<THREAD$} "));
-    let name = usual_name(&call.signature.call);
+    let name = call.signature.shown();
     match call.begun_ns {
         Some(_) => {
-            out.push_str(name);
+            out.push_str(&name);
             out.push('(');
             arguments(call, files, &mut out);
         }
@@ -178,7 +166,7 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
     if Descriptors::is_made_by(call) {
         return descriptor(value, files.made(call).as_deref(), out);
     }
-    match call.signature.call.as_str() {
+    match call.signature.own_name() {
         "umask" if value != 0 => out.push_str(&format!("0{value:o}")),
         "fcntl" if value != 0 => flags_of_file(call, value, out),
         _ => out.push_str(&value.to_string()),

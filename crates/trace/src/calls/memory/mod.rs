@@ -2,11 +2,15 @@
 
 mod address;
 mod control;
+mod message;
+mod netlink;
 mod number;
 mod poll;
+mod signal;
 mod vector;
 
 pub(super) use control::process_control;
+pub(super) use netlink::netlink;
 pub(super) use poll::{ready, timed_out};
 
 use super::call::{Argument, Call, End};
@@ -58,6 +62,8 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
         Shape::FileControl | Shape::DeviceControl => return control::write(call, argument, what.shape, out),
         Shape::SocketAddress => address::address(memory(0)?, out),
         Shape::WaitStatus => wait_status(memory(0)?, out)?,
+        Shape::SignalInfo => signal::information(memory(0)?, out)?,
+        Shape::Processors => descriptors(memory(0)?, usize::MAX, out),
         Shape::Signals => number(whole(memory(0)?, 8)?, Show::Signals, out),
         Shape::Texts => vector::texts(memory(0)?, &memory, out)?,
         Shape::TextCount => vector::count(memory(0)?, argument.value, out),
@@ -65,9 +71,12 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
             let count = call
                 .argument(place + 1)
                 .and_then(|count| usize::try_from(count).ok())?;
-            vector::vectors(memory(0)?, (count, 1), transferred(call, what.when), &memory, out)?;
+            vector::vectors(memory(0)?, (count, 1), transferred(call, what.when), (&memory, call.netlink), out)?;
         }
-        Shape::Message => vector::message(memory(0)?, transferred(call, what.when), &memory, out)?,
+        Shape::Message => {
+            let filled = transferred(call, what.when);
+            message::message(memory(0)?, filled, (&memory, call.netlink), out)?;
+        }
         Shape::Pair => {
             let bytes = whole(memory(0)?, 8)?;
             list((2, 2), out, |index, out| {
@@ -155,7 +164,7 @@ fn transferred(call: &Call, when: When) -> usize {
 }
 
 fn is_option(call: &Call, what: Pointed) -> bool {
-    matches!(call.signature.call.as_str(), "setsockopt" | "getsockopt")
+    matches!(call.signature.own_name(), "setsockopt" | "getsockopt")
         && matches!(what.many, Many::Bytes(_) | Many::Behind(_))
         && what.shape.size() == 4
 }
