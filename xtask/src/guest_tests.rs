@@ -41,7 +41,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("bpftool", &["bpftool"]),
     ("uprobes", &["bpftool"]),
     ("stat", &["linux-perf"]),
-    ("calls", &["strace"]),
+    ("calls", &["strace", "linux-perf"]),
     ("sched", &["linux-perf"]),
 ];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.

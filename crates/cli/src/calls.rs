@@ -106,7 +106,10 @@ fn check(set: &Set, signatures: &Signatures) -> Result<(), Failure> {
     match set.unmatched(&known).first() {
         // Without their arguments it is not known which calls a class has.
         Some(word) if known.iter().any(|(_, arguments)| !arguments.is_empty()) && !word.contains('@') => {
-            Err(Failure::new(Exit::Usage, format!("no system call of the recording is `{word}`")))
+            Err(Failure::new(
+                Exit::Usage,
+                format!("no system call of the recording is `{word}`"),
+            ))
         }
         _ => Ok(()),
     }

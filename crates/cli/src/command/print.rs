@@ -162,7 +162,8 @@ fn as_calls(
         "json" => Layout::Json,
         name if asked => {
             let failure = Failure::new(Exit::Usage, format!("{name} has no lines of system calls"));
-            return Err(failure.hint("--format text and json have; without --syscalls the records of calls are written"));
+            return Err(failure
+                .hint("--format text and json have; without --syscalls the records of calls are written"));
         }
         _ => return Ok(None),
     };
@@ -174,7 +175,12 @@ fn as_calls(
     let mut calls = Calls::new(signatures, shown, layout, style);
     match &trace.calls {
         // Of what was overwritten nobody knows what it opened and closed.
-        Some(kept) if trace.summary.as_ref().is_some_and(|summary| summary.overwritten() == 0) => {
+        Some(kept)
+            if trace
+                .summary
+                .as_ref()
+                .is_some_and(|summary| summary.overwritten() == 0) =>
+        {
             for (pid, number, name) in &kept.files {
                 calls.open(*pid, *number, name.as_str());
             }

@@ -4,15 +4,15 @@
 use super::numbers::is_one_of;
 use super::reads::{Moment, Side, fields};
 use kestrel_trace::calls::{Abi, COMPAT_ID, Descriptors, EXIT, FORK, ID, Signature, Signatures};
-use kestrel_trace::syscall::{Kind, Set};
 use kestrel_trace::syscall::shape::Shape;
+use kestrel_trace::syscall::{Kind, Set};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What kind of memory a call's arguments point to; where that has pointers itself, with the place of the argument.
+/// What kind of memory a call's arguments point to, the most frequent first, as it is asked first; where that has pointers itself, with the place of the argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
-    Texts,
     Buffers,
+    Texts,
     Structures,
     Vectors(usize),
     Message(usize),
@@ -38,8 +38,7 @@ fn id(abi: Abi) -> String {
 /// Handlers that record arguments and what they point to. Memory that a call is given is read at the entry, where it may not be present, and at the
 /// return, when the kernel has read it itself; what it fills, at the return.
 pub(super) fn lines(set: &Set, signatures: &Signatures) -> Vec<String> {
-    let recorded =
-        |signature: &Signature| signature.is_in(set) || Descriptors::needs(signature.own_name());
+    let recorded = |signature: &Signature| signature.is_in(set) || Descriptors::needs(signature.own_name());
     let calls = |abi| numbers(signatures, abi, recorded);
     let mut events = handlers(signatures, calls, |moment, numbers| {
         records(signatures, numbers, moment)
@@ -68,11 +67,7 @@ fn handlers(
     let all = |abi, calls: &BTreeSet<u64>| calls.len() == signatures.of(abi).count();
     let predicate = match all(Abi::Native, &native) && all(Abi::Compat, &compat) {
         true => String::new(),
-        false => format!(
-            "/{IS_COMPAT} ? {} : {}/ ",
-            is_one_of(&compat),
-            is_one_of(&native)
-        ),
+        false => format!("/{IS_COMPAT} ? {} : {}/ ", is_one_of(&compat), is_one_of(&native)),
     };
     let handler = |side: Side| {
         let of = |abi, calls| block(Moment { side, abi }, calls);
@@ -87,11 +82,12 @@ fn handlers(
 
 /// A record for the calls of each kind.
 fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) -> String {
-    let mut groups: BTreeMap<Group, Vec<(u64, &Signature)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Group, Texts), Vec<(u64, &Signature)>> = BTreeMap::new();
     let calls = signatures.of(moment.abi);
     for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
         if let Some(group) = group(signature) {
-            groups.entry(group).or_default().push((number, signature));
+            let calls = groups.entry((group, texts(signature))).or_default();
+            calls.push((number, signature));
         }
     }
     groups.values().rev().fold(moment.record(&[]), |rest, calls| {
@@ -108,6 +104,21 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
             }
         }
     })
+}
+
+/// The places of texts that a call is given, and that it fills. Each group has its own, as a text that is read where there is none costs a fault: more than
+/// all else that is done for a call.
+type Texts = (Vec<usize>, Vec<usize>);
+
+fn texts(signature: &Signature) -> Texts {
+    let places = |wanted: Kind| -> Vec<usize> {
+        let kinds = signature.parameters.iter().map(|it| it.kind).enumerate();
+        kinds
+            .filter(|(_, kind)| *kind == Some(wanted))
+            .map(|(place, _)| place)
+            .collect()
+    };
+    (places(Kind::Text), places(Kind::FilledText))
 }
 
 fn group(signature: &Signature) -> Option<Group> {

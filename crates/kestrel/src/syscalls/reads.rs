@@ -148,9 +148,10 @@ fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String>
         .iter()
         .map(|(length, numbers)| format!("{} ? {length} : ", is_one_of(numbers)))
         .collect();
+    // At no address nothing is read: it would cost a fault.
+    let address = moment.argument(place);
     Some(format!(
-        "{MEMORY}{place} = buf(uptr({}), {cases}0, {most})",
-        moment.argument(place)
+        "{MEMORY}{place} = buf(uptr({address}), {address} == 0 ? 0 : {cases}0, {most})"
     ))
 }
 
@@ -163,7 +164,8 @@ fn length(reading: Reading, most: u32, moment: Moment) -> String {
         // TCGETS to TCSETSF.
         Length::Request(place) => {
             let request = moment.argument(usize::from(place));
-            format!("(({request} & 0xfffffffc) == 0x5400 || {request} == 0x5404 ? {most} : 8)")
+            let modes = reading.most;
+            format!("(({request} & 0xfffffffc) == 0x5400 || {request} == 0x5404 ? {modes} : 8)")
         }
         Length::Behind(place) => half(&moment.argument(usize::from(place))),
     };

@@ -23,7 +23,7 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
     } else {
         let row = |(keys, value): (Vec<String>, Held)| (keys.join(","), held(snapshot, &value, symbols));
         Json::Object(
-            rows(snapshot, symbols)
+            rows(snapshot, &|value| key(value, symbols))
                 .into_iter()
                 .map(row)
                 .collect::<Map<_, _>>(),
@@ -34,6 +34,15 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
         all["lost"] = snapshot.lost.into();
     }
     all
+}
+
+/// A key: numbers are numbers, whatever people read for them.
+fn key(value: Value<'_>, symbols: &Symbols) -> String {
+    match value {
+        Value::Signed { value, .. } => value.to_string(),
+        Value::Unsigned { value, .. } => value.to_string(),
+        other => shown(other, symbols),
+    }
 }
 
 fn held(snapshot: &Snapshot, value: &Held, symbols: &Symbols) -> Json {

@@ -25,7 +25,7 @@ pub fn text(snapshot: &Snapshot, symbols: &Symbols) -> String {
     let ty = &snapshot.ty;
     let title = ty.title();
     let mut out = String::new();
-    for (keys, value) in rows(snapshot, symbols) {
+    for (keys, value) in rows(snapshot, &|key| shown(key, symbols)) {
         out += &title;
         if !keys.is_empty() {
             // Writing to a string cannot fail.
@@ -46,10 +46,10 @@ pub fn text(snapshot: &Snapshot, symbols: &Symbols) -> String {
     out
 }
 
-/// The rows with their keys as text. Stacks of several processes that read alike are one row, where a function joins their values.
-pub(super) fn rows(snapshot: &Snapshot, symbols: &Symbols) -> Vec<(Vec<String>, Held)> {
+/// The rows with their keys as `shown` has them. Stacks of several processes that read alike are one row, where a function joins their values.
+pub(super) fn rows(snapshot: &Snapshot, shown: &dyn Fn(Value<'_>) -> String) -> Vec<(Vec<String>, Held)> {
     let ty = &snapshot.ty;
-    let keys = |row: &Row| -> Vec<String> { row.keys(ty).map(|key| shown(key, symbols)).collect() };
+    let keys = |row: &Row| -> Vec<String> { row.keys(ty).map(shown).collect() };
     let all = snapshot.rows.iter().map(|row| (keys(row), row.value.clone()));
     let ValueKind::Gathered(gathered) = &ty.value else {
         return all.collect();

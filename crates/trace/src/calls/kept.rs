@@ -89,13 +89,20 @@ mod tests {
         };
         let mut signatures = Signatures::default();
         signatures.insert(3, Signature::new("close", [("fd".to_owned(), int.clone())]));
-        signatures.insert(3, Signature::of_abi(Abi::Compat, "read", [("fd".to_owned(), int)]));
+        signatures.insert(
+            3,
+            Signature::of_abi(Abi::Compat, "read", [("fd".to_owned(), int)]),
+        );
         let mut kept = Kept::new(&signatures, "%file");
-        kept.files.push((1, Kept::default().files.len() as i64, "/dev/null".to_owned()));
+        kept.files
+            .push((1, Kept::default().files.len() as i64, "/dev/null".to_owned()));
         let again = Kept::parse(&kept.to_text()).unwrap();
         assert_eq!(again, kept);
         let all = again.signatures();
-        let names: Vec<_> = all.iter().map(|(number, it)| (number, it.abi, it.call.as_str())).collect();
+        let names: Vec<_> = all
+            .iter()
+            .map(|(number, it)| (number, it.abi, it.call.as_str()))
+            .collect();
         assert_eq!(names, [(3, Abi::Native, "close"), (3, Abi::Compat, "read")]);
         assert!(Kept::parse("[1]").is_err());
     }

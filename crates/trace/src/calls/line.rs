@@ -168,7 +168,12 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
     }
     match call.signature.own_name() {
         "umask" if value != 0 => out.push_str(&format!("0{value:o}")),
-        "fcntl" if value != 0 => flags_of_file(call, value, out),
+        "fcntl" => flags_of_file(call, value, out),
+        "rt_sigtimedwait" => {
+            out.push_str(&format!("{value} ("));
+            Meaning::Signal.write(value, out);
+            out.push(')');
+        }
         _ => out.push_str(&value.to_string()),
     }
     memory::ready(call, out);
@@ -180,16 +185,17 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
 /// `0x8002 (flags O_RDWR|O_LARGEFILE)`, of the commands of fcntl(2) that ask for flags.
 fn flags_of_file(call: &Call, value: i64, out: &mut String) {
     let meaning = match call.argument(1) {
-        Some(F_GETFD) => Meaning::DescriptorFlags,
+        Some(F_GETFD) if value != 0 => Meaning::DescriptorFlags,
+        // No flag is a way to open a file, too.
         Some(F_GETFL) => Meaning::Open,
-        Some(F_GET_SEALS) => Meaning::Seals,
+        Some(F_GET_SEALS) if value != 0 => Meaning::Seals,
         _ => return out.push_str(&value.to_string()),
     };
-    out.push_str(&format!("{value:#x} ("));
+    hexadecimal(value, out);
     out.push_str(if meaning == Meaning::Seals {
-        "seals "
+        " (seals "
     } else {
-        "flags "
+        " (flags "
     });
     meaning.write(value, out);
     out.push(')');

@@ -21,7 +21,9 @@ pub use descriptors::Descriptors;
 pub use json::json;
 pub use kept::Kept;
 pub use line::line;
-pub use moment::{COMPAT_ID, EXIT, EXIT_TEXT, FORK, ID, MEMORY, Moment, RAW_ENTER, RAW_EXIT, REGISTER, Reader, TEXT};
+pub use moment::{
+    COMPAT_ID, EXIT, EXIT_TEXT, FORK, ID, MEMORY, Moment, RAW_ENTER, RAW_EXIT, REGISTER, Reader, TEXT,
+};
 pub use pairing::Pairing;
 pub use pieces::Pieces;
 pub use signature::{Abi, Parameter, Signature, Signatures};

@@ -62,11 +62,7 @@ impl Signature {
     }
 
     /// The same, of one of the kernel's interfaces.
-    pub fn of_abi(
-        abi: Abi,
-        call: &str,
-        arguments: impl IntoIterator<Item = (String, FieldType)>,
-    ) -> Self {
+    pub fn of_abi(abi: Abi, call: &str, arguments: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let kind_of = |argument: &str| match abi {
             Abi::Native => kind(call, argument),
             Abi::Compat => kind(compat::like(call).0, argument).filter(|kind| compat::is_alike(call, *kind)),
@@ -94,7 +90,11 @@ impl Signature {
         let (like, same, all) = compat::like(call);
         let like = own.into_iter().find(|it| it.call == like);
         let known = like.map_or(&[][..], |it| &it.parameters);
-        let all = if like.is_some() && same == all { known.len().min(all) } else { all };
+        let all = if like.is_some() && same == all {
+            known.len().min(all)
+        } else {
+            all
+        };
         let arguments = (0..all).map(|at| match known.get(at).filter(|_| at < same) {
             Some(parameter) => (parameter.name.clone(), parameter.ty.clone()),
             None => (format!("arg{at}"), WORD),
@@ -152,7 +152,8 @@ pub(super) fn is_argument(field: &str) -> bool {
 impl Signatures {
     /// Adds a call.
     pub fn insert(&mut self, number: u64, signature: Signature) {
-        self.by_number.insert((signature.abi, number), Arc::new(signature));
+        self.by_number
+            .insert((signature.abi, number), Arc::new(signature));
     }
 
     /// The call of a number; one that is not known is named by it.
@@ -163,9 +164,14 @@ impl Signatures {
 
     /// All calls with their numbers, those of the kernel's own interface first, by number.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Signature)> {
-        let mut all: Vec<_> = self.by_number.iter().map(|(key, it)| (*key, it.as_ref())).collect();
+        let mut all: Vec<_> = self
+            .by_number
+            .iter()
+            .map(|(key, it)| (*key, it.as_ref()))
+            .collect();
         all.sort_by_key(|(key, _)| *key);
-        all.into_iter().map(|((_, number), signature)| (number, signature))
+        all.into_iter()
+            .map(|((_, number), signature)| (number, signature))
     }
 
     /// The calls of one interface with their numbers, by number.

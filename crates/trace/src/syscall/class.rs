@@ -209,7 +209,11 @@ fn matches(word: &str, call: &str, arguments: &[&str]) -> bool {
     }
     let other = OTHER_NAMES.iter().find(|(usual, _)| *usual == word);
     let own = whole.split_once('@').map_or(whole, |(own, _)| own);
-    !must && (glob(word, own) || glob(word, call) || glob(word, usual_name(call)) || other.is_some_and(|(_, own)| *own == call))
+    !must
+        && (glob(word, own)
+            || glob(word, call)
+            || glob(word, usual_name(call))
+            || other.is_some_and(|(_, own)| *own == call))
 }
 
 /// Whether a name matches a pattern with `*` and `?`.

@@ -16,7 +16,12 @@ struct Row {
 }
 
 const fn row(name: &'static str, like: &'static str, same: usize, all: usize) -> Row {
-    Row { name, like, same, all }
+    Row {
+        name,
+        like,
+        same,
+        all,
+    }
 }
 
 /// All of the other call's arguments.
@@ -85,12 +90,7 @@ pub fn is_alike(call: &str, kind: Kind) -> bool {
         Kind::Remaining(structure) => known(structure),
         Kind::Pointed(pointed) => match pointed.shape {
             Shape::Members(structure) => known(structure),
-            Shape::Texts
-            | Shape::TextCount
-            | Shape::Vectors
-            | Shape::Message
-            | Shape::SignalInfo
-            | Shape::FileControl => false,
+            Shape::Texts | Shape::TextCount | Shape::Vectors | Shape::Message | Shape::SignalInfo => false,
             Shape::Number(..)
             | Shape::Pair
             | Shape::SocketAddress
@@ -98,6 +98,7 @@ pub fn is_alike(call: &str, kind: Kind) -> bool {
             | Shape::WaitStatus
             | Shape::Descriptors
             | Shape::Processors
+            | Shape::FileControl
             | Shape::DeviceControl => true,
         },
         _ => true,

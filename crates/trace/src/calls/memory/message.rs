@@ -1,8 +1,10 @@
 //! Messages of sendmsg(2) and recvmsg(2): address, buffers, control messages.
 
 use super::super::quoted::quoted;
+use super::address;
+use super::number::number;
+use super::structure::{list, structure};
 use super::vector::{Memory, vectors};
-use super::{address, list, number, structure};
 use crate::syscall::Meaning;
 use crate::syscall::shape::{self, BUFFER, CONTROL, Show};
 
@@ -24,7 +26,7 @@ fn numbers(bytes: &[u8], out: &mut String) {
 pub(super) fn message(
     bytes: &[u8],
     filled: usize,
-    (memory, is_netlink): (Memory<'_, '_>, Option<i64>),
+    (memory, protocol): (Memory<'_, '_>, Option<i64>),
     out: &mut String,
 ) -> Option<()> {
     let word = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -39,7 +41,7 @@ pub(super) fn message(
     out.push_str(&format!(", msg_namelen={}, msg_iov=", half(8)?));
     let count = usize::try_from(count).ok()?;
     match memory(2) {
-        Some(table) => vectors(table, (count, CONTROL + 1), filled, (memory, is_netlink), out)?,
+        Some(table) => vectors(table, (count, CONTROL + 1), filled, (memory, protocol), out)?,
         None => number(&vector.to_le_bytes(), Show::Pointer, out),
     }
     out.push_str(&format!(", msg_iovlen={count}"));
@@ -70,7 +72,11 @@ fn control(mut bytes: &[u8], mut length: usize, out: &mut String) {
             out.push_str("...");
             break;
         };
-        let int = |at: usize| header[at..].first_chunk().map_or(0, |it| i64::from(i32::from_le_bytes(*it)));
+        let int = |at: usize| {
+            header[at..]
+                .first_chunk()
+                .map_or(0, |it| i64::from(i32::from_le_bytes(*it)))
+        };
         let own = header.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
         out.push_str(&format!("{{cmsg_len={own}, cmsg_level="));
         Meaning::Level.write(int(8), out);
@@ -124,7 +130,13 @@ mod tests {
     use super::*;
 
     fn header(length: u64, kind: (i32, i32), data: &[u8]) -> Vec<u8> {
-        let mut bytes = [&length.to_le_bytes()[..], &kind.0.to_le_bytes(), &kind.1.to_le_bytes(), data].concat();
+        let mut bytes = [
+            &length.to_le_bytes()[..],
+            &kind.0.to_le_bytes(),
+            &kind.1.to_le_bytes(),
+            data,
+        ]
+        .concat();
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         bytes
     }

@@ -30,7 +30,10 @@ pub(super) fn number(bytes: &[u8], show: Show, out: &mut String) {
         Show::Limit => limit(value, out),
         Show::EventData => out.push_str(&format!("{{u32={}, u64={value}}}", value as u32)),
         Show::SignalData => {
-            out.push_str(&format!("{{sival_int={}, sival_ptr=", (value as u32).cast_signed()));
+            out.push_str(&format!(
+                "{{sival_int={}, sival_ptr=",
+                (value as u32).cast_signed()
+            ));
             address(value, out);
             out.push('}');
         }

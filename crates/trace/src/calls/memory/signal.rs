@@ -29,7 +29,10 @@ pub(super) fn information(bytes: &[u8], out: &mut String) -> Option<()> {
     }
     if errno != 0 {
         let name = crate::syscall::Errno::of(-errno).and_then(|errno| errno.name);
-        out.push_str(&format!(", si_errno={}", name.map_or_else(|| errno.to_string(), str::to_owned)));
+        out.push_str(&format!(
+            ", si_errno={}",
+            name.map_or_else(|| errno.to_string(), str::to_owned)
+        ));
     }
     let sender = |out: &mut String| {
         out.push_str(&format!(", si_pid={}, si_uid={}", int(16)?, int(20)? as u32));
@@ -90,6 +93,9 @@ mod tests {
             text(&[10, 2, -1, 0, 7, 0, 5]),
             "{si_signo=SIGUSR1, si_code=SI_QUEUE, si_errno=ENOENT, si_pid=7, si_uid=0, si_int=5, si_ptr=0x5}"
         );
-        assert_eq!(text(&[9, 0, 0, 0, 7, 1]), "{si_signo=SIGKILL, si_code=SI_USER, si_pid=7, si_uid=1}");
+        assert_eq!(
+            text(&[9, 0, 0, 0, 7, 1]),
+            "{si_signo=SIGKILL, si_code=SI_USER, si_pid=7, si_uid=1}"
+        );
     }
 }

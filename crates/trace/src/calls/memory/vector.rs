@@ -2,7 +2,8 @@
 
 use super::super::quoted::quoted;
 use super::netlink::netlink;
-use super::{list, number};
+use super::number::number;
+use super::structure::list;
 use crate::syscall::shape::{BUFFER, Show, TEXT_BYTES, TEXTS, VECTORS};
 
 /// Gives the memory behind a pointer.
@@ -61,7 +62,8 @@ pub(super) fn vectors(
         out.push_str("{iov_base=");
         match memory(first + index).filter(|_| index < VECTORS) {
             Some(text)
-                if protocol.is_some_and(|it| netlink(&text[..text.len().min(here)], here, it, out).is_some()) => {}
+                if protocol
+                    .is_some_and(|it| netlink(&text[..text.len().min(here)], here, it, out).is_some()) => {}
             Some(text) => {
                 let shown = &text[..text.len().min(here).min(BUFFER as usize)];
                 quoted(shown, shown.len() < here, out);

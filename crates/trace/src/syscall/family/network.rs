@@ -87,13 +87,10 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     ),
     (
         Meaning::NetlinkFlags,
-        flags(rows!(
-            & 0x300 netlink [NLM_F_DUMP]
-            bit netlink [
-                NLM_F_REQUEST, NLM_F_MULTI, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP_INTR, NLM_F_DUMP_FILTERED,
-            ]
-            + [NLM_F_ROOT = 0x100 / 0x100, NLM_F_MATCH = 0x200 / 0x200, NLM_F_ATOMIC = 0x400 / 0x400]
-        )),
+        flags(rows!(+ [
+            NLM_F_REQUEST = 1 / 1, NLM_F_MULTI = 2 / 2, NLM_F_ACK = 4 / 4, NLM_F_ECHO = 8 / 8, NLM_F_DUMP_INTR = 16 / 16, NLM_F_DUMP_FILTERED = 32 / 32,
+            NLM_F_DUMP = 0x300 / 0x300, NLM_F_ROOT = 0x100 / 0x100, NLM_F_MATCH = 0x200 / 0x200, NLM_F_ATOMIC = 0x400 / 0x400,
+        ])),
     ),
     (
         Meaning::ControlType,

@@ -1,8 +1,6 @@
 //! Processes: how they are made, limited and counted; the names of the system.
 
-use super::member::Show::{
-    AnyPointer, Inside, Limit, Named, Pointer, Signed, Text, Unsigned, Words,
-};
+use super::member::Show::{AnyPointer, Inside, Limit, Named, Pointer, Signed, Text, Unsigned, Words};
 use super::member::structure;
 use super::member::{Member, Show, Structure};
 use super::time;
@@ -93,7 +91,10 @@ pub static SYSTEM: Structure = structure!(system::sysinfo [
 /// The header of capget(2) and capset(2).
 pub static CAPABILITIES: Structure = Structure {
     size: 8,
-    members: &[own("version", 0, 4, Named(Meaning::CapabilityVersion)), own("pid", 4, 4, Signed)],
+    members: &[
+        own("version", 0, 4, Named(Meaning::CapabilityVersion)),
+        own("pid", 4, 4, Signed),
+    ],
     more: false,
 };
 

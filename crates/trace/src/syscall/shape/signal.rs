@@ -1,8 +1,8 @@
 //! What signals do.
 
 use super::member::Show::{Handler, Named, Pointer, SignalData, Signals, Unsigned};
-use super::member::{Member, Structure};
 use super::member::structure;
+use super::member::{Member, Structure};
 use crate::syscall::Meaning;
 
 /// The kernel's `struct sigaction`.
