@@ -90,20 +90,25 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
             calls.push((number, signature));
         }
     }
-    groups.values().rev().fold(moment.record(&[]), |rest, calls| {
+    let mut any = BTreeSet::new();
+    let mut rows: Vec<(BTreeSet<u64>, String)> = Vec::new();
+    for calls in groups.values() {
         let fields = fields(calls, moment);
-        match fields.is_empty() {
-            true => rest,
-            false => {
-                let numbers = calls.iter().map(|(number, _)| *number).collect();
-                format!(
-                    "if ({}) {{ {} }} else {{ {rest} }}",
-                    is_one_of(&numbers),
-                    moment.record(&fields)
-                )
-            }
+        if !fields.is_empty() {
+            let numbers: BTreeSet<u64> = calls.iter().map(|(number, _)| *number).collect();
+            any.extend(&numbers);
+            rows.push((numbers, moment.record(&fields)));
         }
-    })
+    }
+    let plain = moment.record(&[]);
+    let Some((_, last)) = rows.pop() else {
+        return plain;
+    };
+    // Calls whose arguments point to nothing are asked about once.
+    let chain = rows.iter().rev().fold(last, |rest, (numbers, record)| {
+        format!("if ({}) {{ {record} }} else {{ {rest} }}", is_one_of(numbers))
+    });
+    format!("if ({}) {{ {chain} }} else {{ {plain} }}", is_one_of(&any))
 }
 
 /// The places of texts that a call is given, and that it fills. Each group has its own, as a text that is read where there is none costs a fault: more than
