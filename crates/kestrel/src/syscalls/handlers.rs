@@ -1,7 +1,7 @@
 //! The handlers that record calls, as texts of the language: what calls of one kind point to is one record, so that the frequent ones pay for nothing
 //! that others have.
 
-use super::numbers::is_one_of;
+use super::numbers::{is_one_of, look_up};
 use super::reads::{Moment, Side, fields};
 use kestrel_trace::calls::{Abi, COMPAT_ID, Descriptors, EXIT, FORK, ID, Signature, Signatures};
 use kestrel_trace::syscall::shape::Shape;
@@ -80,50 +80,94 @@ fn handlers(
     vec![handler(Side::Entry), handler(Side::Return)]
 }
 
-/// A record for the calls of each kind.
+/// A record for the calls of each group. Calls of one kind are read alike; the kinds of a group are numbers in a row, and 0 is that of calls whose
+/// arguments point to nothing.
 fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) -> String {
-    let mut groups: BTreeMap<(Group, Texts), Vec<(u64, &Signature)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Group, Texts), BTreeMap<String, Vec<(u64, &Signature)>>> = BTreeMap::new();
     let calls = signatures.of(moment.abi);
     for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
         if let Some(group) = group(signature) {
-            let calls = groups.entry((group, texts(signature))).or_default();
+            // Those of 32-bit programs are rare.
+            let group = match moment.abi {
+                Abi::Native => (group, texts(signature)),
+                Abi::Compat => (Group::Structures, Texts::Elsewhere),
+            };
+            let kinds = groups.entry(group).or_default();
+            let calls = kinds.entry(reading(signature)).or_default();
             calls.push((number, signature));
         }
     }
-    let mut any = BTreeSet::new();
-    let mut rows: Vec<(BTreeSet<u64>, String)> = Vec::new();
-    for calls in groups.values() {
-        let fields = fields(calls, moment);
-        if !fields.is_empty() {
-            let numbers: BTreeSet<u64> = calls.iter().map(|(number, _)| *number).collect();
-            any.extend(&numbers);
-            rows.push((numbers, moment.record(&fields)));
+    let mut numbers = BTreeMap::new();
+    let mut rows: Vec<(u64, String)> = vec![(0, moment.record(&[]))];
+    let mut next = 1;
+    for kinds in groups.values() {
+        let examples = kinds.values().filter_map(|calls| calls.first());
+        let examples: Vec<(u64, &Signature)> = (next..)
+            .zip(examples)
+            .map(|(kind, (_, signature))| (kind, *signature))
+            .collect();
+        let fields = fields(&examples, moment);
+        if fields.is_empty() {
+            continue;
         }
+        for ((kind, _), calls) in examples.iter().zip(kinds.values()) {
+            numbers.extend(calls.iter().map(|(number, _)| (*number, *kind)));
+        }
+        next += examples.len() as u64;
+        rows.push((next - 1, moment.record(&fields)));
     }
-    let plain = moment.record(&[]);
-    let Some((_, last)) = rows.pop() else {
-        return plain;
-    };
-    // Calls whose arguments point to nothing are asked about once.
-    let chain = rows.iter().rev().fold(last, |rest, (numbers, record)| {
-        format!("if ({}) {{ {record} }} else {{ {rest} }}", is_one_of(numbers))
-    });
-    format!("if ({}) {{ {chain} }} else {{ {plain} }}", is_one_of(&any))
+    match rows.as_slice() {
+        [(_, plain)] => plain.clone(),
+        rows => format!("{} {}", look_up(&numbers), choose(rows)),
+    }
 }
 
-/// The places of texts that a call is given, and that it fills. Each group has its own, as a text that is read where there is none costs a fault: more than
-/// all else that is done for a call.
-type Texts = (Vec<usize>, Vec<usize>);
+/// The record of the row whose kinds, up to the row's last, `$kind` is one of.
+fn choose(rows: &[(u64, String)]) -> String {
+    match rows {
+        [] => String::new(),
+        [(_, record)] => record.clone(),
+        rows => {
+            let (low, high) = rows.split_at(rows.len() / 2);
+            let last = low.last().map_or(0, |(last, _)| *last);
+            let (low, high) = (choose(low), choose(high));
+            format!("if ($kind <= {last}) {{ {low} }} else {{ {high} }}")
+        }
+    }
+}
+
+/// How a call's memory is read, in words: calls of which this is the same are of one kind.
+fn reading(signature: &Signature) -> String {
+    let argument = |kind: Option<Kind>| match kind {
+        Some(Kind::Text) => "text".to_owned(),
+        Some(Kind::FilledText) => "filled".to_owned(),
+        Some(kind) => format!("{:?}", kind.reading()),
+        None => String::new(),
+    };
+    let arguments = signature.parameters.iter().map(|it| argument(it.kind));
+    arguments.collect::<Vec<_>>().join(",")
+}
+
+/// Where a call has texts. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all else that
+/// is done for a call. Others share one, as each record takes its part of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Texts {
+    First,
+    Second,
+    Nowhere,
+    Elsewhere,
+}
 
 fn texts(signature: &Signature) -> Texts {
-    let places = |wanted: Kind| -> Vec<usize> {
-        let kinds = signature.parameters.iter().map(|it| it.kind).enumerate();
-        kinds
-            .filter(|(_, kind)| *kind == Some(wanted))
-            .map(|(place, _)| place)
-            .collect()
-    };
-    (places(Kind::Text), places(Kind::FilledText))
+    let kinds = signature.parameters.iter().map(|it| it.kind).enumerate();
+    let texts = kinds.filter(|(_, kind)| matches!(kind, Some(Kind::Text | Kind::FilledText)));
+    let texts: Vec<(usize, Option<Kind>)> = texts.collect();
+    match texts[..] {
+        [] => Texts::Nowhere,
+        [(0, Some(Kind::Text))] => Texts::First,
+        [(1, Some(Kind::Text))] => Texts::Second,
+        _ => Texts::Elsewhere,
+    }
 }
 
 fn group(signature: &Signature) -> Option<Group> {

@@ -1,6 +1,6 @@
 //! Memory that arguments point to as fields of a record: `mem1 = buf(…)`, by place, and by pointer in it.
 
-use super::numbers::is_one_of;
+use super::numbers::is_kind;
 use kestrel_catalog::arch;
 use kestrel_trace::calls::{
     Abi, COMPAT_ID, EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT,
@@ -75,7 +75,7 @@ impl Moment {
     }
 }
 
-/// The fields with what these calls' arguments point to at a moment.
+/// The fields with what the arguments of calls of these kinds point to at a moment; a call stands for each kind.
 pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String> {
     let mut fields = Vec::new();
     for place in 0..PLACES {
@@ -84,7 +84,7 @@ pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String>
             .filter_map(|(number, it)| Some((*number, it.parameters.get(place)?.kind?)))
             .collect();
         fields.extend(text(&kinds, place, calls.len(), moment));
-        fields.extend(memory(&kinds, place, moment));
+        fields.extend(memory(&kinds, place, calls.len(), moment));
         let shape = kinds.iter().find_map(|(_, kind)| match kind {
             Kind::Pointed(what) if moment.has(what.when) => Some(what.shape),
             _ => None,
@@ -117,20 +117,20 @@ fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Opti
     let address = match any.len() {
         0 => return None,
         some if some == all => moment.argument(place),
-        _ => format!("{} ? {} : 0", is_one_of(&any), moment.argument(place)),
+        _ => format!("{} ? {} : 0", is_kind(&any), moment.argument(place)),
     };
     let length = match filled.is_empty() {
         true => String::new(),
         false => format!(
             ", {} ? (args.ret < 0 ? 0 : args.ret < {EXIT_TEXT} ? args.ret : {EXIT_TEXT}) : {EXIT_TEXT}",
-            is_one_of(&filled)
+            is_kind(&filled)
         ),
     };
     Some(format!("{TEXT}{place} = str({address}{length})"))
 }
 
 /// The memory that the argument at a place points to, of the calls where it is read: others read no bytes.
-fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String> {
+fn memory(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
     let readings = kinds
         .iter()
         .filter_map(|(number, kind)| Some((*number, kind.reading()?)));
@@ -144,14 +144,19 @@ fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String>
             None => lengths.push((length, [*number].into())),
         }
     }
-    let cases: String = lengths
+    // Where all have some memory here, the last needs no question.
+    let last = match readings.len() == all {
+        true => lengths.pop().map_or_else(|| "0".to_owned(), |(length, _)| length),
+        false => "0".to_owned(),
+    };
+    let cases = lengths
         .iter()
-        .map(|(length, numbers)| format!("{} ? {length} : ", is_one_of(numbers)))
-        .collect();
+        .map(|(length, kinds)| format!("{} ? {length} : ", is_kind(kinds)));
+    let cases: String = cases.collect();
     // At no address nothing is read: it would cost a fault.
     let address = moment.argument(place);
     Some(format!(
-        "{MEMORY}{place} = buf(uptr({address}), {address} == 0 ? 0 : {cases}0, {most})"
+        "{MEMORY}{place} = buf(uptr({address}), {address} == 0 ? 0 : {cases}{last}, {most})"
     ))
 }
 
