@@ -92,9 +92,10 @@ fn ours(text: &str) -> Vec<String> {
     let (_, tid) = thread.rsplit_once('/').unwrap();
     let own = text.lines().filter_map(|line| {
         let (_, call) = line.split_once(&format!("/{tid} "))?;
-        let call = call.trim_start();
+        // strace is not asked for the files behind descriptors.
+        let call = call.trim_start().replace("</dev/ptmx>", "");
         Some(without_names(
-            call.rsplit_once(" <").map_or(call, |(call, _)| call),
+            call.rsplit_once(" <").map_or(call.as_str(), |(call, _)| call),
         ))
     });
     marked(own)

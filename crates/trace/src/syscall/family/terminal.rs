@@ -36,7 +36,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
     (
         Meaning::LocalModes,
         flags(rows!(bit general [
-            ISIG, ICANON, XCASE, ECHO, ECHOE, ECHOK, ECHONL, NOFLSH, TOSTOP, ECHOCTL, ECHOPRT, ECHOKE, FLUSHO, PENDIN, IEXTEN, EXTPROC,
+            ISIG, ICANON, XCASE, ECHO, ECHOE, ECHOK, ECHONL, NOFLSH, TOSTOP, IEXTEN, ECHOCTL, ECHOPRT, ECHOKE, FLUSHO, PENDIN, EXTPROC,
         ])),
     ),
 ];
