@@ -54,7 +54,7 @@ fn function(event: &EventClass) -> Option<String> {
     of_function.then(|| EventName::Function.of(&event.name).to_owned())
 }
 
-/// The type of a field for the checker, and where it finds it; none for stacks, which expressions cannot handle.
+/// The type of a field for the checker, and where it finds it; none for stacks and numbers with fractions, which expressions cannot handle.
 fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
     let whole = |bytes: u32| Source::ContextArray { offset, bytes };
     let scalar = |size: u8| Source::Context { offset, size };
@@ -79,7 +79,7 @@ fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
             };
             (ty, whole(inner.fixed_size().saturating_mul(*count)))
         }
-        FieldType::Stack { .. } | FieldType::StackCopy { .. } => return None,
+        FieldType::Float { .. } | FieldType::Stack { .. } | FieldType::StackCopy { .. } => return None,
     })
 }
 
@@ -102,7 +102,8 @@ fn element(ty: &FieldType) -> Option<ValueType> {
             size: *size,
             names: names.clone(),
         },
-        FieldType::Text { .. }
+        FieldType::Float { .. }
+        | FieldType::Text { .. }
         | FieldType::Array { .. }
         | FieldType::String { .. }
         | FieldType::Bytes { .. }

@@ -44,6 +44,7 @@ pub enum Value<'a> {
         size: u8,
     },
     Bool(bool),
+    Float(f64),
     Pointer {
         address: u64,
         symbolic: bool,
@@ -136,6 +137,8 @@ impl<'a> Value<'a> {
                 }
             }
             FieldType::Bool => Self::Bool(*bytes.first()? != 0),
+            FieldType::Float { size: 4 } => Self::Float(f32::from_le_bytes(*bytes.first_chunk()?).into()),
+            FieldType::Float { .. } => Self::Float(f64::from_le_bytes(*bytes.first_chunk()?)),
             &FieldType::Pointer { symbolic } => Self::Pointer {
                 address: unsigned(bytes, 8)?,
                 symbolic,
@@ -214,6 +217,11 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Elements<'a> {
+    /// Their bytes, one behind the other.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The elements in order.
     pub fn iter(self) -> impl Iterator<Item = Value<'a>> {
         let size = (self.ty.fixed_size() as usize).max(1);

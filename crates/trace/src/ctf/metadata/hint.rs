@@ -1,17 +1,20 @@
-//! The `env` strings that carry what TSDL cannot: `KIND FIELD FIELD:hint …`, the fields in reading order; not their places.
+//! The `env` strings that carry what TSDL cannot: `KIND [!VERB:TEXT] [=PRINT FORMAT] FIELD FIELD:hint …`, the fields in reading order; not their places.
 //!
 //! ```text
-//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
+//! bool   float   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
 //! ```
 //! A hint on an array is about its elements. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
 use crate::layout::{Base, FieldType, Names, Space};
 use crate::syscall::Meaning;
+use kestrel_layout::tsdl::Word;
+use std::fmt::Write as _;
 
 /// What is to be known about one field beyond TSDL.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Hint {
     Bool,
+    Float,
     Call(Meaning),
     Pointer {
         symbolic: bool,
@@ -39,6 +42,9 @@ impl Hint {
     pub(super) fn of(ty: &FieldType) -> Option<Self> {
         Some(match ty {
             FieldType::Bool => Self::Bool,
+            FieldType::Integer {
+                base: Base::Float, ..
+            } => Self::Float,
             FieldType::Integer {
                 base: Base::Named(meaning),
                 ..
@@ -71,6 +77,7 @@ impl Hint {
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Self::Bool => out.push_str(":bool"),
+            Self::Float => out.push_str(":float"),
             Self::Call(meaning) => out.push_str(&format!(":call({})", meaning.word())),
             Self::Pointer { symbolic: true } => out.push_str(":symbol"),
             Self::Pointer { symbolic: false } => out.push_str(":pointer"),
@@ -98,6 +105,7 @@ impl Hint {
         };
         Some(match word {
             "bool" => Self::Bool,
+            "float" => Self::Float,
             "call" => Self::Call(Meaning::from_word(argument)?),
             "symbol" => Self::Pointer { symbolic: true },
             "pointer" => Self::Pointer { symbolic: false },
@@ -160,27 +168,7 @@ fn parse_names(text: &str) -> Option<Names> {
 
 /// Appends a word in which only a small set of characters stands for itself.
 pub(super) fn encode(word: &str, out: &mut String) {
-    if word.is_empty() {
-        out.push('%');
-    }
-    for byte in word.bytes() {
-        match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b'_'
-            | b'-'
-            | b'+'
-            | b'.'
-            | b'/'
-            | b'|'
-            | b'<'
-            | b'>' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02x}")),
-        }
-    }
+    _ = write!(out, "{}", Word(word));
 }
 
 /// Reads what `encode` wrote.
