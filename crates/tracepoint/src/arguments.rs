@@ -1,6 +1,6 @@
 //! The values of an event as the arguments of its mark.
 
-use crate::mark::ARGUMENTS;
+use crate::mark::CARRIED;
 use crate::value::Value;
 
 /// Bytes of all texts of a mark together, each with its NUL.
@@ -9,7 +9,7 @@ const TEXTS: usize = 1024;
 /// Calls `hit` with the arguments: numbers as they are, floats as their bits, texts and arrays by address, bytes by address and number. A text ends in a NUL; what does not
 /// fit in [`TEXTS`] is cut.
 pub(crate) fn with(values: &[Value<'_>], hit: impl FnOnce(*const u64)) {
-    let (mut words, mut texts) = ([0_u64; ARGUMENTS], [0_u8; TEXTS]);
+    let (mut words, mut texts) = ([0_u64; CARRIED], [0_u8; TEXTS]);
     let mut left = texts.as_mut_slice();
     let mut next = words.iter_mut();
     for value in values {

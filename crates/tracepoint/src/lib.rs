@@ -41,6 +41,8 @@ mod sync;
 mod arguments;
 #[cfg(not(loom))]
 mod callbacks;
+#[cfg(patched_keys)]
+mod describe;
 #[cfg(not(loom))]
 mod enable;
 #[cfg(not(loom))]

@@ -10,7 +10,10 @@ use crate::value::Kind;
 use std::sync::atomic::AtomicU16;
 
 /// Arguments of a mark, at most: as many as tracers take.
-pub(crate) const ARGUMENTS: usize = 12;
+#[cfg(patched_keys)]
+const ARGUMENTS: usize = 12;
+/// Words that a mark's register points to: Kestrel, which knows what they are, reads more than the arguments.
+pub(crate) const CARRIED: usize = 32;
 
 /// Words of a note's text.
 #[cfg(patched_keys)]
@@ -99,6 +102,8 @@ pub trait Marked {
     const NAMES: (&'static str, &'static str);
     /// Its fields.
     const FIELDS: &'static [Field];
+    /// Its print format.
+    const PRINT: &'static str;
 }
 
 #[cfg(patched_keys)]
@@ -109,7 +114,7 @@ impl<T: Marked> Note<T> {
     const TEXT: [u64; WORDS] = text(T::NAMES, T::FIELDS);
 }
 
-/// The mark of `T`, hit with these arguments, [`ARGUMENTS`] words, or only looked at where they are null; gives its semaphore.
+/// The mark of `T`, hit with these arguments, [`CARRIED`] words, or only looked at where they are null; gives its semaphore.
 #[cfg(patched_keys)]
 #[doc(hidden)]
 #[inline(never)]
@@ -118,6 +123,7 @@ impl<T: Marked> Note<T> {
     reason = "an instruction for uprobes, and the linker's sections about it"
 )]
 pub fn hit<T: Marked>(arguments: *const u64) -> &'static AtomicU16 {
+    crate::describe::put::<T>();
     let semaphore: *mut u16;
     macro_rules! note {
         ($($word:ident $at:literal),*) => {
