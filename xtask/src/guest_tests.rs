@@ -30,6 +30,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("bpftool", &["6.1", "7.2"]),
     ("uprobes", &["6.1", "7.2", "7.3"]),
     ("stat", &["6.1", "7.3"]),
+    ("tracepoints", &["6.1", "6.12", "7.3"]),
     // What readers type is the same everywhere.
     ("pages", &["6.1", "7.3"]),
 ];
@@ -43,6 +44,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("stat", &["linux-perf"]),
     ("calls", &["strace"]),
     ("sched", &["linux-perf"]),
+    ("tracepoints", &["bpftrace", "linux-perf"]),
 ];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
 const MODULES: &str = "/module_";
@@ -55,10 +57,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "probe_processes",
             "probe_open_latency",
             "probe_fault",
+            "probe_tracepoint",
         ],
     ),
     ("objects", &["bpf_calls"]),
 ];
+
+/// Files of tests that run examples of kestrel-tracepoint, and which.
+const TRACEPOINTS: &[(&str, &[&str])] = &[("tracepoints", &["server", "fork"])];
 
 /// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.
 const GUESTS: usize = 2;
@@ -284,9 +290,16 @@ impl Queue {
             if tests.is_empty() {
                 continue;
             }
-            let examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
-                Some((_, names)) => artifact::examples(names)?,
-                None => Vec::new(),
+            let of_file = |table: &[(&str, &'static [&'static str])]| {
+                table
+                    .iter()
+                    .find(|(name, _)| *name == file.name)
+                    .map(|(_, names)| *names)
+            };
+            let examples = match (of_file(EXAMPLES), of_file(TRACEPOINTS)) {
+                (Some(names), _) => artifact::examples(names)?,
+                (None, Some(names)) => artifact::tracepoint_examples(names)?,
+                (None, None) => Vec::new(),
             };
             for series in on {
                 let expected = |test: &String| memory.expected(series, &format!("{}::{test}", file.name));

@@ -25,6 +25,8 @@ pub enum Base {
     Octal,
     /// By the names that the headers of system calls have: `O_RDONLY|O_CLOEXEC`. It is a number all the same.
     Named(Meaning),
+    /// `0.25`: the bits of a float of 8 bytes. For everything but eyes they are a number.
+    Float,
 }
 
 /// The address space of a stack's addresses.

@@ -3,8 +3,7 @@
 //! A note's owner is `kestrel`, its type 1, and it is part of what is loaded of the program, so that `strip` leaves it. It holds texts that each end in a NUL: group, name, print
 //! format, and for each field `NAME TYPE C TYPE`, where the type is one of `u8` … `i64`, `f32`, `f64`, `bool`, `str`, `bytes`, `char[N]`, `u16[N]`. NULs fill the rest.
 
-use crate::mark::Marked;
-use crate::value::{Field, Kind};
+use crate::value::{Field, Kind, Marked};
 
 /// Bytes of a description, at most.
 const MOST: usize = 4096;

@@ -61,6 +61,8 @@ mod print;
 mod record;
 #[cfg(not(loom))]
 mod thread;
+#[cfg(listed_events)]
+mod user_events;
 #[cfg(not(loom))]
 mod value;
 #[cfg(not(loom))]
@@ -75,9 +77,9 @@ mod api {
     pub use crate::enable::{VARIABLE, disable, enable, init, is_enabled, set_sink};
     pub use crate::event::{Event, Tracepoint};
     pub use crate::events::{events, matching};
-    pub use crate::mark::{Marked, hit};
+    pub use crate::mark::hit;
     pub use crate::record::Record;
-    pub use crate::value::{AsField, Field, FieldType, Kind, Value, cut};
+    pub use crate::value::{AsField, Field, FieldType, Kind, Marked, Value, cut};
     pub use crate::watch::{look, watch};
     pub use kestrel_tracepoint_macros::events;
 

@@ -4,9 +4,9 @@
 //! where its arguments are, and which word of memory tracers count themselves in: its semaphore. All arguments lie in an array that one register points to, so that the note
 //! of any event is a text which is known when it is compiled.
 
-use crate::value::Field;
+use crate::value::Marked;
 #[cfg(patched_keys)]
-use crate::value::Kind;
+use crate::value::{Field, Kind};
 use std::sync::atomic::AtomicU16;
 
 /// Arguments of a mark, at most: as many as tracers take.
@@ -94,16 +94,6 @@ pub(crate) const fn text((group, name): (&str, &str), fields: &[Field]) -> [u64;
         field += 1;
     }
     text.words()
-}
-
-/// What a mark of the type `T` is called and has.
-pub trait Marked {
-    /// Group and name.
-    const NAMES: (&'static str, &'static str);
-    /// Its fields.
-    const FIELDS: &'static [Field];
-    /// Its print format.
-    const PRINT: &'static str;
 }
 
 #[cfg(patched_keys)]

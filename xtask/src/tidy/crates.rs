@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-trace", &[]),
     ("kestrel-tracepoint-macros", &[]),
     ("kestrel-tracepoint", &["kestrel-tracepoint-macros"]),
+    ("kestrel-tracing", &["kestrel-tracepoint"]),
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
     ("kestrel-query", &["kestrel-trace", "kestrel-compiler"]),
     ("kestrel-kernel", &["kestrel-bpf"]),

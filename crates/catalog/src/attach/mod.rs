@@ -11,6 +11,7 @@ mod raw_tracepoint;
 mod tracepoint;
 mod trampoline;
 mod uprobe;
+mod usdt;
 
 use crate::error::{Error, Result};
 pub use counter::{Counter, online};
@@ -27,6 +28,7 @@ use std::ops::Deref;
 pub use tracepoint::{Tracepoint, Tracepoints};
 pub use trampoline::{Trampoline, bound};
 pub use uprobe::{Uprobes, UserPlaces};
+pub use usdt::Usdt;
 
 macro_rules! mechanisms {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -72,6 +74,8 @@ mechanisms! {
     Counter,
     /// Places of a program or library.
     Uprobes,
+    /// A mark of a program or library.
+    Usdt,
 }
 
 impl Mechanism {

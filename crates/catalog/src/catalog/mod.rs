@@ -17,6 +17,7 @@ pub mod tracepoint;
 mod trampoline;
 mod typed;
 mod uprobe;
+mod usdt;
 
 pub use crate::arch;
 pub use counter::counter_kind;
@@ -39,6 +40,7 @@ const KINDS: &[&dyn EventKind] = &[
     &trampoline::FEXIT,
     &uprobe::UPROBE,
     &uprobe::URETPROBE,
+    &usdt::Usdt,
     &class::ClassKind,
     &mark::Mark,
 ];

@@ -3,6 +3,7 @@
 use super::clock::{Clock, Times};
 use super::format::{Export, Format};
 use crate::event::EventClass;
+use crate::layout::Base;
 use crate::print::escape::is_unsafe;
 use crate::print::{TRUNCATED, decimal, flag_names, frame, hexadecimal, separate, symbol};
 use crate::process::{Learner, Processes};
@@ -138,6 +139,14 @@ pub fn json_value(value: Value<'_>, symbols: &Symbols) -> serde_json::Value {
 fn json(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     match value {
         Value::Signed { value, .. } => decimal(value, out),
+        Value::Unsigned {
+            value,
+            base: Base::Float,
+            ..
+        } => match f64::from_bits(value) {
+            value if value.is_finite() => out.extend_from_slice(value.to_string().as_bytes()),
+            _ => out.extend_from_slice(b"null"),
+        },
         Value::Unsigned { value, .. } => decimal(value, out),
         Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
         Value::Pointer { address, symbolic } => quoted(out, |out| match symbolic {

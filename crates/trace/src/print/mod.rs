@@ -1,9 +1,11 @@
 //! Values, numbers, names and times as text: they look alike wherever text is shown.
 
 pub mod escape;
+pub(crate) mod format;
 mod number;
 
 pub use escape::shown;
+pub use format::OwnFormat;
 pub use number::{are, counted, duration, thousands, were};
 
 use crate::layout::{Base, Names, Space};
@@ -106,6 +108,7 @@ pub(crate) fn unsigned(value: u64, base: Base, out: &mut Vec<u8>) {
             }
         }
         Base::Named(meaning) => named(meaning, value.cast_signed(), out),
+        Base::Float => out.extend_from_slice(f64::from_bits(value).to_string().as_bytes()),
     }
 }
 

@@ -56,6 +56,7 @@ fn what_ctf_cannot_say_is_refused_by_name() {
             kind: "kprobe".into(),
             layout: Layout::new([("odd".to_owned(), ty)]),
             action: None,
+            print: None,
         }];
         let error = text(&info).unwrap_err().to_string();
         assert!(
@@ -193,6 +194,7 @@ pub fn any_event() -> impl Strategy<Value = EventClass> {
         name,
         kind,
         layout: Layout::new(fields),
+        print: action.is_none().then(|| format!("{{{name}}} = {{{{}}}} é")),
         action,
     })
 }

@@ -14,6 +14,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
+            "callbacks",
             "ftrace",
             "syscalls",
             "plan",
@@ -50,6 +51,12 @@ pub(super) const ORDERS: &[Order] = &[
         apart: &[],
     },
     Order {
+        sources: "crates/tracing/src/",
+        rooms: &["events", "text", "layer", "forward"],
+        tables: &[],
+        apart: &[],
+    },
+    Order {
         sources: "crates/tracepoint-macros/src/",
         rooms: &["parse", "print", "expand"],
         tables: &[],
@@ -63,6 +70,7 @@ pub(super) const ORDERS: &[Order] = &[
             "list",
             "value",
             "print",
+            "describe",
             "mark",
             "arguments",
             "event",
@@ -71,6 +79,7 @@ pub(super) const ORDERS: &[Order] = &[
             "key",
             "callbacks",
             "events",
+            "user_events",
             "watch",
             "format",
             "enable",

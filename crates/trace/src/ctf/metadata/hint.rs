@@ -1,7 +1,7 @@
-//! The `env` strings that carry what TSDL cannot: `KIND FIELD FIELD:hint …`, the fields in reading order; not their places.
+//! The `env` strings that carry what TSDL cannot: `KIND [!VERB:TEXT] [=PRINT FORMAT] FIELD FIELD:hint …`, the fields in reading order; not their places.
 //!
 //! ```text
-//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
+//! bool   float   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
 //! ```
 //! A hint on an array is about its elements. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
@@ -12,6 +12,7 @@ use crate::syscall::Meaning;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Hint {
     Bool,
+    Float,
     Call(Meaning),
     Pointer {
         symbolic: bool,
@@ -39,6 +40,9 @@ impl Hint {
     pub(super) fn of(ty: &FieldType) -> Option<Self> {
         Some(match ty {
             FieldType::Bool => Self::Bool,
+            FieldType::Integer {
+                base: Base::Float, ..
+            } => Self::Float,
             FieldType::Integer {
                 base: Base::Named(meaning),
                 ..
@@ -71,6 +75,7 @@ impl Hint {
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Self::Bool => out.push_str(":bool"),
+            Self::Float => out.push_str(":float"),
             Self::Call(meaning) => out.push_str(&format!(":call({})", meaning.word())),
             Self::Pointer { symbolic: true } => out.push_str(":symbol"),
             Self::Pointer { symbolic: false } => out.push_str(":pointer"),
@@ -98,6 +103,7 @@ impl Hint {
         };
         Some(match word {
             "bool" => Self::Bool,
+            "float" => Self::Float,
             "call" => Self::Call(Meaning::from_word(argument)?),
             "symbol" => Self::Pointer { symbolic: true },
             "pointer" => Self::Pointer { symbolic: false },

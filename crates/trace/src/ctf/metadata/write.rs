@@ -131,6 +131,10 @@ fn hints(event: &EventClass) -> String {
         text.push(':');
         encode(&action.text, &mut text);
     }
+    if let Some(print) = &event.print {
+        text.push_str(" =");
+        encode(print, &mut text);
+    }
     for field in event.layout.fields() {
         text.push(' ');
         encode(&field.name, &mut text);
@@ -282,6 +286,7 @@ fn number_of(base: Base) -> u8 {
         Base::Decimal => 10,
         Base::Hexadecimal => 16,
         Base::Octal => 8,
+        Base::Float => 16,
         Base::Named(meaning) if meaning.is_set() => 16,
         Base::Named(_) => 10,
     }
