@@ -176,11 +176,11 @@ pub(crate) fn examples(names: &[&str]) -> Result<Vec<Executable>> {
     build(Profile::Quick, &arguments)
 }
 
-/// Builds examples of kestrel-tracepoint by their names. perf takes the address of a mark for its place in the file: these are linked so that both are the same.
-pub(crate) fn tracepoint_examples(names: &[&str]) -> Result<Vec<Executable>> {
+/// Builds examples with marks, by their packages and names. perf takes the address of a mark for its place in the file: these are linked so that both are the same.
+pub(crate) fn marked_examples(examples: &[(&str, &str)]) -> Result<Vec<Executable>> {
     let mut all = Vec::new();
-    for name in names {
-        let arguments = ["rustc", "-p", "kestrel-tracepoint", "--example", name];
+    for (package, name) in examples {
+        let arguments = ["rustc", "-p", package, "--example", name];
         all.extend(build_with(
             Profile::Quick,
             &arguments,

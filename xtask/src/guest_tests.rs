@@ -63,8 +63,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("objects", &["bpf_calls"]),
 ];
 
-/// Files of tests that run examples of kestrel-tracepoint, and which.
-const TRACEPOINTS: &[(&str, &[&str])] = &[("tracepoints", &["server", "fork"])];
+/// Files of tests that run programs with tracepoints of their own, which are examples: of which package, and which.
+const TRACEPOINTS: &[(&str, &[(&str, &str)])] = &[(
+    "tracepoints",
+    &[
+        ("kestrel-tracepoint", "server"),
+        ("kestrel-tracepoint", "fork"),
+        ("kestrel-tracing", "shop"),
+    ],
+)];
 
 /// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.
 const GUESTS: usize = 2;
@@ -290,17 +297,13 @@ impl Queue {
             if tests.is_empty() {
                 continue;
             }
-            let of_file = |table: &[(&str, &'static [&'static str])]| {
-                table
-                    .iter()
-                    .find(|(name, _)| *name == file.name)
-                    .map(|(_, names)| *names)
+            let mut examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
+                Some((_, names)) => artifact::examples(names)?,
+                None => Vec::new(),
             };
-            let examples = match (of_file(EXAMPLES), of_file(TRACEPOINTS)) {
-                (Some(names), _) => artifact::examples(names)?,
-                (None, Some(names)) => artifact::tracepoint_examples(names)?,
-                (None, None) => Vec::new(),
-            };
+            if let Some((_, marked)) = TRACEPOINTS.iter().find(|(name, _)| *name == file.name) {
+                examples.extend(artifact::marked_examples(marked)?);
+            }
             for series in on {
                 let expected = |test: &String| memory.expected(series, &format!("{}::{test}", file.name));
                 let job = Arc::new(Job {

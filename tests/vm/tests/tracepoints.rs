@@ -87,19 +87,8 @@ fn records_have_names_types_and_the_events_own_lines() {
         answered[3]
     );
     // What a handler adds stands behind them.
-    let (with, _) = (
-        kestrel(&[
-            "trace",
-            "-e",
-            "usdt:server:asked { record(args, cpu) }",
-            "--",
-            "server",
-            "1",
-            "1",
-        ])
-        .success(),
-        (),
-    );
+    let added = "usdt:server:asked { record(args, cpu) }";
+    let with = kestrel(&["trace", "-e", added, "--", "server", "1", "1"]).success();
     assert!(
         behind(&with, "server:asked")[0].starts_with("0 request cpu="),
         "{with}"
@@ -268,6 +257,59 @@ fn events_of_the_kernel_and_of_processes_are_one_trace_on_one_clock() {
         }
     }
     assert!(seen > 0, "it slept before it began, so it was switched to");
+}
+
+#[test]
+fn spans_of_tracing_are_pairs_with_latencies() {
+    let directory = "/tmp/shop.trace";
+    let _ = fs::remove_dir_all(directory);
+    run(
+        "kestrel",
+        &[
+            "record",
+            "-o",
+            directory,
+            "-e",
+            "usdt:shop:tracing:*",
+            "--",
+            "shop",
+            "50",
+            "5",
+        ],
+    )
+    .success();
+    let records = vm_tests::recording::records(directory);
+    let of = |event: &str| named(&records, &format!(":tracing:{event}"));
+    for event in ["span_begin", "span_enter", "span_exit", "span_end"] {
+        assert_eq!(of(event).len(), 100, "{event}");
+    }
+    let paid = of("event");
+    assert_eq!(paid.len(), 50);
+    assert_eq!(
+        (paid[7].text("message"), paid[7].text("fields")),
+        ("paid", "number=7")
+    );
+    let (order, pay) = (of("span_begin")[0], of("span_begin")[1]);
+    assert_eq!(
+        (order.text("name"), order.text("fields"), pay.text("name")),
+        ("order", "number=0", "pay")
+    );
+    assert_eq!(pay.number("parent"), order.number("id"));
+    let report = [
+        "report",
+        directory,
+        "--format",
+        "json",
+        "--latency",
+        "span_enter,span_exit,id",
+        "--by",
+        "name",
+    ];
+    let said = kestrel(&report).success();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let rows = said["latencies"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{said}");
+    assert!(rows.iter().all(|row| row["count"] == 50), "{said}");
 }
 
 #[test]
