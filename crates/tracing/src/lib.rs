@@ -23,6 +23,7 @@
 //! let _forwarded = kestrel_tracing::forward("server:*", tracing_core::Level::DEBUG)?;
 //! # Ok::<(), std::io::Error>(())
 //! ```
+#![forbid(unsafe_code)]
 
 mod events;
 mod forward;

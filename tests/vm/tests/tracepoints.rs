@@ -345,7 +345,7 @@ fn the_fork_of_the_documentation_is_the_same_in_user_space() {
     assert!(child.parse::<u32>().is_ok(), "{said}");
     // The kernel's line of such a process, by tracefs itself, has the same form.
     let traced = "cd /sys/kernel/tracing && mkdir instances/fork && cd instances/fork && echo 1 > events/sched/sched_process_fork/enable \
-                  && fork true; cat trace; cd ..; rmdir fork";
+                  && fork true > /dev/null; cat trace; cd ..; rmdir fork";
     let Run { out, err, .. } = shell(traced);
     let of_kernel = behind(&out, "sched_process_fork");
     let shape = |line: &str| -> Vec<String> {

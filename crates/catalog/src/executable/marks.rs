@@ -10,6 +10,7 @@ use kestrel_compiler::lang::diag::nearest;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection};
 use std::collections::HashMap;
+use std::io::Seek;
 use std::sync::Arc;
 
 /// One place of a mark.
@@ -111,10 +112,12 @@ impl Executable {
     /// # Errors
     /// When the file cannot be read, has none, or its notes make no sense.
     pub fn marks(&self) -> Result<Marks> {
-        let bytes = self
-            .file
-            .try_clone()
-            .and_then(|file| bounded_read::all_of(file, bounded_read::LARGEST_PROGRAM));
+        // Where it is read is shared with the file that it is a copy of.
+        let again = self.file.try_clone().and_then(|mut file| {
+            file.rewind()?;
+            Ok(file)
+        });
+        let bytes = again.and_then(|file| bounded_read::all_of(file, bounded_read::LARGEST_PROGRAM));
         let bytes = bytes.map_err(|error| Error::Io {
             action: "read",
             subject: self.path.display().to_string(),
