@@ -92,7 +92,7 @@ const ALONE: f64 = 1e6;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Files whose tests may take twice as long: what they do is given from outside, and cannot be made shorter or fewer.
-const SLOW: &[&str] = &["pages"];
+const SLOW: &[&str] = &["pages", "tracepoints"];
 
 /// So many times as long where the guest is stopped again and again.
 const HOSTILE: u32 = 5;
