@@ -85,7 +85,7 @@ impl<F: ?Sized + Send + 'static> Callbacks<F> {
                 continue;
             }
             let _running = Running::new(&entry.by);
-            call(&mut **closure);
+            call(closure.as_mut());
         }
     }
 

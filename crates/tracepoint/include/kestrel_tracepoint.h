@@ -40,90 +40,112 @@
 #define KESTREL_JOIN(a, b) KESTREL_JOIN_(a, b)
 
 /* What a field is: its parameter, its words, its type in the description, what stands before its words in the mark's note. */
+#define KESTREL_TOUCH_u8(x, n)
 #define KESTREL_PARAMETER_u8(x, n) uint8_t x
 #define KESTREL_WORDS_u8(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_u8(x, n) "u8 unsigned char"
 #define KESTREL_NOTE_u8 KESTREL_WORD("")
+#define KESTREL_TOUCH_u8s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_u8s(x, n) const uint8_t *x
 #define KESTREL_WORDS_u8s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_u8s(x, n) "u8[" KESTREL_TEXT(n) "] unsigned char"
 #define KESTREL_NOTE_u8s KESTREL_WORD("")
+#define KESTREL_TOUCH_u16(x, n)
 #define KESTREL_PARAMETER_u16(x, n) uint16_t x
 #define KESTREL_WORDS_u16(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_u16(x, n) "u16 unsigned short"
 #define KESTREL_NOTE_u16 KESTREL_WORD("")
+#define KESTREL_TOUCH_u16s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_u16s(x, n) const uint16_t *x
 #define KESTREL_WORDS_u16s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_u16s(x, n) "u16[" KESTREL_TEXT(n) "] unsigned short"
 #define KESTREL_NOTE_u16s KESTREL_WORD("")
+#define KESTREL_TOUCH_u32(x, n)
 #define KESTREL_PARAMETER_u32(x, n) uint32_t x
 #define KESTREL_WORDS_u32(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_u32(x, n) "u32 unsigned int"
 #define KESTREL_NOTE_u32 KESTREL_WORD("")
+#define KESTREL_TOUCH_u32s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_u32s(x, n) const uint32_t *x
 #define KESTREL_WORDS_u32s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_u32s(x, n) "u32[" KESTREL_TEXT(n) "] unsigned int"
 #define KESTREL_NOTE_u32s KESTREL_WORD("")
+#define KESTREL_TOUCH_u64(x, n)
 #define KESTREL_PARAMETER_u64(x, n) uint64_t x
 #define KESTREL_WORDS_u64(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_u64(x, n) "u64 u64"
 #define KESTREL_NOTE_u64 KESTREL_WORD("")
+#define KESTREL_TOUCH_u64s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_u64s(x, n) const uint64_t *x
 #define KESTREL_WORDS_u64s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_u64s(x, n) "u64[" KESTREL_TEXT(n) "] u64"
 #define KESTREL_NOTE_u64s KESTREL_WORD("")
+#define KESTREL_TOUCH_i8(x, n)
 #define KESTREL_PARAMETER_i8(x, n) int8_t x
 #define KESTREL_WORDS_i8(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_i8(x, n) "i8 signed char"
 #define KESTREL_NOTE_i8 KESTREL_WORD("-")
+#define KESTREL_TOUCH_i8s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_i8s(x, n) const int8_t *x
 #define KESTREL_WORDS_i8s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_i8s(x, n) "i8[" KESTREL_TEXT(n) "] signed char"
 #define KESTREL_NOTE_i8s KESTREL_WORD("")
+#define KESTREL_TOUCH_i16(x, n)
 #define KESTREL_PARAMETER_i16(x, n) int16_t x
 #define KESTREL_WORDS_i16(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_i16(x, n) "i16 short"
 #define KESTREL_NOTE_i16 KESTREL_WORD("-")
+#define KESTREL_TOUCH_i16s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_i16s(x, n) const int16_t *x
 #define KESTREL_WORDS_i16s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_i16s(x, n) "i16[" KESTREL_TEXT(n) "] short"
 #define KESTREL_NOTE_i16s KESTREL_WORD("")
+#define KESTREL_TOUCH_i32(x, n)
 #define KESTREL_PARAMETER_i32(x, n) int32_t x
 #define KESTREL_WORDS_i32(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_i32(x, n) "i32 int"
 #define KESTREL_NOTE_i32 KESTREL_WORD("-")
+#define KESTREL_TOUCH_i32s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_i32s(x, n) const int32_t *x
 #define KESTREL_WORDS_i32s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_i32s(x, n) "i32[" KESTREL_TEXT(n) "] int"
 #define KESTREL_NOTE_i32s KESTREL_WORD("")
+#define KESTREL_TOUCH_i64(x, n)
 #define KESTREL_PARAMETER_i64(x, n) int64_t x
 #define KESTREL_WORDS_i64(x, n) (uint64_t)(x),
 #define KESTREL_TYPE_i64(x, n) "i64 s64"
 #define KESTREL_NOTE_i64 KESTREL_WORD("-")
+#define KESTREL_TOUCH_i64s(x, n) kestrel_touch(x, (n) * sizeof *(x));
 #define KESTREL_PARAMETER_i64s(x, n) const int64_t *x
 #define KESTREL_WORDS_i64s(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_i64s(x, n) "i64[" KESTREL_TEXT(n) "] s64"
 #define KESTREL_NOTE_i64s KESTREL_WORD("")
+#define KESTREL_TOUCH_boolean(x, n)
 #define KESTREL_PARAMETER_boolean(x, n) int x
 #define KESTREL_WORDS_boolean(x, n) (uint64_t)((x) != 0),
 #define KESTREL_TYPE_boolean(x, n) "bool bool"
 #define KESTREL_NOTE_boolean KESTREL_WORD("")
+#define KESTREL_TOUCH_f32(x, n)
 #define KESTREL_PARAMETER_f32(x, n) float x
 #define KESTREL_WORDS_f32(x, n) kestrel_bits(x),
 #define KESTREL_TYPE_f32(x, n) "f32 float"
 #define KESTREL_NOTE_f32 KESTREL_WORD("")
+#define KESTREL_TOUCH_f64(x, n)
 #define KESTREL_PARAMETER_f64(x, n) double x
 #define KESTREL_WORDS_f64(x, n) kestrel_bits(x),
 #define KESTREL_TYPE_f64(x, n) "f64 double"
 #define KESTREL_NOTE_f64 KESTREL_WORD("")
+#define KESTREL_TOUCH_str(x, n) kestrel_touch_text(x);
 #define KESTREL_PARAMETER_str(x, n) const char *x
 #define KESTREL_WORDS_str(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_str(x, n) "str char"
 #define KESTREL_NOTE_str KESTREL_WORD("")
+#define KESTREL_TOUCH_text(x, n) kestrel_touch_text(x);
 #define KESTREL_PARAMETER_text(x, n) const char *x
 #define KESTREL_WORDS_text(x, n) (uint64_t)(uintptr_t)(x),
 #define KESTREL_TYPE_text(x, n) "char[" KESTREL_TEXT(n) "] char"
 #define KESTREL_NOTE_text KESTREL_WORD("")
+#define KESTREL_TOUCH_bytes(x, n) kestrel_touch(x, x##_length);
 #define KESTREL_PARAMETER_bytes(x, n) const void *x, size_t x##_length
 #define KESTREL_WORDS_bytes(x, n) (uint64_t)(uintptr_t)(x), (uint64_t)x##_length,
 #define KESTREL_TYPE_bytes(x, n) "bytes unsigned char"
@@ -165,6 +187,8 @@
 #define KESTREL_PARAMETER_(kind, name, n, ...) KESTREL_PARAMETER_##kind(name, n)
 #define KESTREL_WORDS(...) KESTREL_WORDS_(__VA_ARGS__, 0, 0)
 #define KESTREL_WORDS_(kind, name, n, ...) KESTREL_WORDS_##kind(name, n)
+#define KESTREL_TOUCH(...) KESTREL_TOUCH_(__VA_ARGS__, 0, 0)
+#define KESTREL_TOUCH_(kind, name, n, ...) KESTREL_TOUCH_##kind(name, n)
 #define KESTREL_DESCRIBED(...) KESTREL_DESCRIBED_(__VA_ARGS__, 0, 0)
 #define KESTREL_DESCRIBED_(kind, name, n, ...) "  .asciz \"" #name " " KESTREL_TYPE_##kind(name, n) "\"\n"
 #define KESTREL_NOTED(...) KESTREL_NOTED_(__VA_ARGS__, 0)
@@ -178,6 +202,23 @@ static inline uint64_t kestrel_bits(double value)
     uint64_t bits;
     __builtin_memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+/* Tracers read no page that is not in memory, as those of constants may not be before they are first used: reads the first and the last byte of what they take, 4,096 at most. */
+static inline void kestrel_touch(const void *memory, size_t bytes)
+{
+    const volatile unsigned char *at = (const volatile unsigned char *)memory;
+    if (at && bytes) {
+        (void)at[0];
+        (void)at[(bytes < 4096 ? bytes : 4096) - 1];
+    }
+}
+
+static inline void kestrel_touch_text(const char *text)
+{
+    const volatile char *at = text;
+    for (size_t left = 4096; at && left && *at; left--)
+        at++;
 }
 
 /* The places that emit an event are macros of the assembler's, so that each of them writes its note: a function that is inlined is at several. */
@@ -230,6 +271,7 @@ static inline uint64_t kestrel_bits(double value)
         KESTREL_EACH(KESTREL_PARAMETER, KESTREL_COMMA, __VA_ARGS__))                                    \
     {                                                                                                   \
         if (trace_##event##_enabled()) {                                                                \
+            KESTREL_EACH(KESTREL_TOUCH, KESTREL_NOTHING, __VA_ARGS__)                                   \
             const uint64_t kestrel_words[] = {KESTREL_EACH(KESTREL_WORDS, KESTREL_NOTHING, __VA_ARGS__)}; \
             __asm__ volatile("kestrel_mark_" #group "_" #event : : "a"(kestrel_words) : "memory");      \
         }                                                                                               \

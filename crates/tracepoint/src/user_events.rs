@@ -102,7 +102,7 @@ pub(crate) fn look() -> Vec<&'static Event> {
             .any(|known| std::ptr::eq(known.event, event) && wanted(known))
     };
     let all = std::mem::take(&mut *listened);
-    let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| is(*event));
+    let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| is(event));
     for known in known.iter().filter(|known| wanted(known)) {
         if on.iter().any(|(event, _)| std::ptr::eq(*event, known.event)) {
             continue;
