@@ -33,7 +33,9 @@ pub struct Globals {
     pub text: String,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
-    /// Most bytes of a text of which nothing else is said.
+    /// Whether a program may run commands (`--unsafe`).
+    pub allows_unsafe: bool,
+    /// Bytes of a text that is read without a length (`max_strlen`).
     pub max_strlen: Option<u32>,
     /// What is known of variables and maps from all their uses.
     pub shapes: Shapes,

@@ -5,6 +5,7 @@ use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, Statem
 use super::value::{constant, text_constant};
 use crate::builtin::Use;
 use crate::lang::ast::{self, Span};
+use crate::lang::diag::Diagnostic;
 use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
@@ -86,6 +87,16 @@ impl Checker<'_> {
             }
         }
         Ok(made)
+    }
+
+    /// Refuses what changes more than the program itself, unless that was allowed.
+    pub(crate) fn needs_unsafe(&mut self, usage: &Use<'_>) -> Checked<()> {
+        if self.globals.allows_unsafe {
+            return Ok(());
+        }
+        let message = format!("{}() is an unsafe function being used in safe mode", usage.name);
+        let hint = "kestrel run --unsafe allows it";
+        Err(self.report(Diagnostic::error(usage.span, message).hint(hint)))
     }
 
     /// `errorf`, `warnf`: a format behind the place that it is written at, bytes of the text until who shows it knows its lines.

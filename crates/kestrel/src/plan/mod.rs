@@ -146,6 +146,7 @@ fn program_hooks(
         let globals = Globals {
             shapes: shapes.clone(),
             rounds: true,
+            allows_unsafe: options.allows_unsafe,
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
             ..globals.clone()
         };

@@ -135,6 +135,8 @@ pub struct Options {
     pub bell: Bell,
     /// Parameters that texts of `-e` may name; a table file declares its own.
     pub parameters: Vec<Parameter>,
+    /// Whether a program may run commands (`--unsafe`).
+    pub allows_unsafe: bool,
     /// Most keys of each map of texts of `-e`; a table file says so itself.
     pub max_map_keys: Option<u32>,
 }

@@ -56,8 +56,8 @@ pub(crate) struct Options {
     /// Print how events are attached, how long that took, and the BPF code
     #[arg(short, long)]
     verbose: bool,
-    /// Let the program change what it traces: signals, return values, memory; and run commands
-    #[arg(long, alias = "unsafe")]
+    /// Let the program run commands: system()
+    #[arg(long)]
     r#unsafe: bool,
     /// Taken for scripts that give it to bpftrace: nothing here is made by LLVM
     #[arg(long, hide = true)]
@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let target = options
         .pid
         .map_or(ProcessFilter::All, |pid| ProcessFilter::Processes(vec![pid]));
-    let plan = plan(&program, options.no_warnings, &catalog)?;
+    let plan = plan(&program, options, &catalog)?;
     if options.dry_run || options.verbose {
         let text = kestrel::plan::show(&plan, options.verbose)?;
         match options.dry_run {
@@ -217,15 +217,16 @@ fn read(options: &Options) -> Result<ProgramText, Failure> {
     Ok(ProgramText::read(&name, &text, Config::default(), &inputs)?)
 }
 
-fn plan(program: &ProgramText, quiet: bool, catalog: &Catalog) -> Result<Plan, Failure> {
+fn plan(program: &ProgramText, given: &Options, catalog: &Catalog) -> Result<Plan, Failure> {
     let options = PlanOptions {
         mode: Some(Mode::Stream),
         bell: Bell::Records,
+        allows_unsafe: given.r#unsafe,
         max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
         ..PlanOptions::default()
     };
     let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)?;
-    for (text, warning) in plan.warnings.iter().filter(|_| !quiet) {
+    for (text, warning) in plan.warnings.iter().filter(|_| !given.no_warnings) {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
     Ok(plan)

@@ -7,5 +7,8 @@ pub(crate) static SYSTEM: Builtin = Builtin {
     numbered: false,
     usage: "system(\"format\"[, value, …])",
     about: "run a command, which is a format with values, and print what it prints (with --unsafe)",
-    meaning: Meaning::Action(|checker, usage| checker.formatted(usage, "system")),
+    meaning: Meaning::Action(|checker, usage| {
+        checker.needs_unsafe(usage)?;
+        checker.formatted(usage, "system")
+    }),
 };
