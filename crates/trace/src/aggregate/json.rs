@@ -11,7 +11,11 @@ use serde_json::Value as Json;
 /// without keys has its value in the keys' place. Enumerators are names. What was lost stands beside `data` where it is not 0.
 pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
     let mut line = Vec::new();
-    object(snapshot, Show::all(Style::MAP), symbols, &mut line);
+    let show = Show {
+        between: ",",
+        ..Show::all(Style::MAP)
+    };
+    object(snapshot, show, symbols, &mut line);
     // What is written here is JSON.
     serde_json::from_slice(&line).unwrap_or_default()
 }
@@ -43,8 +47,10 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
             out.push(b'{');
             for (index, mut row) in rows.into_iter().enumerate() {
                 separate(index, b", ", out);
-                // bpftrace has no blanks in keys.
-                row.key.retain(|byte| *byte != b' ');
+                // bpftrace has no blanks in keys; of Kestrel's own they are kept, as names of threads have some.
+                if show.style.raw {
+                    row.key.retain(|byte| *byte != b' ');
+                }
                 bpftrace_string(&row.key, out);
                 out.extend_from_slice(b": ");
                 held(snapshot, &row, show, symbols, out);

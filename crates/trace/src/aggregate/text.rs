@@ -18,6 +18,8 @@ pub struct Show<'s> {
     pub top: u64,
     /// What numbers are divided by; 0 counts as 1.
     pub div: u64,
+    /// What stands between the parts of a key.
+    pub between: &'s str,
 }
 
 impl<'s> Show<'s> {
@@ -27,6 +29,7 @@ impl<'s> Show<'s> {
             style,
             top: 0,
             div: 1,
+            between: ", ",
         }
     }
 
@@ -97,7 +100,7 @@ pub(super) struct Shown<'r> {
 pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols) -> Vec<Shown<'r>> {
     let ty = &snapshot.ty;
     let all = snapshot.rows.iter().map(|row| Shown {
-        key: key(row, ty, show.style, symbols),
+        key: key(row, ty, show, symbols),
         row,
         value: row.value.clone(),
     });
@@ -128,8 +131,9 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
     all
 }
 
-/// The parts of a key with `, ` between them; a tuple that is the only part has no parentheses.
-fn key(row: &Row, ty: &MapType, style: Style<'_>, symbols: &Symbols) -> Vec<u8> {
+/// The parts of a key; a tuple that is the only part has no parentheses.
+fn key(row: &Row, ty: &MapType, show: Show<'_>, symbols: &Symbols) -> Vec<u8> {
+    let style = show.style;
     let mut out = Vec::new();
     for (index, value) in row.keys(ty).enumerate() {
         match value {
@@ -138,7 +142,7 @@ fn key(row: &Row, ty: &MapType, style: Style<'_>, symbols: &Symbols) -> Vec<u8> 
             }
             value => {
                 if index > 0 {
-                    out.extend_from_slice(b", ");
+                    out.extend_from_slice(show.between.as_bytes());
                 }
                 styled(value, style, symbols, &mut out);
             }

@@ -114,9 +114,9 @@ impl<'s> Form<'s> {
     /// A map, or its `top` greatest values divided by `div`.
     pub fn map(self, snapshot: &Snapshot, top: u64, div: u64, symbols: &Symbols) -> Vec<u8> {
         let show = Show {
-            style: self.text_style(),
             top,
             div,
+            ..Show::all(self.text_style())
         };
         let mut out = Vec::new();
         match self.json {

@@ -103,7 +103,12 @@ proptest! {
         let symbols = Symbols::default();
         let mut out = Vec::new();
         for style in [Style::MAP, Style::BPFTRACE] {
-            let show = Show { style, top: 2, div: 3 };
+            let show = Show {
+                style,
+                top: 2,
+                div: 3,
+                between: ", ",
+            };
             written(&snapshot, show, &symbols, &mut out);
             let mut line = Vec::new();
             json_line(&snapshot, show, &symbols, &mut line);
