@@ -1,8 +1,8 @@
 //! Values as what holds them: the type in which a variable, a map or a tuple keeps one, and the value made to fit.
 
 use super::checker::{Checked, Checker};
-use super::shape::join;
-use super::tree::{Expr, ExprKind, Pointee, Pointer, TupleType, Type};
+use super::shape::{held_stack, join};
+use super::tree::{Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleType, Type};
 use super::value::{constant, text_constant, widened};
 use super::walk::Spot;
 use crate::lang::ast::Span;
@@ -29,7 +29,14 @@ impl Checker<'_> {
                 }
             }
             Type::Text { size } if *size > 0 => Type::Text { size: *size },
-            Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) | Type::Named(_) => value.ty.clone(),
+            Type::Memory { max } => Type::Buffer { max: *max },
+            Type::Stack { space, max, mode } => held_stack(*space, *max, *mode),
+            Type::Array { .. }
+            | Type::Struct(_)
+            | Type::Tuple(_)
+            | Type::Named(_)
+            | Type::Buffer { .. }
+            | Type::HeldStack(_) => value.ty.clone(),
             ty => {
                 let what = format!("{} in a variable or a map", self.describe(ty));
                 return Err(self.not_yet(value.span, &what));
@@ -74,6 +81,18 @@ impl Checker<'_> {
                 Expr::new(ExprKind::Tuple(fitted), ty.clone(), span)
             }
             (to, from) if to == from => value,
+            // Either is put where it is kept with zeroes behind it.
+            (Type::Buffer { .. }, Type::Buffer { .. } | Type::Memory { .. }) => value,
+            (Type::HeldStack(to), Type::HeldStack(from))
+                if (to.space, to.mode) == (from.space, from.mode) =>
+            {
+                value
+            }
+            (Type::HeldStack(to), Type::Stack { space, mode, .. })
+                if (to.space, to.mode) == (*space, *mode) =>
+            {
+                value
+            }
             _ => return None,
         })
     }
@@ -109,7 +128,8 @@ impl Checker<'_> {
             let ty = self.holding(&part, false)?;
             let size = self.size_of(&ty).unwrap_or_default();
             let fitted = self.fitted_to(part.clone(), &ty).unwrap_or(part);
-            members.push((name, ty, size));
+            let align = self.align_of(&ty, size);
+            members.push((name, ty, size, align));
             values.push(fitted);
         }
         let ty = Type::Tuple(Arc::new(TupleType::new(members)));
@@ -121,6 +141,11 @@ impl Checker<'_> {
         Some(match ty {
             ty if ty.is_scalar() => constant(0, ty.clone(), span),
             Type::Text { .. } | Type::String { .. } => text_constant("", span),
+            Type::Buffer { .. }
+            | Type::HeldStack(_)
+            | Type::Array { .. }
+            | Type::Named(_)
+            | Type::Struct(_) => Expr::new(ExprKind::Text(Vec::new()), ty.clone(), span),
             Type::Tuple(tuple) => {
                 let parts = tuple.members.iter().map(|member| self.nothing(&member.ty, span));
                 let parts = parts.collect::<Option<Vec<_>>>()?;
@@ -128,6 +153,37 @@ impl Checker<'_> {
             }
             _ => return None,
         })
+    }
+
+    /// A value that is no scalar as bytes at an address: where it lies nowhere yet, a variable of its own keeps it.
+    pub(crate) fn in_memory(&mut self, value: Expr) -> Expr {
+        if value.ty.is_scalar() || matches!(value.kind, ExprKind::Bytes { .. }) {
+            return value;
+        }
+        let Ok(ty) = self.holding(&value, false) else {
+            return value;
+        };
+        let Some(value) = self.fitted_to(value.clone(), &ty) else {
+            return value;
+        };
+        let (span, size) = (value.span, self.size_of(&ty).unwrap_or_default());
+        let variable = self.hidden_variable("value", ty.clone());
+        let set = Statement {
+            kind: StatementKind::Set { variable, value },
+            span,
+        };
+        let address = Expr::new(ExprKind::VariableAddress(variable), Type::hexadecimal(8), span);
+        let first = ExprKind::Sequence {
+            statements: vec![set],
+            value: Box::new(address),
+        };
+        let kind = ExprKind::Bytes {
+            address: Box::new(Expr::new(first, Type::hexadecimal(8), span)),
+            offset: 0,
+            size,
+            access: Access::Context,
+        };
+        Expr::new(kind, ty, span)
     }
 
     /// What is known of the variable that is first set at a place, widened by a value's type; whether it had to grow.

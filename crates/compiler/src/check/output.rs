@@ -7,7 +7,7 @@ use crate::builtin::Use;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::action::Action as Asked;
-use kestrel_trace::layout::{FieldType, Layout};
+use kestrel_trace::layout::{FieldType, Layout, StackMode};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::Format;
 
@@ -28,12 +28,23 @@ impl Checker<'_> {
         let mut written = Vec::new();
         for (place, value) in values.into_iter().enumerate() {
             // What is only read is written as long as it is.
-            let ty = match &value.kind {
-                ExprKind::ReadString { .. }
-                | ExprKind::ReadMemory { .. }
-                | ExprKind::Stack { .. }
-                | ExprKind::StackCopy => Self::field_type(&value.ty),
-                _ => self.kept_type(&value.ty),
+            let ty = match (&value.kind, &value.ty) {
+                // A format says of bytes how they are shown, a value on its own does not.
+                (ExprKind::ReadMemory { .. }, Type::Memory { max }) if verb == "print" => {
+                    self.kept_type(&Type::Buffer { max: *max })
+                }
+                (ExprKind::Stack { .. }, Type::Stack { mode, .. }) if *mode != StackMode::Bpftrace => {
+                    let held = self.holding(&value, false)?;
+                    self.kept_type(&held)
+                }
+                (
+                    ExprKind::ReadString { .. }
+                    | ExprKind::ReadMemory { .. }
+                    | ExprKind::Stack { .. }
+                    | ExprKind::StackCopy,
+                    ty,
+                ) => Self::field_type(ty),
+                (_, ty) => self.kept_type(ty),
             };
             let ty = ty.ok_or_else(|| {
                 let message = format!("{} cannot be printed", self.describe(&value.ty));

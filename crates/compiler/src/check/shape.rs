@@ -2,7 +2,7 @@
 
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Gathered;
-use kestrel_trace::layout::Base;
+use kestrel_trace::layout::{Base, FieldType, Frames, HeldStack, Space, StackMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -69,15 +69,49 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
             Type::Tuple(Arc::new(TupleType::new(members.into_iter().map(
                 |(name, ty, _)| {
                     let size = own_size(&ty).unwrap_or_default();
-                    (name, ty, size)
+                    let align = alignment(&ty, size);
+                    (name, ty, size, align)
                 },
             ))))
         }
-        (Type::Stack { space: a, max: m }, Type::Stack { space: b, max: n }) if a == b => Type::Stack {
-            space: *a,
-            max: *m.max(n),
+        (Type::Buffer { max: a }, Type::Buffer { max: b }) => Type::Buffer { max: *a.max(b) },
+        (Type::HeldStack(a), Type::HeldStack(b)) if (a.space, a.mode) == (b.space, b.mode) => {
+            Type::HeldStack(HeldStack {
+                max: a.max.max(b.max),
+                ..*a
+            })
+        }
+        (
+            Type::Stack { space, max, mode },
+            Type::Stack {
+                space: other_space,
+                max: other,
+                mode: other_mode,
+            },
+        ) if (space, mode) == (other_space, other_mode) => Type::Stack {
+            space: *space,
+            max: *max.max(other),
+            mode: *mode,
         },
+        (held @ Type::HeldStack(_), Type::Stack { space, max, mode })
+        | (Type::Stack { space, max, mode }, held @ Type::HeldStack(_)) => {
+            return join(held, &held_stack(*space, *max, *mode));
+        }
+        (held @ Type::Buffer { .. }, Type::Memory { max })
+        | (Type::Memory { max }, held @ Type::Buffer { .. }) => {
+            return join(held, &Type::Buffer { max: *max });
+        }
         _ => return None,
+    })
+}
+
+/// The type that keeps a stack outside of a map's keys.
+pub(super) fn held_stack(space: Space, max: u32, mode: StackMode) -> Type {
+    Type::HeldStack(HeldStack {
+        space,
+        max,
+        mode,
+        frames: Frames::Inline,
     })
 }
 
@@ -116,15 +150,18 @@ fn own_size(ty: &Type) -> Option<u32> {
         Type::Text { size } => *size,
         Type::Tuple(tuple) => tuple.size,
         Type::Named(named) => named.shape().0,
+        Type::Buffer { max } => FieldType::Buffer { max: *max }.fixed_size(),
+        Type::HeldStack(stack) => stack.size(),
         Type::Array { element, count } => own_size(element)?.checked_mul(*count)?,
         _ => return None,
     })
 }
 
 /// What the offset of a value is a multiple of.
-fn alignment(ty: &Type, size: u32) -> u32 {
+pub(super) fn alignment(ty: &Type, size: u32) -> u32 {
     match ty {
         Type::Text { .. } => 1,
+        Type::Buffer { .. } => 4,
         Type::Tuple(tuple) => tuple.align,
         Type::Named(named) => named.shape().1,
         Type::Array { element, .. } => alignment(element, own_size(element).unwrap_or(8)),
@@ -134,11 +171,10 @@ fn alignment(ty: &Type, size: u32) -> u32 {
 }
 
 impl TupleType {
-    /// Members with their sizes, one behind the other, as C places them.
-    pub(crate) fn new(members: impl IntoIterator<Item = (String, Type, u32)>) -> Self {
+    /// Members with their sizes and alignments, one behind the other, as C places them.
+    pub(crate) fn new(members: impl IntoIterator<Item = (String, Type, u32, u32)>) -> Self {
         let (mut end, mut align) = (0_u32, 1);
-        let members = members.into_iter().map(|(name, ty, size)| {
-            let own = alignment(&ty, size);
+        let members = members.into_iter().map(|(name, ty, size, own)| {
             let offset = end.next_multiple_of(own);
             (end, align) = (offset + size, align.max(own));
             TupleMember {

@@ -1,4 +1,4 @@
-//! Blocks: scratch variables, branches, records; loops are not there yet.
+//! Blocks: scratch variables, branches, loops, records.
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
@@ -141,6 +141,9 @@ impl Checker<'_> {
                 "how often to unroll must be known before the program runs",
             )
         })?;
+        if times.cast_signed() < 1 {
+            return Err(self.error(count.span, "unroll minimum value is 1"));
+        }
         let outer = self.repeats;
         self.repeats = outer.saturating_mul(times.max(1));
         if self.repeats > UNROLL {
@@ -163,7 +166,7 @@ impl Checker<'_> {
             .find_map(|scope| scope.get(name).copied())
     }
 
-    fn variable_type(&self, id: VariableId) -> Type {
+    pub(super) fn variable_type(&self, id: VariableId) -> Type {
         self.variables
             .get(id.0 as usize)
             .map_or(Type::U64, |v| v.ty.clone())
@@ -200,7 +203,7 @@ impl Checker<'_> {
     }
 
     /// A variable that is first set at a place: it holds what all its uses have shown that it must.
-    fn new_variable(&mut self, name: &str, ty: Type, declared: Span) -> VariableId {
+    pub(super) fn new_variable(&mut self, name: &str, ty: Type, declared: Span) -> VariableId {
         let id = VariableId(u32::try_from(self.variables.len()).unwrap_or(u32::MAX));
         let ty = self.variable_shape(declared, ty);
         let size = self.size_of(&ty).unwrap_or(8);
@@ -217,7 +220,7 @@ impl Checker<'_> {
     }
 
     /// The body of a loop.
-    fn looped(&mut self, body: &Block) -> Vec<Statement> {
+    pub(super) fn looped(&mut self, body: &Block) -> Vec<Statement> {
         self.loops += 1;
         let body = self.block(body);
         self.loops -= 1;
@@ -232,11 +235,30 @@ impl Checker<'_> {
         body: &Block,
         span: Span,
     ) -> Checked<StatementKind> {
-        let ast::ForRange::Range(from, to) = over else {
-            return Err(self.not_yet(span, "for loops over maps"));
+        let (from, to) = match over {
+            ast::ForRange::Range(from, to) => (from, to),
+            ast::ForRange::Map(map) => return self.map_loop(name, map, body),
         };
         let (from, to) = (self.scalar(from), self.scalar(to));
         let (from, to) = (widened(from?), widened(to?));
+        if Self::wants_helper(&from, &to) {
+            let mut body = |checker: &mut Self, number: Expr| {
+                checker.scopes.push(HashMap::new());
+                let own = checker.new_variable(&name.node, Type::I64, name.span);
+                let mut inner = vec![Statement {
+                    kind: StatementKind::Set {
+                        variable: own,
+                        value: number,
+                    },
+                    span,
+                }];
+                inner.extend(checker.looped(body));
+                checker.scopes.pop();
+                inner
+            };
+            let all = self.counted_by_helper((from, to), &mut body, span);
+            return Ok(StatementKind::Block(all));
+        }
         self.scopes.push(HashMap::new());
         // The end is computed once; the body may change its own copy of the number.
         let end = self.hidden_variable("end", Type::I64);

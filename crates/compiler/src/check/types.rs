@@ -1,6 +1,7 @@
 //! The kernel's types, the catalog's types and written types, all as [`Type`]; and types as words.
 
 use super::checker::{Checked, Checker, Reported};
+use super::shape::alignment;
 use super::tree::{Pointee, Pointer, Show, TupleMember, Type};
 use super::value::STRING;
 use crate::context::ValueType;
@@ -282,9 +283,41 @@ impl<'a> Checker<'a> {
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
             Type::Tuple(tuple) => Some(tuple.size),
             Type::Named(named) => Some(named.shape().0),
+            Type::Buffer { max } => Some(FieldType::Buffer { max: *max }.fixed_size()),
+            Type::HeldStack(stack) => Some(stack.size()),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
             Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
+        }
+    }
+
+    /// What the offset of a value of so many bytes is a multiple of in memory, as C places it.
+    pub(crate) fn align_of(&mut self, ty: &Type, size: u32) -> u32 {
+        self.align_at(ty, size, 0)
+    }
+
+    fn align_at(&mut self, ty: &Type, size: u32, depth: u8) -> u32 {
+        match ty {
+            Type::Struct(id) if depth < 8 => {
+                let members: Vec<TypeId> = self
+                    .btf()
+                    .and_then(|btf| btf.composite(*id))
+                    .map(|composite| composite.members().map(|member| member.ty).collect())
+                    .unwrap_or_default();
+                let mut align = 1;
+                for member in members {
+                    if let Some(ty) = self.btf_type(member) {
+                        let size = self.size_of(&ty).unwrap_or(1);
+                        align = align.max(self.align_at(&ty, size, depth + 1));
+                    }
+                }
+                align
+            }
+            Type::Array { element, .. } if depth < 8 => {
+                let size = self.size_of(element).unwrap_or(1);
+                self.align_at(element, size, depth + 1)
+            }
+            ty => alignment(ty, size),
         }
     }
 
@@ -302,8 +335,8 @@ impl<'a> Checker<'a> {
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
             Type::Tuple(tuple) => format!("a tuple of {}", tuple.members.len()),
             Type::Named(_) => "a value with a name".to_owned(),
-            Type::Memory { .. } => "bytes of memory".to_owned(),
-            Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
+            Type::Memory { .. } | Type::Buffer { .. } => "bytes of memory".to_owned(),
+            Type::HeldStack(_) | Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
         }
     }
 
@@ -445,7 +478,7 @@ impl<'a> Checker<'a> {
                 element: Box::new(Self::field_type(element)?),
                 count: *count,
             },
-            Type::Stack { space, max } => FieldType::Stack {
+            Type::Stack { space, max, .. } => FieldType::Stack {
                 space: *space,
                 max: *max,
             },
@@ -455,6 +488,8 @@ impl<'a> Checker<'a> {
             },
             Type::Text { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
             Type::Named(named) => FieldType::Named(named.clone()),
+            Type::Buffer { max } => FieldType::Buffer { max: *max },
+            Type::HeldStack(stack) => FieldType::HeldStack(*stack),
         })
     }
 }

@@ -201,6 +201,13 @@ impl Checker<'_> {
                 self.error(index.span, message)
             });
         }
+        if let (Type::Array { element, .. }, ExprKind::Text(known), Some(place)) =
+            (&base.ty, &base.kind, index.constant())
+            && let Type::Integer { size: 1, .. } = **element
+            && let Some(byte) = usize::try_from(place).ok().and_then(|place| known.get(place))
+        {
+            return Ok(constant(u64::from(*byte), (**element).clone(), span));
+        }
         if let (Type::Tuple(ty), Some(place)) = (&base.ty, index.constant()) {
             let count = ty.members.len();
             let part = usize::try_from(place)
@@ -211,6 +218,7 @@ impl Checker<'_> {
                 self.error(index.span, message)
             });
         }
+        let base = self.in_memory(base);
         let (element, count, spot) = match (base.ty.clone(), base.kind.clone()) {
             (
                 Type::Array { .. } | Type::Text { .. },
@@ -308,6 +316,11 @@ impl Checker<'_> {
 
     /// `&place`.
     pub(super) fn address_of(&mut self, place: Expr, span: Span) -> Checked<Expr> {
+        if let ExprKind::Variable(id) = place.kind {
+            let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
+            let ty = Type::Pointer(points_at(&place.ty, Space::Kernel));
+            return Ok(Expr { ty, ..address });
+        }
         let (ExprKind::Load {
             address,
             offset,
@@ -323,25 +336,11 @@ impl Checker<'_> {
         else {
             return Err(self.error(place.span, "this has no address"));
         };
-        let (to, levels) = match place.ty {
-            Type::Struct(id) => (Pointee::Btf(id), 0),
-            Type::Integer { size, signed, .. } => (Pointee::Integer { size, signed }, 0),
-            Type::Text { .. } => (Pointee::Char, 0),
-            Type::Pointer(inner) => (inner.to, inner.levels.saturating_add(1)),
-            _ => (Pointee::Unknown, 0),
+        let space = match access {
+            Access::User => Space::User,
+            Access::Context | Access::Direct | Access::Kernel => Space::Kernel,
         };
-        let ty = Type::Pointer(Pointer {
-            to,
-            levels,
-            space: if access == Access::User {
-                Space::User
-            } else {
-                Space::Kernel
-            },
-            // An address that was computed is a plain number to the verifier.
-            trusted: false,
-            symbolic: false,
-        });
+        let ty = Type::Pointer(points_at(&place.ty, space));
         let offset = constant(i64::from(offset) as u64, Type::I64, span);
         if offset.constant() == Some(0) {
             return Ok(Expr { ty, span, ..*address });
@@ -352,6 +351,31 @@ impl Checker<'_> {
     fn untyped(&mut self, pointer: &Expr) -> Reported {
         let hint = "say what lies there by a cast: (uint32 *)…";
         self.report(Diagnostic::error(pointer.span, "what lies at this address is not known").hint(hint))
+    }
+}
+
+/// The pointer to a value of a type.
+fn points_at(ty: &Type, space: Space) -> Pointer {
+    let (to, levels) = match ty {
+        Type::Struct(id) => (Pointee::Btf(*id), 0),
+        Type::Integer { size, signed, .. } => (
+            Pointee::Integer {
+                size: *size,
+                signed: *signed,
+            },
+            0,
+        ),
+        Type::Text { .. } => (Pointee::Char, 0),
+        Type::Pointer(inner) => (inner.to, inner.levels.saturating_add(1)),
+        _ => (Pointee::Unknown, 0),
+    };
+    Pointer {
+        to,
+        levels,
+        space,
+        // An address that was computed is a plain number to the verifier.
+        trusted: false,
+        symbolic: false,
     }
 }
 

@@ -39,9 +39,11 @@ use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::shape::{ROUNDS, Shapes};
+use kestrel_compiler::lang::config;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
+use kestrel_trace::layout::StackMode;
 use planner::{Done, Planner};
 
 /// The name under which a nameless table is known.
@@ -134,6 +136,16 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     }
 }
 
+/// How stacks are shown, as the setting says it.
+fn stack_mode(set: config::StackMode) -> StackMode {
+    match set {
+        config::StackMode::Bpftrace => StackMode::Bpftrace,
+        config::StackMode::Perf => StackMode::Perf,
+        config::StackMode::Raw => StackMode::Raw,
+        config::StackMode::BuildId => StackMode::BuildId,
+    }
+}
+
 /// The hooks of a program, planned again until what its maps hold is known from all of their uses.
 fn program_hooks(
     program: &ProgramText,
@@ -148,6 +160,7 @@ fn program_hooks(
             rounds: true,
             allows_unsafe: options.allows_unsafe,
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
+            stack_mode: stack_mode(program.config.stack_mode),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);

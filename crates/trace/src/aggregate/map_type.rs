@@ -5,8 +5,10 @@ use crate::layout::{FieldType, Frames, Space};
 use crate::symbol::has_addresses;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of a key, the generation included: what every kernel takes.
-pub const MOST_KEY: u32 = 512;
+/// Most bytes of a key, the generation included.
+pub const MOST_KEY: u32 = 4096;
+/// Bytes of a key that kernels before 5.16 take, too.
+pub const EVERY_KEY: u32 = 512;
 /// Entries of a map where nothing else is said.
 pub const ENTRIES: u32 = 4096;
 /// Bytes of values on each CPU beyond which a map gets fewer entries than [`ENTRIES`].

@@ -166,7 +166,7 @@ impl Lower<'_> {
             EventNumber::Constant(number) => Operand::Imm(i64::from(number) + index as i64),
             EventNumber::Cookie { first, stride } => {
                 let instance = self.instance.unwrap_or_else(|| {
-                    let context = self.b.context();
+                    let context = self.program_context();
                     self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()])
                 });
                 self.nth(instance, first, stride, index)
@@ -229,9 +229,11 @@ impl Lower<'_> {
             | (FieldType::Text { .. }, ExprKind::MapValue(_) | ExprKind::Ternary { .. }) => {
                 Plan::Copy(self.stage(value, u32::MAX)?)
             }
-            (_, ExprKind::Tuple(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
-            (_, ExprKind::Sequence { .. }) if !value.ty.is_scalar() => {
-                Plan::Copy(self.stage(value, u32::MAX)?)
+            (_, ExprKind::Tuple(_) | ExprKind::Sequence { .. } | ExprKind::Ternary { .. })
+            | (FieldType::Buffer { .. } | FieldType::HeldStack(_), _)
+                if !value.ty.is_scalar() =>
+            {
+                self.kept(ty, value)?
             }
             _ if self.is_late(value) => Plan::Late(value),
             (
@@ -254,6 +256,23 @@ impl Lower<'_> {
         };
         self.b.at(outer);
         Ok(plan)
+    }
+
+    /// A value as it is kept, put together before there is a record.
+    fn kept<'e>(&mut self, ty: &FieldType, value: &Expr) -> Result<Plan<'e>, Error> {
+        let size = fixed_size(ty);
+        if value.ty.is_text() {
+            return Ok(Plan::Copy(self.stage(value, u32::MAX)?));
+        }
+        let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
+        self.put(value, slot, 0, size)?;
+        Ok(match size > WORDS {
+            true => Plan::Read {
+                from: self.b.slot_address(slot, 0),
+                access: Access::Kernel,
+            },
+            false => Plan::Copy(Bytes::of_slot(slot)),
+        })
     }
 
     /// Whether evaluating it calls no helper, so that it can wait until its register is needed.
@@ -299,7 +318,7 @@ impl Lower<'_> {
     /// kernel/events/internal.h), and page faults happen while it reads a user's.
     fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
         let slot = self.b.slot(max * 8, 8);
-        let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
+        let (place, context) = (self.b.slot_address(slot, 0), self.program_context());
         let flags = self.stack_flags(space);
         let length = self.b.helper(
             helper::GET_STACK,
