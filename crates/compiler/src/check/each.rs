@@ -4,7 +4,7 @@ use super::checker::{Checked, Checker};
 use super::tree::{
     Access, BinaryOp, CompareOp, Expr, ExprKind, MapPlace, Over, Statement, StatementKind, Type,
 };
-use super::value::{comparison, constant, operation};
+use super::value::{comparison, constant, operation, room};
 use super::walk::Spot;
 use crate::lang::ast::{self, Block, Span, Spanned};
 use crate::lang::diag::Diagnostic;
@@ -13,6 +13,8 @@ use kestrel_trace::layout::FieldType;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Most bytes of a text that is looked for: each is compared by instructions of its own.
+const MOST_SOUGHT: u32 = 128;
 /// Repetitions that a program makes by itself: the verifier goes through each.
 const BY_ITSELF: i64 = 256;
 
@@ -162,6 +164,77 @@ impl Checker<'_> {
             value: Box::new(value),
         };
         Ok(Expr::new(kind, Type::I64, span))
+    }
+
+    /// Where a text that is not known now begins in another, or -1: a helper goes over the places.
+    pub(crate) fn find_unknown(&mut self, text: Expr, part: Expr, span: Span) -> Checked<Expr> {
+        let (long, short) = (room(&text), room(&part));
+        if short > MOST_SOUGHT {
+            let message = format!("a text of up to {MOST_SOUGHT} bytes can be looked for");
+            return Err(self.error(part.span, message));
+        }
+        let set = |variable, value| Statement {
+            kind: StatementKind::Set { variable, value },
+            span,
+        };
+        // What is looked at ends within the variable.
+        let all = self.hidden_variable(
+            "text",
+            Type::Text {
+                size: long + short + 1,
+            },
+        );
+        let sought = self.hidden_variable("part", Type::Text { size: short + 1 });
+        let found = self.hidden_variable("found", Type::I64);
+        let at = |id, size, offset: Option<Expr>, access| {
+            let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
+            let address = match offset {
+                Some(offset) => operation(BinaryOp::Add, Type::U64, address, offset, span),
+                None => address,
+            };
+            let kind = ExprKind::Bytes {
+                address: Box::new(address),
+                offset: 0,
+                size,
+                access,
+            };
+            Box::new(Expr::new(kind, Type::Text { size }, span))
+        };
+        let place = Expr::new(ExprKind::ElementKey, Type::I64, span);
+        let begins = ExprKind::TextBegins {
+            text: at(all, short + 1, Some(place.clone()), Access::Kernel),
+            with: at(sought, short + 1, None, Access::Context),
+            bytes: short,
+        };
+        let here = StatementKind::If {
+            condition: Expr::new(begins, Type::Bool, span),
+            then: vec![
+                set(found, place),
+                Statement {
+                    kind: StatementKind::Break,
+                    span,
+                },
+            ],
+            otherwise: Vec::new(),
+        };
+        let times = constant(u64::from(long.max(1)), Type::I64, span);
+        let search = StatementKind::ForEach {
+            over: Over::Times(times),
+            body: vec![Statement { kind: here, span }],
+        };
+        let none = constant(u64::MAX, Type::I64, span);
+        let statements = vec![
+            set(all, text),
+            set(sought, part),
+            set(found, none),
+            Statement { kind: search, span },
+        ];
+        let value = Box::new(Expr::new(ExprKind::Variable(found), Type::I64, span));
+        Ok(Expr::new(
+            ExprKind::Sequence { statements, value },
+            Type::I64,
+            span,
+        ))
     }
 
     /// Whether a loop over these numbers is one that a helper makes.

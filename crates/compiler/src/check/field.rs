@@ -279,6 +279,10 @@ impl Expr {
                 left.set_span(span);
                 right.set_span(span);
             }
+            ExprKind::TextBegins { text, with, .. } => {
+                text.set_span(span);
+                with.set_span(span);
+            }
             ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => text.set_span(span),
             ExprKind::SwapBytes { value, .. } => value.set_span(span),
             ExprKind::Ternary {

@@ -38,6 +38,8 @@ pub struct Globals {
     pub allows_unsafe: bool,
     /// Bytes of a text that is read without a length (`max_strlen`).
     pub max_strlen: Option<u32>,
+    /// Addresses of symbols of the kernel, by their names: of those that were asked for before ([`Shapes::symbols`]).
+    pub addresses: BTreeMap<String, u64>,
     /// How stacks are shown where nothing else is said (`stack_mode`).
     pub stack_mode: StackMode,
     /// What is known of variables and maps from all their uses.

@@ -409,14 +409,6 @@ impl Checker<'_> {
                 size: size.next_multiple_of(8),
             },
             ty if ty.is_scalar() => scalar_type(ty),
-            Type::Stack {
-                space,
-                max,
-                mode: StackMode::Bpftrace,
-            } => FieldType::Stack {
-                space: *space,
-                max: *max,
-            },
             Type::Stack { space, max, mode } if *mode != StackMode::BuildId => {
                 FieldType::HeldStack(HeldStack {
                     space: *space,
@@ -648,11 +640,9 @@ impl Checker<'_> {
             ));
         }
         match value.ty {
-            Type::Stack {
-                space,
-                max,
-                mode: StackMode::Bpftrace,
-            } => return Ok((FieldType::Stack { space, max }, value)),
+            Type::Stack { space, max, .. } if !self.globals.rounds => {
+                return Ok((FieldType::Stack { space, max }, value));
+            }
             // The kernel keeps build ids in tables of another kind.
             Type::Stack { space, max, mode } if mode != StackMode::BuildId => {
                 let held = HeldStack {
@@ -751,12 +741,7 @@ impl Checker<'_> {
             let agreed = match ty {
                 FieldType::Text { size } => key.ty.is_text() && room(key) <= *size,
                 FieldType::Stack { space, max } => {
-                    key.ty
-                        == Type::Stack {
-                            space: *space,
-                            max: *max,
-                            mode: StackMode::Bpftrace,
-                        }
+                    matches!(&key.ty, Type::Stack { space: own, max: most, .. } if own == space && most == max)
                 }
                 FieldType::Composite(_)
                 | FieldType::Array { .. }

@@ -7,7 +7,7 @@ use crate::builtin::Use;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::action::Action as Asked;
-use kestrel_trace::layout::{FieldType, Layout, StackMode};
+use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::Format;
 
@@ -30,20 +30,22 @@ impl Checker<'_> {
             // What is only read is written as long as it is.
             let ty = match (&value.kind, &value.ty) {
                 // A format says of bytes how they are shown, a value on its own does not.
+                // One byte more says that there were more.
+                (ExprKind::ReadString { max, .. }, Type::String { .. })
+                    if self.globals.max_strlen == Some(*max) =>
+                {
+                    Some(FieldType::String { max: max + 1 })
+                }
                 (ExprKind::ReadMemory { .. }, Type::Memory { max }) if verb == "print" => {
                     self.kept_type(&Type::Buffer { max: *max })
                 }
-                (ExprKind::Stack { .. }, Type::Stack { mode, .. }) if *mode != StackMode::Bpftrace => {
+                (ExprKind::Stack { .. }, Type::Stack { .. }) => {
                     let held = self.holding(&value, false)?;
                     self.kept_type(&held)
                 }
-                (
-                    ExprKind::ReadString { .. }
-                    | ExprKind::ReadMemory { .. }
-                    | ExprKind::Stack { .. }
-                    | ExprKind::StackCopy,
-                    ty,
-                ) => Self::field_type(ty),
+                (ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. } | ExprKind::StackCopy, ty) => {
+                    Self::field_type(ty)
+                }
                 (_, ty) => self.kept_type(ty),
             };
             let ty = ty.ok_or_else(|| {

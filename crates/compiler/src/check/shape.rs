@@ -3,7 +3,7 @@
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Gathered;
 use kestrel_trace::layout::{Base, FieldType, Frames, HeldStack, Space, StackMode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How often a text is checked at most: each time something must have grown.
@@ -16,6 +16,8 @@ pub struct Shapes {
     pub(super) variables: BTreeMap<(String, u32), Type>,
     /// Maps by their names.
     pub(super) maps: BTreeMap<String, MapShape>,
+    /// Symbols of the kernel whose addresses are wanted.
+    pub symbols: BTreeSet<String>,
 }
 
 /// What is known of a map.

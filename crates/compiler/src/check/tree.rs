@@ -379,6 +379,12 @@ pub enum ExprKind {
         /// Whether only the text's begin counts.
         prefix: bool,
     },
+    /// 1 where a text begins with another one, which is looked at up to its NUL and at most so many bytes, else 0.
+    TextBegins {
+        text: Box<Expr>,
+        with: Box<Expr>,
+        bytes: u32,
+    },
     /// A scalar with its low bytes in the other order.
     SwapBytes { value: Box<Expr>, size: u8 },
     /// 1 where the map holds something there, else 0.

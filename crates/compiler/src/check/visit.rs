@@ -131,6 +131,7 @@ impl Expr {
             | ExprKind::Logic { left, right, .. }
             | ExprKind::TextEqual { left, right, .. }
             | ExprKind::BytesEqual { left, right, .. } => vec![left, right],
+            ExprKind::TextBegins { text, with, .. } => vec![text, with],
             ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => vec![text],
             ExprKind::SwapBytes { value, .. } => vec![value],
             ExprKind::Ternary {

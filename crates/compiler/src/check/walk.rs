@@ -273,7 +273,10 @@ impl Checker<'_> {
         })?;
         if let Some(known) = index.constant() {
             if let Some(count) = count.filter(|count| known >= u64::from(*count)) {
-                let message = format!("element {} of an array of {count}", known as i64);
+                let message = format!(
+                    "the index {} is out of bounds for array of size {count}",
+                    known as i64
+                );
                 let hint = format!("its elements are 0 to {}", count - 1);
                 return Err(self.report(Diagnostic::error(index.span, message).hint(hint)));
             }
@@ -305,6 +308,11 @@ impl Checker<'_> {
 
     /// `*pointer`.
     pub(super) fn dereference(&mut self, pointer: Expr, span: Span) -> Checked<Expr> {
+        if self.globals.rounds && matches!(pointer.ty, Type::Integer { size: 8, .. }) {
+            // A number of which nothing is known is the address of another.
+            let spot = target(pointer, points_at(&Type::U64, Space::Kernel));
+            return self.value_at(spot, Type::U64, span);
+        }
         let Type::Pointer(to) = pointer.ty else {
             let message = format!("{} is not an address", self.describe(&pointer.ty));
             let hint = "say what lies there: *(uint32 *)…";
@@ -382,6 +390,7 @@ fn points_at(ty: &Type, space: Space) -> Pointer {
 /// What a pointer points to.
 fn target(base: Expr, pointer: Pointer) -> Spot {
     let access = match (pointer.space, pointer.trusted) {
+        _ if base.kind == ExprKind::ContextPointer => Access::Context,
         (Space::User, _) => Access::User,
         (Space::Kernel, true) => Access::Direct,
         (Space::Kernel, false) => Access::Kernel,

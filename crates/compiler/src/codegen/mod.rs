@@ -10,7 +10,7 @@ mod scratch;
 mod spill;
 
 use crate::error::Error;
-use crate::ir::{Function, MapUse, Slot};
+use crate::ir::{Function, MapUse, Op, Slot};
 use kestrel_bpf::code::Code;
 
 /// Instructions, and the maps they refer to.
@@ -41,8 +41,7 @@ pub fn generate(function: &Function) -> Result<Generated, Error> {
 /// When not even the scratch map has room, or a jump is too long.
 pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Generated, Error> {
     // What calls back is on the stack together with what is called: each gets its share.
-    let shares = 1 + callbacks.len().min(3) as u32;
-    let limit = frame::LIMIT / shares / 32 * 32;
+    let limit = frame::LIMIT / depth(function, callbacks) / 32 * 32;
     let mut maps = function.maps.clone();
     let mut fitted = Vec::new();
     for one in std::iter::once(function).chain(callbacks) {
@@ -60,6 +59,16 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
         function,
         callbacks: functions.collect(),
     })
+}
+
+/// How many functions are on the stack at a time at most.
+fn depth(function: &Function, callbacks: &[Function]) -> u32 {
+    let ops = function.blocks.iter().flat_map(|block| &block.insts);
+    let called = ops.filter_map(|inst| match inst.op {
+        Op::Callback { number, .. } => callbacks.get(number as usize),
+        _ => None,
+    });
+    1 + called.map(|called| depth(called, callbacks)).max().unwrap_or(0)
 }
 
 /// A function whose frame fits.

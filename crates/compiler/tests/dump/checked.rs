@@ -265,6 +265,9 @@ impl Dump<'_> {
                 let needle = String::from_utf8_lossy(needle);
                 format!("(find {} {needle:?} {bytes} {prefix})", self.expr(text))
             }
+            ExprKind::TextBegins { text, with, bytes } => {
+                format!("(begins {} {} {bytes})", self.expr(text), self.expr(with))
+            }
             ExprKind::SwapBytes { value, size } => format!("(swap{size} {})", self.expr(value)),
             ExprKind::EventNumber => "EventNumber".into(),
             ExprKind::EventIs { what, text } => format!("EventIs {what:?} {text:?}"),

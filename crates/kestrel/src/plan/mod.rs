@@ -45,6 +45,7 @@ pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
 use kestrel_trace::layout::StackMode;
 use planner::{Done, Planner};
+use std::collections::BTreeMap;
 
 /// The name under which a nameless table is known.
 pub const TABLE: &str = "main";
@@ -146,6 +147,16 @@ fn stack_mode(set: config::StackMode) -> StackMode {
     }
 }
 
+/// Where the symbols of the kernel are that a program has asked for.
+fn addresses(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
+    let wanted = shapes.symbols.iter();
+    let found = wanted.filter_map(|name| {
+        let symbol = catalog.symbols().ok()?.named(name).next()?;
+        Some((name.clone(), symbol.address))
+    });
+    found.collect()
+}
+
 /// The hooks of a program, planned again until what its maps hold is known from all of their uses.
 fn program_hooks(
     program: &ProgramText,
@@ -161,6 +172,7 @@ fn program_hooks(
             allows_unsafe: options.allows_unsafe,
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
             stack_mode: stack_mode(program.config.stack_mode),
+            addresses: addresses(&shapes, catalog),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);

@@ -14,7 +14,7 @@ use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
 use kestrel_trace::layout::{EventName, FieldType, Names, Space};
 use kestrel_trace::symbol::Symbols;
-use kestrel_trace::user_symbol::{UserSymbols, code_address};
+use kestrel_trace::user_symbol::{UserSymbols, addresses_of};
 use kestrel_trace::value::Value;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -449,20 +449,17 @@ pub fn symbols(snapshots: &[Snapshot], host: &Host, code: Option<&mut UserCode>)
     (symbols.with_user(user), notes)
 }
 
-/// Names for the stacks of processes among the keys.
+/// Names for the code of processes in keys and values.
 fn user_names(snapshots: &[Snapshot], code: &mut UserCode) -> (UserSymbols, Vec<String>) {
     // Without them names are fewer.
     _ = code.poll();
     let rows = snapshots
         .iter()
         .flat_map(|snapshot| snapshot.rows.iter().map(|row| (row, &snapshot.ty)));
-    for key in rows.flat_map(|(row, ty)| row.keys(ty)) {
-        if let Value::Stack(frames) = key
-            && frames.space == Space::User
-        {
-            for (index, address) in frames.iter().enumerate() {
-                code.need(frames.pid, frames.time_ns, code_address(address, index == 0));
-            }
+    for (row, ty) in rows {
+        let time = row.read_ns();
+        for value in row.keys(ty).chain(row.held(ty)) {
+            addresses_of(value, &mut |pid, address| code.need(pid, time, address));
         }
     }
     code.name()

@@ -3,6 +3,7 @@
 use super::gather::Gathered;
 use crate::layout::{FieldType, Frames, Space};
 use crate::symbol::has_addresses;
+use crate::user_symbol::has_code;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a key, the generation included.
@@ -166,11 +167,13 @@ impl MapType {
         wanted.next_power_of_two().max(STACKS)
     }
 
-    /// Whether stacks of processes are among its keys.
+    /// Whether addresses of processes' code that are shown by name are in it.
     pub fn has_user_stacks(&self) -> bool {
-        let mut found = false;
-        self.numbered(&mut |space, _| found |= space == Space::User);
-        found
+        let value = match &self.value {
+            ValueKind::Whole(ty) => Some(ty),
+            _ => None,
+        };
+        self.keys.iter().chain(value).any(has_code)
     }
 
     /// Where each key, or part of the key, lies in the key of the kernel's map, in bytes: the first behind the generation, each at a multiple of 8. Bytes behind

@@ -13,9 +13,8 @@ const USER_BUILD_ID: i64 = 1 << 11;
 const WORDS: u32 = 64;
 
 impl Lower<'_> {
-    /// A variable's new value.
-    pub(super) fn set_memory(&mut self, value: &Expr, slot: Slot) -> Result<(), Error> {
-        let size = self.bytes_of(value);
+    /// A variable's new value, zeroes where the variable has room for more.
+    pub(super) fn set_memory(&mut self, value: &Expr, slot: Slot, size: u32) -> Result<(), Error> {
         if !value.has_variables() {
             return self.put(value, slot, 0, size);
         }
@@ -28,8 +27,7 @@ impl Lower<'_> {
     }
 
     /// A new value of a variable at an address.
-    pub(super) fn set_memory_at(&mut self, value: &Expr, to: Vreg) -> Result<(), Error> {
-        let size = self.bytes_of(value);
+    pub(super) fn set_memory_at(&mut self, value: &Expr, to: Vreg, size: u32) -> Result<(), Error> {
         let room = self.b.slot(size.max(1).next_multiple_of(8), 8);
         self.put(value, room, 0, size)?;
         self.copy_all(Bytes::of_slot(room), size, to, 0);

@@ -383,11 +383,12 @@ impl Lower<'_> {
             }
             return Ok(());
         }
+        let size = shape.map_or(0, |shape| shape.size);
         match place {
-            Place::Memory(slot) => self.set_memory(value, slot),
+            Place::Memory(slot) => self.set_memory(value, slot, size),
             _ => {
                 let to = self.variable_address(id, span)?;
-                self.set_memory_at(value, to)
+                self.set_memory_at(value, to, size)
             }
         }
     }

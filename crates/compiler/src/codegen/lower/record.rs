@@ -305,6 +305,18 @@ impl Lower<'_> {
     fn stage_string(&mut self, text: &Expr, max: u32) -> Result<Staged, Error> {
         let slot = self.b.slot(string_room(text, max), 8);
         let result = self.read_string(slot, text, max)?;
+        if let ExprKind::ReadString { max: own, .. } = text.kind
+            && own < max
+        {
+            // A NUL behind the last byte that is kept says that there were more.
+            let (cut, whole) = (self.b.cold_block(), self.b.block());
+            self.b.branch(Condition::Equal, result, max + 1, cut, whole);
+            self.b.switch_to(cut);
+            let last = self.b.slot_address(slot, own);
+            self.b.store(Width::B1, last, 0, 0);
+            self.b.jump(whole);
+            self.b.switch_to(whole);
+        }
         let length = self.b.sub(result, 1);
         Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
     }

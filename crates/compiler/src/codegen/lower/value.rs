@@ -86,6 +86,7 @@ impl Lower<'_> {
             ExprKind::Logic { .. }
             | ExprKind::TextEqual { .. }
             | ExprKind::BytesEqual { .. }
+            | ExprKind::TextBegins { .. }
             | ExprKind::TextGlob { .. } => self.truth(expr),
             ExprKind::Ternary {
                 condition,
@@ -415,6 +416,7 @@ impl Lower<'_> {
                 let (equal, different) = if *negated { (no, yes) } else { (yes, no) };
                 self.bytes_equal([left, right], *bytes, equal, different)?;
             }
+            ExprKind::TextBegins { text, with, bytes } => self.text_begins(text, with, *bytes, (yes, no))?,
             ExprKind::TextGlob { text, glob, bytes } => self.text_glob(text, glob, *bytes, (yes, no))?,
             _ => {
                 let value = self.value(expr)?;
