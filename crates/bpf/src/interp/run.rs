@@ -275,7 +275,7 @@ impl Run {
             }
             (Imm64::Function, _) => {
                 let at = self.at as i64 + 1 + i64::from(low);
-                Ok(FUNCTIONS + at.cast_unsigned())
+                Ok(FUNCTIONS.wrapping_add_signed(at))
             }
             _ => Err(Reason::Other(format!(
                 "a {kind:?} load that refers to nothing here"

@@ -96,7 +96,7 @@ impl Checker<'_> {
                 }
             }
             Kind::Typeof(_) => Err(self.not_yet(span, "typeof outside of types")),
-            Kind::Typeinfo(_) => Err(self.not_yet(span, "typeinfo")),
+            Kind::Typeinfo(operand) => self.typeinfo(operand, span),
             Kind::Error => Err(self.error(span, "this expression could not be read")),
         }
     }
@@ -389,6 +389,31 @@ impl Checker<'_> {
             self.error(span, message)
         })?;
         Ok(constant(u64::from(size), Type::U64, span))
+    }
+
+    /// `typeinfo(TYPE)`, `typeinfo(value)`: a record of the type's number in the kernel's types, what it is, and all of it in words.
+    fn typeinfo(&mut self, operand: &SizeofOperand, span: Span) -> Checked<Expr> {
+        let ty = match operand {
+            SizeofOperand::Type(ty) => self.written_type(ty)?,
+            SizeofOperand::Expr(value) => {
+                let value = self.expression(value)?;
+                self.holding(&value, false)?
+            }
+        };
+        let number = match &ty {
+            Type::Struct(id) => u64::from(id.0),
+            _ => 0,
+        };
+        let (base, full) = self.spelled_type(&ty);
+        let parts = vec![
+            (
+                "btf_id".to_owned(),
+                constant(number, Type::integer(4, false), span),
+            ),
+            ("base_ty".to_owned(), text_constant(base, span)),
+            ("full_ty".to_owned(), text_constant(&full, span)),
+        ];
+        self.tuple(parts, span)
     }
 
     fn offsetof(&mut self, ty: &TypeName, path: &[PathStep], span: Span) -> Checked<Expr> {

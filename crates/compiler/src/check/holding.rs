@@ -2,7 +2,9 @@
 
 use super::checker::{Checked, Checker};
 use super::shape::{held_stack, join};
-use super::tree::{Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleType, Type};
+use super::tree::{
+    Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleType, Type, VariableId,
+};
 use super::value::{constant, text_constant, widened};
 use super::walk::Spot;
 use crate::lang::ast::Span;
@@ -187,8 +189,8 @@ impl Checker<'_> {
     }
 
     /// What is known of the variable that is first set at a place, widened by a value's type; whether it had to grow.
-    pub(super) fn variable_shape(&mut self, declared: Span, ty: Type) -> Type {
-        let key = (self.globals.text.clone(), declared.start);
+    pub(super) fn variable_shape(&mut self, name: &str, declared: Span, ty: Type) -> Type {
+        let key = self.variable_key(name, declared);
         let known = self.globals.shapes.variables.get(&key);
         let joined = match known {
             Some(known) => join(known, &ty).unwrap_or_else(|| known.clone()),
@@ -199,8 +201,16 @@ impl Checker<'_> {
     }
 
     /// Widens what is known of a variable by one more use of it.
-    pub(super) fn widen_variable(&mut self, declared: Span, ty: Type) {
-        let key = (self.globals.text.clone(), declared.start);
-        self.globals.shapes.variables.insert(key, ty);
+    pub(super) fn widen_variable(&mut self, variable: VariableId, ty: Type) {
+        let name = self.variables.get(variable.0 as usize).map(|v| v.name.clone());
+        if let (Some(name), Some(declared)) = (name, self.declared.get(&variable).copied()) {
+            let key = self.variable_key(&name, declared);
+            self.globals.shapes.variables.insert(key, ty);
+        }
+    }
+
+    /// What a variable is known by in all rounds. Several may stand at one place: those of a macro that is called there.
+    fn variable_key(&self, name: &str, declared: Span) -> (String, u32) {
+        (format!("{}${name}", self.globals.text), declared.start)
     }
 }

@@ -12,7 +12,7 @@ pub const ROUNDS: usize = 12;
 /// What is known of a text's variables and maps from all of their uses so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shapes {
-    /// Variables by the text they stand in and where they are first set.
+    /// Variables by the text they stand in, their names, and where they are first set.
     pub(super) variables: BTreeMap<(String, u32), Type>,
     /// Maps by their names.
     pub(super) maps: BTreeMap<String, MapShape>,

@@ -38,6 +38,17 @@ impl Checker<'_> {
                 then,
                 otherwise,
             } => {
+                if let Kind::Comptime(_) = condition.kind {
+                    // Only what is chosen is looked at: the other may not fit the types that were asked for.
+                    let chosen = self.condition(condition)?.constant();
+                    let chosen = match chosen {
+                        Some(0) => otherwise.as_ref(),
+                        _ => Some(then),
+                    };
+                    let inner = chosen.map_or_else(Vec::new, |chosen| self.block(chosen));
+                    all.extend(inner);
+                    return Ok(());
+                }
                 let condition = self.condition(condition);
                 let then = self.block(then);
                 let otherwise = otherwise.as_ref().map_or_else(Vec::new, |b| self.block(b));
@@ -205,7 +216,7 @@ impl Checker<'_> {
     /// A variable that is first set at a place: it holds what all its uses have shown that it must.
     pub(super) fn new_variable(&mut self, name: &str, ty: Type, declared: Span) -> VariableId {
         let id = VariableId(u32::try_from(self.variables.len()).unwrap_or(u32::MAX));
-        let ty = self.variable_shape(declared, ty);
+        let ty = self.variable_shape(name, declared, ty);
         let size = self.size_of(&ty).unwrap_or(8);
         self.declared.insert(id, declared);
         self.variables.push(Variable {
@@ -407,8 +418,8 @@ impl Checker<'_> {
         };
         let ty = match (written, &value) {
             (Some(ty), _) => {
-                self.written.push(name.span);
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
+                self.written.push(id);
                 let value = match value {
                     Some(value) => value,
                     None => match self.nothing(&ty, name.span) {
@@ -421,8 +432,8 @@ impl Checker<'_> {
             (None, Some(value)) => self.holding(value, true)?,
             // What it holds is known from what is stored in it later.
             (None, None) => {
-                self.new_variable(&name.node, Type::I64, name.span);
-                self.undecided.push(name.span);
+                let id = self.new_variable(&name.node, Type::I64, name.span);
+                self.undecided.push(id);
                 return Ok(StatementKind::Block(Vec::new()));
             }
         };
@@ -435,23 +446,23 @@ impl Checker<'_> {
 
     fn set(&mut self, variable: VariableId, value: Expr) -> Checked<StatementKind> {
         let ty = self.variable_type(variable);
-        let declared = self.declared.get(&variable).copied();
+        let declared = self.declared.contains_key(&variable);
         let held = self.holding(&value, true)?;
         let joined = super::shape::join(&ty, &held);
-        if let Some(declared) = declared {
+        if declared {
             // The first thing stored in a variable that was declared without a type says what it holds.
-            let first = self.undecided.iter().position(|open| *open == declared);
+            let first = self.undecided.iter().position(|open| *open == variable);
             if let Some(first) = first {
                 self.undecided.remove(first);
                 let fits = joined.as_ref() == Some(&ty);
                 if !fits {
-                    self.widen_variable(declared, held);
+                    self.widen_variable(variable, held);
                     return Ok(StatementKind::Block(Vec::new()));
                 }
             } else if let Some(joined) = joined.filter(|joined| *joined != ty)
-                && !self.written.contains(&declared)
+                && !self.written.contains(&variable)
             {
-                self.widen_variable(declared, joined);
+                self.widen_variable(variable, joined);
             }
         }
         match self.fitted_to(value.clone(), &ty) {

@@ -321,6 +321,33 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// What a type is, and all of it, in the language's own words: `int`, `uint64`.
+    pub(crate) fn spelled_type(&self, ty: &Type) -> (&'static str, String) {
+        let list = |types: &mut dyn Iterator<Item = &Type>| {
+            let types: Vec<String> = types.map(|ty| self.spelled_type(ty).1).collect();
+            types.join(",")
+        };
+        match ty {
+            Type::Integer { size, signed, .. } => {
+                let sign = if *signed { "" } else { "u" };
+                ("int", format!("{sign}int{}", u32::from(*size) * 8))
+            }
+            Type::Bool => ("bool", "bool".to_owned()),
+            Type::Pointer(pointer) => ("pointer", self.describe_pointer(*pointer)),
+            Type::Text { size } => ("string", format!("string[{size}]")),
+            Type::String { max } => ("string", format!("string[{}]", max + 1)),
+            Type::Memory { max } | Type::Buffer { max } => ("buffer", format!("buffer[{max}]")),
+            Type::Array { element, count } => ("array", format!("{}[{count}]", self.spelled_type(element).1)),
+            Type::Struct(_) => ("record", self.describe(ty)),
+            Type::Tuple(tuple) => {
+                let types = list(&mut tuple.members.iter().map(|member| &member.ty));
+                ("tuple", format!("({types})"))
+            }
+            Type::Named(_) => ("name", "name".to_owned()),
+            Type::HeldStack(_) | Type::Stack { .. } | Type::StackCopy { .. } => ("stack", "stack".to_owned()),
+        }
+    }
+
     /// A type in words, for messages: `an integer of 4 bytes`, `struct file *`.
     pub(crate) fn describe(&self, ty: &Type) -> String {
         match ty {

@@ -16,34 +16,38 @@ use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{self, state};
 use kestrel_trace::symbol::Symbols;
 
-pub const CPUS: u32 = 4;
+pub(crate) const CPUS: u32 = 4;
 /// Where a test puts texts.
-pub const KERNEL: u64 = 0xffff_8880_1000_0000;
+pub(crate) const KERNEL: u64 = 0xffff_8880_1000_0000;
 
 /// Programs that share maps.
-pub struct Maps {
-    pub globals: Globals,
-    pub checked: Vec<(CheckedProbe, Context)>,
-    pub machine: Machine,
-    pub names: Vec<String>,
-    pub programs: Vec<Code>,
+pub(crate) struct Maps {
+    pub(crate) globals: Globals,
+    pub(crate) checked: Vec<(CheckedProbe, Context)>,
+    pub(crate) machine: Machine,
+    pub(crate) names: Vec<String>,
+    pub(crate) programs: Vec<Code>,
 }
 
 impl Maps {
     /// One handler per text, all for `vfs_read(file, buf, count, flags)`.
     #[track_caller]
-    pub fn new(handlers: &[&str]) -> Self {
+    pub(crate) fn new(handlers: &[&str]) -> Self {
         Self::with(handlers, Globals::default(), |_, _| kernel::kprobe())
     }
 
     /// The same where maps may be read that nothing writes.
     #[track_caller]
-    pub fn accepted(handlers: &[&str]) -> Self {
+    pub(crate) fn accepted(handlers: &[&str]) -> Self {
         Self::made(handlers, Globals::default(), |_, _| kernel::kprobe())
     }
 
     #[track_caller]
-    pub fn with(handlers: &[&str], globals: Globals, context: impl Fn(usize, &str) -> Context) -> Self {
+    pub(crate) fn with(
+        handlers: &[&str],
+        globals: Globals,
+        context: impl Fn(usize, &str) -> Context,
+    ) -> Self {
         let made = Self::made(handlers, globals, context);
         assert_eq!(made.globals.unwritten, []);
         made
@@ -51,7 +55,7 @@ impl Maps {
 
     /// The handlers of a program: checked again until what its maps and variables hold is known from all of their uses.
     #[track_caller]
-    pub fn program(handlers: &[&str]) -> Self {
+    pub(crate) fn program(handlers: &[&str]) -> Self {
         let mut shapes = Shapes::default();
         for _ in 0..ROUNDS {
             let mut globals = Globals {
@@ -79,7 +83,11 @@ impl Maps {
     }
 
     #[track_caller]
-    pub fn made(handlers: &[&str], mut globals: Globals, context: impl Fn(usize, &str) -> Context) -> Self {
+    pub(crate) fn made(
+        handlers: &[&str],
+        mut globals: Globals,
+        context: impl Fn(usize, &str) -> Context,
+    ) -> Self {
         let mut checked = Vec::new();
         for (index, handler) in handlers.iter().enumerate() {
             let text = format!("e:x {handler}");
@@ -156,7 +164,7 @@ impl Maps {
 
     /// Runs a program on a CPU with these arguments.
     #[track_caller]
-    pub fn run(&mut self, program: usize, cpu: u32, args: &[u64]) {
+    pub(crate) fn run(&mut self, program: usize, cpu: u32, args: &[u64]) {
         self.machine.environment.cpu = cpu;
         let registers = registers(args);
         if let Err(fault) = self.machine.run(&self.programs[program], &registers) {
@@ -166,7 +174,7 @@ impl Maps {
 
     /// What a map holds.
     #[track_caller]
-    pub fn snapshot(&self, name: &str) -> Snapshot {
+    pub(crate) fn snapshot(&self, name: &str) -> Snapshot {
         let ty = self.globals.map(name).expect("a map of that name");
         let at = |name: &str| {
             self.names
@@ -193,13 +201,13 @@ impl Maps {
     }
 
     #[track_caller]
-    pub fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         aggregate::text(&self.snapshot(name), &Symbols::default())
     }
 }
 
 /// Registers whose first arguments are these.
-pub fn registers(args: &[u64]) -> Vec<u8> {
+pub(crate) fn registers(args: &[u64]) -> Vec<u8> {
     let mut bytes = vec![0; 168];
     for (at, arg) in [112, 104, 96, 88, 72, 64].into_iter().zip(args) {
         bytes[at..at + 8].copy_from_slice(&arg.to_le_bytes());
@@ -209,7 +217,7 @@ pub fn registers(args: &[u64]) -> Vec<u8> {
 
 /// Runs one handler for each count (`arg2`) on CPUs in turn; gives the map `@`.
 #[track_caller]
-pub fn after(handler: &str, counts: &[u64]) -> String {
+pub(crate) fn after(handler: &str, counts: &[u64]) -> String {
     let mut maps = Maps::new(&[handler]);
     for (count, cpu) in counts.iter().zip((0..CPUS).cycle()) {
         maps.run(0, cpu, &[0, 0, *count]);

@@ -20,6 +20,9 @@ const LEFT: i16 = 8;
 const INSTANCE: i16 = 16;
 const CAPTURED: i16 = 24;
 
+/// The kernel repeats no more than 2^23 times (`BPF_MAX_LOOPS`).
+const MOST_TIMES: i64 = (1 << 23) - 1;
+
 /// Where a function that is called back finds things.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inside {
@@ -147,6 +150,8 @@ impl Lower<'_> {
             }
             Over::Times(_) => {
                 let [key, shared] = self.b.parameters(1);
+                // Says to the verifier what it is at most.
+                let key = self.b.and(key, MOST_TIMES);
                 Inside {
                     shared,
                     key,
