@@ -66,6 +66,8 @@ pub enum ValueType {
     Pointer { user: bool },
     /// `char *`: the address of a NUL-terminated string, in the process's or the kernel's memory.
     CString { user: bool },
+    /// `char **`: the address of addresses of strings.
+    CStrings { user: bool },
     /// `char[n]`.
     Text { size: u32 },
     /// An array of integers or pointers.

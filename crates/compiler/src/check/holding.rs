@@ -3,7 +3,8 @@
 use super::checker::{Checked, Checker};
 use super::shape::{held_stack, join};
 use super::tree::{
-    Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleType, Type, VariableId,
+    Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleMember, TupleType, Type,
+    VariableId,
 };
 use super::value::{constant, text_constant, widened};
 use super::walk::Spot;
@@ -72,15 +73,30 @@ impl Checker<'_> {
                 if to == from {
                     return Some(value);
                 }
-                let parts: Vec<Expr> = (0..to.members.len())
-                    .map(|place| self.tuple_part(&value, place, span))
-                    .collect::<Option<_>>()?;
-                let fitted: Vec<Expr> = parts
-                    .into_iter()
-                    .zip(&to.members)
-                    .map(|(part, member)| self.fitted_to(part, &member.ty))
-                    .collect::<Option<_>>()?;
-                Expr::new(ExprKind::Tuple(fitted), ty.clone(), span)
+                // Members go by their names; all are computed in the order in which they are written.
+                let places = places_by_name(to, from)?;
+                let (to, ordered) = (to.clone(), places.iter().copied().eq(0..places.len()));
+                let kept = match ordered {
+                    true => None,
+                    false => self.kept_first(&value),
+                };
+                let (first, value) = kept.map_or((None, value), |(first, value)| (Some(first), value));
+                let mut fitted = Vec::new();
+                for (place, member) in places.into_iter().zip(&to.members) {
+                    let part = self.tuple_part(&value, place, span)?;
+                    fitted.push(self.fitted_to(part, &member.ty)?);
+                }
+                let whole = Expr::new(ExprKind::Tuple(fitted), ty.clone(), span);
+                match first {
+                    None => whole,
+                    Some(first) => {
+                        let kind = ExprKind::Sequence {
+                            statements: vec![first],
+                            value: Box::new(whole),
+                        };
+                        Expr::new(kind, ty.clone(), span)
+                    }
+                }
             }
             (to, from) if to == from => value,
             // Either is put where it is kept with zeroes behind it.
@@ -159,33 +175,51 @@ impl Checker<'_> {
 
     /// A value that is no scalar as bytes at an address: where it lies nowhere yet, a variable of its own keeps it.
     pub(crate) fn in_memory(&mut self, value: Expr) -> Expr {
-        if value.ty.is_scalar() || matches!(value.kind, ExprKind::Bytes { .. }) {
+        let Some((first, kept)) = self.kept_first(&value) else {
             return value;
+        };
+        match kept.kind {
+            ExprKind::Bytes {
+                address,
+                offset,
+                size,
+                access,
+            } => {
+                let span = value.span;
+                let sequence = ExprKind::Sequence {
+                    statements: vec![first],
+                    value: address,
+                };
+                let kind = ExprKind::Bytes {
+                    address: Box::new(Expr::new(sequence, Type::hexadecimal(8), span)),
+                    offset,
+                    size,
+                    access,
+                };
+                Expr::new(kind, kept.ty, span)
+            }
+            _ => value,
         }
-        let Ok(ty) = self.holding(&value, false) else {
-            return value;
-        };
-        let Some(value) = self.fitted_to(value.clone(), &ty) else {
-            return value;
-        };
-        let (span, size) = (value.span, self.size_of(&ty).unwrap_or_default());
+    }
+
+    /// What keeps a value in a variable of its own, and the value there; `None` where it lies in memory already, or cannot be kept.
+    pub(crate) fn kept_first(&mut self, value: &Expr) -> Option<(Statement, Expr)> {
+        if value.ty.is_scalar() || matches!(value.kind, ExprKind::Bytes { .. }) {
+            return None;
+        }
+        let ty = self.holding(value, false).ok()?;
+        let (span, size) = (value.span, self.size_of(&ty)?);
+        let value = self.fitted_to(value.clone(), &ty)?;
         let variable = self.hidden_variable("value", ty.clone());
-        let set = Statement {
-            kind: StatementKind::Set { variable, value },
-            span,
-        };
+        let kind = StatementKind::Set { variable, value };
         let address = Expr::new(ExprKind::VariableAddress(variable), Type::hexadecimal(8), span);
-        let first = ExprKind::Sequence {
-            statements: vec![set],
-            value: Box::new(address),
-        };
-        let kind = ExprKind::Bytes {
-            address: Box::new(Expr::new(first, Type::hexadecimal(8), span)),
+        let kept = ExprKind::Bytes {
+            address: Box::new(address),
             offset: 0,
             size,
             access: Access::Context,
         };
-        Expr::new(kind, ty, span)
+        Some((Statement { kind, span }, Expr::new(kept, ty, span)))
     }
 
     /// What is known of the variable that is first set at a place, widened by a value's type; whether it had to grow.
@@ -213,4 +247,17 @@ impl Checker<'_> {
     fn variable_key(&self, name: &str, declared: Span) -> (String, u32) {
         (format!("{}${name}", self.globals.text), declared.start)
     }
+}
+
+/// Where the members of one tuple are in another: of records by their names.
+fn places_by_name(to: &TupleType, from: &TupleType) -> Option<Vec<usize>> {
+    let place = |(at, wanted): (usize, &TupleMember)| match wanted.name.is_empty() {
+        true => from
+            .members
+            .get(at)
+            .filter(|member| member.name.is_empty())
+            .map(|_| at),
+        false => from.members.iter().position(|member| member.name == wanted.name),
+    };
+    to.members.iter().enumerate().map(place).collect()
 }

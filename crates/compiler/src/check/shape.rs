@@ -59,9 +59,11 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
             })
         }
         (Type::Tuple(a), Type::Tuple(b)) if a.members.len() == b.members.len() => {
-            let members = a.members.iter().zip(&b.members);
-            let members = members.map(|(a, b)| {
-                (a.name == b.name).then_some(())?;
+            let members = a.members.iter().enumerate().map(|(place, a)| {
+                let b = match a.name.is_empty() {
+                    true => b.members.get(place).filter(|b| b.name.is_empty())?,
+                    false => b.members.iter().find(|b| b.name == a.name)?,
+                };
                 Some((a.name.clone(), join(&a.ty, &b.ty)?, 0))
             });
             let members = members.collect::<Option<Vec<_>>>()?;

@@ -180,6 +180,10 @@ impl<'a> Checker<'a> {
             ValueType::Bool => Type::Bool,
             ValueType::Pointer { user } => pointer(Pointee::Unknown, *user),
             ValueType::CString { user } => pointer(Pointee::Char, *user),
+            ValueType::CStrings { user } => match pointer(Pointee::Char, *user) {
+                Type::Pointer(one) => Type::Pointer(Pointer { levels: 1, ..one }),
+                other => other,
+            },
             ValueType::Text { size } => Type::Text { size: *size },
             ValueType::Array { element, count } => Type::Array {
                 element: Box::new(self.value_type(element)?),

@@ -40,8 +40,9 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
     }
     if text.ends_with('*') {
         let user = user_pointers;
-        return match text.trim_end_matches('*').trim_end() {
+        return match text.strip_suffix("*").unwrap_or(text).trim_end() {
             "char" | "const char" => Some(ValueType::CString { user }),
+            "const char *const" | "char *" | "const char *" => Some(ValueType::CStrings { user }),
             _ => Some(ValueType::Pointer { user }),
         };
     }

@@ -31,7 +31,8 @@ pub(crate) static LEN: Builtin = Builtin {
             return Err(checker.error(of.span, message));
         }
         let span = usage.span;
-        let value = checker.in_memory(value);
+        let kept = checker.kept_first(&value);
+        let (first, value) = kept.map_or((Vec::new(), value), |(first, value)| (vec![first], value));
         let ExprKind::Bytes {
             address,
             offset,
@@ -46,11 +47,16 @@ pub(crate) static LEN: Builtin = Builtin {
             offset: i64::from(offset),
             access,
         };
-        // An error is no frame. The count is read once for each place that it stands at, and does not change between.
+        // An error is no frame.
         let count = checker.value_at(spot, Type::I64, span)?;
         let zero = constant(0, Type::I64, span);
-        let any = comparison(CompareOp::Greater, true, count.clone(), zero.clone(), span);
+        let any = comparison(CompareOp::Greater, true, count.clone(), zero, span);
         let any = Expr { ty: Type::I64, ..any };
-        Ok(operation(BinaryOp::Multiply, Type::I64, count, any, span))
+        let count = operation(BinaryOp::Multiply, Type::I64, count, any, span);
+        let kind = ExprKind::Sequence {
+            statements: first,
+            value: Box::new(count),
+        };
+        Ok(Expr::new(kind, Type::I64, span))
     }),
 };

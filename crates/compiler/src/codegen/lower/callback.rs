@@ -79,7 +79,10 @@ impl Lower<'_> {
         self.b.store(Width::B8, base, INSTANCE, instance);
         for (id, at) in captured.iter().zip(offsets()) {
             let word: Operand = match self.place(*id, span)? {
-                Place::Register(register) => register.into(),
+                Place::Register(register) => {
+                    self.share(*id, base, at, register.into());
+                    continue;
+                }
                 Place::Memory(slot) => self.b.slot_address(slot, 0).into(),
                 Place::Shared { base, offset, .. } => self.b.load(Width::B8, base, offset).into(),
                 Place::Elsewhere => 0.into(),
@@ -114,7 +117,7 @@ impl Lower<'_> {
                     scalar: true,
                 } => {
                     let now = self.b.load(Width::B8, base, at);
-                    self.b.store(Width::B8, outer, offset, now);
+                    self.share(*id, outer, offset, now.into());
                 }
                 Place::Shared { .. } | Place::Elsewhere => {}
             }
@@ -122,6 +125,19 @@ impl Lower<'_> {
         let left = self.b.load(Width::B8, base, LEFT);
         self.b.branch_if(Condition::NotEqual, left, 0, self.done);
         Ok(())
+    }
+
+    /// Stores a variable that is shared. Where it is a number, in two halves: the verifier, which goes through the loop's body until nothing new is seen,
+    /// does not follow what they make, so that a number which grows is not something new each time.
+    pub(super) fn share(&mut self, id: VariableId, base: Vreg, offset: i16, value: Operand) {
+        let shape = self.shapes.get(id.0 as usize);
+        if shape.is_none_or(|shape| shape.pointer || shape.addressed) {
+            return self.b.store(Width::B8, base, offset, value);
+        }
+        let value = self.b.materialize(value);
+        let high = self.b.shift_right(value, 32);
+        self.b.store(Width::B4, base, offset, value);
+        self.b.store(Width::B4, base, offset + 4, high);
     }
 
     /// Makes the function of a loop's body; gives its number.

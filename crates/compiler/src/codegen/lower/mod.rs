@@ -16,7 +16,7 @@ mod value;
 mod value_cache;
 
 use crate::check::tree::{
-    CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind, VariableId,
+    CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind, Type, VariableId,
 };
 use crate::context::{Context, EventNumber};
 use crate::error::Error;
@@ -128,6 +128,8 @@ enum Place {
 struct Shape {
     scalar: bool,
     size: u32,
+    /// Whether it is an address.
+    pointer: bool,
     /// Whether its address is taken, so that it must lie in memory.
     addressed: bool,
 }
@@ -224,6 +226,7 @@ impl Lower<'_> {
                 Shape {
                     scalar,
                     size: if scalar { 8 } else { variable.size },
+                    pointer: matches!(variable.ty, Type::Pointer(_)),
                     addressed: scalar && addressed.contains(&VariableId(number)),
                 }
             })
@@ -374,7 +377,7 @@ impl Lower<'_> {
             match place {
                 Place::Register(target) => self.b.assign(target, value),
                 Place::Shared { base, offset, .. } if !addressed => {
-                    self.b.store(Width::B8, base, offset, value);
+                    self.share(id, base, offset, value);
                 }
                 _ => {
                     let to = self.variable_address(id, span)?;
