@@ -565,7 +565,17 @@ impl Checker<'_> {
         span: Span,
     ) -> Checked<(Vec<FieldType>, Vec<Expr>)> {
         let own: Vec<Type> = keys.iter().map(key_type).collect();
+        let narrow: Vec<Type> = keys.iter().map(narrow_type).collect();
         let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+        let expected = shape.narrow.clone().unwrap_or_else(|| narrow.clone());
+        let wider = expected
+            .iter()
+            .zip(&narrow)
+            .map(|(known, own)| super::shape::join(known, own).unwrap_or_else(|| known.clone()));
+        shape.narrow = Some(match expected.len() == narrow.len() {
+            true => wider.collect(),
+            false => expected.clone(),
+        });
         let joined: Vec<Type> = match &shape.keys {
             Some(known) if known.len() == own.len() => known
                 .iter()
@@ -591,9 +601,9 @@ impl Checker<'_> {
                 joined => {
                     let Some(fits) = self.fitted_to(key.clone(), joined) else {
                         let message = format!(
-                            "this key of @{name} is {}, but {} elsewhere",
-                            self.describe(&key.ty),
-                            self.describe(joined)
+                            "Argument mismatch for @{name}: trying to access with arguments: '{}' when map expects arguments: '{}'",
+                            self.spelled_keys(&narrow),
+                            self.spelled_keys(&expected)
                         );
                         return Err(self.error(span, message));
                     };
@@ -604,6 +614,15 @@ impl Checker<'_> {
             fitted.1.push(key);
         }
         Ok(fitted)
+    }
+
+    /// Types of keys in the language's words.
+    fn spelled_keys(&self, keys: &[Type]) -> String {
+        let words: Vec<String> = keys.iter().map(|key| self.spelled_type(key).1).collect();
+        match words.as_slice() {
+            [only] => only.clone(),
+            words => format!("({})", words.join(",")),
+        }
     }
 
     /// The parts of a key that is a tuple in a variable or a map.
@@ -832,6 +851,30 @@ fn key_type(key: &Expr) -> Type {
         ty if ty.is_scalar() => widened(key.clone()).ty,
         Type::Memory { max } => Type::Buffer { max: *max },
         ty => ty.clone(),
+    }
+}
+
+/// The smallest type that a key has.
+fn narrow_type(key: &Expr) -> Type {
+    match (&key.ty, key.constant()) {
+        (
+            Type::Integer {
+                show: Show::Number(_),
+                ..
+            },
+            Some(known),
+        ) => {
+            let known = known.cast_signed();
+            let size = [
+                (1, i64::from(i8::MAX)),
+                (2, i64::from(i16::MAX)),
+                (4, i64::from(i32::MAX)),
+            ]
+            .into_iter()
+            .find(|(_, most)| (-most - 1..=*most).contains(&known));
+            Type::integer(size.map_or(8, |(size, _)| size), true)
+        }
+        _ => key_type(key),
     }
 }
 

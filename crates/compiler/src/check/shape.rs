@@ -25,6 +25,8 @@ pub struct Shapes {
 pub(super) struct MapShape {
     /// Its keys; none while no use has said.
     pub(super) keys: Option<Vec<Type>>,
+    /// The same as narrow as they are, for messages.
+    pub(super) narrow: Option<Vec<Type>>,
     /// What is stored in it.
     pub(super) value: Option<Stored>,
 }

@@ -179,6 +179,20 @@ impl<'a> Checker<'a> {
             },
             ValueType::Bool => Type::Bool,
             ValueType::Pointer { user } => pointer(Pointee::Unknown, *user),
+            ValueType::StructPointer { name, user } => {
+                let known = self.btf().and_then(|btf| {
+                    btf.find(Kind::Struct, name)
+                        .map(|id| Pointee::Btf(btf.resolve(id)))
+                });
+                match pointer(known.unwrap_or(Pointee::Unknown), *user) {
+                    // Where nothing says otherwise, it is shown as any other address.
+                    Type::Pointer(one) => Type::Pointer(Pointer {
+                        symbolic: !user,
+                        ..one
+                    }),
+                    other => other,
+                }
+            }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
             ValueType::CStrings { user } => match pointer(Pointee::Char, *user) {
                 Type::Pointer(one) => Type::Pointer(Pointer { levels: 1, ..one }),

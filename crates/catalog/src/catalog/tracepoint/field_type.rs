@@ -43,7 +43,17 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
         return match text.strip_suffix("*").unwrap_or(text).trim_end() {
             "char" | "const char" => Some(ValueType::CString { user }),
             "const char *const" | "char *" | "const char *" => Some(ValueType::CStrings { user }),
-            _ => Some(ValueType::Pointer { user }),
+            other => {
+                let name = other.trim_start_matches("const ").strip_prefix("struct ");
+                let plain = |name: &&str| name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+                Some(match name.filter(plain) {
+                    Some(name) => ValueType::StructPointer {
+                        name: name.to_owned(),
+                        user,
+                    },
+                    None => ValueType::Pointer { user },
+                })
+            }
         };
     }
     scalar(format, field)
