@@ -52,13 +52,17 @@ impl Checker<'_> {
             }
             _ => {
                 let longest = room(&left).max(room(&right));
-                if longest > MOST {
+                if longest > MOST && self.globals.rounds {
                     // Byte by byte this would be too many ways through the program.
                     return Ok(same_bytes(left, right, longest + 1, negated, span));
                 }
-                room(&left).min(room(&right))
+                room(&left).min(room(&right)).min(MOST)
             }
         };
+        if bytes > MOST && !self.globals.rounds {
+            let message = format!("texts of more than {MOST} bytes cannot be compared");
+            return Err(self.error(right.span, message));
+        }
         let kind = ExprKind::TextEqual {
             left: Box::new(limited(left, bytes)),
             right: Box::new(limited(right, bytes)),

@@ -97,8 +97,7 @@ impl Lower<'_> {
         }
         match &value.kind {
             ExprKind::Text(known) => {
-                let to = self.b.slot_address(slot, offset);
-                self.store_text(known, size, to, 0);
+                self.store_into(known, size, slot, offset);
                 return Ok(());
             }
             ExprKind::ReadMemory { max, .. } => {
@@ -142,17 +141,16 @@ impl Lower<'_> {
         }
         let bytes = self.stage(value, size)?;
         let has = self.bytes_of(value).min(size);
-        let to = self.b.slot_address(slot, offset);
         if matches!(value.ty, Type::HeldStack(_)) && has < size {
             // Whose stack it is stands at its end.
-            self.copy_all(bytes, has - 8, to, 0);
+            self.copy_all_into(bytes, has - 8, slot, offset);
             self.clear(slot, offset + has - 8, offset + size - 8);
             let process = self.load_bytes(bytes, has.cast_signed() - 8, Width::B8);
             let to = self.b.slot_address(slot, offset + size - 8);
             self.b.store(Width::B8, to, 0, process);
             return Ok(());
         }
-        self.copy_all(bytes, has, to, 0);
+        self.copy_all_into(bytes, has, slot, offset);
         self.clear_bytes(slot, offset + has, offset + size);
         Ok(())
     }
@@ -177,8 +175,7 @@ impl Lower<'_> {
         self.b.switch_to(join);
         let to = self.b.slot_address(slot, offset);
         self.b.store(Width::B4, to, 0, count);
-        let to = self.b.slot_address(slot, offset + 4);
-        self.copy_all(Bytes::of_slot(from), max, to, 0);
+        self.copy_all_into(Bytes::of_slot(from), max, slot, offset + 4);
         self.clear_bytes(slot, offset + 4 + max, offset + size);
         Ok(())
     }
@@ -267,6 +264,15 @@ impl Lower<'_> {
         let to = self.b.add(to, offset);
         let reader = self.reader(Access::Kernel);
         self.b.helper(reader, &[to.into(), size.into(), from.into()]);
+    }
+
+    /// Copies bytes to a frame object: few of them word by word, many by a helper.
+    pub(super) fn copy_all_into(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
+        if size <= WORDS {
+            return self.copy_into(bytes, size, slot, offset);
+        }
+        let to = self.b.slot_address(slot, 0);
+        self.copy_all(bytes, size, to, offset);
     }
 
     /// A frame object with a copy of what a map holds; zeroes where it holds nothing.

@@ -184,9 +184,8 @@ impl Lower<'_> {
     pub(super) fn text_into(&mut self, text: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
         let (bytes, has) = match &text.kind {
             ExprKind::Text(known) => {
-                let to = self.b.slot_address(slot, offset);
                 let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
-                self.store_text(&known[..end], size, to, 0);
+                self.store_into(&known[..end], size, slot, offset);
                 return Ok(());
             }
             // What follows the NUL of a text in memory may be anything.
@@ -236,8 +235,7 @@ impl Lower<'_> {
             }
         };
         let has = has.min(size);
-        let to = self.b.slot_address(slot, offset);
-        self.copy_all(bytes, has, to, 0);
+        self.copy_all_into(bytes, has, slot, offset);
         self.clear(slot, offset + has, offset + size);
         Ok(())
     }
@@ -300,6 +298,27 @@ impl Lower<'_> {
         }
     }
 
+    /// Copies `size` bytes to a frame object at `offset`, in words that are aligned where they come from and where they go: the verifier takes no others on the
+    /// stack.
+    pub(super) fn copy_into(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
+        let whole = bytes.aligned || matches!(bytes.at, At::Slot(_));
+        let to = self.b.slot_address(slot, offset);
+        for (within, width) in aligned_cuts(size, offset, whole.then_some(bytes.offset)) {
+            let word = self.load_bytes(bytes, within, width);
+            let (to, within) = self.near(to, within);
+            self.b.store(width, to, within, word);
+        }
+    }
+
+    /// Stores known bytes in a frame object at `offset`, zeroes behind them.
+    pub(super) fn store_into(&mut self, text: &[u8], size: u32, slot: Slot, offset: u32) {
+        let to = self.b.slot_address(slot, offset);
+        for (within, width) in aligned_cuts(size, offset, None) {
+            let (to, at) = self.near(to, within);
+            self.b.store(width, to, at, word_of(text, within, width));
+        }
+    }
+
     /// Copies `size` bytes to `to + offset`, word by word.
     pub(super) fn copy(&mut self, bytes: Bytes, size: u32, to: Vreg, offset: u32) {
         for (within, width) in bytes.cut(size) {
@@ -356,6 +375,26 @@ impl Lower<'_> {
         self.b.jump(equal);
         Ok(())
     }
+}
+
+/// `size` bytes cut into accesses that are aligned at a place, and at another if there is one: offset within the bytes, and width.
+fn aligned_cuts(size: u32, place: u32, other: Option<i32>) -> Vec<(i32, Width)> {
+    let mut cuts = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let fits = |width: &Width| {
+            let bytes = width.bytes();
+            let there = other.is_none_or(|other| (other + at.cast_signed()) % bytes.cast_signed() == 0);
+            bytes <= size - at && (place + at).is_multiple_of(bytes) && there
+        };
+        let width = [Width::B8, Width::B4, Width::B2]
+            .into_iter()
+            .find(fits)
+            .unwrap_or(Width::B1);
+        cuts.push((at.cast_signed(), width));
+        at += width.bytes();
+    }
+    cuts
 }
 
 /// Bytes of a frame object for a text of so many that may turn out to be the mark of one that could not be read.
