@@ -12,6 +12,7 @@ use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::procfs::CpuList;
+use regex_lite::Regex;
 use std::sync::Arc;
 
 /// Where the handlers stand.
@@ -105,6 +106,25 @@ impl UserStack {
     }
 }
 
+/// A pattern for names of probes: `interval:ms:(200|300)`.
+#[derive(Clone, Debug)]
+pub struct ProbeFilter(Regex);
+
+impl ProbeFilter {
+    /// Reads a regular expression.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> std::result::Result<Self, String> {
+        Regex::new(text).map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Whether a probe of that name is wanted: the pattern matches anywhere in it.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
+}
+
 /// How a source is put to use.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -135,6 +155,8 @@ pub struct Options {
     pub bell: Bell,
     /// Parameters that texts of `-e` may name; a table file declares its own.
     pub parameters: Vec<Parameter>,
+    /// The names of a program's probes that are planned, begin and end apart.
+    pub probe_filter: Option<ProbeFilter>,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Most keys of each map of texts of `-e`; a table file says so itself.

@@ -65,7 +65,8 @@ impl Perform {
         }
     }
 
-    fn form(&self) -> Form<'_> {
+    /// How output looks.
+    pub fn form(&self) -> Form<'_> {
         Form {
             json: self.json,
             trailer: &self.trailer,
