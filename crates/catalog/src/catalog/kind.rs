@@ -114,9 +114,6 @@ impl Kinds {
 
 /// Event kinds of bpftrace, with their short forms. One that has no row in the table of kinds is refused as not yet supported.
 const LATER: &[(&str, &[&str])] = &[
-    ("BEGIN", &["begin"]),
-    ("END", &["end"]),
-    ("self", &[]),
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
     ("usdt", &["U"]),

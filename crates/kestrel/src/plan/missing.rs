@@ -8,6 +8,7 @@ use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::{Errno, Error as Kernel};
+use std::io::ErrorKind;
 
 const HINT: &str = "if this is expected, set the `missing_probes` config variable to \"warn\"";
 
@@ -102,6 +103,7 @@ fn is_missing(error: &Error) -> bool {
     match error {
         Error::NoSuchEvent { .. } | Error::NoFunction { .. } | Error::NoPlace { .. } => true,
         Error::Kernel(Kernel::System { errno, .. }) => *errno == Errno::ENOENT,
+        Error::Trace(kestrel_trace::Error::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
         _ => false,
     }
 }

@@ -260,7 +260,7 @@ impl<'a> Planner<'a> {
             };
             // Only a program that runs fires them.
             let own = spec.parts.first().and_then(|part| find_kind(&part.text));
-            let own = own.filter(|kind| kind.parts() == 0 && !self.globals.rounds);
+            let own = own.filter(|_| !self.globals.rounds);
             let found = match own {
                 Some(kind) if is_own_event(kind.name()) => Err(Error::NotYet {
                     wanted: text_of(spec),

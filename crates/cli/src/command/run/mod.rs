@@ -4,6 +4,7 @@ mod bpftrace;
 mod info;
 mod listing;
 mod message;
+mod modes;
 mod options;
 mod read;
 
@@ -18,11 +19,12 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
+use kestrel::kernel::process::UserSignal;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
-use options::{Buffering, OutputFormat};
+use options::{Buffering, OutputFormat, RunMode};
 use std::ffi::OsString;
 use std::io::{BufWriter, LineWriter, Write};
 use std::os::fd::BorrowedFd;
@@ -47,7 +49,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return listing::matching(options, &catalog);
     }
     let target = target(options)?;
-    let program = read::program(options)?;
+    let mut program = read::program(options)?;
+    modes::keep(&mut program, options.mode);
     let plan = plan(&program, options, &catalog)?;
     if options.list {
         return listing::of_program(&plan, options, &catalog);
@@ -72,7 +75,17 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         out: output(options)?,
         prints_maps: program.config.print_maps_on_exit,
         said: Instant::now(),
+        signal: None,
     };
+    if work
+        .running
+        .session()
+        .own_events()
+        .iter()
+        .any(|name| name == USER_SIGNAL)
+    {
+        work.signal = Some(UserSignal::install()?);
+    }
     work.attached(&plan, options)?;
     if options.dry_run {
         detach(work.running.session_mut());
@@ -80,6 +93,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     work.running.begin(&mut work.perform)?;
     work.write()?;
+    if options.mode == Some(RunMode::Bench) {
+        let results = work.bench()?;
+        work.poll(true)?;
+        modes::print_benchmarks(&results)?;
+        detach(work.running.session_mut());
+        return Ok(Exit::Done);
+    }
     foreground.release(held)?;
     foreground.run(&mut work)?;
     detach(work.running.session_mut());
@@ -183,7 +203,12 @@ struct ProgramRun {
     prints_maps: bool,
     /// When losses were said last.
     said: Instant,
+    /// Where the program has handlers for it.
+    signal: Option<UserSignal>,
 }
+
+/// The event of a signal to this process.
+const USER_SIGNAL: &str = "self:signal:SIGUSR1";
 
 /// Losses are said so often at most.
 const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
@@ -216,6 +241,19 @@ impl ProgramRun {
         Ok(())
     }
 
+    /// Runs the benchmarks, one after the other: their names, runs, and nanoseconds of one.
+    fn bench(&mut self) -> Result<Vec<(String, u64, u64)>, Failure> {
+        let mut results = Vec::new();
+        for event in self.running.session().own_events() {
+            if let Some(name) = event.strip_prefix("bench:") {
+                let (runs, time) = self.running.bench(&event, &mut self.perform)?;
+                results.push((name.to_owned(), runs, time));
+                self.write()?;
+            }
+        }
+        Ok(results)
+    }
+
     /// Says what was lost since that was said last.
     fn losses(&mut self, last: bool) -> Result<(), Failure> {
         if !last && self.said.elapsed() < BETWEEN_LOSSES {
@@ -245,6 +283,9 @@ impl Work for ProgramRun {
             self.write()?;
             self.out.flush()?;
             return Ok(Duration::ZERO);
+        }
+        if self.signal.as_ref().is_some_and(UserSignal::take) {
+            self.running.fire(USER_SIGNAL)?;
         }
         let came = self.running.poll(&mut self.perform)?;
         self.write()?;

@@ -59,6 +59,9 @@ pub(crate) struct Options {
     /// Print what this kernel can do
     #[arg(long)]
     pub(super) info: bool,
+    /// Run the program's bench: events again and again and print how long one takes
+    #[arg(long = "mode", value_enum, value_name = "MODE")]
+    pub(super) mode: Option<RunMode>,
     /// When output is written: at once, by line, or when there is much of it
     #[arg(
         short = 'B',
@@ -94,6 +97,12 @@ pub(super) enum OutputFormat {
     Text,
     /// One JSON object a line, in bpftrace's shapes
     Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum RunMode {
+    /// Benchmarks
+    Bench,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
