@@ -178,6 +178,21 @@ impl<'a> Checker<'a> {
             },
             ValueType::Bool => Type::Bool,
             ValueType::Pointer { user } => pointer(Pointee::Unknown, *user),
+            ValueType::PointerTo {
+                spelling,
+                levels,
+                user,
+            } => {
+                let known = self.btf().and_then(|btf| btf.find_c(spelling));
+                match pointer(known.map_or(Pointee::Unknown, Pointee::Btf), *user) {
+                    Type::Pointer(pointer) => Type::Pointer(Pointer {
+                        levels: *levels,
+                        symbolic: !user,
+                        ..pointer
+                    }),
+                    other => other,
+                }
+            }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
             ValueType::Text { size } => Type::Text { size: *size },
             ValueType::Array { element, count } => Type::Array {

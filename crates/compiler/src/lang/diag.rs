@@ -161,6 +161,10 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
             Severity::Error => ("ERROR:", RED),
             Severity::Warning => ("WARNING:", YELLOW),
         };
+        if diagnostic.span.end == 0 {
+            out += &format!("{} {}\n", style.paint(colour, word), diagnostic.message);
+            continue;
+        }
         let line = Line::at(text, diagnostic.span);
         let place = place(name, text, diagnostic.span);
         out += &format!("{place}: {} {}\n", style.paint(colour, word), diagnostic.message);

@@ -6,7 +6,7 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
-use kestrel_compiler::lang::expand::{Inputs, expand};
+use kestrel_compiler::lang::expand::{Inputs, NamedOption, expand};
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
@@ -41,6 +41,10 @@ pub struct ProgramText {
     pub definitions: Vec<Definition>,
     /// Its settings.
     pub config: Config,
+    /// The named parameters that it asks for (`getopt`).
+    pub options: Vec<NamedOption>,
+    /// Named parameters that were given and that it does not ask for.
+    pub unexpected_options: Vec<String>,
     /// What is odd about the text.
     pub warnings: Vec<Diagnostic>,
 }
@@ -74,6 +78,8 @@ impl ProgramText {
             maps,
             definitions: expanded.definitions,
             config: expanded.config,
+            options: expanded.options,
+            unexpected_options: expanded.unknown,
             warnings: expanded.found,
         })
     }

@@ -88,7 +88,10 @@ impl Running {
     /// # Errors
     /// As [`Running::begin`].
     pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
+        // Commands take far longer than what asks for them: those of a backlog could take minutes.
+        perform.ending = self.exit.is_none();
         self.drain(perform)?;
+        perform.ending = false;
         if self.session().fire("end")? {
             self.drain(perform)?;
         }

@@ -40,10 +40,20 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
     }
     if text.ends_with('*') {
         let user = user_pointers;
-        return match text.trim_end_matches('*').trim_end() {
-            "char" | "const char" => Some(ValueType::CString { user }),
-            _ => Some(ValueType::Pointer { user }),
-        };
+        let spelling = text.trim_end_matches([' ', '*']);
+        let levels = text.bytes().filter(|byte| *byte == b'*').count() - 1;
+        let spelling = spelling.strip_prefix("const ").unwrap_or(spelling).trim();
+        return Some(match (spelling, levels) {
+            ("char", 0) => ValueType::CString { user },
+            (spelling, levels) if spelling.starts_with("struct ") || spelling.starts_with("union ") => {
+                ValueType::PointerTo {
+                    spelling: spelling.to_owned(),
+                    levels: levels as u8,
+                    user,
+                }
+            }
+            _ => ValueType::Pointer { user },
+        });
     }
     scalar(format, field)
 }

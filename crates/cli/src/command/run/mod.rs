@@ -1,6 +1,7 @@
 //! `kestrel run`: a program of the language, as bpftrace runs it.
 
 mod bpftrace;
+mod files;
 mod info;
 mod listing;
 mod message;
@@ -19,7 +20,7 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::UserSignal;
+use kestrel::kernel::process::{Held, UserSignal};
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
@@ -49,7 +50,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return listing::matching(options, &catalog);
     }
     let target = target(options)?;
-    let mut program = read::program(options)?;
+    let held = match &options.command {
+        Some(command) if !options.list => hold(&split(command))?,
+        _ => None,
+    };
+    let mut program = read::program(options, held.as_ref().map(Held::pid))?;
     modes::keep(&mut program, options.mode);
     let plan = plan(&program, options, &catalog)?;
     if options.list {
@@ -58,10 +63,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.verbose {
         eprint!("{}", kestrel::plan::show(&plan, options.verbose)?);
     }
-    let held = match &options.command {
-        Some(command) => hold(&split(command))?,
-        None => None,
-    };
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
@@ -100,13 +101,22 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         detach(work.running.session_mut());
         return Ok(Exit::Done);
     }
-    foreground.release(held)?;
-    foreground.run(&mut work)?;
+    if options.command.is_none() && options.pid.is_none() && has_run(&plan) {
+        work.poll(true)?;
+    } else {
+        foreground.release(held)?;
+        foreground.run(&mut work)?;
+    }
     detach(work.running.session_mut());
     match work.running.exit() {
         Some(code) if code != 0 => std::process::exit(code as i32),
-        _ => Ok(foreground.exit()),
+        _ => Ok(Exit::Done),
     }
+}
+
+/// Whether nothing of a program can run any more once its `begin` has: it has `begin` and `end` alone.
+fn has_run(plan: &Plan) -> bool {
+    plan.hooks.iter().all(|hook| matches!(hook.kind, "begin" | "end"))
 }
 
 /// Prints a file in the language's layout.
@@ -276,6 +286,7 @@ impl Work for ProgramRun {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         if last || self.running.exit().is_some() {
             self.running.end(&mut self.perform)?;
+            self.perform.say_not_run();
             self.losses(true)?;
             if self.prints_maps {
                 self.perform.maps(self.running.session())?;

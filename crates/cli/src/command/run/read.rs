@@ -1,5 +1,6 @@
 //! Reading a program: its text, its arguments, the settings of the environment.
 
+use super::files::ScriptFiles;
 use super::options::Options;
 use crate::exit::{Exit, Failure};
 use kestrel::language::config::Config;
@@ -12,16 +13,38 @@ use std::path::Path;
 const STDIN: &str = "stdin";
 
 /// Reads the program.
-pub(super) fn program(options: &Options) -> Result<ProgramText, Failure> {
+pub(super) fn program(options: &Options, command: Option<u32>) -> Result<ProgramText, Failure> {
     let (name, text) = text(options)?;
     let (positional, named) = arguments(options);
+    let files = ScriptFiles {
+        directories: &options.include_directory,
+    };
+    let command = command.unwrap_or(0).to_string();
     let inputs = Inputs {
         positional: &positional,
         named: &named,
+        files: &files,
+        defined: &[("cpid", command.as_str())],
         ..Inputs::default()
     };
-    ProgramText::read(&name, &text, settings()?, &inputs)
-        .map_err(|error| super::message::failure(options, &name, error))
+    let text = options.include.iter().rfold(text, |text, header| {
+        format!("#include <{}>\n{text}", header.display())
+    });
+    let program = ProgramText::read(&name, &text, settings()?, &inputs)
+        .map_err(|error| super::message::failure(options, &name, error))?;
+    if let [first, ..] = program.unexpected_options.as_slice() {
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("unexpected program command line options: --{first}"),
+        );
+        let expected = program.options.iter().map(|option| format!("--{}", option.name));
+        let expected = expected.collect::<Vec<_>>().join(", ");
+        return Err(match expected.is_empty() {
+            true => failure,
+            false => failure.hint(format!("expected program options: {expected}")),
+        });
+    }
+    Ok(program)
 }
 
 /// The name and text of a program.
