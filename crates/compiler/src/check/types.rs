@@ -183,15 +183,23 @@ impl<'a> Checker<'a> {
                 levels,
                 user,
             } => {
-                let known = self.btf().and_then(|btf| btf.find_c(spelling));
-                match pointer(known.map_or(Pointee::Unknown, Pointee::Btf), *user) {
-                    Type::Pointer(pointer) => Type::Pointer(Pointer {
-                        levels: *levels,
-                        symbolic: !user,
-                        ..pointer
-                    }),
-                    other => other,
-                }
+                let known = |btf: &'a Btf| Some(pointer_to(btf, btf.find_c(spelling)?));
+                let known = match spelling.as_str() {
+                    "char" => None,
+                    _ => self.btf().and_then(known),
+                };
+                let to = if spelling == "char" {
+                    Pointee::Char
+                } else {
+                    Pointee::Unknown
+                };
+                Type::Pointer(Pointer {
+                    to: known.map_or(to, |known| known.to),
+                    levels: known.map_or(0, |known| known.levels) + levels,
+                    space: if *user { Space::User } else { Space::Kernel },
+                    trusted: false,
+                    symbolic: !user,
+                })
             }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
             ValueType::Text { size } => Type::Text { size: *size },

@@ -40,19 +40,19 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
     }
     if text.ends_with('*') {
         let user = user_pointers;
-        let spelling = text.trim_end_matches([' ', '*']);
         let levels = text.bytes().filter(|byte| *byte == b'*').count() - 1;
-        let spelling = spelling.strip_prefix("const ").unwrap_or(spelling).trim();
-        return Some(match (spelling, levels) {
+        let words = text
+            .split([' ', '*'])
+            .filter(|word| !matches!(*word, "" | "const"));
+        let spelling = words.collect::<Vec<_>>().join(" ");
+        return Some(match (spelling.as_str(), levels) {
             ("char", 0) => ValueType::CString { user },
-            (spelling, levels) if spelling.starts_with("struct ") || spelling.starts_with("union ") => {
-                ValueType::PointerTo {
-                    spelling: spelling.to_owned(),
-                    levels: levels as u8,
-                    user,
-                }
-            }
-            _ => ValueType::Pointer { user },
+            ("void", _) => ValueType::Pointer { user },
+            _ => ValueType::PointerTo {
+                spelling,
+                levels: levels as u8,
+                user,
+            },
         });
     }
     scalar(format, field)

@@ -36,11 +36,11 @@ OPTIONS:
 
 /// The words that ask for the version; clap wants a program beside them.
 fn asks_version(words: &[OsString]) -> bool {
-    words.len() == 2
-        && words
-            .iter()
-            .skip(1)
-            .all(|word| word == "-V" || word == "--version")
+    let mut words = words
+        .iter()
+        .skip(1)
+        .take_while(|word| *word != "--" && *word != "-e");
+    words.any(|word| word == "-V" || word == "--version")
 }
 
 /// Runs.
