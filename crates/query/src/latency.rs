@@ -1,7 +1,7 @@
 //! How long it took from one event to another that belongs to it: the same thread, or the same value of a key.
 
 use crate::background::Background;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::Keys;
 use crate::open::Open;
 use crate::pairs::{Pair, Pairs, Side};
@@ -102,7 +102,8 @@ impl Latencies {
             events.iter().filter(|event| ids.contains(&event.id)).collect()
         };
         let keys = |text: &str, side: &Side| Keys::new(text, of(&side.events), Symbols::default());
-        let (mut pairs, mut roles, mut begins) = (Vec::new(), Vec::<Vec<(usize, bool)>>::new(), Vec::new());
+        let (mut pairs, mut roles) = (Vec::new(), Vec::<Vec<(usize, bool)>>::new());
+        let (mut begins, mut ends) = (Vec::new(), Vec::new());
         for wanted in wanted {
             for pair in wanted.pairs {
                 let key = pair.key.as_ref();
@@ -117,6 +118,7 @@ impl Latencies {
                     }
                 }
                 begins.extend(pair.begin.events.iter().copied());
+                ends.extend(pair.end.events.iter().copied());
                 pairs.push(Paired {
                     pair,
                     key: key.transpose()?,
@@ -131,7 +133,7 @@ impl Latencies {
             of_keys: HashMap::default(),
             table: Table {
                 by: by
-                    .map(|by| Keys::new(by, of(&begins), symbols.clone()))
+                    .map(|by| split(by, &of(&begins), &of(&ends), symbols))
                     .transpose()?,
                 rows: Vec::new(),
                 places: HashMap::default(),
@@ -315,4 +317,28 @@ impl Row for Latency {
     fn figure(&self, name: &str) -> Option<i128> {
         self.ns.figure(name)
     }
+}
+
+/// The keys that split pairs, which are read at their begins.
+fn split(by: &str, begins: &[&EventClass], ends: &[&EventClass], symbols: &Symbols) -> Result<Keys> {
+    Keys::new(by, begins.iter().copied(), symbols.clone()).map_err(|error| {
+        let all = begins.iter().chain(ends).copied();
+        let at_ends = Keys::new(by, all, Symbols::default()).is_ok();
+        match error {
+            Error::Expression { text, mut found } if at_ends => {
+                if let Some(first) = found.first_mut() {
+                    let mut names: Vec<&str> = begins.iter().map(|event| event.name.as_str()).collect();
+                    names.dedup();
+                    first.message = format!("`{text}` means nothing where these pairs begin");
+                    let begin = names.join(", ");
+                    first.hints.insert(
+                        0,
+                        format!("--by is read at the begin, {begin}, and this is of the end"),
+                    );
+                }
+                Error::Expression { text, found }
+            }
+            error => error,
+        }
+    })
 }
