@@ -105,7 +105,9 @@ impl Export for Json {
         line.piece(self.threads.of(record, &self.processes, thread));
         line.piece(&keys.head);
         for part in &mut keys.fields {
-            part.write(record, line, |value, out| json(value, JsonStyle::Record, symbols, out));
+            part.write(record, line, |value, out| {
+                json(value, JsonStyle::Record, symbols, out)
+            });
         }
         line.text(b"}}\n");
         out.extend_from_slice(line.bytes());

@@ -2,7 +2,7 @@
 
 use super::format::{Export, Format, Style};
 use crate::event::EventClass;
-use crate::layout::Space;
+use crate::layout::{FieldType, Space, StackMode};
 use crate::print::escape::escape;
 use crate::print::{hexadecimal, pad_left, shown, source_line, symbol, value};
 use crate::process::{Learner, Processes};
@@ -48,7 +48,10 @@ struct PerfScript {
 impl Export for PerfScript {
     fn begin(&mut self, events: &[&EventClass], _out: &mut Vec<u8>) {
         let mut fields = events.iter().flat_map(|event| event.layout.shown());
-        self.stacks = fields.any(|field| field.ty.is_stack());
+        self.stacks = fields.any(|field| match &field.ty {
+            FieldType::HeldStack(stack) => stack.mode != StackMode::BuildId,
+            ty => ty.is_stack(),
+        });
     }
 
     fn processes_mut(&mut self) -> &mut Processes {
@@ -85,7 +88,10 @@ impl Export for PerfScript {
         out.extend_from_slice(b": ");
         let mut stacks: Vec<Frames<'_>> = Vec::new();
         for (field, it) in record.fields() {
-            if let Value::Stack(frames) = it {
+            // Frames by build id have no addresses.
+            if let Value::Stack(frames) = it
+                && frames.mode != Some(StackMode::BuildId)
+            {
                 stacks.push(frames);
                 continue;
             }

@@ -5,7 +5,7 @@ use crate::pages::{Cell, record};
 use crate::sample::{class, symbols};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::export::{Style, format};
-use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::layout::{FieldType, Frames as Place, HeldStack, Space, StackMode};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::user_symbol::{Binary, Code, Inlined, Mapping, UserSymbols};
@@ -200,4 +200,51 @@ fn speedscope_and_firefox_take_every_sample_and_frame() {
     let mut wanted = expected("firefox");
     wanted.retain(|(.., frames)| !frames.is_empty());
     assert_eq!(seen, wanted, "{text}");
+}
+
+/// Stacks of a fixed number of bytes (`record(kstack)` in a script's tuple, say) are stacks, too.
+#[test]
+fn held_stacks_have_lines_of_frames() {
+    let held = HeldStack {
+        space: Space::Kernel,
+        max: 3,
+        mode: StackMode::Bpftrace,
+        frames: Place::Inline,
+    };
+    let event = class(
+        1,
+        "tracepoint",
+        "a:b",
+        vec![("stack", FieldType::HeldStack(held))],
+    );
+    let make = format("perf-script").unwrap().new;
+    let mut export = make(Style::default(), symbols(), Processes::default());
+    let mut out = Vec::new();
+    export.begin(&[&event], &mut out);
+    // Count, frames, process.
+    let words = [2, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_2020, 0, 0];
+    let bytes = record(&event, 5_000_001_000, 7, 7, &[Cell::A(words.to_vec())]);
+    export.record(
+        &Record {
+            time_ns: 5_000_001_000,
+            cpu: 3,
+            pid: 7,
+            tid: 7,
+            event: &event,
+            bytes: &bytes,
+            unwound: None,
+        },
+        &mut out,
+    );
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
+    assert!(text.ends_with("\n\n"), "{text:?}");
+    let [first, second, ""] = lines.as_slice() else {
+        panic!("{text}")
+    };
+    assert!(first.starts_with("ffffffff81000010 vfs_read+"), "{text}");
+    assert!(
+        second.starts_with("ffffffff81002020 ext4_file_read_iter+"),
+        "{text}"
+    );
 }
