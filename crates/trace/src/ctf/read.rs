@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::info::{BufferInfo, TraceInfo};
 use crate::packet::{HEADER, PAGE};
 use crate::record::Record;
+use crate::stack_pieces::StackPieces;
 use crate::summary::{Absent, Summary};
 use crate::unwound::Unwound;
 use serde::Serialize;
@@ -50,6 +51,7 @@ pub struct Reader<R> {
     /// The times that are asked for: packets without them are not decoded.
     within: RangeInclusive<u64>,
     watch: Watch,
+    pieces: StackPieces,
 }
 
 /// Called with the number of packets read.
@@ -103,6 +105,7 @@ impl<R: Read> Reader<R> {
             partial: false,
             within: 0..=u64::MAX,
             watch: Watch::default(),
+            pieces: StackPieces::default(),
             info,
         }
     }
@@ -137,18 +140,32 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// As [`Reader::next`].
     pub fn next_in(&mut self) -> Result<Option<(u32, Record<'_>)>> {
-        self.advance()?;
-        self.tell();
-        let Some(current) = self.current else {
-            return Ok(None);
+        let (current, extent) = loop {
+            self.advance()?;
+            self.tell();
+            let Some(current) = self.current else {
+                return Ok(None);
+            };
+            let stream = &self.streams[current];
+            match stream.next {
+                Some(extent) if extent.is_stack_piece() => {
+                    let bytes = &stream.page[stream.at..stream.end];
+                    if let Some(piece) = self.events.at(extent, bytes, stream.cpu) {
+                        self.pieces.take(&piece);
+                    }
+                }
+                next => break (current, next),
+            }
         };
         let stream = &mut self.streams[current];
-        stream.records += u64::from(stream.next.is_some());
+        stream.records += u64::from(extent.is_some());
         let stream = &self.streams[current];
         let bytes = &stream.page[stream.at..stream.end];
-        let record = stream
-            .next
-            .and_then(|extent| self.events.at(extent, bytes, stream.cpu));
+        let record = extent.and_then(|extent| self.events.at(extent, bytes, stream.cpu));
+        let record = record.map(|record| Record {
+            rest: self.pieces.rest_of(&record),
+            ..record
+        });
         Ok(record.map(|record| (stream.buffer, record)))
     }
 
