@@ -28,8 +28,8 @@ pub const USUAL: u32 = 8192;
 
 /// Names of a piece's fields.
 const FIELDS: [&str; 3] = ["address", "taken", "stack"];
-/// Copies that wait for their records: each is a few moments old, or its record was lost.
-const WAITING: usize = 64;
+/// Copies that wait for their records: each is a few moments old, of as many as CPUs take at once, or its record was lost.
+const WAITING: usize = 512;
 
 /// What pieces are to a reader of the trace, as if they were events.
 pub static CLASS: LazyLock<EventClass> = LazyLock::new(|| {
