@@ -161,8 +161,8 @@ pub enum FieldType {
     StackCopy { max: u32 },
 }
 
-/// Words before the stack's own in a [`FieldType::StackCopy`]: `ip`, `sp`, `bp`.
-pub const COPIED_REGISTERS: u32 = 3;
+/// Words before the stack's own in a [`FieldType::StackCopy`]: `ip`, `sp`, `bp`, and when it was copied (0 where the record holds all of it).
+pub const COPIED_WORDS: u32 = 4;
 
 /// Where a field lies; offsets count from the start of the record (its header).
 #[allow(missing_docs, reason = "the variants say what each offset is")]
@@ -272,7 +272,7 @@ impl FieldType {
         match self {
             Self::String { max } | Self::Bytes { max } => *max,
             Self::Stack { max, .. } => *max * 8,
-            Self::StackCopy { max } => max.saturating_add(COPIED_REGISTERS * 8),
+            Self::StackCopy { max } => max.saturating_add(COPIED_WORDS * 8),
             _ => 0,
         }
     }

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::info::{BufferInfo, TraceInfo};
 use crate::packet::{HEADER, PAGE};
 use crate::record::Record;
+use crate::stack_pieces::StackPieces;
 use crate::summary::{Absent, Summary};
 use crate::unwound::Unwound;
 use serde::Serialize;
@@ -52,6 +53,7 @@ pub struct Reader<R> {
     /// The times that are asked for: packets without them are not decoded.
     within: RangeInclusive<u64>,
     watch: Watch,
+    pieces: StackPieces,
 }
 
 /// Called with the number of packets read.
@@ -114,6 +116,7 @@ impl<R: Read> Reader<R> {
             partial: false,
             within: 0..=u64::MAX,
             watch: Watch::default(),
+            pieces: StackPieces::default(),
             info,
         }
     }
@@ -150,29 +153,45 @@ impl<R: Read> Reader<R> {
     /// As [`Reader::next`].
     #[inline(always)]
     pub fn next_in(&mut self) -> Result<Option<(u32, Record<'_>)>> {
-        // Most records are followed by one of the same page, before those of all other streams.
-        let at_hand = match self.current {
-            Some(current) => match self.streams.get_mut(current) {
-                Some(stream) => stream.step(&self.events) && (stream.next.time_ns, current) < self.limit,
+        let current = loop {
+            // Most records are followed by one of the same page, before those of all other streams.
+            let at_hand = match self.current {
+                Some(current) => match self.streams.get_mut(current) {
+                    Some(stream) => stream.step(&self.events) && (stream.next.time_ns, current) < self.limit,
+                    None => false,
+                },
                 None => false,
-            },
-            None => false,
+            };
+            if !at_hand {
+                self.advance()?;
+            }
+            let Some(current) = self.current else {
+                return Ok(None);
+            };
+            if self.watch.0.is_some() {
+                self.tell(current);
+            }
+            let Some(stream) = self.streams.get_mut(current) else {
+                return Ok(None);
+            };
+            if !stream.next.is_stack_piece() {
+                break current;
+            }
+            let bytes = stream.chunk.get(stream.at..stream.end).unwrap_or_default();
+            if let Some(piece) = self.events.at(stream.next, bytes, stream.cpu) {
+                self.pieces.take(&piece);
+            }
         };
-        if !at_hand {
-            self.advance()?;
-        }
-        let Some(current) = self.current else {
-            return Ok(None);
-        };
-        if self.watch.0.is_some() {
-            self.tell(current);
-        }
         let Some(stream) = self.streams.get_mut(current) else {
             return Ok(None);
         };
         stream.records += 1;
         let bytes = stream.chunk.get(stream.at..stream.end).unwrap_or_default();
         let record = self.events.at(stream.next, bytes, stream.cpu);
+        let record = record.map(|record| Record {
+            rest: self.pieces.rest_of(&record),
+            ..record
+        });
         Ok(record.map(|record| (stream.buffer, record)))
     }
 

@@ -13,5 +13,6 @@ mod reading;
 mod recovering;
 mod sample;
 mod sealing;
+mod stack_pieces;
 mod values;
 mod writing;

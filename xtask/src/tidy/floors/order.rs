@@ -132,6 +132,7 @@ pub(super) const ORDERS: &[Order] = &[
             "value",
             "unwound",
             "record",
+            "stack_pieces",
             "user_symbol",
             "names",
             "symbol",

@@ -10,6 +10,7 @@ use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
+use crate::screen::set_quiet;
 use crate::selection::hold;
 use crate::status_line::StatusLine;
 use crate::style;
@@ -94,6 +95,9 @@ pub(crate) struct Options {
     /// Write to this file descriptor, which the shell has opened: `--log-fd 3 3>counts.txt`
     #[arg(long, value_name = "FD", conflicts_with = "output", value_parser = clap::value_parser!(i32).range(0..))]
     log_fd: Option<i32>,
+    /// Print nothing besides the figures but errors and what was missed
+    #[arg(short, long)]
+    quiet: bool,
     /// A command to run and count, from its exec to its exit, children included; -- before it may be left out
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -130,6 +134,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Counts.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    set_quiet(options.quiet);
     let catalog = Catalog::new(Host::default());
     check(options, catalog.host())?;
     // Before anything of the kernel is opened: its number must not be that of a file which was opened here.
@@ -300,7 +305,7 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
     };
     match stat.detach() {
         0 => {}
-        apart => eprintln!(
+        apart => remark!(
             "{} {} masked and being detached in the background: the kernel takes its time for each",
             counted(apart as u64, "hook"),
             are(apart as u64)
@@ -343,7 +348,7 @@ fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
             ..uncounted
         };
         if uncounted.matters(hits, came.map(|count| (count.event, 0))) {
-            eprintln!("{uncounted}");
+            remark!("{uncounted}");
         }
     }
     Ok(())
