@@ -43,6 +43,40 @@ fn no_count_is_lost_or_doubled_over_clearings() {
     assert_eq!(counts, 2, "{out}");
 }
 
+/// The kernel takes loops whose bodies it calls back: with captured numbers that grow, texts, loops in loops, and an early end.
+#[test]
+fn loops_go_over_maps() {
+    needs_tracing!();
+    let program = r#"begin {
+        @m[1, "a"] = 10; @m[2, "b"] = 20; @c[7] = count(); @to = 3;
+        $sum = 0; $all = "";
+        for ($kv : @m) { $sum += $kv.0.0 * $kv.1; $all = $kv.0.1; for ($c : @c) { $sum += $c.1; } }
+        for ($i : 0..@to) { $sum += $i; @to++; }
+        if ($sum > 50) { print(($sum, len(@m), $all)); }
+        for ($kv : @m) { print($kv); exit(); }
+        printf("never\n"); }"#;
+    let out = printed(program);
+    assert!(out.starts_with("(55, 2, "), "{out}");
+    assert!(
+        out.contains("((1, a), 10)\n") != out.contains("((2, b), 20)\n"),
+        "{out}"
+    );
+    assert!(!out.contains("never"), "{out}");
+}
+
+#[test]
+fn values_of_all_types_are_kept() {
+    needs_tracing!();
+    let program = r#"begin {
+        $b = buf("a\0b", 3); $n = 2; @b[buf("key", $n), strftime("%Y", 0)] = ($b, pton("127.0.0.1"));
+        $part = "lo w"; print(strcontains("hello world", $part));
+        print((kstack(2), len(kstack(2)))); printf("%rh\n", $b); exit(); }"#;
+    let out = printed(program);
+    assert!(out.starts_with("true\n(\n"), "{out}");
+    assert!(out.contains(", 2)\n61 00 62\n"), "{out}");
+    assert!(out.contains("]: (a\\x00b, [127,0,0,1])\n"), "{out}");
+}
+
 #[test]
 fn programs_that_are_wrong_are_refused() {
     needs_tracing!();

@@ -4,6 +4,7 @@ use super::shape::Shapes;
 use super::tree::Type;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::StackMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -42,6 +43,10 @@ pub struct Globals {
     pub allows_unsafe: bool,
     /// Bytes of a text that is read without a length (`max_strlen`).
     pub max_strlen: Option<u32>,
+    /// Addresses of symbols of the kernel, by their names: of those that were asked for before ([`Shapes::symbols`]).
+    pub addresses: BTreeMap<String, u64>,
+    /// How stacks are shown where nothing else is said (`stack_mode`).
+    pub stack_mode: StackMode,
     /// What is known of variables and maps from all their uses.
     pub shapes: Shapes,
     /// Whether all texts are checked again until `shapes` do not grow: then a use that does not agree with what is known is no error while they do.

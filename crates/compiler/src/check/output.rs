@@ -29,15 +29,27 @@ impl Checker<'_> {
         let mut written = Vec::new();
         for (place, value) in values.into_iter().enumerate() {
             // What is only read is written as long as it is.
-            let ty = match &value.kind {
-                ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. } | ExprKind::Stack { .. } => {
-                    Self::field_type(&value.ty)
+            let ty = match (&value.kind, &value.ty) {
+                // A format says of bytes how they are shown, a value on its own does not.
+                // One byte more says that there were more.
+                (ExprKind::ReadString { max, .. }, Type::String { .. })
+                    if self.globals.max_strlen == Some(*max) =>
+                {
+                    Some(FieldType::String { max: max + 1 })
+                }
+                (ExprKind::ReadMemory { .. }, Type::Memory { max }) if verb == "print" => {
+                    self.kept_type(&Type::Buffer { max: *max })
+                }
+                (ExprKind::Stack { .. }, Type::Stack { .. }) => {
+                    let held = self.holding(&value, false)?;
+                    self.kept_type(&held)
                 }
                 // Behind its own part come pieces.
-                ExprKind::StackCopy { bytes } => Some(FieldType::StackCopy {
+                (ExprKind::StackCopy { bytes }, _) => Some(FieldType::StackCopy {
                     max: (*bytes).min(PIECE_BYTES),
                 }),
-                _ => self.kept_type(&value.ty),
+                (ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. }, ty) => Self::field_type(ty),
+                (_, ty) => self.kept_type(ty),
             };
             let ty = ty.ok_or_else(|| {
                 let message = format!("{} cannot be printed", self.describe(&value.ty));

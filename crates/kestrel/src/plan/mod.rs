@@ -41,10 +41,12 @@ use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::check::globals::{DeclaredMap, Globals};
 use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_compiler::lang::ast::{Expr, ExprKind};
+use kestrel_compiler::lang::config;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
+use kestrel_trace::layout::StackMode;
 use planner::{Done, Planner};
 use std::collections::BTreeMap;
 
@@ -138,6 +140,26 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     }
 }
 
+/// How stacks are shown, as the setting says it.
+fn stack_mode(set: config::StackMode) -> StackMode {
+    match set {
+        config::StackMode::Bpftrace => StackMode::Bpftrace,
+        config::StackMode::Perf => StackMode::Perf,
+        config::StackMode::Raw => StackMode::Raw,
+        config::StackMode::BuildId => StackMode::BuildId,
+    }
+}
+
+/// Where the symbols of the kernel are that a program has asked for.
+fn addresses(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
+    let wanted = shapes.symbols.iter();
+    let found = wanted.filter_map(|name| {
+        let symbol = catalog.symbols().ok()?.named(name).next()?;
+        Some((name.clone(), symbol.address))
+    });
+    found.collect()
+}
+
 /// The hooks of a program, planned again until what its maps hold is known from all of their uses.
 fn program_hooks(
     program: &ProgramText,
@@ -155,6 +177,8 @@ fn program_hooks(
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
             declared: declared.clone(),
             source: Some((program.name.clone(), program.text.clone())),
+            stack_mode: stack_mode(program.config.stack_mode),
+            addresses: addresses(&shapes, catalog),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);

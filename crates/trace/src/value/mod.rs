@@ -35,6 +35,11 @@ fn is_fault(elements: &[u8], max: u32) -> bool {
     }
 }
 
+/// Whether the elements of a string are the begin of a longer one: all that there is room for, the last of them a NUL, which no string that was read whole has.
+fn is_cut(elements: &[u8], max: u32) -> bool {
+    elements.len() == max as usize && elements.iter().position(|byte| *byte == 0) == Some(elements.len() - 1)
+}
+
 /// A decoded value.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields speak for themselves")]
@@ -217,7 +222,10 @@ impl<'a> Value<'a> {
             FieldType::HeldStack(stack) => return Self::held_stack(stack, bytes, beside),
             &(FieldType::String { max } | FieldType::Bytes { max }) if is_fault(bytes, max) => Self::Fault,
             FieldType::Bytes { .. } => Self::Text(bytes),
-            FieldType::String { .. } => Self::Text(until_nul(bytes)),
+            &FieldType::String { max } => match is_cut(bytes, max) {
+                true => Self::CutText(until_nul(bytes)),
+                false => Self::Text(until_nul(bytes)),
+            },
             FieldType::Stack { .. } if bytes == FAULT_IN_TEXT => Self::Fault,
             &FieldType::Stack { space, .. } => Self::Stack(Frames {
                 space,

@@ -182,7 +182,7 @@ impl Lower<'_> {
             EventNumber::Constant(number) => Operand::Imm(i64::from(number) + index as i64),
             EventNumber::Cookie { first, stride } => {
                 let instance = self.instance.unwrap_or_else(|| {
-                    let context = self.b.context();
+                    let context = self.program_context();
                     self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()])
                 });
                 self.nth(instance, first, stride, index)
@@ -245,9 +245,11 @@ impl Lower<'_> {
             | (FieldType::Text { .. }, ExprKind::MapValue(_) | ExprKind::Ternary { .. }) => {
                 Plan::Copy(self.stage(value, u32::MAX)?)
             }
-            (_, ExprKind::Tuple(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
-            (_, ExprKind::Sequence { .. }) if !value.ty.is_scalar() => {
-                Plan::Copy(self.stage(value, u32::MAX)?)
+            (_, ExprKind::Tuple(_) | ExprKind::Sequence { .. } | ExprKind::Ternary { .. })
+            | (FieldType::Buffer { .. } | FieldType::HeldStack(_), _)
+                if !value.ty.is_scalar() =>
+            {
+                self.kept(ty, value)?
             }
             _ if self.is_late(value) => Plan::Late(value),
             (
@@ -270,6 +272,23 @@ impl Lower<'_> {
         };
         self.b.at(outer);
         Ok(plan)
+    }
+
+    /// A value as it is kept, put together before there is a record.
+    fn kept<'e>(&mut self, ty: &FieldType, value: &Expr) -> Result<Plan<'e>, Error> {
+        let size = fixed_size(ty);
+        if value.ty.is_text() {
+            return Ok(Plan::Copy(self.stage(value, u32::MAX)?));
+        }
+        let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
+        self.put(value, slot, 0, size)?;
+        Ok(match size > WORDS {
+            true => Plan::Read {
+                from: self.b.slot_address(slot, 0),
+                access: Access::Kernel,
+            },
+            false => Plan::Copy(Bytes::of_slot(slot)),
+        })
     }
 
     /// Whether evaluating it calls no helper, so that it can wait until its register is needed.
@@ -302,6 +321,18 @@ impl Lower<'_> {
     fn stage_string(&mut self, text: &Expr, max: u32) -> Result<Staged, Error> {
         let slot = self.b.slot(string_room(text, max), 8);
         let result = self.read_string(slot, text, max)?;
+        if let ExprKind::ReadString { max: own, .. } = text.kind
+            && own < max
+        {
+            // A NUL behind the last byte that is kept says that there were more.
+            let (cut, whole) = (self.b.cold_block(), self.b.block());
+            self.b.branch(Condition::Equal, result, max + 1, cut, whole);
+            self.b.switch_to(cut);
+            let last = self.b.slot_address(slot, own);
+            self.b.store(Width::B1, last, 0, 0);
+            self.b.jump(whole);
+            self.b.switch_to(whole);
+        }
         let length = self.b.sub(result, 1);
         Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
     }
@@ -315,7 +346,7 @@ impl Lower<'_> {
     /// kernel/events/internal.h), and page faults happen while it reads a user's.
     fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
         let slot = self.b.slot(max * 8, 8);
-        let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
+        let (place, context) = (self.b.slot_address(slot, 0), self.program_context());
         let flags = self.stack_flags(space);
         let length = self.b.helper(
             helper::GET_STACK,

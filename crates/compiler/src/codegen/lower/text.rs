@@ -125,6 +125,12 @@ impl Lower<'_> {
                 Ok(Bytes::of_slot(slot))
             }
             ExprKind::MapValue(place) => self.map_text(place),
+            ExprKind::Text(_) if !expr.ty.is_text() => {
+                let size = self.bytes_of(expr);
+                let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
+                self.put(expr, slot, 0, size)?;
+                Ok(Bytes::of_slot(slot))
+            }
             ExprKind::Text(known) => {
                 let size = limit.min(known.len() as u32 + 1).max(1);
                 let slot = self.b.slot(size.next_multiple_of(8), 8);
@@ -132,7 +138,7 @@ impl Lower<'_> {
                 self.store_text(known, size.next_multiple_of(8), to, 0);
                 Ok(Bytes::of_slot(slot))
             }
-            ExprKind::Tuple(_) => {
+            ExprKind::Tuple(_) | ExprKind::ReadMemory { .. } | ExprKind::Stack { .. } => {
                 let size = self.bytes_of(expr);
                 let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
                 self.put(expr, slot, 0, size)?;
@@ -148,10 +154,10 @@ impl Lower<'_> {
                 otherwise,
             } => {
                 let Type::Text { size } = expr.ty else {
-                    return Err(Error::Malformed {
-                        what: "a choice of numbers where bytes are wanted",
-                        span: expr.span,
-                    });
+                    let size = self.bytes_of(expr);
+                    let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
+                    self.put(expr, slot, 0, size)?;
+                    return Ok(Bytes::of_slot(slot));
                 };
                 let slot = self.b.slot(size, 8);
                 self.choose_text(condition, [then, otherwise], slot, size)?;
@@ -250,8 +256,7 @@ impl Lower<'_> {
             }
         };
         let has = has.min(size);
-        let to = self.b.slot_address(slot, 0);
-        self.copy_aligned(bytes, has, to, offset);
+        self.copy_to_frame(bytes, has, slot, offset);
         self.clear(slot, offset + has, offset + size);
         Ok(())
     }
