@@ -64,12 +64,14 @@ pub enum ValueType {
     Bool,
     /// An address of unknown type; `user` where it is the process's.
     Pointer { user: bool },
-    /// The address of a structure of this name, where the kernel's types have it.
-    StructPointer { name: String, user: bool },
+    /// An address of what C spells so: `struct timespec`, behind `levels` more pointers.
+    PointerTo {
+        spelling: String,
+        levels: u8,
+        user: bool,
+    },
     /// `char *`: the address of a NUL-terminated string, in the process's or the kernel's memory.
     CString { user: bool },
-    /// `char **`: the address of addresses of strings.
-    CStrings { user: bool },
     /// `char[n]`.
     Text { size: u32 },
     /// An array of integers or pointers.

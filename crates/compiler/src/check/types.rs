@@ -9,7 +9,7 @@ use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
 use kestrel_trace::layout::{
-    Base, Bits, COPIED_REGISTERS, Composite, CompositeKind, FieldType, Member, Names, Space,
+    Base, Bits, COPIED_WORDS, Composite, CompositeKind, FieldType, Member, Names, Space,
 };
 use std::sync::Arc;
 
@@ -179,25 +179,30 @@ impl<'a> Checker<'a> {
             },
             ValueType::Bool => Type::Bool,
             ValueType::Pointer { user } => pointer(Pointee::Unknown, *user),
-            ValueType::StructPointer { name, user } => {
-                let known = self.btf().and_then(|btf| {
-                    btf.find(Kind::Struct, name)
-                        .map(|id| Pointee::Btf(btf.resolve(id)))
-                });
-                match pointer(known.unwrap_or(Pointee::Unknown), *user) {
-                    // Where nothing says otherwise, it is shown as any other address.
-                    Type::Pointer(one) => Type::Pointer(Pointer {
-                        symbolic: !user,
-                        ..one
-                    }),
-                    other => other,
-                }
+            ValueType::PointerTo {
+                spelling,
+                levels,
+                user,
+            } => {
+                let known = |btf: &'a Btf| Some(pointer_to(btf, btf.find_c(spelling)?));
+                let known = match spelling.as_str() {
+                    "char" => None,
+                    _ => self.btf().and_then(known),
+                };
+                let to = if spelling == "char" {
+                    Pointee::Char
+                } else {
+                    Pointee::Unknown
+                };
+                Type::Pointer(Pointer {
+                    to: known.map_or(to, |known| known.to),
+                    levels: known.map_or(0, |known| known.levels) + levels,
+                    space: if *user { Space::User } else { Space::Kernel },
+                    trusted: false,
+                    symbolic: !user,
+                })
             }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
-            ValueType::CStrings { user } => match pointer(Pointee::Char, *user) {
-                Type::Pointer(one) => Type::Pointer(Pointer { levels: 1, ..one }),
-                other => other,
-            },
             ValueType::Text { size } => Type::Text { size: *size },
             ValueType::Array { element, count } => Type::Array {
                 element: Box::new(self.value_type(element)?),
@@ -305,7 +310,7 @@ impl<'a> Checker<'a> {
             Type::HeldStack(stack) => Some(stack.size()),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
-            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
+            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
         }
     }
 

@@ -132,6 +132,7 @@ pub(super) const ORDERS: &[Order] = &[
             "value",
             "unwound",
             "record",
+            "stack_pieces",
             "user_symbol",
             "names",
             "symbol",
@@ -201,6 +202,8 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "error",
             "background",
+            "recent",
+            "open",
             "pattern",
             "spread",
             "words",

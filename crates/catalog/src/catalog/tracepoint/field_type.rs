@@ -40,21 +40,20 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
     }
     if text.ends_with('*') {
         let user = user_pointers;
-        return match text.strip_suffix("*").unwrap_or(text).trim_end() {
-            "char" | "const char" => Some(ValueType::CString { user }),
-            "const char *const" | "char *" | "const char *" => Some(ValueType::CStrings { user }),
-            other => {
-                let name = other.trim_start_matches("const ").strip_prefix("struct ");
-                let plain = |name: &&str| name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
-                Some(match name.filter(plain) {
-                    Some(name) => ValueType::StructPointer {
-                        name: name.to_owned(),
-                        user,
-                    },
-                    None => ValueType::Pointer { user },
-                })
-            }
-        };
+        let levels = text.bytes().filter(|byte| *byte == b'*').count() - 1;
+        let words = text
+            .split([' ', '*'])
+            .filter(|word| !matches!(*word, "" | "const"));
+        let spelling = words.collect::<Vec<_>>().join(" ");
+        return Some(match (spelling.as_str(), levels) {
+            ("char", 0) => ValueType::CString { user },
+            ("void", _) => ValueType::Pointer { user },
+            _ => ValueType::PointerTo {
+                spelling,
+                levels: levels as u8,
+                user,
+            },
+        });
     }
     scalar(format, field)
 }

@@ -97,7 +97,7 @@ impl Lower<'_> {
         }
         match &value.kind {
             ExprKind::Text(known) => {
-                self.store_into(known, size, slot, offset);
+                self.store_known(known, size, slot, offset);
                 return Ok(());
             }
             ExprKind::ReadMemory { max, .. } => {
@@ -143,14 +143,14 @@ impl Lower<'_> {
         let has = self.bytes_of(value).min(size);
         if matches!(value.ty, Type::HeldStack(_)) && has < size {
             // Whose stack it is stands at its end.
-            self.copy_all_into(bytes, has - 8, slot, offset);
+            self.copy_to_frame(bytes, has - 8, slot, offset);
             self.clear(slot, offset + has - 8, offset + size - 8);
             let process = self.load_bytes(bytes, has.cast_signed() - 8, Width::B8);
             let to = self.b.slot_address(slot, offset + size - 8);
             self.b.store(Width::B8, to, 0, process);
             return Ok(());
         }
-        self.copy_all_into(bytes, has, slot, offset);
+        self.copy_to_frame(bytes, has, slot, offset);
         self.clear_bytes(slot, offset + has, offset + size);
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Lower<'_> {
         self.b.switch_to(join);
         let to = self.b.slot_address(slot, offset);
         self.b.store(Width::B4, to, 0, count);
-        self.copy_all_into(Bytes::of_slot(from), max, slot, offset + 4);
+        self.copy_to_frame(Bytes::of_slot(from), max, slot, offset + 4);
         self.clear_bytes(slot, offset + 4 + max, offset + size);
         Ok(())
     }
@@ -266,13 +266,14 @@ impl Lower<'_> {
         self.b.helper(reader, &[to.into(), size.into(), from.into()]);
     }
 
-    /// Copies bytes to a frame object: few of them word by word, many by a helper.
-    pub(super) fn copy_all_into(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
-        if size <= WORDS {
-            return self.copy_into(bytes, size, slot, offset);
+    /// Copies bytes to a frame object, wherever they begin there.
+    pub(super) fn copy_to_frame(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
+        if size > WORDS {
+            let to = self.b.slot_address(slot, offset);
+            return self.copy_all(bytes, size, to, 0);
         }
         let to = self.b.slot_address(slot, 0);
-        self.copy_all(bytes, size, to, offset);
+        self.copy_aligned(bytes, size, to, offset);
     }
 
     /// A frame object with a copy of what a map holds; zeroes where it holds nothing.

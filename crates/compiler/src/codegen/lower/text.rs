@@ -47,22 +47,38 @@ impl Bytes {
 
     /// Cuts `size` bytes into accesses: offset within the bytes, and width.
     fn cut(self, size: u32) -> Vec<(i32, Width)> {
-        let mut cuts = Vec::new();
-        let mut at = 0u32;
-        while at < size {
-            let fits = |w: &Width| {
-                let absolute = self.offset + at.cast_signed();
-                w.bytes() <= size - at && (!self.aligned || absolute % w.bytes().cast_signed() == 0)
-            };
-            let width = [Width::B8, Width::B4, Width::B2]
-                .into_iter()
-                .find(fits)
-                .unwrap_or(Width::B1);
-            cuts.push((at.cast_signed(), width));
-            at += width.bytes();
-        }
-        cuts
+        cut(size, |at, width| {
+            !self.aligned || is_multiple(self.offset + at, width)
+        })
     }
+
+    /// Cuts `size` bytes into accesses that are aligned here and where they are copied to, `to` of a frame object.
+    fn cut_for_frame(self, size: u32, to: u32) -> Vec<(i32, Width)> {
+        let free = matches!(self.at, At::Pointer(_)) && !self.aligned;
+        cut(size, |at, width| {
+            is_multiple(to.cast_signed() + at, width) && (free || is_multiple(self.offset + at, width))
+        })
+    }
+}
+
+fn is_multiple(offset: i32, width: Width) -> bool {
+    offset % width.bytes().cast_signed() == 0
+}
+
+/// Cuts `size` bytes into the widest accesses that may be, by their offset and width.
+fn cut(size: u32, may: impl Fn(i32, Width) -> bool) -> Vec<(i32, Width)> {
+    let mut cuts = Vec::new();
+    let mut at = 0u32;
+    while at < size {
+        let fits = |w: &Width| w.bytes() <= size - at && may(at.cast_signed(), *w);
+        let width = [Width::B8, Width::B4, Width::B2]
+            .into_iter()
+            .find(fits)
+            .unwrap_or(Width::B1);
+        cuts.push((at.cast_signed(), width));
+        at += width.bytes();
+    }
+    cuts
 }
 
 impl Lower<'_> {
@@ -185,7 +201,7 @@ impl Lower<'_> {
         let (bytes, has) = match &text.kind {
             ExprKind::Text(known) => {
                 let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
-                self.store_into(&known[..end], size, slot, offset);
+                self.store_known(&known[..end], size, slot, offset);
                 return Ok(());
             }
             // What follows the NUL of a text in memory may be anything.
@@ -235,7 +251,7 @@ impl Lower<'_> {
             }
         };
         let has = has.min(size);
-        self.copy_all_into(bytes, has, slot, offset);
+        self.copy_to_frame(bytes, has, slot, offset);
         self.clear(slot, offset + has, offset + size);
         Ok(())
     }
@@ -298,31 +314,29 @@ impl Lower<'_> {
         }
     }
 
-    /// Copies `size` bytes to a frame object at `offset`, in words that are aligned where they come from and where they go: the verifier takes no others on the
-    /// stack.
-    pub(super) fn copy_into(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
-        let whole = bytes.aligned || matches!(bytes.at, At::Slot(_));
-        let to = self.b.slot_address(slot, offset);
-        for (within, width) in aligned_cuts(size, offset, whole.then_some(bytes.offset)) {
-            let word = self.load_bytes(bytes, within, width);
-            let (to, within) = self.near(to, within);
-            self.b.store(width, to, within, word);
-        }
-    }
-
-    /// Stores known bytes in a frame object at `offset`, zeroes behind them.
-    pub(super) fn store_into(&mut self, text: &[u8], size: u32, slot: Slot, offset: u32) {
-        let to = self.b.slot_address(slot, offset);
-        for (within, width) in aligned_cuts(size, offset, None) {
-            let (to, at) = self.near(to, within);
-            self.b.store(width, to, at, word_of(text, within, width));
-        }
-    }
-
     /// Copies `size` bytes to `to + offset`, word by word.
     pub(super) fn copy(&mut self, bytes: Bytes, size: u32, to: Vreg, offset: u32) {
         for (within, width) in bytes.cut(size) {
             let word = self.load_bytes(bytes, within, width);
+            let (to, offset) = self.near(to, offset.cast_signed() + within);
+            self.b.store(width, to, offset, word);
+        }
+    }
+
+    /// Copies `size` bytes to `offset` of the frame object that `to` is the address of.
+    pub(super) fn copy_aligned(&mut self, bytes: Bytes, size: u32, to: Vreg, offset: u32) {
+        for (within, width) in bytes.cut_for_frame(size, offset) {
+            let word = self.load_bytes(bytes, within, width);
+            let (to, offset) = self.near(to, offset.cast_signed() + within);
+            self.b.store(width, to, offset, word);
+        }
+    }
+
+    /// Stores known bytes at `offset` of a frame object, zeroes behind them.
+    pub(super) fn store_known(&mut self, known: &[u8], size: u32, slot: Slot, offset: u32) {
+        let to = self.b.slot_address(slot, 0);
+        for (within, width) in cut(size, |at, width| is_multiple(offset.cast_signed() + at, width)) {
+            let word = word_of(known, within, width);
             let (to, offset) = self.near(to, offset.cast_signed() + within);
             self.b.store(width, to, offset, word);
         }
@@ -375,26 +389,6 @@ impl Lower<'_> {
         self.b.jump(equal);
         Ok(())
     }
-}
-
-/// `size` bytes cut into accesses that are aligned at a place, and at another if there is one: offset within the bytes, and width.
-fn aligned_cuts(size: u32, place: u32, other: Option<i32>) -> Vec<(i32, Width)> {
-    let mut cuts = Vec::new();
-    let mut at = 0;
-    while at < size {
-        let fits = |width: &Width| {
-            let bytes = width.bytes();
-            let there = other.is_none_or(|other| (other + at.cast_signed()) % bytes.cast_signed() == 0);
-            bytes <= size - at && (place + at).is_multiple_of(bytes) && there
-        };
-        let width = [Width::B8, Width::B4, Width::B2]
-            .into_iter()
-            .find(fits)
-            .unwrap_or(Width::B1);
-        cuts.push((at.cast_signed(), width));
-        at += width.bytes();
-    }
-    cuts
 }
 
 /// Bytes of a frame object for a text of so many that may turn out to be the mark of one that could not be read.
