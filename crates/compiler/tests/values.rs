@@ -66,6 +66,18 @@ fn arrays_and_numbers_are_each_other() {
     assert_eq!(once("{ $a = (1, 2); @ = *(&$a) }", &[""]), "@: (1, 2)\n");
 }
 
+/// The verifier takes no accesses of the stack that are not aligned; neither does the interpreter.
+#[test]
+fn members_lie_anywhere() {
+    assert_eq!(
+        once(
+            "{ @ = ((int8)1, \"abcdefghi\", pton(\"1.2.3.4\"), buf(arg0, 5), 7) }",
+            &[""]
+        ),
+        "@: (1, abcdefghi, [1,2,3,4], hello, 7)\n"
+    );
+}
+
 #[test]
 fn tuples_are_compared_as_a_whole() {
     assert_eq!(
