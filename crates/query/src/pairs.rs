@@ -201,6 +201,7 @@ mod tests {
             kind: "tracepoint".to_owned(),
             layout: Layout::new([]),
             action: None,
+            print: None,
         };
         (1..).zip(names).map(event).collect()
     }

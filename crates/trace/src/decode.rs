@@ -4,6 +4,7 @@ use crate::event::{EventClass, EventId};
 use crate::layout::PAYLOAD;
 use crate::record::Record;
 use crate::unwound::Unwound;
+use kestrel_layout::record::TIME_BITS;
 
 /// The event classes of a trace, found by number.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +45,6 @@ pub(crate) struct Extent {
     /// Bytes.
     pub(crate) size: usize,
 }
-
-const TIME_BITS: u32 = 48;
 
 impl EventTable {
     /// A table of `events`; of two with one number the later counts.

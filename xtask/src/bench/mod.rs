@@ -10,6 +10,7 @@ pub(crate) mod instructions;
 mod lkst;
 mod overhead;
 mod switch;
+mod tracepoint;
 
 /// Measure what tracing costs.
 #[derive(Debug, Args)]
@@ -25,6 +26,7 @@ enum What {
     Lkst(lkst::Options),
     Overhead(overhead::Options),
     Switch(switch::Options),
+    Tracepoint(tracepoint::Options),
 }
 
 /// Runs the measurement asked for.
@@ -35,5 +37,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Lkst(options) => lkst::run(options),
         What::Overhead(options) => overhead::run(options),
         What::Switch(options) => switch::run(options),
+        What::Tracepoint(options) => tracepoint::run(options),
     }
 }

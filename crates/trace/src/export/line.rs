@@ -5,6 +5,7 @@ use super::registers;
 use crate::event::EventClass;
 use crate::layout::{Base, Field, FieldPlace, FieldType, UNUSED};
 use crate::print::escape::escape;
+use crate::print::format::{Piece, Style, pieces, write as styled};
 use crate::print::{decimal, hexadecimal, value};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -26,6 +27,8 @@ pub(super) struct Line {
     /// `sched:sched_switch:`.
     head: Vec<u8>,
     parts: Vec<Part>,
+    /// What stands behind the last value.
+    tail: Vec<u8>,
     call: bool,
     /// Whether a field is a stack: those have lines of their own.
     pub(super) stacks: bool,
@@ -42,6 +45,8 @@ struct Part {
     field: usize,
     stack: bool,
     read: Read,
+    /// How the event's own print format has it.
+    style: Option<Style>,
 }
 
 /// How a value becomes text: the usual kinds without a look at what else it could be.
@@ -82,6 +87,19 @@ impl Line {
             head.push(b'(');
         }
         let registers = registers::places(event.layout.shown());
+        if let Some((parts, tail)) = printed(event) {
+            let stacks = event.layout.fields().iter().any(|field| field.ty.is_stack());
+            return Self {
+                event: event.name.clone(),
+                fields: address(event),
+                head,
+                parts,
+                tail,
+                call,
+                stacks,
+                registers,
+            };
+        }
         let (mut parts, mut stacks) = (Vec::<Part>::new(), false);
         let shown = event.layout.fields().iter().enumerate();
         for (place, (index, field)) in shown.filter(|(_, field)| field.name != UNUSED).enumerate() {
@@ -95,19 +113,15 @@ impl Line {
             fields: address(event),
             head,
             parts,
+            tail: Vec::new(),
             call,
             stacks,
             registers,
         }
     }
 
-    fn is_of(&self, event: &EventClass) -> bool {
-        self.fields == address(event) && self.event == event.name
-    }
-
-    /// Appends the line from the event's name on.
-    pub(super) fn write(&self, record: &Record<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
+    /// Appends what stands behind the event's name, without the line's end.
+    pub(super) fn fields(&self, record: &Record<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
         let opened = out.len();
         for part in &self.parts {
             // A stack is in the line only where it could not be read.
@@ -122,6 +136,17 @@ impl Line {
                 part.other(record, self.call, symbols, out);
             }
         }
+        out.extend_from_slice(&self.tail);
+    }
+
+    fn is_of(&self, event: &EventClass) -> bool {
+        self.fields == address(event) && self.event == event.name
+    }
+
+    /// Appends the line from the event's name on.
+    pub(super) fn write(&self, record: &Record<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        self.fields(record, symbols, out);
         out.extend_from_slice(if self.call { b")\n" } else { b"\n" });
     }
 }
@@ -140,6 +165,19 @@ impl Part {
                 Read::Text(..) if call => Read::Other,
                 read => read,
             },
+            style: None,
+        }
+    }
+
+    /// A field of the event's own print format, behind a text.
+    fn styled(label: Vec<u8>, index: usize, field: &Field, style: Style) -> Self {
+        let plain = style == Style::default();
+        Self {
+            label,
+            field: index,
+            stack: false,
+            read: if plain { Read::of(field) } else { Read::Other },
+            style: Some(style),
         }
     }
 
@@ -156,6 +194,7 @@ impl Part {
             return;
         };
         match record.value(field) {
+            it if let Some(style) = self.style => styled(style, &field.ty, it, symbols, out),
             Value::Text(text) if call => {
                 out.push(b'"');
                 escape(text, out);
@@ -164,6 +203,25 @@ impl Part {
             it => value(it, symbols, out),
         }
     }
+}
+
+/// The event's own print format as parts, behind them stacks, and what stands at its end.
+fn printed(event: &EventClass) -> Option<(Vec<Part>, Vec<u8>)> {
+    let print = event.print.as_deref()?;
+    let (mut parts, mut label) = (Vec::new(), b" ".to_vec());
+    let fields = || event.layout.fields().iter().enumerate();
+    for piece in pieces(print) {
+        match piece {
+            Piece::Text(text) => escape(text.as_bytes(), &mut label),
+            Piece::Field { name, style } => {
+                let (index, field) = fields().find(|(_, field)| field.name == name)?;
+                parts.push(Part::styled(std::mem::take(&mut label), index, field, style));
+            }
+        }
+    }
+    let stacks = fields().filter(|(_, field)| field.ty.is_stack());
+    parts.extend(stacks.map(|(index, field)| Part::new(false, index, field)));
+    Some((parts, label))
 }
 
 impl Read {

@@ -2,6 +2,7 @@
 
 use super::clock::Clock;
 use super::format::{Export, Format, Style};
+use super::line::Lines;
 use crate::layout::Space;
 use crate::print::escape::escape;
 use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
@@ -35,6 +36,7 @@ pub struct Tracefs {
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
+    lines: Lines,
 }
 
 impl Export for Tracefs {
@@ -86,6 +88,7 @@ impl Tracefs {
             symbols,
             processes,
             learner: Learner::default(),
+            lines: Lines::default(),
         }
     }
 
@@ -111,9 +114,16 @@ impl Tracefs {
     }
 
     /// `event: field=value field=value`.
-    fn fields(&self, name: &str, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn fields(&mut self, name: &str, record: &Record<'_>, out: &mut Vec<u8>) {
         escape(name.as_bytes(), out);
         out.push(b':');
+        if record.event.print.is_some() {
+            if let Some(line) = self.lines.of(record) {
+                line.fields(record, &self.symbols, out);
+            }
+            out.push(b'\n');
+            return;
+        }
         for (field, it) in record.fields() {
             if matches!(it, Value::Stack(_)) {
                 continue;
