@@ -5,9 +5,11 @@ use super::glob::Glob;
 use super::kind::{Description, EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
+use super::user_types;
 use crate::arch;
 use crate::attach::{Mechanism, Uprobes};
 use crate::code::starts;
+use crate::debuginfo::Described;
 use crate::error::{Error, Result};
 use crate::executable::language::Language;
 use crate::executable::{self, Executable, Function, Site};
@@ -45,10 +47,23 @@ struct LocationSpec<'s> {
     path: &'s str,
     language: Option<Language>,
     place: &'s EventPart,
+    /// A line of source, whatever else is said.
+    line: Option<Site>,
 }
 
 impl UserProbe {
     fn wanted<'s>(&self, spec: &'s EventSpec) -> Result<LocationSpec<'s>> {
+        if let Some((path, line)) = line_of(spec)
+            && let Some(place) = spec.parts.last()
+        {
+            let line = Some(line);
+            return Ok(LocationSpec {
+                path,
+                language: None,
+                place,
+                line,
+            });
+        }
         let wanted = match spec.parts.as_slice() {
             [_, path, place] => Some((path, None, place)),
             [_, path, word, place] => Language::of(&word.text).map(|language| (path, Some(language), place)),
@@ -58,7 +73,7 @@ impl UserProbe {
             let shape = match self.at_return {
                 true => "uretprobe:PATH:FUNCTION or uretprobe:PATH:cpp:FUNCTION (rust:FUNCTION)",
                 false => {
-                    "uprobe:PATH:FUNCTION, uprobe:PATH:FUNCTION+OFFSET, uprobe:PATH:0xADDRESS or uprobe:PATH:cpp:FUNCTION (rust:FUNCTION)"
+                    "uprobe:PATH:FUNCTION, uprobe:PATH:FUNCTION+OFFSET, uprobe:PATH:0xADDRESS, uprobe:PATH@FILE:LINE or uprobe:PATH:cpp:FUNCTION (rust:FUNCTION)"
                 }
             };
             Error::wrong_shape(spec, shape)
@@ -67,6 +82,7 @@ impl UserProbe {
             path: &path.text,
             language,
             place,
+            line: None,
         })
     }
 
@@ -78,7 +94,7 @@ impl UserProbe {
         }
         let (name, function) = match site {
             Site::Function { name, .. } => (site.to_string(), Some(name.clone())),
-            Site::Address(_) => {
+            Site::Address(_) | Site::Line { .. } => {
                 let known = offsets.first().and_then(|offset| file.function_at(*offset));
                 (site.to_string(), known.map(|known| known.name.clone()))
             }
@@ -205,6 +221,10 @@ impl UserProbe {
         if begins {
             return Ok(());
         }
+        // The compiler says where statements begin.
+        if matches!(site, Site::Line { .. }) && !self.at_return {
+            return Ok(());
+        }
         if self.at_return {
             return Err(no_place(
                 "a return is that of a whole function: name it without an offset".to_owned(),
@@ -300,14 +320,38 @@ impl EventKind for UserProbe {
         Ok(())
     }
 
-    fn describe(&self, _catalog: &Catalog, _name: &str) -> Result<Description> {
-        Ok(Description::default())
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        let Some((path, place)) = name.split_once(':') else {
+            return Ok(Description::default());
+        };
+        let file = catalog.executables().get(&executable::find(path)?)?;
+        let addresses = entries(&file, &Site::read(place));
+        let known = file.debug_info().and_then(|info| info.describe(None, &addresses));
+        let signature = known.as_ref().and_then(|known| known.functions.values().next());
+        let returned = || signature.map(|signature| signature.returned.clone());
+        Ok(match self.at_return {
+            true => Description {
+                fields: Vec::new(),
+                returns: returned(),
+            },
+            false => Description {
+                fields: signature.map_or_else(Vec::new, user_types::described),
+                returns: None,
+            },
+        })
+    }
+
+    fn add_types(&self, catalog: &Catalog, events: &mut Resolved) {
+        self.typed(catalog, events);
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let wanted = self.wanted(spec)?;
         let place = wanted.place;
         let file = catalog.executables().get(&executable::find(wanted.path)?)?;
+        if let Some(line) = &wanted.line {
+            return Ok(vec![self.one(catalog, &file, line)?]);
+        }
         let pattern = Glob::new(&place.text);
         if pattern.is_plain() {
             let site = match Site::read(&place.text) {
@@ -355,6 +399,117 @@ impl EventKind for UserProbe {
         let named: Vec<_> = named.collect::<Result<_>>()?;
         Ok(Some(self.many(catalog, &file, &named)))
     }
+}
+
+/// The path and the line of source that an event's name has: `PATH@FILE:LINE[:COLUMN]`, `PATH:FILE:LINE`.
+fn line_of(spec: &EventSpec) -> Option<(&str, Site)> {
+    let [_, path, rest @ ..] = spec.parts.as_slice() else {
+        return None;
+    };
+    let number = |part: &EventPart| part.text.parse::<u64>().ok().filter(|_| part.offset.is_none());
+    let site = |file: &str, line, column| Site::Line {
+        file: file.to_owned(),
+        line,
+        column,
+    };
+    let (path, source) = match path.text.rsplit_once('@') {
+        Some((path, file)) if !path.is_empty() && !file.is_empty() => (path, Some(file)),
+        _ => (path.text.as_str(), None),
+    };
+    match (source, rest) {
+        (Some(file), [line]) => Some((path, site(file, number(line)?, None))),
+        (Some(file), [line, column]) => Some((path, site(file, number(line)?, Some(number(column)?)))),
+        (None, [file, line]) if Language::of(&file.text).is_none() => {
+            Some((path, site(&file.text, number(line)?, None)))
+        }
+        (None, [file, line, column]) => Some((path, site(&file.text, number(line)?, Some(number(column)?)))),
+        _ => None,
+    }
+}
+
+/// The addresses of functions that a place is the beginning of.
+fn entries(file: &Executable, site: &Site) -> Vec<u64> {
+    if matches!(site, Site::Line { .. }) || matches!(site, Site::Function { offset, .. } if *offset != 0) {
+        return Vec::new();
+    }
+    let offsets = site.offsets(file).unwrap_or_default();
+    let begins = |offset: &u64| file.function_at(*offset).is_some_and(|f| f.offset == *offset);
+    let begins = offsets.into_iter().filter(begins);
+    begins.filter_map(|offset| file.address_of(offset)).collect()
+}
+
+impl UserProbe {
+    /// Adds what debug information says: of each function of a set by itself.
+    fn typed(&self, catalog: &Catalog, events: &mut Resolved) -> Option<()> {
+        let first = events.ways.first()?;
+        let Mechanism::Uprobes(place) = &first.mechanism else {
+            return None;
+        };
+        let file = catalog.executables().get(&place.path).ok()?;
+        let info = file.debug_info()?;
+        let sites: Vec<Site> = events
+            .instances
+            .iter()
+            .filter_map(|instance| Some(Site::read(self.split(&instance.name)?.1)))
+            .collect();
+        let addresses: Vec<Vec<u64>> = sites.iter().map(|site| entries(&file, site)).collect();
+        let known = info.describe(catalog.types().ok().as_ref(), &addresses.concat())?;
+        if let ([_], [addresses]) = (events.instances.as_slice(), addresses.as_slice()) {
+            let is_copy = sites.iter().any(is_copy);
+            for way in &mut events.ways {
+                self.put(way, &known, addresses, is_copy);
+            }
+            return Some(());
+        }
+        if events.apart.is_empty() {
+            let singles = sites.iter().map(|site| self.one(catalog, &file, site));
+            events.apart = singles.collect::<Result<_>>().ok()?;
+        }
+        for (one, (addresses, site)) in events.apart.iter_mut().zip(addresses.iter().zip(&sites)) {
+            for way in &mut one.ways {
+                self.put(way, &known, addresses, is_copy(site));
+            }
+        }
+        Some(())
+    }
+
+    /// Adds the types of a function to what is known at its event.
+    fn put(&self, way: &mut Strategy, known: &Described, addresses: &[u64], is_copy: bool) {
+        let context = &mut way.context;
+        context.types = Some(known.types.clone());
+        let mut found = addresses.iter().map(|address| known.functions.get(address));
+        let Some(Some(signature)) = found.next() else {
+            return;
+        };
+        // Functions of one name may be different ones: then each has its own parameters.
+        if !found.all(|other| other == Some(signature)) {
+            let several = "several functions have this name, with other parameters each";
+            context.remarks.push(several.to_owned());
+            return;
+        }
+        let fields = user_types::fields(known, signature, is_copy);
+        if !self.at_return {
+            context.fields = fields;
+            return;
+        }
+        if let (Some(value), Some(ty)) = (
+            &mut context.return_value,
+            user_types::return_type(known, signature),
+        ) {
+            value.ty = ty;
+        }
+        if let Some(pair) = &mut context.pair {
+            let mut changed = (**pair).clone();
+            changed.first.types = Some(known.types.clone());
+            changed.first.fields = fields;
+            *pair = Arc::new(changed);
+        }
+    }
+}
+
+/// Whether a function is a copy that the compiler made for some of its callers (`f.constprop.0`, `f.isra.0`).
+fn is_copy(site: &Site) -> bool {
+    matches!(site, Site::Function { name, .. } if [".constprop", ".isra", ".part"].iter().any(|mark| name.contains(mark)))
 }
 
 impl UserProbe {

@@ -49,6 +49,11 @@ impl Facts {
         }
     }
 
+    /// Looks for debug files of programs in these folders, too.
+    pub(crate) fn look_into(&mut self, folders: Vec<std::path::PathBuf>) {
+        self.executables.look_into(folders);
+    }
+
     /// Takes it for where this kernel preempts threads inside programs, whatever the kernel says.
     pub(crate) fn take_preemption(&mut self, preemption: Preemption) {
         self.preemption = OnceCell::from(preemption);

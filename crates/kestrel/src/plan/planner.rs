@@ -102,6 +102,8 @@ pub(super) struct Planner<'a> {
     warnings: Vec<(String, Diagnostic)>,
     /// The kernel's types with those that a program defines, if it does.
     types: Option<Arc<Btf>>,
+    /// The types of C that a program defines.
+    definitions: Vec<Definition>,
     /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
     unwritten: Vec<(u32, Arc<str>)>,
 }
@@ -125,6 +127,7 @@ impl<'a> Planner<'a> {
             findings: Findings::default(),
             warnings: Vec::new(),
             types: None,
+            definitions: Vec::new(),
             unwritten: Vec::new(),
         }
     }
@@ -182,6 +185,7 @@ impl<'a> Planner<'a> {
                 });
             }
             self.types = types;
+            self.definitions.clone_from(&program.definitions);
         }
         let mut failed = None;
         for (number, probe) in program.probes.iter().enumerate() {
@@ -463,6 +467,38 @@ impl<'a> Planner<'a> {
         Ok(groups.into_iter().flatten().collect())
     }
 
+    /// Whether a handler of the cells may need the types of a program: what they are costs time, which others do not pay.
+    fn asks_types(&self, cells: &[Option<Cell>]) -> bool {
+        let mut handlers = cells.iter().flatten().filter_map(|cell| self.handlers.get(cell.handler));
+        handlers.any(|handler| names_types(&handler.source))
+    }
+
+    /// Lays the types that the program defines over those of events: the kernel's, or those of the traced program.
+    fn lay_over(&self, events: &mut Resolved) {
+        let Some(types) = &self.types else {
+            return;
+        };
+        let kernel = self.catalog.types().ok();
+        let known = |name: &str| kernel.as_ref()?.enumerator(name).map(|found| found.value);
+        // The events of a set have the same.
+        let mut last: Option<(Arc<Btf>, Arc<Btf>)> = None;
+        let apart = events.apart.iter_mut().flat_map(|one| &mut one.ways);
+        for way in events.ways.iter_mut().chain(apart) {
+            let own = way.context.types.take();
+            let own = own.filter(|own| kernel.as_ref().is_none_or(|kernel| !Arc::ptr_eq(own, kernel)));
+            let Some(own) = own else {
+                way.context.types = Some(types.clone());
+                continue;
+            };
+            let over = match &last {
+                Some((of, over)) if Arc::ptr_eq(of, &own) => Some(over.clone()),
+                _ => overlay(&self.definitions, Some(&own), &known).0,
+            };
+            last = over.clone().map(|over| (own, over));
+            way.context.types = over;
+        }
+    }
+
     /// A hook for each group.
     pub(super) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
         let mut hooks = Vec::new();
@@ -471,11 +507,10 @@ impl<'a> Planner<'a> {
             apart.map(move |events| (events, cells.clone()))
         });
         for (mut events, cells) in groups.collect::<Vec<_>>() {
-            if let Some(types) = &self.types {
-                for way in &mut events.ways {
-                    way.context.types = Some(types.clone());
-                }
+            if self.asks_types(&cells) {
+                self.catalog.add_types(&mut events);
             }
+            self.lay_over(&mut events);
             // The events of one process, or of a command, are none of the recorder's.
             let everyone = self.options.target == ProcessFilter::All;
             if let Some(own) = self.options.leave_out.filter(|_| everyone) {
@@ -646,6 +681,15 @@ fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
     let trimmed = rest.trim_start_matches(apart);
     let start = start + (rest.len() - trimmed.len()) as u32;
     (start, trimmed.trim_end_matches(apart))
+}
+
+/// Words by which a text asks for what debug information says.
+const OF_TYPES: &[&str] = &["args", "retval", "struct", "union", "enum", "entry"];
+
+/// Whether a text has such a word, or a star that may be one of a type's.
+fn names_types(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    text.contains("*)") || words.any(|word| OF_TYPES.contains(&word))
 }
 
 fn candidates<'h>(
