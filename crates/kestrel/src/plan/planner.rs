@@ -13,7 +13,7 @@ use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, is_own_event, jprob
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::definition::overlay;
-use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
+use kestrel_compiler::lang::ast::{Definition, Probe, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_probes;
 use kestrel_hook::hook::process_filter::ProcessFilter;

@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// A command to run meanwhile: the program ends with it
     #[arg(short = 'c', value_name = "COMMAND")]
     command: Option<String>,
+    /// A folder in which debug files of programs may lie, too
+    #[arg(long, value_name = "DIR")]
+    debuginfo: Vec<PathBuf>,
     /// The process whose functions and marks are probed; the program ends with it
     #[arg(short = 'p', value_name = "PID")]
     pid: Option<u32>,
@@ -101,7 +104,7 @@ const CALM: Duration = Duration::from_millis(200);
 /// Runs.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let program = read(options)?;
-    let catalog = Catalog::new(Host::default());
+    let catalog = Catalog::new(Host::default()).with_debug_files(options.debuginfo.clone());
     let held = match &options.command {
         Some(command) if !options.dry_run => hold(&split(command))?,
         _ => None,
