@@ -5,7 +5,7 @@ use super::kind::{EventKind, Kinds, Resolved, Via};
 use super::spec::{text_of, with_kind};
 use crate::code::KnownCode;
 use crate::error::{Error, Result, nothing_matches};
-use crate::facts::Facts;
+use crate::facts::{Facts, ScriptView};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::Host;
 use kestrel_kernel::preemption::Preemption;
@@ -60,6 +60,13 @@ impl Catalog {
     #[must_use]
     pub fn with_debug_files(mut self, folders: Vec<PathBuf>) -> Self {
         self.known.facts_mut().look_into(folders);
+        self
+    }
+
+    /// The catalog as a program of the language sees it: paths are shown as they are written, and patterns for them mean the files of a process, where there is one.
+    #[must_use]
+    pub fn for_script(mut self, process: Option<u32>) -> Self {
+        self.known.facts_mut().see_as(ScriptView { process });
         self
     }
 

@@ -5,6 +5,7 @@ use super::glob::Glob;
 use super::kind::{Description, EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
+use super::user_files::files;
 use super::user_types;
 use crate::arch;
 use crate::attach::{Mechanism, Uprobes};
@@ -41,6 +42,13 @@ pub(super) const URETPROBE: UserProbe = UserProbe {
     aliases: &["ur"],
     at_return: true,
 };
+
+/// A file, and its path as events show it.
+#[derive(Clone, Copy)]
+struct Probed<'a> {
+    file: &'a Executable,
+    path: &'a str,
+}
 
 /// What one event's name asks for.
 struct LocationSpec<'s> {
@@ -87,7 +95,8 @@ impl UserProbe {
     }
 
     /// One event at a place, whatever number of functions have that name.
-    fn one(&self, catalog: &Catalog, file: &Executable, site: &Site) -> Result<Resolved> {
+    fn one(&self, catalog: &Catalog, probed: Probed<'_>, site: &Site) -> Result<Resolved> {
+        let file = probed.file;
         let offsets = site.offsets(file)?;
         for offset in &offsets {
             self.check(file, site, *offset)?;
@@ -99,54 +108,55 @@ impl UserProbe {
                 (site.to_string(), known.map(|known| known.name.clone()))
             }
         };
-        let mut way = self.way(catalog, file, EventNumber::Constant(0), &name);
+        let mut way = self.way(catalog, probed, EventNumber::Constant(0), &name);
         way.context.function = function;
         way.context.remarks = remarks(file, &offsets);
         Ok(Resolved {
             kind: self.name,
-            instances: vec![self.instance(file, &name, offsets.first().copied())],
+            instances: vec![self.instance(probed, &name, offsets.first().copied())],
             ways: vec![way],
             apart: Vec::new(),
         })
     }
 
     /// Many functions of one file, by the names behind its path.
-    fn many(&self, catalog: &Catalog, file: &Executable, names: &[(String, Option<u64>)]) -> Resolved {
+    fn many(&self, catalog: &Catalog, probed: Probed<'_>, names: &[(String, Option<u64>)]) -> Resolved {
         let instances = names
             .iter()
-            .map(|(name, offset)| self.instance(file, name, *offset));
+            .map(|(name, offset)| self.instance(probed, name, *offset));
         let number = EventNumber::Cookie { first: 0, stride: 1 };
         Resolved {
             kind: self.name,
             instances: instances.collect(),
-            ways: vec![self.way(catalog, file, number, "*")],
+            ways: vec![self.way(catalog, probed, number, "*")],
             apart: Vec::new(),
         }
     }
 
-    fn instance(&self, file: &Executable, name: &str, offset: Option<u64>) -> Instance {
-        let path = file.path().display();
+    fn instance(&self, probed: Probed<'_>, name: &str, offset: Option<u64>) -> Instance {
+        let path = probed.path;
+        let file = probed.file.path().display();
         Instance {
             symbol: Some(name.to_owned()),
             // Several names of one function are one event.
-            identity: offset.map(|offset| format!("{path}:{offset:#x}")),
+            identity: offset.map(|offset| format!("{file}:{offset:#x}")),
             ..Instance::named(format!("{}:{path}:{name}", self.name))
         }
     }
 
-    fn way(&self, catalog: &Catalog, file: &Executable, number: EventNumber, name: &str) -> Strategy {
-        let path = file.path();
+    fn way(&self, catalog: &Catalog, probed: Probed<'_>, number: EventNumber, name: &str) -> Strategy {
+        let (path, shown_path) = (probed.file.path(), probed.path);
         let mechanism = |at_return| {
             Mechanism::Uprobes(Uprobes {
                 path: path.to_owned(),
                 at_return,
             })
         };
-        let shown = format!("{}:{}:{name}", self.name, path.display());
+        let shown = format!("{}:{shown_path}:{name}", self.name);
         let mut context = self.context(catalog, shown, number);
         // A return belongs to the entry of the same call: by the place of the return address in the stack.
         let companions = self.at_return.then(|| {
-            let entry = format!("{}:{}:{name}", UPROBE.name, path.display());
+            let entry = format!("{}:{shown_path}:{name}", UPROBE.name);
             context.pair = Some(Arc::new(Pair {
                 first: UPROBE.context(catalog, entry, number),
                 first_key: "reg(\"sp\")".to_owned(),
@@ -251,6 +261,46 @@ impl UserProbe {
         }
     }
 
+    /// What a name stands for in one file.
+    fn in_file(
+        &self,
+        catalog: &Catalog,
+        probed: Probed<'_>,
+        wanted: &LocationSpec<'_>,
+        spec: &EventSpec,
+    ) -> Result<Resolved> {
+        let (place, file) = (wanted.place, probed.file);
+        if let Some(line) = &wanted.line {
+            return self.one(catalog, probed, line);
+        }
+        let pattern = Glob::new(&place.text);
+        if pattern.is_plain() {
+            let site = match Site::read(&place.text) {
+                Site::Address(address) if wanted.language.is_none() => {
+                    Site::Address(address.saturating_add(place.offset.unwrap_or(0)))
+                }
+                _ => Site::Function {
+                    language: wanted.language,
+                    name: place.text.clone(),
+                    offset: place.offset.unwrap_or(0),
+                },
+            };
+            return self.one(catalog, probed, &site);
+        }
+        if place.offset.is_some() {
+            return Err(Error::WrongShape {
+                wanted: text_of(spec),
+                shape: "a function's name without a pattern where an offset stands behind it".to_owned(),
+            });
+        }
+        let names = Self::matching(file, wanted.language, &pattern);
+        match names.as_slice() {
+            [] => Err(file.no_function(&place.text, wanted.language)),
+            [(name, _)] => self.one(catalog, probed, &Site::read(name)),
+            _ => Ok(self.many(catalog, probed, &names)),
+        }
+    }
+
     /// Functions that match, each place once by its plainest name, with where they lie.
     fn matching(file: &Executable, language: Option<Language>, pattern: &Glob) -> Vec<(String, Option<u64>)> {
         let mut places: HashMap<u64, String> = HashMap::new();
@@ -310,12 +360,17 @@ impl EventKind for UserProbe {
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
-        let [path, pattern] = patterns else {
-            return Ok(());
+        let (path, pattern) = match patterns {
+            [path, pattern] => (path.text(), pattern.clone()),
+            // All that a process runs.
+            [] if catalog.script().is_some_and(|view| view.process.is_some()) => ("*", Glob::new("*")),
+            _ => return Ok(()),
         };
-        let file = catalog.executables().get(&executable::find(path.text())?)?;
-        for (name, _) in Self::matching(&file, None, pattern) {
-            found(&format!("{}:{name}", file.path().display()));
+        for path in files(catalog, path)? {
+            let file = catalog.executables().get(path.as_ref())?;
+            for (name, _) in Self::matching(&file, None, &pattern) {
+                found(&format!("{path}:{name}"));
+            }
         }
         Ok(())
     }
@@ -347,36 +402,25 @@ impl EventKind for UserProbe {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let wanted = self.wanted(spec)?;
-        let place = wanted.place;
-        let file = catalog.executables().get(&executable::find(wanted.path)?)?;
-        if let Some(line) = &wanted.line {
-            return Ok(vec![self.one(catalog, &file, line)?]);
-        }
-        let pattern = Glob::new(&place.text);
-        if pattern.is_plain() {
-            let site = match Site::read(&place.text) {
-                Site::Address(address) if wanted.language.is_none() => {
-                    Site::Address(address.saturating_add(place.offset.unwrap_or(0)))
-                }
-                _ => Site::Function {
-                    language: wanted.language,
-                    name: place.text.clone(),
-                    offset: place.offset.unwrap_or(0),
-                },
-            };
-            return Ok(vec![self.one(catalog, &file, &site)?]);
-        }
-        if place.offset.is_some() {
-            return Err(Error::WrongShape {
-                wanted: text_of(spec),
-                shape: "a function's name without a pattern where an offset stands behind it".to_owned(),
+        let paths = files(catalog, wanted.path)?;
+        let is_pattern = !Glob::new(wanted.path).is_plain();
+        let (mut all, mut refused) = (Vec::new(), None);
+        for path in &paths {
+            let found = catalog.executables().get(path.as_ref());
+            let found = found.and_then(|file| {
+                let probed = Probed { file: &file, path };
+                self.in_file(catalog, probed, &wanted, spec)
             });
+            match found {
+                Ok(one) => all.push(one),
+                // Of many files some do not have it.
+                Err(error) if is_pattern => refused = Some(error),
+                Err(error) => return Err(error),
+            }
         }
-        let names = Self::matching(&file, wanted.language, &pattern);
-        match names.as_slice() {
-            [] => Err(file.no_function(&place.text, wanted.language)),
-            [(name, _)] => Ok(vec![self.one(catalog, &file, &Site::read(name))?]),
-            _ => Ok(vec![self.many(catalog, &file, &names)]),
+        match (all.is_empty(), refused) {
+            (true, Some(error)) => Err(error),
+            _ => Ok(all),
         }
     }
 
@@ -397,7 +441,8 @@ impl EventKind for UserProbe {
             Ok(((*name).to_owned(), offsets.first().copied()))
         });
         let named: Vec<_> = named.collect::<Result<_>>()?;
-        Ok(Some(self.many(catalog, &file, &named)))
+        let probed = Probed { file: &file, path };
+        Ok(Some(self.many(catalog, probed, &named)))
     }
 }
 
@@ -462,7 +507,13 @@ impl UserProbe {
             return Some(());
         }
         if events.apart.is_empty() {
-            let singles = sites.iter().map(|site| self.one(catalog, &file, site));
+            let first = &events.instances.first()?.name;
+            let path = self.split(first)?.0.to_owned();
+            let probed = Probed {
+                file: &file,
+                path: &path,
+            };
+            let singles = sites.iter().map(|site| self.one(catalog, probed, site));
             events.apart = singles.collect::<Result<_>>().ok()?;
         }
         for (one, (addresses, site)) in events.apart.iter_mut().zip(addresses.iter().zip(&sites)) {

@@ -1,5 +1,6 @@
 //! Programs and libraries as ELF files: their functions and where these lie in the file; not what they have mapped where.
 
+mod archive;
 pub mod language;
 mod library_cache;
 mod lookup;
@@ -18,6 +19,7 @@ use object::elf::STT_GNU_IFUNC;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolFlags, SymbolKind};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -49,6 +51,8 @@ struct Segment {
 pub struct Executable {
     path: PathBuf,
     file: File,
+    /// Where in the file it is: all of it, or the part of an archive.
+    inside: Range<usize>,
     segments: Vec<Segment>,
     functions: Vec<Function>,
     /// Whether its functions are only those that others call: the rest was taken out.
@@ -104,20 +108,41 @@ impl Executable {
             subject: path.display().to_string(),
             error,
         };
-        let opened = files::open(path).map_err(unreadable)?;
+        let no_program = |why: String| Error::Object {
+            object: path.display().to_string(),
+            why,
+        };
+        let written = path.to_string_lossy();
+        let in_archive = archive::split(&written).filter(|_| !path.exists());
+        let outer = in_archive.map_or(path, |(archive, _)| Path::new(archive));
+        let opened = files::open(outer).map_err(unreadable)?;
         let again = opened.file.try_clone().map_err(unreadable)?;
         let bytes = bounded_read::all_of(again, bounded_read::LARGEST_PROGRAM).map_err(unreadable)?;
+        let inside = match in_archive {
+            Some((_, file)) => archive::find(&bytes, file).map_err(no_program)?,
+            None => 0..bytes.len(),
+        };
+        let begin = inside.start as u64;
+        let own = bytes.get(inside.clone()).unwrap_or_default();
         let Parsed {
-            segments,
-            functions,
+            mut segments,
+            mut functions,
             stripped,
-        } = parse(&bytes).map_err(|error| Error::Object {
-            object: path.display().to_string(),
-            why: error.to_string(),
-        })?;
+        } = parse(own).map_err(|error| no_program(error.to_string()))?;
+        for segment in &mut segments {
+            segment.offset = segment.offset.saturating_add(begin);
+        }
+        for function in &mut functions {
+            function.offset = function.offset.saturating_add(begin);
+        }
+        let path = match in_archive {
+            Some((_, file)) => PathBuf::from(format!("{}!/{file}", opened.path.display())),
+            None => opened.path,
+        };
         Ok(Self {
-            path: opened.path,
+            path,
             file: opened.file,
+            inside,
             segments,
             functions,
             stripped,
@@ -128,9 +153,7 @@ impl Executable {
 
     fn debug(&self) -> &Debug {
         self.debug.get_or_init(|| {
-            let size = self.file.metadata().map_or(0, |known| known.len());
-            let size = usize::try_from(size.min(bounded_read::LARGEST_PROGRAM)).unwrap_or(0);
-            let Ok(bytes) = self.bytes(0, size) else {
+            let Ok(bytes) = self.bytes(self.inside.start as u64, self.inside.len()) else {
                 return Debug::default();
             };
             let Found { info, bytes } = DebugInfo::find(&self.path, &bytes, &self.folders);
@@ -186,7 +209,7 @@ impl Executable {
 
     /// The function that an offset in the file is in.
     pub fn function_at(&self, offset: u64) -> Option<&Function> {
-        let holds = |f: &&Function| (f.offset..f.offset + f.size.max(1)).contains(&offset);
+        let holds = |f: &&Function| (f.offset..f.offset.saturating_add(f.size.max(1))).contains(&offset);
         self.functions().iter().find(holds)
     }
 

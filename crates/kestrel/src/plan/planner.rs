@@ -485,7 +485,10 @@ impl<'a> Planner<'a> {
 
     /// Whether a handler of the cells may need the types of a program: what they are costs time, which others do not pay.
     fn asks_types(&self, cells: &[Option<Cell>]) -> bool {
-        let mut handlers = cells.iter().flatten().filter_map(|cell| self.handlers.get(cell.handler));
+        let mut handlers = cells
+            .iter()
+            .flatten()
+            .filter_map(|cell| self.handlers.get(cell.handler));
         handlers.any(|handler| names_types(&handler.source))
     }
 
