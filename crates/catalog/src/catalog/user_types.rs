@@ -7,12 +7,15 @@ use crate::debuginfo::{Described, Parameter, Said, Signature};
 use kestrel_bpf::btf::{Btf, Type, TypeId};
 use kestrel_compiler::context::{EventField, Source, ValueType};
 use kestrel_trace::layout::Base;
+use std::cell::Cell;
 use std::collections::HashSet;
 
 /// Bytes of a value that registers carry: two words.
 const MOST_IN_REGISTERS: u64 = 16;
 /// Types in types are looked at so deep.
 const DEPTH: u32 = 16;
+/// For the parameters of a function so many types are looked at.
+const MOST_TYPES: u32 = 1 << 16;
 
 /// Where a word of a value travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ enum Class {
 struct Convention<'d> {
     types: &'d Btf,
     by_address: &'d HashSet<TypeId>,
+    /// How many types in types are still looked at: those of foreign bytes may have no end.
+    left: Cell<u32>,
 }
 
 /// Registers and words of the stack that parameters have taken.
@@ -55,9 +60,10 @@ impl Convention<'_> {
 
     /// Adds what lies at an offset to the classes of its words; `None` where that sends the whole to memory.
     fn classify(&self, ty: TypeId, at: u64, words: &mut [Option<Class>; 2], depth: u32) -> Option<()> {
-        if depth > DEPTH {
+        if depth > DEPTH || self.left.get() == 0 {
             return None;
         }
+        self.left.set(self.left.get() - 1);
         let size = self.types.size_of(ty)?;
         let mut mark = |class: Class| {
             if size == 0 || at.checked_rem(size.min(16)) != Some(0) {
@@ -190,6 +196,7 @@ pub(super) fn fields(known: &Described, signature: &Signature, is_copy: bool) ->
     let convention = Convention {
         types: &known.types,
         by_address: &known.by_address,
+        left: Cell::new(MOST_TYPES),
     };
     let mut taken = Taken::default();
     if convention.returns_in_memory(signature.returns) {

@@ -2,10 +2,10 @@
 
 use super::spelling::spelled;
 use super::types::Types;
-use super::unit::{Die, Entry, Units, flag};
+use super::unit::{Die, Entry, Units, constant, flag};
 use gimli::{AttributeValue, Expression, Operation, constants as dw};
 use kestrel_bpf::btf::TypeId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// Where the compiler says that a parameter is at the entry of its function.
@@ -48,6 +48,7 @@ const MOST_PARAMETERS: usize = 255;
 
 /// The entries of functions that begin at addresses, in one unit.
 pub(super) fn find<'d>(root: &Die<'d>, addresses: &[u64]) -> HashMap<u64, Die<'d>> {
+    let addresses: HashSet<u64> = addresses.iter().copied().collect();
     let mut found = HashMap::new();
     let mut entries = root.unit.entries();
     while let Ok(Some(entry)) = entries.next_dfs() {
@@ -114,9 +115,7 @@ fn parameters_of<'d>(die: &Die<'d>) -> Vec<Die<'d>> {
 }
 
 fn said(die: &Die<'_>, entry: &Entry<'_>, address: u64) -> Said {
-    if let Some(value) = entry.attr(dw::DW_AT_const_value)
-        && let Some(value) = value.sdata_value()
-    {
+    if let Some(value) = constant(entry, dw::DW_AT_const_value) {
         return Said::Constant(value);
     }
     let encoding = die.unit.encoding();

@@ -3,24 +3,28 @@
 use super::types::{counts, is_composite};
 use super::unit::Die;
 use gimli::constants as dw;
+use std::cell::Cell;
 
 /// Types in types are spelled at most so deep.
 const DEPTH: u32 = 16;
+/// A type is spelled of at most so many.
+const MOST: u32 = 256;
 
 /// The type of a parameter or of what a function returns; `void` where it has none.
 pub(super) fn spelled(die: &Die<'_>) -> String {
-    of(die, 0)
+    of(die, 0, &Cell::new(MOST))
 }
 
-fn of(die: &Die<'_>, depth: u32) -> String {
+fn of(die: &Die<'_>, depth: u32, left: &Cell<u32>) -> String {
     die.ty()
-        .map_or_else(|| "void".to_owned(), |ty| written(&ty, depth + 1))
+        .map_or_else(|| "void".to_owned(), |ty| written(&ty, depth + 1, left))
 }
 
-fn written(die: &Die<'_>, depth: u32) -> String {
-    let Some(entry) = die.entry().filter(|_| depth < DEPTH) else {
+fn written(die: &Die<'_>, depth: u32, left: &Cell<u32>) -> String {
+    let Some(entry) = die.entry().filter(|_| depth < DEPTH && left.get() > 0) else {
         return "void".to_owned();
     };
+    left.set(left.get() - 1);
     let name = || die.name().unwrap_or_default();
     let tagged = |tag: &str| format!("{tag} {}", name()).trim_end().to_owned();
     let target = |tag| {
@@ -29,14 +33,14 @@ fn written(die: &Die<'_>, depth: u32) -> String {
     };
     match entry.tag() {
         dw::DW_TAG_pointer_type => {
-            let to = of(die, depth);
+            let to = of(die, depth, left);
             match target(dw::DW_TAG_subroutine_type) {
                 true => to,
                 false => format!("{to}*"),
             }
         }
-        dw::DW_TAG_reference_type => format!("{}&", of(die, depth)),
-        dw::DW_TAG_rvalue_reference_type => format!("{}&&", of(die, depth)),
+        dw::DW_TAG_reference_type => format!("{}&", of(die, depth, left)),
+        dw::DW_TAG_rvalue_reference_type => format!("{}&&", of(die, depth, left)),
         dw::DW_TAG_const_type | dw::DW_TAG_volatile_type => {
             let word = match entry.tag() {
                 dw::DW_TAG_const_type => "const",
@@ -44,23 +48,23 @@ fn written(die: &Die<'_>, depth: u32) -> String {
             };
             // What stands behind a star is said of the pointer.
             match target(dw::DW_TAG_pointer_type) {
-                true => format!("{} {word}", of(die, depth)),
-                false => format!("{word} {}", of(die, depth)),
+                true => format!("{} {word}", of(die, depth, left)),
+                false => format!("{word} {}", of(die, depth, left)),
             }
         }
-        dw::DW_TAG_restrict_type => format!("{} restrict", of(die, depth)),
-        dw::DW_TAG_atomic_type => format!("_Atomic {}", of(die, depth)),
+        dw::DW_TAG_restrict_type => format!("{} restrict", of(die, depth, left)),
+        dw::DW_TAG_atomic_type => format!("_Atomic {}", of(die, depth, left)),
         dw::DW_TAG_array_type => {
             let counts = counts(die).into_iter().map(|count| format!("[{count}]"));
-            format!("{}{}", of(die, depth), counts.collect::<String>())
+            format!("{}{}", of(die, depth, left), counts.collect::<String>())
         }
         dw::DW_TAG_subroutine_type => {
             let parameters = die.children().into_iter();
             let parameters = parameters.filter(|child| child.tag() == dw::DW_TAG_formal_parameter);
             let parameters: Vec<String> = parameters
-                .map(|child| of(&die.beside(child.offset()), depth))
+                .map(|child| of(&die.beside(child.offset()), depth, left))
                 .collect();
-            format!("{} (*)({})", of(die, depth), parameters.join(", "))
+            format!("{} (*)({})", of(die, depth, left), parameters.join(", "))
         }
         dw::DW_TAG_enumeration_type => tagged("enum"),
         dw::DW_TAG_union_type => tagged("union"),

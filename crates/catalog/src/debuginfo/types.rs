@@ -1,7 +1,7 @@
 //! Types of DWARF as BTF over the kernel's: what asks by name finds the program's first. All pointers lead into the program's memory, and are tagged so.
 
-use super::unit::{Die, Entry, flag, number};
-use gimli::{AttributeValue, DwTag, constants as dw};
+use super::unit::{Die, Entry, constant, flag, number};
+use gimli::{AttributeValue, DwTag, Operation, constants as dw};
 use kestrel_bpf::btf::write::{Builder, Placed};
 use kestrel_bpf::btf::{Btf, TypeId};
 use std::collections::{HashMap, HashSet};
@@ -21,8 +21,10 @@ pub(super) struct Types<'d> {
     open: Vec<(TypeId, Die<'d>)>,
     /// Structs of C++ that are passed by their address.
     by_address: HashSet<TypeId>,
-    declared: HashMap<(bool, String), Option<TypeId>>,
-    character: HashMap<String, TypeId>,
+    /// Which structs lie in which.
+    holds: HashMap<TypeId, Vec<TypeId>>,
+    declared: HashMap<(bool, String), TypeId>,
+    scalars: HashMap<String, TypeId>,
 }
 
 impl<'d> Types<'d> {
@@ -33,8 +35,9 @@ impl<'d> Types<'d> {
             known: HashMap::new(),
             open: Vec::new(),
             by_address: HashSet::new(),
+            holds: HashMap::new(),
             declared: HashMap::new(),
-            character: HashMap::new(),
+            scalars: HashMap::new(),
         }
     }
 
@@ -79,6 +82,11 @@ impl<'d> Types<'d> {
 
     fn make(&mut self, die: &Die<'d>, entry: &Entry<'d>, depth: u32) -> TypeId {
         let name = || die.name().unwrap_or_default();
+        if flag(entry, dw::DW_AT_declaration)
+            && let Some(whole) = die.follow(entry, dw::DW_AT_signature)
+        {
+            return self.at(&whole, depth + 1);
+        }
         match entry.tag() {
             dw::DW_TAG_base_type => self.base(die, entry),
             dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type | dw::DW_TAG_rvalue_reference_type => {
@@ -138,14 +146,14 @@ impl<'d> Types<'d> {
 
     /// An integer; each unit has its own entry for the same one.
     fn scalar(&mut self, name: &str, size: u32, signed: bool) -> TypeId {
-        if let Some(known) = self.character.get(name) {
+        if let Some(known) = self.scalars.get(name) {
             return *known;
         }
         let id = match signed {
             true => self.builder.int(name, size),
             false => self.builder.unsigned(name, size),
         };
-        self.character.insert(name.to_owned(), id);
+        self.scalars.insert(name.to_owned(), id);
         id
     }
 
@@ -169,10 +177,7 @@ impl<'d> Types<'d> {
             if child.tag() != dw::DW_TAG_enumerator || named.len() >= MOST_MEMBERS {
                 continue;
             }
-            let value = child.attr(dw::DW_AT_const_value).and_then(|value| {
-                // A number of four bytes of an enumeration without negative ones is below its sign.
-                value.sdata_value().or_else(|| Some(value.udata_value()? as i64))
-            });
+            let value = constant(&child, dw::DW_AT_const_value);
             let here = die.beside(child.offset());
             if let (Some(value), Some(name)) = (value, here.text(&child, dw::DW_AT_name)) {
                 named.push((name, value));
@@ -190,12 +195,9 @@ impl<'d> Types<'d> {
         let union = entry.tag() == dw::DW_TAG_union_type;
         let name = die.name().unwrap_or_default();
         if flag(entry, dw::DW_AT_declaration) {
-            if let Some(whole) = die.follow(entry, dw::DW_AT_signature) {
-                return self.at(&whole, DEPTH);
-            }
             return match self.declared.get(&(union, name.clone())) {
-                Some(Some(known)) => *known,
-                _ => self.builder.forward(&name, union),
+                Some(known) => *known,
+                None => self.builder.forward(&name, union),
             };
         }
         let id = match union {
@@ -203,7 +205,7 @@ impl<'d> Types<'d> {
             false => self.builder.declare(&name),
         };
         if !name.is_empty() {
-            self.declared.entry((union, name)).or_insert(Some(id));
+            self.declared.entry((union, name)).or_insert(id);
         }
         if matches!(
             entry.attr_value(dw::DW_AT_calling_convention),
@@ -213,6 +215,20 @@ impl<'d> Types<'d> {
         }
         self.open.push((id, die.clone()));
         id
+    }
+
+    /// Whether a struct is another one, or holds it: no sound one holds itself.
+    fn reaches(&self, from: TypeId, to: TypeId) -> bool {
+        let (mut open, mut seen) = (vec![from], HashSet::new());
+        while let Some(here) = open.pop() {
+            if here == to {
+                return true;
+            }
+            if seen.insert(here) {
+                open.extend(self.holds.get(&here).into_iter().flatten());
+            }
+        }
+        false
     }
 
     fn fill(&mut self, id: TypeId, die: &Die<'d>) {
@@ -239,6 +255,13 @@ impl<'d> Types<'d> {
                 continue;
             };
             let ty = here.ty().map_or(TypeId::VOID, |ty| self.at(&ty, 1));
+            if let Some(inner) = here.ty().and_then(|ty| held(&ty)) {
+                let inner = self.at(&inner, 1);
+                if self.reaches(inner, id) {
+                    continue;
+                }
+                self.holds.entry(id).or_default().push(inner);
+            }
             // What a member does not lie in whole is damaged.
             if ty != TypeId::VOID
                 && u64::from(bit_offset) <= u64::from(size) * 8
@@ -259,6 +282,24 @@ impl<'d> Types<'d> {
         let align = number(&entry, dw::DW_AT_alignment).and_then(|align| u32::try_from(align).ok());
         self.builder.fill(id, size, align.unwrap_or(8), &placed);
     }
+}
+
+/// The struct that lies in a value of a type, if one does.
+fn held<'d>(die: &Die<'d>) -> Option<Die<'d>> {
+    let mut here = die.clone();
+    for _ in 0..DEPTH {
+        let entry = here.entry()?;
+        match entry.tag() {
+            dw::DW_TAG_typedef
+            | dw::DW_TAG_const_type
+            | dw::DW_TAG_volatile_type
+            | dw::DW_TAG_atomic_type
+            | dw::DW_TAG_array_type => here = here.ty()?,
+            tag if is_composite(tag) => return Some(here),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Whether an entry is a struct, a union or a class.
@@ -290,7 +331,14 @@ pub(super) fn counts(die: &Die<'_>) -> Vec<u32> {
 /// Where in its struct a member lies, in bits, and how many it has where it is a bit field.
 fn place(die: &Die<'_>, entry: &Entry<'_>) -> Option<(u32, Option<u8>)> {
     let bytes = match entry.attr(dw::DW_AT_data_member_location) {
-        Some(location) => location.udata_value()?,
+        Some(location) => match location.udata_value() {
+            Some(bytes) => bytes,
+            // DWARF 2 computes it.
+            None => match location.exprloc_value()?.operations(die.unit.encoding()).next() {
+                Ok(Some(Operation::PlusConstant { value })) => value,
+                _ => return None,
+            },
+        },
         None => 0,
     };
     let bits = number(entry, dw::DW_AT_bit_size);

@@ -15,7 +15,12 @@ pub(super) struct Units<'d> {
     /// Their headers, by where they begin.
     headers: Vec<(usize, UnitHeader<Slice<'d>>)>,
     read: RefCell<HashMap<usize, Option<Rc<Unit<Slice<'d>>>>>>,
+    /// Types in a section of their own, by their signatures.
+    signed: RefCell<HashMap<u64, Option<Located<'d>>>>,
 }
+
+/// An entry's unit and its place in it.
+type Located<'d> = (Rc<Unit<Slice<'d>>>, UnitOffset);
 
 /// Units of one file are at most so many: those behind are not seen.
 const MOST_UNITS: usize = 1 << 18;
@@ -36,6 +41,7 @@ impl<'d> Units<'d> {
             dwarf,
             headers,
             read: RefCell::default(),
+            signed: RefCell::default(),
         })
     }
 
@@ -120,7 +126,7 @@ impl<'d> Units<'d> {
     }
 
     /// The unit in which a byte of the section lies.
-    fn around(&self, offset: usize) -> Option<(Rc<Unit<Slice<'d>>>, UnitOffset)> {
+    fn around(&self, offset: usize) -> Option<Located<'d>> {
         let behind = self.headers.partition_point(|(begin, _)| *begin <= offset);
         let (begin, _) = self.headers.get(behind.checked_sub(1)?)?;
         let unit = self.unit(*begin)?;
@@ -128,7 +134,7 @@ impl<'d> Units<'d> {
     }
 
     /// A type by its signature.
-    fn signed(&self, signature: gimli::DebugTypeSignature) -> Option<(Rc<Unit<Slice<'d>>>, UnitOffset)> {
+    fn signed(&self, signature: gimli::DebugTypeSignature) -> Option<Located<'d>> {
         self.headers
             .iter()
             .find_map(|(begin, header)| match header.type_() {
@@ -242,6 +248,18 @@ impl<'d> Die<'d> {
         }
         found
     }
+}
+
+/// A constant of the program, with its sign where the compiler says that it has one.
+pub(super) fn constant(entry: &Entry<'_>, name: DwAt) -> Option<i64> {
+    Some(match entry.attr_value(name)? {
+        AttributeValue::Sdata(value) => value,
+        AttributeValue::Data1(value) => value.into(),
+        AttributeValue::Data2(value) => value.into(),
+        AttributeValue::Data4(value) => value.into(),
+        AttributeValue::Data8(value) | AttributeValue::Udata(value) => value as i64,
+        _ => return None,
+    })
 }
 
 /// A number that an entry says outright.
