@@ -135,19 +135,38 @@ impl<'d> Units<'d> {
 
     /// A type by its signature.
     fn signed(&self, signature: gimli::DebugTypeSignature) -> Option<Located<'d>> {
-        self.headers
-            .iter()
-            .find_map(|(begin, header)| match header.type_() {
-                gimli::UnitType::Type {
-                    type_signature,
-                    type_offset,
+        let place = |header: &UnitHeader<Slice<'d>>| match header.type_() {
+            gimli::UnitType::Type {
+                type_signature,
+                type_offset,
+            }
+            | gimli::UnitType::SplitType {
+                type_signature,
+                type_offset,
+            } if type_signature == signature => Some(type_offset),
+            _ => None,
+        };
+        let here = self.headers.iter().find_map(|(begin, header)| {
+            let offset = place(header)?;
+            Some((self.unit(*begin)?, offset))
+        });
+        here.or_else(|| {
+            if let Some(known) = self.signed.borrow().get(&signature.0) {
+                return known.clone();
+            }
+            // Before DWARF 5 they have a section of their own.
+            let mut found = None;
+            let mut all = self.dwarf.type_units();
+            while let Ok(Some(header)) = all.next() {
+                if let Some(offset) = place(&header) {
+                    let unit = self.dwarf.unit(header).ok();
+                    found = unit.map(|unit| (Rc::new(unit), offset));
+                    break;
                 }
-                | gimli::UnitType::SplitType {
-                    type_signature,
-                    type_offset,
-                } if type_signature == signature => Some((self.unit(*begin)?, type_offset)),
-                _ => None,
-            })
+            }
+            self.signed.borrow_mut().insert(signature.0, found.clone());
+            found
+        })
     }
 }
 
