@@ -97,6 +97,8 @@ impl Executables {
         }
         let read = Arc::new(Executable::open(path, &self.folders)?);
         known.insert(path.to_owned(), read.clone());
+        // Attaching asks for it by its whole path.
+        known.entry(read.path.clone()).or_insert_with(|| read.clone());
         Ok(read)
     }
 }
