@@ -22,7 +22,7 @@ int main(void)
     struct node last = { .value = 7, .tag = "last" };
     struct node first = { .value = 3, .tag = "first", .next = { &last, &last }, .low = 5, .high = 9 };
     pair two = { 11, 22 };
-    return (int)(taken(&first, 'x', 1.5, two, 200) + one(2) + other(&last)->value) & 0;
+    return (int)(taken(&first, 'x', 1.5, two, 200) + one(2) + other(&last)->value) == -1;
 }
 "#;
 

@@ -5,6 +5,7 @@ use super::events::{Events, about, is_name};
 use super::findings::Findings;
 use super::hook::Hook;
 use super::own_events;
+use super::program_types;
 use super::source::{Options, ProgramText};
 use super::{targets, text};
 use kestrel_bpf::btf::Btf;
@@ -483,41 +484,6 @@ impl<'a> Planner<'a> {
         Ok(groups.into_iter().flatten().collect())
     }
 
-    /// Whether a handler of the cells may need the types of a program: what they are costs time, which others do not pay.
-    fn asks_types(&self, cells: &[Option<Cell>]) -> bool {
-        let mut handlers = cells
-            .iter()
-            .flatten()
-            .filter_map(|cell| self.handlers.get(cell.handler));
-        handlers.any(|handler| names_types(&handler.source))
-    }
-
-    /// Lays the types that the program defines over those of events: the kernel's, or those of the traced program.
-    fn lay_over(&self, events: &mut Resolved) {
-        let Some(types) = &self.types else {
-            return;
-        };
-        let kernel = self.catalog.types().ok();
-        let known = |name: &str| kernel.as_ref()?.enumerator(name).map(|found| found.value);
-        // The events of a set have the same.
-        let mut last: Option<(Arc<Btf>, Arc<Btf>)> = None;
-        let apart = events.apart.iter_mut().flat_map(|one| &mut one.ways);
-        for way in events.ways.iter_mut().chain(apart) {
-            let own = way.context.types.take();
-            let own = own.filter(|own| kernel.as_ref().is_none_or(|kernel| !Arc::ptr_eq(own, kernel)));
-            let Some(own) = own else {
-                way.context.types = Some(types.clone());
-                continue;
-            };
-            let over = match &last {
-                Some((of, over)) if Arc::ptr_eq(of, &own) => Some(over.clone()),
-                _ => overlay(&self.definitions, Some(&own), &known).0,
-            };
-            last = over.clone().map(|over| (own, over));
-            way.context.types = over;
-        }
-    }
-
     /// A hook for each group.
     pub(super) fn hooks(&mut self, groups: Vec<Group>, numbers: &[u32]) -> Vec<Hook> {
         let mut hooks = Vec::new();
@@ -526,10 +492,12 @@ impl<'a> Planner<'a> {
             apart.map(move |events| (events, cells.clone()))
         });
         for (mut events, cells) in groups.collect::<Vec<_>>() {
-            if self.asks_types(&cells) {
-                self.catalog.add_types(&mut events);
+            let wanted = cells.iter().flatten();
+            let sources = wanted.filter_map(|cell| Some(&*self.handlers.get(cell.handler)?.source));
+            program_types::add(self.catalog, sources, &mut events);
+            if let Some(types) = &self.types {
+                program_types::lay_over(self.catalog, &self.definitions, types, &mut events);
             }
-            self.lay_over(&mut events);
             // The events of one process, or of a command, are none of the recorder's.
             let everyone = self.options.target == ProcessFilter::All;
             if let Some(own) = self.options.leave_out.filter(|_| everyone) {
@@ -700,15 +668,6 @@ fn behind<'t>(text: &'t str, probe: &Probe) -> (u32, &'t str) {
     let trimmed = rest.trim_start_matches(apart);
     let start = start + (rest.len() - trimmed.len()) as u32;
     (start, trimmed.trim_end_matches(apart))
-}
-
-/// Words by which a text asks for what debug information says.
-const OF_TYPES: &[&str] = &["args", "retval", "struct", "union", "enum", "entry"];
-
-/// Whether a text has such a word, or a star that may be one of a type's.
-fn names_types(text: &str) -> bool {
-    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-    text.contains("*)") || words.any(|word| OF_TYPES.contains(&word))
 }
 
 fn candidates<'h>(
