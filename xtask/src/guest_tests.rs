@@ -61,6 +61,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("stat", &["linux-perf"]),
     ("calls", &["strace"]),
     ("sched", &["linux-perf"]),
+    ("perf_stacks", &["linux-perf", "python3-minimal"]),
 ];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
 const MODULES: &str = "/module_";

@@ -9,6 +9,15 @@ macro_rules! eprintln {
     }};
 }
 
+/// Writes a line as [`eprintln!`] does, unless `--quiet` asks for less: what is right, and hints. Errors and losses are always written.
+macro_rules! remark {
+    ($($words:tt)*) => {
+        if !crate::screen::is_quiet() {
+            eprintln!($($words)*);
+        }
+    };
+}
+
 /// Writes to standard error as [`eprintln!`] does, without a newline.
 macro_rules! eprint {
     ($($words:tt)*) => {{

@@ -313,7 +313,7 @@ impl Expr {
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy => {}
+            | ExprKind::StackCopy { .. } => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::Format;
+use kestrel_trace::stack_pieces::PIECE_BYTES;
 
 /// Most texts of `join`, and most bytes of each.
 const JOINED: u64 = 16;
@@ -29,10 +30,13 @@ impl Checker<'_> {
         for (place, value) in values.into_iter().enumerate() {
             // What is only read is written as long as it is.
             let ty = match &value.kind {
-                ExprKind::ReadString { .. }
-                | ExprKind::ReadMemory { .. }
-                | ExprKind::Stack { .. }
-                | ExprKind::StackCopy => Self::field_type(&value.ty),
+                ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. } | ExprKind::Stack { .. } => {
+                    Self::field_type(&value.ty)
+                }
+                // Behind its own part come pieces.
+                ExprKind::StackCopy { bytes } => Some(FieldType::StackCopy {
+                    max: (*bytes).min(PIECE_BYTES),
+                }),
                 _ => self.kept_type(&value.ty),
             };
             let ty = ty.ok_or_else(|| {

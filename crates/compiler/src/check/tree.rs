@@ -341,8 +341,8 @@ pub enum ExprKind {
     },
     /// Not a scalar: at most `max` return addresses, innermost first.
     Stack { space: Space, max: u32 },
-    /// Not a scalar: the process's registers, and its stack as far as it is there.
-    StackCopy,
+    /// Not a scalar: the process's registers, and so many bytes of its stack as far as it is there, what the field has no room for in pieces.
+    StackCopy { bytes: u32 },
     /// What a map of scalars or texts holds there: 0 or the empty text where it holds nothing. A text is not a scalar.
     MapValue(MapPlace),
     /// How often the map was cleared so far.

@@ -8,7 +8,7 @@ use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
 use kestrel_trace::layout::{
-    Base, Bits, COPIED_REGISTERS, Composite, CompositeKind, FieldType, Member, Names, Space,
+    Base, Bits, COPIED_WORDS, Composite, CompositeKind, FieldType, Member, Names, Space,
 };
 use std::sync::Arc;
 
@@ -307,7 +307,7 @@ impl<'a> Checker<'a> {
             Type::Named(named) => Some(named.shape().0),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
-            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
+            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
         }
     }
 

@@ -143,7 +143,7 @@ impl Expr {
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy
+            | ExprKind::StackCopy { .. }
             | ExprKind::MapValue(_)
             | ExprKind::Generation(_)
             | ExprKind::Gathering(_)

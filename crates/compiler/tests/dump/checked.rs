@@ -271,7 +271,7 @@ impl Dump<'_> {
                 let (address, length) = (self.expr(address), self.expr(length));
                 format!("({space}.memory {address} {max} of {length})")
             }
-            ExprKind::StackCopy => "(stack-copy)".to_owned(),
+            ExprKind::StackCopy { .. } => "(stack-copy)".to_owned(),
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }
     }

@@ -225,7 +225,6 @@ struct Flags {
     mmap2: u64,
     comm_exec: u64,
     use_clockid: u64,
-    build_id: u64,
 }
 
 const FLAGS: Flags = Flags {
@@ -238,7 +237,6 @@ const FLAGS: Flags = Flags {
     mmap2: 1 << 23,
     comm_exec: 1 << 24,
     use_clockid: 1 << 25,
-    build_id: 1 << 34,
 };
 
 const IOC_ENABLE: u64 = 0x2400;

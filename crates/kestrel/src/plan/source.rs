@@ -95,8 +95,8 @@ pub enum UserStack {
     FramePointers,
     /// By a copy of the stack, from which a recorder finds the frames at its end.
     Copy {
-        /// How much of it; without it as much as a record has room for.
-        bytes: Option<u32>,
+        /// How much of it.
+        bytes: u32,
     },
 }
 
@@ -106,8 +106,7 @@ impl UserStack {
         match self {
             Self::Nothing => None,
             Self::FramePointers => Some("ustack".to_owned()),
-            Self::Copy { bytes: None } => Some("ustack = ustack_copy".to_owned()),
-            Self::Copy { bytes: Some(bytes) } => Some(format!("ustack = ustack_copy({bytes})")),
+            Self::Copy { bytes } => Some(format!("ustack = ustack_copy({bytes})")),
         }
     }
 }

@@ -192,7 +192,7 @@ impl UserCode {
             let binary = match &event.change {
                 MemoryChange::Map(mapping) => {
                     mapped = true;
-                    binaries.changed(event.pid, mapping)
+                    binaries.changed(event.pid, mapping, event.time_ns)
                 }
                 _ => 0,
             };

@@ -6,7 +6,7 @@ mod parts;
 pub use named::NamedValue;
 pub use parts::{Beside, BuildIdFrame, Elements, Parts, Stacks};
 
-use crate::layout::{Base, COPIED_REGISTERS, Composite, FieldType, Names, Space, StackMode};
+use crate::layout::{Base, COPIED_WORDS, Composite, FieldType, Names, Space, StackMode};
 
 /// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
 /// anything behind a NUL there.
@@ -106,20 +106,28 @@ pub struct StackCopy<'a> {
     pub sp: u64,
     /// The frame pointer, where the code has one.
     pub bp: u64,
-    /// The stack's bytes.
+    /// When it was copied, ns, where other records have more of it ([`crate::stack_pieces`]); else 0.
+    pub taken: u64,
+    /// The stack's bytes that the record itself holds.
     pub stack: &'a [u8],
+    /// Those behind them.
+    pub rest: &'a [u8],
 }
 
 impl<'a> StackCopy<'a> {
     /// Reads the elements of a [`FieldType::StackCopy`]; none where nothing was copied.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let (registers, _) = bytes.as_chunks::<8>();
-        let [ip, sp, bp, ..] = *registers else { return None };
+        let [ip, sp, bp, taken, ..] = *registers else {
+            return None;
+        };
         Some(Self {
             ip: u64::from_le_bytes(ip),
             sp: u64::from_le_bytes(sp),
             bp: u64::from_le_bytes(bp),
-            stack: &bytes[COPIED_REGISTERS as usize * 8..],
+            taken: u64::from_le_bytes(taken),
+            rest: &[],
+            stack: &bytes[COPIED_WORDS as usize * 8..],
         })
     }
 }

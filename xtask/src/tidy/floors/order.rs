@@ -133,6 +133,7 @@ pub(super) const ORDERS: &[Order] = &[
             "value",
             "unwound",
             "record",
+            "stack_pieces",
             "user_symbol",
             "names",
             "symbol",
@@ -202,6 +203,8 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "error",
             "background",
+            "recent",
+            "open",
             "pattern",
             "spread",
             "words",

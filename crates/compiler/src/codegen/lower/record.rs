@@ -73,13 +73,16 @@ impl Lower<'_> {
         for (field, value) in &fields {
             plans.push(self.prepare(&field.ty, value)?);
         }
+        for ((field, value), plan) in fields.iter().zip(&plans) {
+            if let (FieldType::StackCopy { max }, ExprKind::StackCopy { bytes }, Plan::Tail(staged)) =
+                (&field.ty, &value.kind, plan)
+            {
+                self.stack_pieces(*staged, identity, (*max, *bytes), &record.to, span)?;
+            }
+        }
         let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
-        // A thread preempted between reserve and commit would hold up its page for all writers of the CPU.
-        let guarded = self.context.preemptible
-            && !self.whole
-            && self.context.features.preempt_disable
-            && self.sink.wants_preemption_off();
+        let guarded = self.is_guarded();
         let (refused, join) = (self.b.cold_block(), self.b.block());
         if guarded {
             self.b.kfunc("bpf_preempt_disable", &[]);
@@ -95,7 +98,7 @@ impl Lower<'_> {
         }
         self.tail(&record.layout, &plans, to);
         self.b.at(span);
-        let alone = guarded || self.whole || !self.context.preemptible;
+        let alone = self.is_alone();
         self.sink.commit(&mut self.b, reservation, alone);
         for (at, end) in [(None, join), (Some(refused), join)] {
             at.into_iter().for_each(|block| self.b.switch_to(block));
@@ -106,6 +109,19 @@ impl Lower<'_> {
         }
         self.b.switch_to(join);
         Ok(())
+    }
+
+    /// Whether preemption is off from reserve to commit: a thread preempted in between would hold up its page for all writers of the CPU.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.context.preemptible
+            && !self.whole
+            && self.context.features.preempt_disable
+            && self.sink.wants_preemption_off()
+    }
+
+    /// Whether no other task runs on the CPU from reserve to commit.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_guarded() || self.whole || !self.context.preemptible
     }
 
     /// The number of the `index`th record of an instance.
@@ -201,8 +217,8 @@ impl Lower<'_> {
             (FieldType::Stack { max, .. }, ExprKind::Stack { space, .. }) => {
                 Plan::Tail(self.stage_stack(*space, *max))
             }
-            (FieldType::StackCopy { max }, ExprKind::StackCopy) => {
-                Plan::Tail(self.stage_stack_copy(*max, value.span)?)
+            (FieldType::StackCopy { max }, ExprKind::StackCopy { bytes }) => {
+                Plan::Tail(self.stage_stack_copy(*max, *bytes, value.span)?)
             }
             (_, ExprKind::Text(text)) => Plan::Text(text),
             (FieldType::Array { element, .. }, ExprKind::Elements(values)) => {
@@ -370,7 +386,7 @@ impl Lower<'_> {
     }
 
     /// Process and thread id; the helper gives them the other way round.
-    fn identity(&mut self, pid_tgid: Vreg, to: Vreg) {
+    pub(super) fn identity(&mut self, pid_tgid: Vreg, to: Vreg) {
         self.b.store(Width::B4, to, TID, pid_tgid);
         let pid = self.b.shift_right(pid_tgid, 32);
         self.b.store(Width::B4, to, PID, pid);

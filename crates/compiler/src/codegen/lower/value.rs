@@ -151,7 +151,7 @@ impl Lower<'_> {
             | ExprKind::ReadString { .. }
             | ExprKind::ReadMemory { .. }
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy => Err(Error::Malformed {
+            | ExprKind::StackCopy { .. } => Err(Error::Malformed {
                 what: "bytes where a number is wanted",
                 span: expr.span,
             }),
