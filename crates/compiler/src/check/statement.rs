@@ -11,6 +11,15 @@ use std::collections::HashMap;
 /// Most repetitions that `unroll` may make, nested ones multiplied.
 const UNROLL: u64 = 1000;
 
+/// Lets the pointers of a written type lead where those of the value do: words do not say whose memory is meant.
+fn lead_as(written: &mut Type, value: &Type) {
+    match (written, value) {
+        (Type::Pointer(written), Type::Pointer(value)) => written.space = value.space,
+        (Type::Array { element: written, .. }, Type::Array { element: value, .. }) => lead_as(written, value),
+        _ => {}
+    }
+}
+
 impl Checker<'_> {
     /// The statements of a block, in a scope of its own.
     pub(super) fn block(&mut self, block: &Block) -> Vec<Statement> {
@@ -421,7 +430,10 @@ impl Checker<'_> {
             None => None,
         };
         let ty = match (written, &value) {
-            (Some(ty), _) => {
+            (Some(mut ty), _) => {
+                if let Some(value) = &value {
+                    lead_as(&mut ty, &value.ty);
+                }
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
                 self.written.push(id);
                 let value = match value {

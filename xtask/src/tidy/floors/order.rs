@@ -41,6 +41,7 @@ pub(super) const ORDERS: &[Order] = &[
             "bounded_read",
             "arch",
             "symbols",
+            "debuginfo",
             "executable",
             "facts",
             "code",
