@@ -27,7 +27,11 @@ impl Checker<'_> {
     ) -> Checked<StatementKind> {
         let mut fields: Vec<(String, FieldType)> = Vec::new();
         let mut written = Vec::new();
-        for (place, value) in values.into_iter().enumerate() {
+        for (place, mut value) in values.into_iter().enumerate() {
+            // A record is of one event, whose names its class has.
+            if value.kind == ExprKind::EventNumber {
+                value = constant(0, value.ty, value.span);
+            }
             // What is only read is written as long as it is.
             let ty = match (&value.kind, &value.ty) {
                 // A format says of bytes how they are shown, a value on its own does not.
