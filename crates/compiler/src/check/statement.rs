@@ -1,7 +1,7 @@
 //! Blocks: scratch variables, branches, loops, records.
 
 use super::checker::{Checked, Checker, Reported};
-use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
+use super::tree::{Access, Expr, ExprKind, Pointer, Statement, StatementKind, Type, Variable, VariableId};
 use super::value::{constant, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
@@ -421,7 +421,8 @@ impl Checker<'_> {
             None => None,
         };
         let ty = match (written, &value) {
-            (Some(ty), _) => {
+            (Some(ty), value_now) => {
+                let ty = self.in_space(ty, value_now.as_ref());
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
                 self.written.push(id);
                 let value = match value {
@@ -446,6 +447,16 @@ impl Checker<'_> {
             Some(value) => self.set(id, value),
             None => Ok(StatementKind::Block(Vec::new())),
         }
+    }
+
+    /// A written type with the space of its addresses: that of what is stored, else the event's.
+    fn in_space(&self, ty: Type, value: Option<&Expr>) -> Type {
+        let Type::Pointer(pointer) = ty else { return ty };
+        let space = match value.map(|value| &value.ty) {
+            Some(Type::Pointer(from)) => from.space,
+            _ => self.context.space,
+        };
+        Type::Pointer(Pointer { space, ..pointer })
     }
 
     fn set(&mut self, variable: VariableId, value: Expr) -> Checked<StatementKind> {
