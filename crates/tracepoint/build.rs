@@ -11,7 +11,10 @@ fn main() {
         return;
     }
     println!("cargo::rustc-cfg=listed_events");
-    if is("CARGO_CFG_TARGET_ARCH", "x86_64") && !is_set("CARGO_FEATURE_FLAG_KEYS") {
+    if is("CARGO_CFG_TARGET_ARCH", "x86_64")
+        && is_set("CARGO_FEATURE_STD")
+        && !is_set("CARGO_FEATURE_FLAG_KEYS")
+    {
         println!("cargo::rustc-cfg=patched_keys");
     }
 }

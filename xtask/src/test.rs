@@ -33,6 +33,7 @@ const PARTS: &[Part] = &[
     ("format", |_| format()),
     ("lints", |_| lints()),
     ("host tests", |_| host()),
+    ("bare", |_| bare()),
     ("models", |_| models()),
 ];
 
@@ -103,6 +104,17 @@ fn check(arguments: &[&str]) -> Result<Tally> {
 fn host() -> Result<Tally> {
     let workspace = cargo_test(&["--workspace", "--exclude", "vm-tests"])?;
     Ok(workspace + cargo_test(&["-p", "vm-tests", "--lib"])?)
+}
+
+/// `kestrel-tracepoint` without the standard library.
+fn bare() -> Result<Tally> {
+    cargo_test(&[
+        "-p",
+        "kestrel-tracepoint",
+        "--no-default-features",
+        "--test",
+        "bare",
+    ])
 }
 
 /// Every interleaving of what threads do at once in `kestrel-tracepoint`, by loom: its types stand in for those of the standard library.

@@ -54,7 +54,7 @@ fn function(event: &EventClass) -> Option<String> {
     of_function.then(|| EventName::Function.of(&event.name).to_owned())
 }
 
-/// The type of a field for the checker, and where it finds it; none for stacks and what is made of several, which expressions cannot handle.
+/// The type of a field for the checker, and where it finds it; none for stacks, numbers with fractions and what is made of several, which expressions cannot handle.
 fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
     let whole = |bytes: u32| Source::ContextArray { offset, bytes };
     let scalar = |size: u8| Source::Context { offset, size };
@@ -80,7 +80,8 @@ fn value(ty: &FieldType, offset: u32) -> Option<(ValueType, Source)> {
             (ty, whole(inner.fixed_size().saturating_mul(*count)))
         }
         FieldType::InlineString { max } => (ValueType::Text { size: max + 2 }, whole(max + 2)),
-        FieldType::Stack { .. }
+        FieldType::Float { .. }
+        | FieldType::Stack { .. }
         | FieldType::StackCopy { .. }
         | FieldType::HeldStack(_)
         | FieldType::Buffer { .. }
@@ -108,7 +109,8 @@ fn element(ty: &FieldType) -> Option<ValueType> {
             size: *size,
             names: names.clone(),
         },
-        FieldType::Text { .. }
+        FieldType::Float { .. }
+        | FieldType::Text { .. }
         | FieldType::Array { .. }
         | FieldType::String { .. }
         | FieldType::Bytes { .. }

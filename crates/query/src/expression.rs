@@ -107,7 +107,7 @@ fn no_field(name: &ast::Spanned<String>, fields: &BTreeSet<&str>) -> Diagnostic 
 ///
 /// let cpu = FieldType::Integer { size: 4, signed: true, base: Base::Decimal };
 /// let layout = Layout::new([("target_cpu".to_owned(), cpu)]);
-/// let event = EventClass { id: EventId(1), name: "sched:sched_wakeup".into(), kind: "tracepoint".into(), layout, action: None };
+/// let event = EventClass { id: EventId(1), name: "sched:sched_wakeup".into(), kind: "tracepoint".into(), layout, action: None, print: None };
 /// let predicate = Predicate::new("target_cpu == 3 && pid > 1", [&event])?;
 ///
 /// let mut bytes = [0; 24];

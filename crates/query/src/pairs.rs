@@ -231,6 +231,7 @@ mod tests {
                 false => Layout::new([]),
             },
             action: None,
+            print: None,
         };
         (1..).zip(names).map(event).collect()
     }

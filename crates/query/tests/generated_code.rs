@@ -75,6 +75,7 @@ fn event() -> EventClass {
         kind: "tracepoint".to_owned(),
         layout: Layout::new(NUMBERS.iter().map(number).chain([text])),
         action: None,
+        print: None,
     }
 }
 

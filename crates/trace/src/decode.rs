@@ -5,6 +5,7 @@ use crate::layout::PAYLOAD;
 use crate::record::Record;
 use crate::stack_pieces::{CLASS, PIECE};
 use crate::unwound::Unwound;
+use kestrel_layout::record::TIME_BITS;
 use std::sync::LazyLock;
 
 /// Stack pieces, which every trace may have.
@@ -50,8 +51,6 @@ pub(crate) struct Extent {
     /// Bytes.
     pub(crate) size: usize,
 }
-
-const TIME_BITS: u32 = 48;
 
 impl EventTable {
     /// A table of `events`; of two with one number the later counts.

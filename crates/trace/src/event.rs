@@ -20,4 +20,6 @@ pub struct EventClass {
     pub layout: Layout,
     /// The action that a live reader performs for each of its records.
     pub action: Option<Action>,
+    /// How its records are printed where it is not by names and values: [`crate::print::OwnFormat`].
+    pub print: Option<String>,
 }

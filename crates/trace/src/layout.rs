@@ -13,12 +13,12 @@ pub use held_stack::{Frames, HeldStack, StackMode};
 pub use named::{DateClock, Named};
 
 use crate::syscall::Meaning;
+use kestrel_layout::record::{COUNT, Shape, place};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes before the payload: event header (8) and common context, pid and tid (8).
-pub const PAYLOAD: u32 = 16;
+pub use kestrel_layout::record::PAYLOAD;
 
 /// Name of a field that only fills room; output hides it.
 pub const UNUSED: &str = "_unused";
@@ -34,6 +34,8 @@ pub enum Base {
     Octal,
     /// By the names that the headers of system calls have: `O_RDONLY|O_CLOEXEC`. It is a number all the same.
     Named(Meaning),
+    /// `0.25`: the bits of a float of 8 bytes. For everything but eyes they are a number.
+    Float,
 }
 
 /// The address space of a stack's addresses.
@@ -128,6 +130,8 @@ pub enum FieldType {
     Integer { size: u8, signed: bool, base: Base },
     /// One byte, 0 or 1.
     Bool,
+    /// A number with a fraction, of 4 or 8 bytes (IEEE 754).
+    Float { size: u8 },
     /// Eight bytes; shown in hexadecimal, as `symbol+offset` where `symbolic` and known.
     Pointer { symbolic: bool },
     /// An integer whose values have names.
@@ -238,8 +242,8 @@ impl FieldType {
     }
 
     /// Size and alignment in the fixed part, in bytes (of the count, for a variable field).
-    pub(crate) fn fixed_shape(&self) -> (u32, u32) {
-        match self {
+    pub(crate) fn fixed_shape(&self) -> Shape {
+        let (size, align) = match self {
             Self::InlineString { max } => (max.saturating_add(2), 1),
             Self::Buffer { max } => {
                 let size = max.saturating_add(4).checked_next_multiple_of(4);
@@ -248,23 +252,35 @@ impl FieldType {
             Self::Composite(composite) => (composite.size, composite.align.max(1)),
             Self::Named(named) => named.shape(),
             Self::HeldStack(stack) => (stack.size(), 8),
-            Self::Integer { size, .. } | Self::Enumeration { size, .. } | Self::Flags { size, .. } => {
-                (u32::from(*size), u32::from(*size))
-            }
+            Self::Integer { size, .. }
+            | Self::Enumeration { size, .. }
+            | Self::Flags { size, .. }
+            | Self::Float { size } => (u32::from(*size), u32::from(*size)),
             Self::Bool => (1, 1),
             Self::Pointer { .. } => (8, 8),
             Self::Text { size } => (*size, 1),
             Self::Array { element, count } => {
-                let (size, align) = element.fixed_shape();
+                let Shape { size, align } = element.fixed_shape();
                 (size.saturating_mul(*count), align)
             }
-            Self::String { .. } | Self::Bytes { .. } | Self::Stack { .. } | Self::StackCopy { .. } => (2, 2),
+            Self::String { .. } | Self::Bytes { .. } | Self::Stack { .. } | Self::StackCopy { .. } => {
+                return COUNT;
+            }
+        };
+        Shape { size, align }
+    }
+
+    /// Whether it is a floating-point number, or an array of them.
+    pub(crate) fn is_float(&self) -> bool {
+        match self {
+            Self::Array { element, .. } => element.is_float(),
+            ty => matches!(ty, Self::Float { .. }),
         }
     }
 
     /// Bytes in the fixed part (2, the count, for a variable field).
     pub fn fixed_size(&self) -> u32 {
-        self.fixed_shape().0
+        self.fixed_shape().size
     }
 
     /// Most bytes the field takes in the tail.
@@ -292,17 +308,13 @@ impl Layout {
                 Field { name, ty, place }
             })
             .collect();
-        let mut order: Vec<usize> = (0..fields.len()).collect();
-        order.sort_by_key(|&i| std::cmp::Reverse(fields[i].ty.fixed_shape().1));
-        let mut end = PAYLOAD;
-        for i in order {
-            let field = &mut fields[i];
-            let (size, align) = field.ty.fixed_shape();
-            let at = end.checked_next_multiple_of(align.max(1)).unwrap_or(u32::MAX);
+        let shapes: Vec<Shape> = fields.iter().map(|field| field.ty.fixed_shape()).collect();
+        let mut offsets = vec![0; fields.len()];
+        let mut end = place(&shapes, &mut offsets);
+        for (field, at) in fields.iter_mut().zip(offsets) {
             match &mut field.place {
                 FieldPlace::Fixed { offset } | FieldPlace::Tail { count_offset: offset } => *offset = at,
             }
-            end = at.saturating_add(size);
         }
         if fields.iter().any(|f| f.ty.is_stack()) {
             end = end.checked_next_multiple_of(8).unwrap_or(u32::MAX);

@@ -45,6 +45,7 @@ pub static CLASS: LazyLock<EventClass> = LazyLock::new(|| {
         kind: "stack_piece".to_owned(),
         layout: Layout::new(FIELDS.map(str::to_owned).into_iter().zip(types)),
         action: None,
+        print: None,
     }
 });
 

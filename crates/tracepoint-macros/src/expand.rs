@@ -61,6 +61,10 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
     let places: Vec<Ident> = (0..count).map(|at| format_ident!("__field_{at}")).collect();
     let assigned = class.fields.iter().zip(&places).map(assigned);
     let values = class.fields.iter().zip(&places).map(value);
+    let again = class.fields.iter().zip(&places).map(self::assigned);
+    let variable = class.fields.iter().zip(&places).filter_map(variable);
+    let tails = class.fields.iter().zip(&places).filter_map(tail);
+    let kept = class.fields.iter().zip(&places).enumerate().map(kept);
     let unless = condition.iter();
     let (group_text, name_text) = (group.to_string(), name.to_string());
     let about = format!("Emits the event {group}:{name}, if anybody listens.");
@@ -136,8 +140,8 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
                 #visibility fn try_register(
                     callback: impl Fn(#(#types),*) + Send + Sync + 'static,
                     priority: i32,
-                ) -> ::std::io::Result<::kestrel_tracepoint::Registration> {
-                    CALLBACKS.register(&EVENT, ::std::sync::Arc::new(callback), priority)
+                ) -> ::kestrel_tracepoint::Result<::kestrel_tracepoint::Registration> {
+                    CALLBACKS.register(&EVENT, ::kestrel_tracepoint::Arc::new(callback), priority)
                 }
 
                 /// Calls the event's callbacks and hits its mark.
@@ -153,6 +157,13 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
                             #(#assigned)*
                             record(&[#(#values),*]);
                         },
+                        || ::kestrel_tracepoint::recorded! {{
+                            const PLACES: ::kestrel_tracepoint::Places<#count> = ::kestrel_tracepoint::Places::of(FIELDS);
+                            #(#again)*
+                            #(#variable)*
+                            let size = PLACES.size(0 #(+ #tails.len() as u32)*);
+                            ::kestrel_tracepoint::keep(&EVENT, (size, PLACES.end), |slot| { #(#kept)* });
+                        }},
                     );
                 }
             }
@@ -212,6 +223,35 @@ fn assigned((field, place): (&Field, &Ident)) -> TokenStream {
     match &field.ty {
         FieldType::Rust(ty) => quote!(let #place: #ty = #expression;),
         _ => quote!(let #place = &(#expression);),
+    }
+}
+
+/// The elements of a variable field that are recorded.
+fn variable((field, place): (&Field, &Ident)) -> Option<TokenStream> {
+    let tail = tail((field, place))?;
+    match &field.ty {
+        FieldType::Str => {
+            Some(quote!(let #tail = PLACES.text(::kestrel_tracepoint::AsField::<str>::as_field(#place));))
+        }
+        _ => Some(quote!(let #tail = PLACES.bytes(::kestrel_tracepoint::AsField::<[u8]>::as_field(#place));)),
+    }
+}
+
+/// What the elements of a variable field are called.
+fn tail((field, place): (&Field, &Ident)) -> Option<Ident> {
+    matches!(field.ty, FieldType::Str | FieldType::Bytes).then(|| format_ident!("{place}_tail"))
+}
+
+/// Writes a field into a record.
+fn kept((at, (field, place)): (usize, (&Field, &Ident))) -> TokenStream {
+    let offset = quote!(PLACES.offsets[#at]);
+    match (&field.ty, tail((field, place))) {
+        (_, Some(tail)) => quote!(slot.tail(#offset, #tail);),
+        (FieldType::Text(size), _) => {
+            let text = quote!(::kestrel_tracepoint::AsField::<str>::as_field(#place));
+            quote!(slot.text(#offset, #size, ::kestrel_tracepoint::cut(#text, #size));)
+        }
+        _ => quote!(slot.put(#offset, ::kestrel_tracepoint::FieldType::bytes(&#place));),
     }
 }
 

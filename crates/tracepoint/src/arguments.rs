@@ -24,7 +24,7 @@ pub(crate) fn with(values: &[Value<'_>], hit: impl FnOnce(*const u64)) {
                 if left.is_empty() {
                     continue;
                 }
-                let (own, rest) = std::mem::take(&mut left).split_at_mut(most + 1);
+                let (own, rest) = core::mem::take(&mut left).split_at_mut(most + 1);
                 own[..most].copy_from_slice(&text.as_bytes()[..most]);
                 *word = own.as_ptr() as u64;
                 left = rest;

@@ -2,15 +2,15 @@
 
 use crate::arguments;
 use crate::event::{Event, Listeners, Mark, ValuesCallback};
+use crate::io;
 use crate::key;
 use crate::list::{Entry, List, Old};
 use crate::record::Record;
 use crate::thread;
 use crate::value::{Field, Value};
-use std::fmt;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use alloc::sync::Arc;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Callbacks of an event, those that take its arguments (`F`) and those that take its record, in one order.
 pub struct Callbacks<F: ?Sized + 'static> {
@@ -20,6 +20,8 @@ pub struct Callbacks<F: ?Sized + 'static> {
 enum Callback<F: ?Sized> {
     Arguments(Arc<F>),
     Values(Arc<ValuesCallback>),
+    /// A record in the thread's ring.
+    Kept,
 }
 
 impl<F: ?Sized> Clone for Callback<F> {
@@ -27,6 +29,7 @@ impl<F: ?Sized> Clone for Callback<F> {
         match self {
             Self::Arguments(callback) => Self::Arguments(Arc::clone(callback)),
             Self::Values(callback) => Self::Values(Arc::clone(callback)),
+            Self::Kept => Self::Kept,
         }
     }
 }
@@ -71,19 +74,21 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
         }
     }
 
-    /// Calls the event's callbacks in order: `call` calls one with the event's arguments, `record` gives the values of its fields.
+    /// Calls the event's callbacks in order: `call` calls one with the event's arguments, `record` gives the values of its fields, `keep` writes a record.
     #[inline]
     pub fn deliver(
         &self,
         event: &'static Event,
         call: impl Fn(&F),
         record: impl Fn(&mut dyn FnMut(&[Value<'_>])),
+        keep: impl Fn(),
     ) {
         let is_delivered = thread::deliver(event, |inside| {
             for entry in self.list.read(inside) {
                 match &entry.what {
                     Callback::Arguments(callback) => call(callback),
                     Callback::Values(callback) => record(&mut |values| callback(event, values)),
+                    Callback::Kept => keep(),
                 }
             }
             if event.is_marked() {
@@ -108,6 +113,11 @@ impl<F: ?Sized + Send + Sync + 'static> Listeners for Callbacks<F> {
         priority: i32,
     ) -> io::Result<u64> {
         self.insert(event, Callback::Values(callback), priority)
+    }
+
+    fn record(&'static self, event: &'static Event) -> io::Result<u64> {
+        // The record stands before those of events that callbacks emit.
+        self.insert(event, Callback::Kept, i32::MAX)
     }
 
     fn remove(&'static self, event: &'static Event, id: u64) {
@@ -154,6 +164,12 @@ impl Event {
         Ok(Registration { event: self, id })
     }
 
+    /// Has the event recorded in the rings of threads.
+    pub(crate) fn record(&'static self) -> io::Result<Registration> {
+        let id = self.listeners().record(self)?;
+        Ok(Registration { event: self, id })
+    }
+
     /// Has the event delivered for its mark alone.
     pub(crate) fn listen_for_mark(&'static self) -> io::Result<Registration> {
         let id = self.listeners().add(self, Arc::new(|_, _| ()), i32::MIN)?;
@@ -180,7 +196,7 @@ impl Registration {
 
     /// Leaves the callback registered for as long as the program runs.
     pub fn keep(self) {
-        std::mem::forget(self);
+        core::mem::forget(self);
     }
 }
 

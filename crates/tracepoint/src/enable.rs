@@ -4,6 +4,7 @@ use crate::callbacks::Registration;
 use crate::event::Event;
 use crate::events::matching;
 use crate::record::Record;
+use crate::recorder::{Options, RECORD, Recorder};
 use crate::watch::watch;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,9 @@ pub const VARIABLE: &str = "KESTREL_TRACEPOINTS";
 
 /// Where records of enabled events go.
 type Sink = Arc<dyn Fn(&Record<'_>) + Send + Sync>;
+
+/// The recording that [`RECORD`] asks for: it ends with the program.
+static RECORDING: Mutex<Option<Recorder>> = Mutex::new(None);
 
 struct Enabled {
     sink: Option<Sink>,
@@ -29,17 +33,28 @@ fn enabled() -> std::sync::MutexGuard<'static, Enabled> {
     ENABLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has a thread see to tracers outside of the program ([`watch`]), and enables the events that [`VARIABLE`] names; a program calls it when it starts. Gives how
-/// many were enabled.
+/// Has a thread see to tracers outside of the program ([`watch`]), and enables the events that [`VARIABLE`] names: their records go to the sink, or, where [`RECORD`] is set, to
+/// a recording. A program calls it when it starts. Gives how many were enabled.
 ///
 /// # Errors
-/// As [`enable`]; when a pattern of the variable matches no event.
+/// As [`enable`] and [`Recorder::start`]; when a pattern of the variable matches no event.
 pub fn init() -> io::Result<usize> {
     watch()?;
-    let Some(patterns) = std::env::var_os(VARIABLE) else {
-        return Ok(0);
+    let patterns = std::env::var_os(VARIABLE);
+    let record = std::env::var_os(RECORD);
+    if let Some(options) = &record {
+        let recorder = Recorder::start(Options::parse(&options.to_string_lossy())?)?;
+        *RECORDING.lock().unwrap_or_else(PoisonError::into_inner) = Some(recorder);
+    }
+    let patterns = match patterns {
+        Some(patterns) => patterns.to_string_lossy().into_owned(),
+        None if record.is_some() => "*:*".to_owned(),
+        None => return Ok(0),
     };
-    let patterns = patterns.to_string_lossy();
+    let enable = |pattern: &str| match &*RECORDING.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(recorder) => recorder.enable(pattern),
+        None => enable(pattern),
+    };
     let mut all = 0;
     for pattern in patterns
         .split(',')

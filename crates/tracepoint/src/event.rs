@@ -1,10 +1,11 @@
 //! Events: what each is.
 
+use crate::io;
 use crate::value::{Field, Value};
-use std::fmt;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// What [`crate::events!`] makes of each event: a type that stands for it.
 pub trait Tracepoint {
@@ -24,6 +25,8 @@ pub(crate) trait Listeners: Sync {
         callback: Arc<ValuesCallback>,
         priority: i32,
     ) -> io::Result<u64>;
+    /// Has the event recorded; gives the registration's number.
+    fn record(&'static self, event: &'static Event) -> io::Result<u64>;
     /// Ends a registration.
     fn remove(&'static self, event: &'static Event, id: u64);
 }
@@ -42,6 +45,8 @@ pub struct Event {
     /// Whether anybody listens, where keys are flags.
     flag: AtomicBool,
     missed: AtomicU64,
+    /// Its number in records; 0 where it has none.
+    number: AtomicU16,
 }
 
 impl Event {
@@ -61,6 +66,7 @@ impl Event {
             mark,
             flag: AtomicBool::new(false),
             missed: AtomicU64::new(0),
+            number: AtomicU16::new(0),
         }
     }
 
@@ -89,13 +95,24 @@ impl Event {
         self.missed.load(Ordering::Relaxed)
     }
 
+    /// Its number in records.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u16 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Gives it a number, which it keeps.
+    pub(crate) fn set_number(&self, number: u16) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
     pub(crate) fn listeners(&self) -> &'static dyn Listeners {
         self.listeners
     }
 
     /// Whether a tracer outside of the program listens at the event's mark.
     pub fn is_marked(&self) -> bool {
-        (self.mark)(std::ptr::null()).load(Ordering::Relaxed) > 0
+        (self.mark)(core::ptr::null()).load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn mark(&self) -> Mark {

@@ -2,9 +2,12 @@
 
 use crate::event::Event;
 use crate::events::events;
-use crate::print::{self, Piece, Style};
 use crate::value::{Field, Kind};
-use std::fmt::Write as _;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Write as _;
+use kestrel_layout::format::{Piece, Style, pieces};
 
 /// Fields that every event of tracefs begins with: C's type and name, where it lies, its size, whether it is signed.
 const COMMON: [(&str, u32, u32, bool); 4] = [
@@ -17,7 +20,7 @@ const COMMON: [(&str, u32, u32, bool); 4] = [
 impl Event {
     /// The event as tracefs describes one: its name and number, its fields and where they lie in a record of tracefs's kind, its print format in C.
     pub fn format(&self) -> String {
-        let number = events().iter().position(|event| std::ptr::eq(*event, self));
+        let number = events().iter().position(|event| core::ptr::eq(*event, self));
         let number = number.map_or(0, |at| at + 1);
         let mut text = format!("name: {}\nID: {number}\nformat:\n", self.name());
         for (field, offset, size, signed) in COMMON {
@@ -78,7 +81,7 @@ fn declaration(field: &Field) -> String {
 /// The print format with C's conversions, and the arguments behind it.
 fn printf(event: &Event) -> (String, String) {
     let (mut format, mut arguments) = (String::new(), String::new());
-    for piece in print::pieces(event.print()) {
+    for piece in pieces(event.print()) {
         match piece {
             Piece::Text(text) => {
                 let text = text.replace('\\', "\\\\").replace('"', "\\\"");

@@ -30,18 +30,41 @@
 //! drop(slow);
 //! assert!(!answered::enabled());
 //! ```
+//!
+//! Without the feature `std` it is a `no_std` crate that needs `alloc`: events, classes, callbacks, formats, keys as flags. There are no recordings, marks, sinks and
+//! variables of the environment then; a [`Registration`] that is dropped waits for nobody, and what its callback owns is freed with a later change; a callback
+//! must not emit its own event.
 
+#![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(
+    not(feature = "std"),
+    allow(dead_code, reason = "what recordings and marks need")
+)]
 #![cfg_attr(loom, allow(dead_code, reason = "only models are built"))]
 
+extern crate alloc;
+
+#[cfg(not(feature = "std"))]
+mod bare;
+#[cfg(feature = "std")]
+mod control;
+#[cfg(feature = "std")]
 mod grace;
+#[cfg(not(loom))]
+mod io;
 mod list;
 mod sync;
+
+#[cfg(not(feature = "std"))]
+use bare as grace;
+#[cfg(not(feature = "std"))]
+use bare as thread;
 
 #[cfg(not(loom))]
 mod arguments;
 #[cfg(not(loom))]
 mod callbacks;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "std"))]
 mod enable;
 #[cfg(not(loom))]
 mod event;
@@ -53,15 +76,19 @@ mod format;
 mod key;
 #[cfg(not(loom))]
 mod mark;
+#[cfg(all(not(loom), feature = "std"))]
+mod place;
 #[cfg(not(loom))]
 mod print;
 #[cfg(not(loom))]
 mod record;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "std"))]
+mod recorder;
+#[cfg(all(not(loom), feature = "std"))]
 mod thread;
 #[cfg(not(loom))]
 mod value;
-#[cfg(not(loom))]
+#[cfg(all(not(loom), feature = "std"))]
 mod watch;
 
 #[cfg(not(loom))]
@@ -70,13 +97,27 @@ pub use self::api::*;
 #[cfg(not(loom))]
 mod api {
     pub use crate::callbacks::{Callbacks, Registration};
+    #[cfg(feature = "std")]
     pub use crate::enable::{VARIABLE, disable, enable, init, is_enabled, set_sink};
     pub use crate::event::{Event, Tracepoint};
-    pub use crate::events::{events, matching};
+    pub use crate::events::events;
+    #[cfg(feature = "std")]
+    pub use crate::events::matching;
+    #[cfg(not(feature = "std"))]
+    pub use crate::io::Error;
+    pub use crate::io::Result;
     pub use crate::mark::{Marked, hit};
+    #[cfg(feature = "std")]
+    pub use crate::place::{Places, Slot};
     pub use crate::record::Record;
+    #[cfg(feature = "std")]
+    pub use crate::recorder::{Mode, Options, RECORD, Recorded, Recorder, keep};
     pub use crate::value::{AsField, Field, FieldType, Kind, Value, cut};
+    #[cfg(feature = "std")]
     pub use crate::watch::{look, watch};
+    /// For [`events!`].
+    #[doc(hidden)]
+    pub use alloc::sync::Arc;
     pub use kestrel_tracepoint_macros::events;
 
     /// Whether anybody listens to an event: one instruction where it stands.
@@ -84,4 +125,22 @@ mod api {
     pub fn is_on<T: Tracepoint>() -> bool {
         crate::key::is_on::<T>()
     }
+}
+
+/// For [`events!`]: what writes a record, where there are recordings.
+#[cfg(all(not(loom), feature = "std"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! recorded {
+    ($($code:tt)*) => { $($code)* };
+}
+
+/// For [`events!`]: there are no recordings without the standard library.
+#[cfg(all(not(loom), not(feature = "std")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! recorded {
+    ($($code:tt)*) => {
+        ()
+    };
 }

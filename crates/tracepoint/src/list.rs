@@ -1,6 +1,8 @@
 //! A list that is read by events and changed by registrations: readers see the list of before or of after, and a change returns what they may still see.
 
-use crate::sync::{AtomicPtr, Mutex, Ordering};
+use crate::sync::{AtomicPtr, Mutex, Ordering, lock};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// One element and where it stands: higher priorities first, in one priority the earlier.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl<T: Clone> List<T> {
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self {
-            now: AtomicPtr::new(std::ptr::null_mut()),
+            now: AtomicPtr::new(core::ptr::null_mut()),
             changes: Mutex::new(()),
         }
     }
@@ -44,7 +46,7 @@ impl<T: Clone> List<T> {
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self {
-            now: AtomicPtr::new(std::ptr::null_mut()),
+            now: AtomicPtr::new(core::ptr::null_mut()),
             changes: Mutex::new(()),
         }
     }
@@ -68,7 +70,7 @@ impl<T: Clone> List<T> {
         entry: Entry<T>,
         first: impl FnOnce() -> Result<(), E>,
     ) -> Result<Old<T>, (E, Old<T>)> {
-        let _changes = self.changes();
+        let _changes = lock(&self.changes);
         let mut next = self.copy();
         let is_first = next.is_empty();
         let at = next.partition_point(|other| other.priority >= entry.priority);
@@ -83,7 +85,7 @@ impl<T: Clone> List<T> {
 
     /// Takes an element out; `last` is told when none is left.
     pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) -> Old<T> {
-        let _changes = self.changes();
+        let _changes = lock(&self.changes);
         let mut next = self.copy();
         let before = next.len();
         next.retain(|entry| entry.id != id);
@@ -105,25 +107,10 @@ impl<T: Clone> List<T> {
 
     fn put(&self, next: Vec<Entry<T>>) -> Old<T> {
         let next = match next.is_empty() {
-            true => std::ptr::null_mut(),
+            true => core::ptr::null_mut(),
             false => Box::into_raw(Box::new(next)),
         };
         Old(self.now.swap(next, Ordering::SeqCst))
-    }
-
-    #[cfg(not(loom))]
-    fn changes(&self) -> std::sync::MutexGuard<'_, ()> {
-        self.changes
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    #[cfg(loom)]
-    fn changes(&self) -> loom::sync::MutexGuard<'_, ()> {
-        match self.changes.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::value::Field;
 #[cfg(patched_keys)]
 use crate::value::Kind;
-use std::sync::atomic::AtomicU16;
+use core::sync::atomic::AtomicU16;
 
 /// Arguments of a mark, at most: as many as tracers take.
 pub(crate) const ARGUMENTS: usize = 12;
@@ -102,7 +102,7 @@ pub trait Marked {
 }
 
 #[cfg(patched_keys)]
-struct Note<T>(std::marker::PhantomData<T>);
+struct Note<T>(core::marker::PhantomData<T>);
 
 #[cfg(patched_keys)]
 impl<T: Marked> Note<T> {

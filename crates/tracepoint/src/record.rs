@@ -1,9 +1,10 @@
 //! One event that happened: the values of its fields, and its line.
 
 use crate::event::Event;
-use crate::print::{self, Piece};
+use crate::print;
 use crate::value::Value;
-use std::fmt;
+use core::fmt;
+use kestrel_layout::format::{Piece, pieces};
 
 /// An event that is happening.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ impl<'a> Record<'a> {
 impl fmt::Display for Record<'_> {
     /// As the event's print format has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for piece in print::pieces(self.event.print()) {
+        for piece in pieces(self.event.print()) {
             match piece {
                 Piece::Text(text) => f.write_str(text)?,
                 Piece::Field { name, style } => {

@@ -82,7 +82,8 @@ pub(crate) fn deliver(event: &'static Event, deliver: impl FnOnce(&Inside<'_>)) 
 fn do_later(own: &Own) {
     loop {
         // Not borrowed while it runs: what is freed may emit events and unregister, which leaves more to do.
-        let task = own.later.borrow_mut().pop();
+        // Borrowed where a signal's handler came in between: the thread that it interrupted does it.
+        let task = own.later.try_borrow_mut().ok().and_then(|mut later| later.pop());
         match task {
             Some(task) => task(),
             None => return,

@@ -1,6 +1,6 @@
 //! Fields of events: what each is, and its value in one event.
 
-use std::fmt;
+use core::fmt;
 
 /// What a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,19 +89,6 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-impl Value<'_> {
-    /// As hexadecimal digits: of a negative number those of its two's complement in `size` bytes.
-    pub(crate) fn bits(&self, size: usize) -> Option<u64> {
-        match *self {
-            Self::Unsigned(value) => Some(value),
-            Self::Signed(value) if size >= 8 => Some(value as u64),
-            Self::Signed(value) => Some(value as u64 & ((1 << (size * 8)) - 1)),
-            Self::Bool(value) => Some(u64::from(value)),
-            _ => None,
-        }
-    }
-}
-
 /// A type of Rust as a field of an event.
 pub trait FieldType {
     /// What it is.
@@ -111,6 +98,33 @@ pub trait FieldType {
 
     /// Its value in an event.
     fn value(&self) -> Value<'_>;
+
+    /// Its bytes in a record.
+    fn bytes(&self) -> &[u8];
+}
+
+/// Types without padding.
+///
+/// # Safety
+/// Each of a value's bytes is there, whatever the value is.
+#[allow(unsafe_code, reason = "a promise about types")]
+unsafe trait Plain {}
+
+#[allow(unsafe_code, reason = "a promise about types")]
+// SAFETY: one byte, 0 or 1.
+unsafe impl Plain for bool {}
+#[allow(unsafe_code, reason = "a promise about types")]
+// SAFETY: all of its bits are its value.
+unsafe impl Plain for f32 {}
+#[allow(unsafe_code, reason = "a promise about types")]
+// SAFETY: all of its bits are its value.
+unsafe impl Plain for f64 {}
+
+#[allow(unsafe_code, reason = "numbers as their bytes")]
+#[inline(always)]
+fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: the type has no padding, and bytes need no alignment.
+    unsafe { core::slice::from_raw_parts(core::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 macro_rules! integers {
@@ -124,17 +138,32 @@ macro_rules! integers {
                 fn value(&self) -> Value<'_> {
                     Value::$value(*self as $wide)
                 }
+
+                #[inline(always)]
+                fn bytes(&self) -> &[u8] {
+                    bytes_of(self)
+                }
             }
+
+            #[allow(unsafe_code, reason = "a promise about types")]
+            // SAFETY: all of its bits are its value.
+            unsafe impl Plain for $ty {}
+            #[allow(unsafe_code, reason = "a promise about types")]
+            // SAFETY: arrays have no padding between elements.
+            unsafe impl<const N: usize> Plain for [$ty; N] {}
 
             impl<const N: usize> FieldType for [$ty; N] {
                 const KIND: Kind = Kind::Array { size: size_of::<$ty>() as u8, signed: $signed, count: N as u16 };
                 const C_TYPE: &'static str = $c;
 
                 #[inline]
-                #[allow(unsafe_code, reason = "integers as their bytes")]
                 fn value(&self) -> Value<'_> {
-                    // SAFETY: integers have no padding, and bytes need no alignment.
-                    Value::Elements(unsafe { std::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(self)) })
+                    Value::Elements(bytes_of(self))
+                }
+
+                #[inline(always)]
+                fn bytes(&self) -> &[u8] {
+                    bytes_of(self)
                 }
             }
         )*
@@ -162,6 +191,11 @@ impl FieldType for bool {
     fn value(&self) -> Value<'_> {
         Value::Bool(*self)
     }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        bytes_of(self)
+    }
 }
 
 impl FieldType for f32 {
@@ -172,6 +206,11 @@ impl FieldType for f32 {
     fn value(&self) -> Value<'_> {
         Value::Float(f64::from(*self))
     }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        bytes_of(self)
+    }
 }
 
 impl FieldType for f64 {
@@ -181,6 +220,11 @@ impl FieldType for f64 {
     #[inline]
     fn value(&self) -> Value<'_> {
         Value::Float(*self)
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        bytes_of(self)
     }
 }
 

@@ -11,6 +11,7 @@ mod lkst;
 mod overhead;
 mod read;
 mod switch;
+mod tracepoint;
 
 /// Measure what tracing costs.
 #[derive(Debug, Args)]
@@ -27,6 +28,7 @@ enum What {
     Overhead(overhead::Options),
     Read(read::Options),
     Switch(switch::Options),
+    Tracepoint(tracepoint::Options),
 }
 
 /// Runs the measurement asked for.
@@ -38,5 +40,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Overhead(options) => overhead::run(options),
         What::Read(options) => read::run(options),
         What::Switch(options) => switch::run(options),
+        What::Tracepoint(options) => tracepoint::run(options),
     }
 }

@@ -11,9 +11,13 @@ use crate::artifact::cargo;
 /// Which of our crates may depend on which, tests' support aside.
 const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-bpf", &[]),
-    ("kestrel-trace", &[]),
+    ("kestrel-layout", &[]),
+    ("kestrel-trace", &["kestrel-layout"]),
     ("kestrel-tracepoint-macros", &[]),
-    ("kestrel-tracepoint", &["kestrel-tracepoint-macros"]),
+    (
+        "kestrel-tracepoint",
+        &["kestrel-layout", "kestrel-tracepoint-macros"],
+    ),
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
     ("kestrel-query", &["kestrel-trace", "kestrel-compiler"]),
     ("kestrel-kernel", &["kestrel-bpf"]),
@@ -60,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace", "kestrel-query"]),
     ("testkit", &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"]),
-    ("vm-tests", &["kestrel-kernel", "kestrel"]),
+    ("vm-tests", &["kestrel-kernel", "kestrel", "kestrel-tracepoint"]),
     ("xtask", &["vm-tests"]),
 ];
 

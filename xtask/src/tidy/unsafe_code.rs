@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::files::rust;
 
 /// Folders in which unsafe code may stand.
-const UNSAFE: &[&str] = &["crates/kernel/", "crates/tracepoint/"];
+const UNSAFE: &[&str] = &["crates/kernel/", "crates/tracepoint/", "bench/tracepoint/"];
 
 /// Unsafe code outside the places for it; crates elsewhere forbid it in their first lines.
 pub(super) fn unsafe_code() -> Result<Vec<String>> {

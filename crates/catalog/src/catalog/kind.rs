@@ -53,6 +53,9 @@ pub trait EventKind: Sync {
     /// When nothing matches, or this kernel cannot do it.
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>>;
 
+    /// Adds what is costly to know and wanted by few: the parameters and types that debug information of programs has.
+    fn add_types(&self, _catalog: &Catalog, _events: &mut Resolved) {}
+
     /// Exactly these events (names of instances), in this order, as one set that a single program serves; `None` where the kind has no such sets.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ pub mod tracepoint;
 mod trampoline;
 mod typed;
 mod uprobe;
+mod user_files;
+mod user_types;
 
 pub use crate::arch;
 pub use counter::counter_kind;

@@ -13,4 +13,5 @@ mod stat;
 mod syscalls;
 mod targets;
 mod terminal;
+mod user_probes;
 mod wrong;

@@ -1,7 +1,7 @@
 //! Blocks: scratch variables, branches, loops, records.
 
 use super::checker::{Checked, Checker, Reported};
-use super::tree::{Access, Expr, ExprKind, Pointer, Statement, StatementKind, Type, Variable, VariableId};
+use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
 use super::value::{constant, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
@@ -10,6 +10,15 @@ use std::collections::HashMap;
 
 /// Most repetitions that `unroll` may make, nested ones multiplied.
 const UNROLL: u64 = 1000;
+
+/// Lets the pointers of a written type lead where those of the value do: words do not say whose memory is meant.
+fn lead_as(written: &mut Type, value: &Type) {
+    match (written, value) {
+        (Type::Pointer(written), Type::Pointer(value)) => written.space = value.space,
+        (Type::Array { element: written, .. }, Type::Array { element: value, .. }) => lead_as(written, value),
+        _ => {}
+    }
+}
 
 impl Checker<'_> {
     /// The statements of a block, in a scope of its own.
@@ -421,8 +430,13 @@ impl Checker<'_> {
             None => None,
         };
         let ty = match (written, &value) {
-            (Some(ty), value_now) => {
-                let ty = self.in_space(ty, value_now.as_ref());
+            (Some(mut ty), _) => {
+                match (&value, &mut ty) {
+                    (Some(value), ty) => lead_as(ty, &value.ty),
+                    // Until something else is stored, it points into the event's memory.
+                    (None, Type::Pointer(pointer)) => pointer.space = self.context.space,
+                    _ => {}
+                }
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
                 self.written.push(id);
                 let value = match value {
@@ -447,16 +461,6 @@ impl Checker<'_> {
             Some(value) => self.set(id, value),
             None => Ok(StatementKind::Block(Vec::new())),
         }
-    }
-
-    /// A written type with the space of its addresses: that of what is stored, else the event's.
-    fn in_space(&self, ty: Type, value: Option<&Expr>) -> Type {
-        let Type::Pointer(pointer) = ty else { return ty };
-        let space = match value.map(|value| &value.ty) {
-            Some(Type::Pointer(from)) => from.space,
-            _ => self.context.space,
-        };
-        Type::Pointer(Pointer { space, ..pointer })
     }
 
     fn set(&mut self, variable: VariableId, value: Expr) -> Checked<StatementKind> {

@@ -179,6 +179,7 @@ impl Bench {
                 kind: "test".to_owned(),
                 layout: layout.clone(),
                 action: None,
+                print: None,
             });
         let table = EventTable::new(classes);
         // The machine makes values when they are first touched.

@@ -296,6 +296,7 @@ pub fn table(constant: &[(u16, u32)]) -> EventTable {
         kind: "test".to_owned(),
         layout: Layout::new(fields),
         action: None,
+        print: None,
     };
     let text = |size: u32| (size > 16).then(|| ("pad".to_owned(), FieldType::Text { size: size - 16 }));
     let mut classes: Vec<EventClass> = constant

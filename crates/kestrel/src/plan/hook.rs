@@ -252,6 +252,7 @@ impl Hook {
                     kind: self.kind.to_owned(),
                     layout: instance.named_layout(&record.layout),
                     action: record.asks.clone(),
+                    print: None,
                 });
                 id += 1;
             }

@@ -14,6 +14,7 @@ mod own_events;
 mod per_event;
 mod planned;
 mod planner;
+pub(crate) mod program_types;
 mod relayed;
 mod second_jprobe;
 mod show;

@@ -5,6 +5,7 @@ use super::events::{Events, about, is_name};
 use super::findings::Findings;
 use super::hook::Hook;
 use super::own_events;
+use super::program_types;
 use super::source::{Options, ProgramText};
 use super::{targets, text};
 use kestrel_bpf::btf::Btf;
@@ -13,7 +14,7 @@ use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, is_own_event, jprob
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::definition::overlay;
-use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
+use kestrel_compiler::lang::ast::{Definition, Probe, Span, Spanned};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_probes;
@@ -105,6 +106,8 @@ pub(super) struct Planner<'a> {
     pub(super) missing_probes: Option<MissingProbes>,
     /// The kernel's types with those that a program defines, if it does.
     types: Option<Arc<Btf>>,
+    /// The types of C that a program defines.
+    definitions: Vec<Definition>,
     /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
     unwritten: Vec<(u32, Arc<str>)>,
 }
@@ -129,6 +132,7 @@ impl<'a> Planner<'a> {
             warnings: Vec::new(),
             missing_probes: None,
             types: None,
+            definitions: Vec::new(),
             unwritten: Vec::new(),
         }
     }
@@ -186,6 +190,7 @@ impl<'a> Planner<'a> {
                 });
             }
             self.types = types;
+            self.definitions.clone_from(&program.definitions);
         }
         self.missing_probes = Some(program.config.missing_probes);
         let mut failed = None;
@@ -487,10 +492,11 @@ impl<'a> Planner<'a> {
             apart.map(move |events| (events, cells.clone()))
         });
         for (mut events, cells) in groups.collect::<Vec<_>>() {
+            let wanted = cells.iter().flatten();
+            let sources = wanted.filter_map(|cell| Some(&*self.handlers.get(cell.handler)?.source));
+            program_types::add(self.catalog, sources, &mut events);
             if let Some(types) = &self.types {
-                for way in &mut events.ways {
-                    way.context.types = Some(types.clone());
-                }
+                program_types::lay_over(self.catalog, &self.definitions, types, &mut events);
             }
             // The events of one process, or of a command, are none of the recorder's.
             let everyone = self.options.target == ProcessFilter::All;

@@ -90,6 +90,8 @@ impl From<lent::Value<'_>> for Value {
                 _ => Self::Hexadecimal(value),
             },
             lent::Value::Bool(value) => Self::Bool(value),
+            // No event of the kernel has one.
+            lent::Value::Float(value) => Self::Text(value.to_string()),
             lent::Value::Pointer { address, .. } => Self::Pointer(address),
             lent::Value::Enumeration { value, names, .. } => Self::Enumeration {
                 value,

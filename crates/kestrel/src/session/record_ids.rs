@@ -133,7 +133,11 @@ impl Loading<'_> {
     fn number(&mut self, hook: &Hook, wanted: &[EventClass], owners: &RecordIds<'_>) -> Result<u16> {
         // A reader knows by a record's number what it asks.
         let same = |a: &EventClass, b: &EventClass| {
-            a.name == b.name && a.kind == b.kind && a.layout == b.layout && a.action == b.action
+            a.name == b.name
+                && a.kind == b.kind
+                && a.layout == b.layout
+                && a.action == b.action
+                && a.print == b.print
         };
         let by_id: HashMap<u16, &EventClass> = self.session.classes.iter().map(|c| (c.id.0, c)).collect();
         let fits = |first: u16| {
@@ -148,6 +152,7 @@ impl Loading<'_> {
             kind: hook.kind.to_owned(),
             layout: Layout::new(Vec::new()),
             action: None,
+            print: None,
         };
         let bare: Vec<EventClass> = hook.instances.iter().map(bare).collect();
         let (wanted, records) = match wanted {

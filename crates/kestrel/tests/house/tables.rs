@@ -219,6 +219,7 @@ impl Session {
             kind: "kprobe".to_owned(),
             layout: layout.clone(),
             action: None,
+            print: None,
         });
         let table = EventTable::new(classes);
         let at = BUFFERS.iter().position(|name| *name == buffer).unwrap();

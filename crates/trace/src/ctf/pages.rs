@@ -2,7 +2,7 @@
 
 use super::packet::{Page, is_metadata, long, uuid_of};
 use crate::info::Uuid;
-use crate::packet::{CAPACITY, HEADER, MAGIC, METADATA_STREAM, PAGE, SEALED, offset};
+use crate::packet::{self, CAPACITY, HEADER, offset};
 use std::collections::BTreeMap;
 
 /// Why pages of metadata could not be joined to a text.
@@ -24,23 +24,7 @@ pub fn metadata_pages(text: &str, uuid: Uuid, generation: u64) -> Vec<Page> {
     let parts: Vec<&[u8]> = text.as_bytes().chunks(CAPACITY as usize).collect();
     let pages = parts.len() as u64;
     let page_of = |(number, part): (usize, &&[u8])| {
-        let mut page: Page = [0; PAGE as usize];
-        let mut put =
-            |at: u32, bytes: &[u8]| page[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
-        put(offset::MAGIC, &MAGIC.to_le_bytes());
-        put(offset::UUID, &uuid.0);
-        put(offset::STREAM, &METADATA_STREAM.to_le_bytes());
-        put(
-            offset::CONTENT_SIZE,
-            &((u64::from(HEADER) + part.len() as u64) * 8).to_le_bytes(),
-        );
-        put(offset::PACKET_SIZE, &(u64::from(PAGE) * 8).to_le_bytes());
-        put(offset::GENERATION, &generation.to_le_bytes());
-        put(offset::SEQUENCE, &(number as u64).to_le_bytes());
-        put(offset::METADATA_PAGES, &pages.to_le_bytes());
-        put(offset::COMMITTED, &u64::from(CAPACITY + SEALED).to_le_bytes());
-        put(HEADER, part);
-        page
+        packet::metadata_page(&uuid.0, generation, (number as u64, pages), part)
     };
     parts.iter().enumerate().map(page_of).collect()
 }

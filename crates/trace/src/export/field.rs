@@ -83,6 +83,22 @@ impl Part {
         }
     }
 
+    /// The field of that index, whose values are all the format's to write.
+    pub(super) fn unusual(label: &[u8], field: usize) -> Self {
+        Self {
+            label: Piece::new(label),
+            field,
+            words: Words::Lines,
+            read: Read::Other,
+            memo: Memo::default(),
+        }
+    }
+
+    /// Its place among the event's fields.
+    pub(super) fn index(&self) -> usize {
+        self.field
+    }
+
     /// Its field.
     pub(super) fn field<'a>(&self, record: &Record<'a>) -> Option<&'a Field> {
         record.event.layout.fields().get(self.field)

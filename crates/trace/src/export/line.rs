@@ -6,6 +6,7 @@ use super::registers;
 use crate::event::EventClass;
 use crate::layout::UNUSED;
 use crate::print::escape::escape;
+use crate::print::format::{Piece as Written, Style, pieces, write as styled};
 use crate::print::{Piece, Scratch, value};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -27,6 +28,8 @@ pub(super) struct Line {
     /// `sched:sched_switch:`.
     head: Piece,
     values: Vec<Shown>,
+    /// What stands behind the last value.
+    tail: Piece,
     call: bool,
     /// Whether a field is a stack: those have lines of their own.
     pub(super) stacks: bool,
@@ -40,6 +43,8 @@ struct Shown {
     /// With what stands before it: ` prev_comm=`.
     part: Part,
     stack: bool,
+    /// How the event's own print format has it.
+    style: Option<Style>,
 }
 
 impl Lines {
@@ -77,6 +82,18 @@ impl Line {
             head.push(b'(');
         }
         let registers = registers::places(event.layout.shown());
+        if let Some((values, tail)) = printed(event) {
+            return Self {
+                event: event.name.clone(),
+                layout: event.layout.identity(),
+                head: Piece::new(&head),
+                values,
+                tail: Piece::new(&tail),
+                call,
+                stacks: event.layout.fields().iter().any(|field| field.ty.is_stack()),
+                registers,
+            };
+        }
         let (mut values, mut stacks) = (Vec::new(), false);
         let shown = event.layout.fields().iter().enumerate();
         for (place, (index, field)) in shown.filter(|(_, field)| field.name != UNUSED).enumerate() {
@@ -89,6 +106,7 @@ impl Line {
                     // The texts of a call have quotes.
                     part: Part::new(Words::Lines, &label, event, index, !call),
                     stack: field.ty.is_stack(),
+                    style: None,
                 });
             }
         }
@@ -97,6 +115,7 @@ impl Line {
             layout: event.layout.identity(),
             head: Piece::new(&head),
             values,
+            tail: Piece::new(b""),
             call,
             stacks,
             registers,
@@ -110,6 +129,15 @@ impl Line {
     /// Appends the line from the event's name on.
     pub(super) fn write(&mut self, record: &Record<'_>, symbols: &Symbols, line: &mut Scratch) {
         line.piece(&self.head);
+        self.values(record, symbols, line);
+        match self.call {
+            true => line.two(*b")\n"),
+            false => line.byte(b'\n'),
+        }
+    }
+
+    /// Appends what stands behind the event's name, without the line's end.
+    pub(super) fn values(&mut self, record: &Record<'_>, symbols: &Symbols, line: &mut Scratch) {
         let mut first = true;
         for shown in &mut self.values {
             // A stack is in the line only where it could not be read.
@@ -120,7 +148,13 @@ impl Line {
                 line.two(*b", ");
             }
             first = false;
+            let (style, index) = (shown.style, shown.part.index());
             shown.part.write(record, line, |it, out| match it {
+                it if let Some(style) = style => {
+                    if let Some(field) = record.event.layout.fields().get(index) {
+                        styled(style, &field.ty, it, symbols, out);
+                    }
+                }
                 Value::Text(text) if self.call => {
                     out.push(b'"');
                     escape(text, out);
@@ -129,10 +163,7 @@ impl Line {
                 it => value(it, symbols, out),
             });
         }
-        match self.call {
-            true => line.two(*b")\n"),
-            false => line.byte(b'\n'),
-        }
+        line.piece(&self.tail);
     }
 }
 
@@ -141,4 +172,40 @@ impl Shown {
         let field = self.part.field(record);
         field.is_some_and(|field| matches!(record.value(field), Value::Stack(_)))
     }
+}
+
+/// The event's own print format as values with what stands before them, behind them stacks, and what stands at its end.
+fn printed(event: &EventClass) -> Option<(Vec<Shown>, Vec<u8>)> {
+    let print = event.print.as_deref()?;
+    let (mut values, mut label) = (Vec::new(), b" ".to_vec());
+    let fields = || event.layout.fields().iter().enumerate();
+    for piece in pieces(print) {
+        match piece {
+            Written::Text(text) => escape(text.as_bytes(), &mut label),
+            Written::Field { name, style } => {
+                let (index, _) = fields().find(|(_, field)| field.name == name)?;
+                let before = std::mem::take(&mut label);
+                let plain = style == Style::default();
+                values.push(Shown {
+                    part: match plain {
+                        true => Part::new(Words::Lines, &before, event, index, true),
+                        false => Part::unusual(&before, index),
+                    },
+                    stack: false,
+                    style: (!plain).then_some(style),
+                });
+            }
+        }
+    }
+    for (index, field) in fields().filter(|(_, field)| field.ty.is_stack()) {
+        let mut before = b" ".to_vec();
+        escape(field.name.as_bytes(), &mut before);
+        before.push(b'=');
+        values.push(Shown {
+            part: Part::new(Words::Lines, &before, event, index, true),
+            stack: true,
+            style: None,
+        });
+    }
+    Some((values, label))
 }

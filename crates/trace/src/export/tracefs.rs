@@ -2,9 +2,10 @@
 
 use super::clock::Clock;
 use super::format::{Export, Format, Style};
+use super::line::Lines;
 use crate::layout::Space;
 use crate::print::escape::escape;
-use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
+use crate::print::{Scratch, TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -35,6 +36,7 @@ pub struct Tracefs {
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
+    lines: Lines,
 }
 
 impl Export for Tracefs {
@@ -86,6 +88,7 @@ impl Tracefs {
             symbols,
             processes,
             learner: Learner::default(),
+            lines: Lines::default(),
         }
     }
 
@@ -111,9 +114,18 @@ impl Tracefs {
     }
 
     /// `event: field=value field=value`.
-    fn fields(&self, name: &str, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn fields(&mut self, name: &str, record: &Record<'_>, out: &mut Vec<u8>) {
         escape(name.as_bytes(), out);
         out.push(b':');
+        if record.event.print.is_some() {
+            if let Some(line) = self.lines.of(record) {
+                let mut written = Scratch::default();
+                line.values(record, &self.symbols, &mut written);
+                out.extend_from_slice(written.bytes());
+            }
+            out.push(b'\n');
+            return;
+        }
         for (field, it) in record.fields() {
             if matches!(it, Value::Stack(_)) {
                 continue;

@@ -1,6 +1,7 @@
 //! Values made of several: tuples, records, C structures and unions, each member at an offset of its own.
 
 use super::FieldType;
+use kestrel_layout::record::Shape;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Composite {
     pub fn new(kind: CompositeKind, members: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let (mut end, mut align) = (0_u32, 1);
         let members = members.into_iter().map(|(name, ty)| {
-            let (size, own) = ty.fixed_shape();
+            let Shape { size, align: own } = ty.fixed_shape();
             let offset = end.checked_next_multiple_of(own).unwrap_or(u32::MAX);
             (end, align) = (offset.saturating_add(size), align.max(own));
             Member {
@@ -101,7 +102,7 @@ impl Composite {
 
     fn is_sound(&self, depth: u32) -> bool {
         let member = |member: &Member| {
-            let (size, _) = member.ty.fixed_shape();
+            let size = member.ty.fixed_size();
             let bits = member.bits.is_none_or(|bits| {
                 let whole = member.ty.integer_size().map_or(0, |size| u32::from(size) * 8);
                 bits.width > 0 && u32::from(bits.first) + u32::from(bits.width) <= whole

@@ -34,6 +34,7 @@ fn performed(verb: &str, text: &str, values: &[(FieldType, Vec<u8>)], form: Form
             verb: verb.to_owned(),
             text: text.to_owned(),
         }),
+        print: None,
     };
     let mut bytes = vec![0; event.layout.fixed_end() as usize];
     for (field, (_, value)) in event.layout.fields().iter().zip(values) {

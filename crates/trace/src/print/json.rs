@@ -3,7 +3,7 @@
 use super::escape::is_unsafe;
 use super::piece::{TRUNCATED, decimal, flag_names, frame, hexadecimal, separate, symbol};
 use super::text::{Style, styled};
-use crate::layout::CompositeKind;
+use crate::layout::{Base, CompositeKind};
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
 
@@ -44,8 +44,14 @@ fn record(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     let style = JsonStyle::Record;
     match value {
         Value::Signed { value, .. } => decimal(value, out),
+        Value::Unsigned {
+            value,
+            base: Base::Float,
+            ..
+        } => fraction(f64::from_bits(value), out),
         Value::Unsigned { value, .. } => decimal(value, out),
         Value::Bool(value) => boolean(value, out),
+        Value::Float(value) => fraction(value, out),
         Value::Pointer { address, symbolic } => quoted(out, |out| match symbolic {
             true => symbol(address, symbols, out),
             false => hexadecimal(address, out),
@@ -83,8 +89,14 @@ fn record(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
 fn bpftrace(value: Value<'_>, style: JsonStyle<'_>, text: Style<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     match value {
         Value::Signed { value, .. } => signed(value, out),
+        Value::Unsigned {
+            value,
+            base: Base::Float,
+            ..
+        } => fraction(f64::from_bits(value), out),
         Value::Unsigned { value, .. } => whole(value, out),
         Value::Bool(value) => boolean(value, out),
+        Value::Float(value) => fraction(value, out),
         Value::Pointer { address, .. } => whole(address, out),
         Value::Enumeration {
             value, signed: true, ..
@@ -135,6 +147,14 @@ fn nested(value: Value<'_>, style: JsonStyle<'_>, symbols: &Symbols, out: &mut V
 
 fn boolean(value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+/// A number with a fraction; JSON has none for those that are not finite.
+fn fraction(value: f64, out: &mut Vec<u8>) {
+    match value.is_finite() {
+        true => out.extend_from_slice(value.to_string().as_bytes()),
+        false => out.extend_from_slice(b"null"),
+    }
 }
 
 fn enumerator(value: i64, signed: bool, out: &mut Vec<u8>) {

@@ -2,6 +2,7 @@
 
 pub mod date;
 pub mod escape;
+pub(crate) mod format;
 mod json;
 mod names;
 mod number;
@@ -12,6 +13,7 @@ mod stack;
 mod text;
 
 pub use escape::shown;
+pub use format::OwnFormat;
 pub use json::{JsonStyle, json};
 pub(crate) use json::{bpftrace_string, signed, string, whole};
 pub use number::{are, counted, duration, thousands, were};

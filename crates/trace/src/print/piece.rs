@@ -43,6 +43,7 @@ pub(crate) fn unsigned(value: u64, base: Base, out: &mut Vec<u8>) {
             }
         }
         Base::Named(meaning) => named(meaning, value.cast_signed(), out),
+        Base::Float => out.extend_from_slice(f64::from_bits(value).to_string().as_bytes()),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::ctf::packet::{Packet, Page, State, is_metadata, long, uuid_of};
 use crate::image::PagePlace;
 use crate::info::Uuid;
-use crate::packet::offset;
+use crate::packet::{OF_THREADS, offset};
 use std::collections::{BTreeMap, HashMap};
 
 /// A packet with events, as its header tells.
@@ -78,11 +78,20 @@ impl Index {
     }
 }
 
-/// Packets by buffer and CPU.
+/// What tells the ring of a packet: its buffer and CPU; of a ring that is a thread's the number alone, for the thread goes from one CPU to another.
+pub(super) fn ring_of(buffer: u32, cpu: u32) -> (u32, u32) {
+    match buffer & OF_THREADS {
+        0 => (buffer, cpu),
+        _ => (buffer, 0),
+    }
+}
+
+/// Packets by ring.
 pub(super) fn by_ring(packets: Vec<Found>) -> BTreeMap<(u32, u32), Vec<Found>> {
     let mut rings: BTreeMap<_, Vec<Found>> = BTreeMap::new();
     for found in packets {
-        rings.entry((found.buffer, found.cpu)).or_default().push(found);
+        let ring = ring_of(found.buffer, found.cpu);
+        rings.entry(ring).or_default().push(found);
     }
     rings
 }

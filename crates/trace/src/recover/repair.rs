@@ -15,7 +15,8 @@ pub(super) struct Repaired {
     pub(super) torn: u32,
 }
 
-/// Makes a page a packet. `discarded` is what the packet before it in its ring says: a page that no writer has left does not have that number yet.
+/// Makes a page a packet. `discarded` is what the packet before it in its ring says: a page that no writer has left does not have that number yet, or, in the ring of a
+/// program's thread, has it already.
 pub(super) fn repair(page: &mut Page, events: &EventTable, discarded: u64) -> Result<Repaired, NotAPacket> {
     let packet = Packet::parse(page)?;
     if packet.state == State::Whole {
@@ -27,6 +28,7 @@ pub(super) fn repair(page: &mut Page, events: &EventTable, discarded: u64) -> Re
         });
     }
     let at = offset::DISCARDED as usize;
+    let discarded = discarded.max(packet.events_discarded);
     page[at..at + 8].copy_from_slice(&discarded.to_le_bytes());
     let Sealed { events: kept, torn } = seal(page, events)?;
     Ok(Repaired {

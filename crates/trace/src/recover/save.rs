@@ -1,5 +1,6 @@
 //! A session found in an image as a trace directory: packets repaired one by one, then what a recorder would have said about them.
 
+use super::index::ring_of;
 use super::repair::repair;
 use super::{Ring, Session};
 use crate::ctf::directory::{self, Directory};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::image::bytes::ReadAt;
 use crate::info::{ClockOffset, Uuid};
-use crate::packet::PAGE;
+use crate::packet::{OF_THREADS, PAGE};
 use crate::print::counted;
 use crate::process::{Learner, Processes};
 use crate::summary::{EventCount, Summary};
@@ -64,9 +65,9 @@ pub struct Recovered {
 /// What was recovered of one ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RingCounts {
-    /// Name of its buffer.
+    /// Name of its buffer; of a thread's ring also its number: `process+3`.
     pub buffer: String,
-    /// Its CPU.
+    /// Its CPU; 0 where it is a thread's.
     pub cpu: u32,
     /// Packets with nothing missing.
     pub whole: u64,
@@ -172,7 +173,12 @@ impl<R: ReadAt> Saving<'_, R> {
     fn ring(&mut self, ring: &Ring) -> Result<()> {
         let buffer = self.writer.info().buffer(ring.buffer);
         let mut counts = RingCounts {
-            buffer: buffer.map(|buffer| buffer.name.clone()).unwrap_or_default(),
+            buffer: match buffer {
+                Some(buffer) if ring.buffer & OF_THREADS > 0 => {
+                    format!("{}+{}", buffer.name, buffer.resized())
+                }
+                buffer => buffer.map(|buffer| buffer.name.clone()).unwrap_or_default(),
+            },
             cpu: ring.cpu,
             ..RingCounts::default()
         };
@@ -230,7 +236,7 @@ impl<R: ReadAt> Saving<'_, R> {
             }
             let same = Packet::parse(page.as_slice()).is_ok_and(|packet| {
                 packet.uuid == self.uuid()
-                    && (packet.buffer, packet.cpu) == (ring.buffer, ring.cpu)
+                    && ring_of(packet.buffer, packet.cpu) == (ring.buffer, ring.cpu)
                     && (packet.sequence, packet.begin_ns) == (slot.sequence, slot.begin_ns)
             });
             // Of an image that changes (a live kernel's) the page may be another's by now.

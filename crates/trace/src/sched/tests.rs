@@ -49,6 +49,7 @@ fn class(id: u16, name: &str, fields: &[&str]) -> EventClass {
         kind: "tracepoint".to_owned(),
         layout: Layout::new(fields.iter().map(|name| ((*name).to_owned(), ty(name)))),
         action: None,
+        print: None,
     }
 }
 

@@ -55,6 +55,7 @@ pub enum Value<'a> {
         size: u8,
     },
     Bool(bool),
+    Float(f64),
     Pointer {
         address: u64,
         symbolic: bool,
@@ -168,6 +169,8 @@ impl<'a> Value<'a> {
                 }
             }
             FieldType::Bool => Self::Bool(*bytes.first()? != 0),
+            FieldType::Float { size: 4 } => Self::Float(f32::from_le_bytes(*bytes.first_chunk()?).into()),
+            FieldType::Float { .. } => Self::Float(f64::from_le_bytes(*bytes.first_chunk()?)),
             &FieldType::Pointer { symbolic } => Self::Pointer {
                 address: unsigned(bytes, 8)?,
                 symbolic,

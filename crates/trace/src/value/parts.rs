@@ -56,6 +56,11 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
+    /// Their bytes, one behind the other.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The elements in order.
     pub fn iter(self) -> impl Iterator<Item = Value<'a>> {
         let size = (self.ty.fixed_size() as usize).max(1);

@@ -111,6 +111,7 @@ fn it_sees_short_integers_in_words_and_strings_that_could_not_be_read() {
         kind: "kprobe".into(),
         layout: Layout::new([("name".to_owned(), FieldType::String { max: 255 })]),
         action: None,
+        print: None,
     };
     let dir = tempfile::tempdir().unwrap();
     let mut info = sample::info();

@@ -292,6 +292,7 @@ fn integers_are_exact_numbers_in_every_json() {
         kind: "tracepoint".into(),
         layout: Layout::new(types.clone().map(|(name, ty)| (name.to_owned(), ty))),
         action: None,
+        print: None,
     };
     let table = EventTable::new([event.clone()]);
     for value in values {

@@ -59,6 +59,7 @@ fn what_ctf_cannot_say_is_refused_by_name() {
             kind: "kprobe".into(),
             layout: Layout::new([("odd".to_owned(), ty)]),
             action: None,
+            print: None,
         }];
         let error = text(&info).unwrap_err().to_string();
         assert!(
@@ -158,6 +159,7 @@ pub fn any_fixed() -> impl Strategy<Value = FieldType> {
                 base
             }),
             Just(FieldType::Bool),
+            prop_oneof![Just(4), Just(8)].prop_map(|size| FieldType::Float { size }),
             any::<bool>().prop_map(|symbolic| FieldType::Pointer { symbolic }),
             (any_size(), any::<bool>(), any_names())
                 .prop_map(|(size, signed, names)| FieldType::Enumeration { size, signed, names }),
@@ -275,6 +277,7 @@ pub fn any_event() -> impl Strategy<Value = EventClass> {
     );
     event.prop_map(|(id, name, kind, fields, action)| EventClass {
         id: EventId(id),
+        print: action.is_none().then(|| format!("{{{name}}} = {{{{}}}} é")),
         name,
         kind,
         layout: Layout::new(fields),

@@ -27,6 +27,7 @@ pub fn class(id: u16, kind: &str, name: &str, fields: Vec<(&str, FieldType)>) ->
         kind: kind.into(),
         layout: Layout::new(fields.into_iter().map(|(name, ty)| (name.to_owned(), ty))),
         action: None,
+        print: None,
     }
 }
 
@@ -327,5 +328,6 @@ pub fn words() -> EventClass {
             ("flags".to_owned(), int(2, false)),
         ]),
         action: None,
+        print: None,
     }
 }

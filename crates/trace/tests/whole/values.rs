@@ -16,6 +16,10 @@ fn agrees(value: Value<'_>, json: &Json) -> bool {
         Value::Signed { value, .. } => number(value.to_string()),
         Value::Unsigned { value, .. } => number(value.to_string()),
         Value::Bool(value) => *json == Json::Bool(value),
+        Value::Float(value) if value.is_finite() => json
+            .as_f64()
+            .is_some_and(|read| (read - value).abs() <= value.abs() * 1e-15),
+        Value::Float(_) => json.is_null(),
         Value::Array(elements) => {
             let Json::Array(all) = json else { return false };
             all.len() == elements.iter().count()

@@ -1,8 +1,8 @@
 //! Keys as flags in memory.
 
 use crate::event::{Event, Tracepoint};
-use std::io;
-use std::sync::atomic::Ordering;
+use crate::io;
+use core::sync::atomic::Ordering;
 
 /// Whether anybody listens to `T`.
 #[inline(always)]

@@ -41,7 +41,7 @@ pub(crate) fn turn(event: &'static Event, on: bool) -> io::Result<()> {
     let (before, after) = if on { (OFF, ON) } else { (ON, OFF) };
     let mut done = Vec::new();
     for site in sites() {
-        if !std::ptr::eq(site.event(), event) {
+        if !core::ptr::eq(site.event(), event) {
             continue;
         }
         if let Err(error) = patch::write(site.code(), after) {

@@ -1,6 +1,7 @@
 //! The table of places that emit events, which the linker collects.
 
 use crate::event::Event;
+use alloc::vec::Vec;
 
 /// One place. Both are distances from the word itself, so that no loader has to relocate them.
 #[repr(C)]
@@ -44,7 +45,7 @@ pub(super) fn sites() -> &'static [Site] {
     let (begin, end) = (&raw const BEGIN, &raw const END);
     let count = (end.addr() - begin.addr()) / size_of::<Site>();
     // SAFETY: the section holds such words and nothing else, and is never written.
-    unsafe { std::slice::from_raw_parts(begin, count) }
+    unsafe { core::slice::from_raw_parts(begin, count) }
 }
 
 impl Site {
@@ -63,7 +64,7 @@ impl Site {
             .addr()
             .wrapping_add_signed(self.event as isize);
         // SAFETY: the word leads to `T::event` of some `T`, whose type this is.
-        let event: fn() -> &'static Event = unsafe { std::mem::transmute(address) };
+        let event: fn() -> &'static Event = unsafe { core::mem::transmute(address) };
         event()
     }
 }

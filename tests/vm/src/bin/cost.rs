@@ -1,5 +1,5 @@
-//! `cost getppid|read|null [BATCHES CALLS PAUSE]`: what one system call costs, in nanoseconds of this machine's clock; in a
-//! guest that counts them, nanoseconds are instructions. It measures whatever is attached; it attaches nothing.
+//! `cost getppid|read|null|number|event [BATCHES CALLS PAUSE]`: what one system call, or a number without and with an event of the program's own that nobody listens to, costs,
+//! in nanoseconds of this machine's clock; in a guest that counts them, nanoseconds are instructions. It measures whatever is attached; it attaches nothing.
 //!
 //! PAUSE, in milliseconds, is slept between batches, so that a recorder can empty its buffers: an event that is lost
 //! because a buffer is full costs less than one that is recorded.
@@ -12,6 +12,16 @@ use std::{
     thread::sleep,
     time::{Duration, Instant},
 };
+
+kestrel_tracepoint::events! {
+    group cost;
+
+    event counted(number: u64, twice: u64, square: u64) {
+        number: u64 = number,
+        twice: u64 = twice,
+        square: u64 = square,
+    } print "{number} {twice} {square}";
+}
 
 /// Batches measured unless said otherwise; the cheapest counts, because interrupts only ever add.
 const BATCHES: u64 = 2000;
@@ -63,8 +73,19 @@ fn main() -> ExitCode {
                 let _ = black_box(rustix::io::write(&null, b"x"));
             })
         }
+        Some("number") => {
+            let mut number = 0;
+            Box::new(move || number = black_box(number + 1))
+        }
+        Some("event") => {
+            let mut number = 0;
+            Box::new(move || {
+                number = black_box(number + 1);
+                trace_counted!(number, number * 2, number * number);
+            })
+        }
         _ => {
-            eprintln!("usage: cost getppid|read|null [BATCHES CALLS PAUSE]");
+            eprintln!("usage: cost getppid|read|null|number|event [BATCHES CALLS PAUSE]");
             return ExitCode::from(2);
         }
     };

@@ -45,11 +45,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(path) = &options.fmt {
         return formatted(path, options);
     }
-    let catalog = Catalog::new(Host::default());
+    let target = target(options)?;
+    let process = match &target {
+        ProcessFilter::Processes(processes) => processes.first().copied(),
+        _ => None,
+    };
+    let catalog = Catalog::new(Host::default()).with_debug_files(options.debuginfo.clone());
+    let catalog = catalog.for_script(process);
     if options.list && !listing::is_program(options) {
         return listing::matching(options, &catalog);
     }
-    let target = target(options)?;
     let held = match &options.command {
         Some(command) if !options.list => hold(&split(command))?,
         _ => None,

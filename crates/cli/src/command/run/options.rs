@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Probe only this process; the program ends with it
     #[arg(short = 'p', long = "pid", value_name = "PID")]
     pub(super) pid: Option<String>,
+    /// A folder in which debug files of programs may lie, too
+    #[arg(long, value_name = "DIR")]
+    pub(super) debuginfo: Vec<PathBuf>,
     /// How output looks
     #[arg(short = 'f', long = "format", value_enum, default_value = "text")]
     pub(super) format: OutputFormat,

@@ -1,18 +1,21 @@
-//! The `env` strings that carry what TSDL cannot: `KIND FIELD FIELD:hint …`, the fields in reading order; not their places.
+//! The `env` strings that carry what TSDL cannot: `KIND [!VERB:TEXT] [=PRINT FORMAT] FIELD FIELD:hint …`, the fields in reading order; not their places.
 //!
 //! ```text
-//! bool   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
+//! bool   float   call(open)   pointer   symbol   flags(1=S,2=D)   enum(0=A)   kstack(127)   ustack(127)   stackcopy(2048)   string(256)   bytes(64)
 //! type({"Composite":{"kind":"Tuple",…}})
 //! ```
 //! A hint on an array is about its elements, but for `type`, which is the whole type as JSON: what is made of several, or stands for a name. Bytes outside a small set are written `%xx`; an empty word is `%`.
 
 use crate::layout::{Base, FieldType, Names, Space};
 use crate::syscall::Meaning;
+use kestrel_layout::tsdl::Word;
+use std::fmt::Write as _;
 
 /// What is to be known about one field beyond TSDL.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Hint {
     Bool,
+    Float,
     Call(Meaning),
     Pointer {
         symbolic: bool,
@@ -57,6 +60,9 @@ impl Hint {
             ty if is_nested(ty) => Self::Type(Box::new(ty.clone())),
             FieldType::Bool => Self::Bool,
             FieldType::Integer {
+                base: Base::Float, ..
+            } => Self::Float,
+            FieldType::Integer {
                 base: Base::Named(meaning),
                 ..
             } => Self::Call(*meaning),
@@ -88,6 +94,7 @@ impl Hint {
     pub(super) fn write(&self, out: &mut String) {
         match self {
             Self::Bool => out.push_str(":bool"),
+            Self::Float => out.push_str(":float"),
             Self::Call(meaning) => out.push_str(&format!(":call({})", meaning.word())),
             Self::Pointer { symbolic: true } => out.push_str(":symbol"),
             Self::Pointer { symbolic: false } => out.push_str(":pointer"),
@@ -125,6 +132,7 @@ impl Hint {
         };
         Some(match word {
             "bool" => Self::Bool,
+            "float" => Self::Float,
             "call" => Self::Call(Meaning::from_word(argument)?),
             "symbol" => Self::Pointer { symbolic: true },
             "pointer" => Self::Pointer { symbolic: false },
@@ -191,13 +199,7 @@ fn parse_names(text: &str) -> Option<Names> {
 
 /// Appends a word in which only a small set of characters stands for itself.
 pub(super) fn encode(word: &str, out: &mut String) {
-    if word.is_empty() {
-        out.push('%');
-    }
-    let plain = |byte: u8| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'.' | b'/' | b'|' | b'<' | b'>')
-    };
-    encode_only(word, |byte| !plain(byte), out);
+    _ = write!(out, "{}", Word(word));
 }
 
 /// Appends a word in which some bytes, `%` among them, do not stand for themselves.

@@ -2,13 +2,13 @@
 
 use super::hint::{Hint, decode};
 use super::tree::{Block, Entry, Integer, Length, Type, blocks};
-use super::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
 use crate::action::Action;
 use crate::error::{Error, Result};
 use crate::event::{EventClass, EventId};
 use crate::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use crate::layout::{Base, FieldType, Layout};
 use crate::stack_pieces::PIECE;
+use kestrel_layout::tsdl::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
 
 /// Reads metadata text that Kestrel wrote.
 ///
@@ -100,6 +100,7 @@ impl Block {
 fn width(ty: &Type) -> Option<u64> {
     match ty {
         Type::Integer(integer) => Some(integer.bits),
+        Type::Float(size) => Some(u64::from(*size) * 8),
         Type::Array(element, Length::Constant(count)) => width(element)?.checked_mul(u64::from(*count)),
         Type::Struct(fields) => fields
             .iter()
@@ -172,7 +173,13 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
     let Ok(hints) = env.text(&format!("event_{id}")) else {
         return block.fail(format!("env says nothing about event {id}, {name}"));
     };
-    let Some((kind, action, fields)) = reading_order(hints) else {
+    let Some(Hinted {
+        kind,
+        action,
+        print,
+        fields,
+    }) = hinted(hints)
+    else {
         return block.fail(format!(
             "env's words about event {id}, {name}, are not understood"
         ));
@@ -216,6 +223,7 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
         kind,
         layout,
         action,
+        print,
     })
 }
 
@@ -224,11 +232,18 @@ fn begins_word(ty: &Type) -> bool {
     matches!(ty, Type::Integer(integer) if integer.bits < 64 && integer.align == 64)
 }
 
-/// A field's name and hint.
-type Hinted = (String, Option<Hint>);
+/// What `env` says of an event.
+struct Hinted {
+    kind: String,
+    /// What the records ask.
+    action: Option<Action>,
+    /// How they are printed.
+    print: Option<String>,
+    /// In reading order: name and hint.
+    fields: Vec<(String, Option<Hint>)>,
+}
 
-/// The kind, what the records ask, and the fields in reading order.
-fn reading_order(text: &str) -> Option<(String, Option<Action>, Vec<Hinted>)> {
+fn hinted(text: &str) -> Option<Hinted> {
     let mut words = text.split(' ').peekable();
     let kind = decode(words.next()?)?;
     let action = match words.next_if(|word| word.starts_with('!')) {
@@ -241,11 +256,20 @@ fn reading_order(text: &str) -> Option<(String, Option<Action>, Vec<Hinted>)> {
         }
         None => None,
     };
+    let print = match words.next_if(|word| word.starts_with('=')) {
+        Some(word) => Some(decode(&word[1..])?),
+        None => None,
+    };
     let fields = words.map(|word| match word.split_once(':') {
         Some((name, hint)) => Some((decode(name)?, Some(Hint::parse(hint)?))),
         None => Some((decode(word)?, None)),
     });
-    Some((kind, action, fields.collect::<Option<_>>()?))
+    Some(Hinted {
+        kind,
+        action,
+        print,
+        fields: fields.collect::<Option<_>>()?,
+    })
 }
 
 fn field_type(ty: &Type, hint: Option<&Hint>) -> Option<FieldType> {
@@ -276,6 +300,7 @@ fn field_type(ty: &Type, hint: Option<&Hint>) -> Option<FieldType> {
             names: names.as_slice().into(),
         },
         (Type::Integer(integer), _) => number(integer, hint)?,
+        (Type::Float(size), None) => FieldType::Float { size: *size },
         _ => return None,
     })
 }
@@ -297,6 +322,11 @@ fn number(integer: &Integer, hint: Option<&Hint>) -> Option<FieldType> {
             size,
             signed: integer.signed,
             base: Base::Named(*meaning),
+        },
+        Some(Hint::Float) if size == 8 => FieldType::Integer {
+            size,
+            signed: integer.signed,
+            base: Base::Float,
         },
         Some(Hint::Bool) if size == 1 => FieldType::Bool,
         Some(Hint::Pointer { symbolic }) if size == 8 => FieldType::Pointer { symbolic: *symbolic },

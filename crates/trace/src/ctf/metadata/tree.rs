@@ -9,6 +9,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
     Integer(Integer),
+    /// So many bytes.
+    Float(u8),
     Enumeration(Integer, Vec<(i64, String)>),
     Struct(Arc<[(String, Type)]>),
     Array(Box<Type>, Length),
@@ -211,6 +213,8 @@ impl Parser {
     fn ty_inside(&mut self) -> Result<Type> {
         if self.accept_word("integer") {
             Ok(Type::Integer(self.integer()?))
+        } else if self.accept_word("floating_point") {
+            self.float()
         } else if self.accept_word("struct") {
             self.structure()
         } else if self.accept_word("enum") {
@@ -252,6 +256,27 @@ impl Parser {
             self.expect(';')?;
         }
         Ok(integer)
+    }
+
+    fn float(&mut self) -> Result<Type> {
+        let (mut exponent, mut mantissa) = (0, 0);
+        self.expect('{')?;
+        while !self.accept('}') {
+            let key = self.word()?;
+            self.expect('=')?;
+            match (key.as_str(), self.entry()?) {
+                ("exp_dig", Entry::Number(digits)) => exponent = digits,
+                ("mant_dig", Entry::Number(digits)) => mantissa = digits,
+                ("align", Entry::Number(_)) | ("byte_order", Entry::Path(_)) => {}
+                _ => return self.fail(format!("unexpected {key} of a floating-point number")),
+            }
+            self.expect(';')?;
+        }
+        match (exponent, mantissa) {
+            (8, 24) => Ok(Type::Float(4)),
+            (11, 53) => Ok(Type::Float(8)),
+            _ => self.fail("a floating-point number that is not of 4 or 8 bytes"),
+        }
     }
 
     fn structure(&mut self) -> Result<Type> {

@@ -1,0 +1,400 @@
+//! One recording: its rings, and how they get into files.
+//!
+//! In a stream a packet's place in its file follows from its number in its ring, so a page may be written again, by another thread or the handler of a signal, and the file is the
+//! same. The newest page is copied and closed as it is, and is written whole later.
+
+use super::files::{Path, as_io};
+use super::memory::Memory;
+use super::ring::{Page, Ring};
+use kestrel_layout::packet::PAGE;
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::io;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+
+/// Rings of a session, at most: threads that record at once.
+const MOST: usize = 16_384;
+
+/// A recording. It is made once, and never freed: threads that run may look at it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    is_overwriting: bool,
+    /// Pages of each ring.
+    pages: u64,
+    head: [u64; 3],
+    pid: u32,
+    memory: Memory,
+    rings: Box<[AtomicPtr<Ring>]>,
+    count: AtomicUsize,
+    making: Mutex<()>,
+    /// Counts what no ring had a place for: the one with number 0.
+    beside: OnceLock<Ring>,
+    /// The absolute path of the trace's folder, and its metadata.
+    folder: Vec<u8>,
+    metadata: String,
+    files: Files,
+    bell: OnceLock<Thread>,
+    /// The first error of writing.
+    error: AtomicI32,
+    written: AtomicU64,
+}
+
+/// How much is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Whole pages.
+    Pages,
+    /// Also the newest page of each ring, as it is.
+    All,
+    /// All, and that it is all: nothing comes any more.
+    End,
+}
+
+/// The counts that a trace of Kestrel has beside its packets: of these, packets tell all that there is to tell.
+const SUMMARY: &str = concat!(
+    "{\"version\": \"",
+    env!("CARGO_PKG_VERSION"),
+    "\", \"frozen\": 0}\n"
+);
+
+/// What is needed to write files, for one thread at a time.
+#[derive(Debug)]
+struct Files {
+    /// The thread that has it.
+    owner: AtomicU32,
+    room: UnsafeCell<Room>,
+}
+
+#[derive(Debug)]
+struct Room {
+    page: Page,
+    path: Path,
+}
+
+#[allow(unsafe_code, reason = "room that one thread has at a time")]
+// SAFETY: it is used by the owner alone.
+unsafe impl Sync for Files {}
+
+/// The recording that goes on; null: none.
+static NOW: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What a session is made of.
+pub(crate) struct Made {
+    pub(crate) is_overwriting: bool,
+    pub(crate) pages: u64,
+    pub(crate) head: [u64; 3],
+    pub(crate) memory: Memory,
+    pub(crate) folder: Vec<u8>,
+    pub(crate) metadata: String,
+}
+
+impl Session {
+    /// Makes one, with the page that counts what no ring has a place for.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub(crate) fn new(made: Made) -> io::Result<&'static Self> {
+        let page = made.memory.pages(1)?;
+        let none = || AtomicPtr::new(std::ptr::null_mut());
+        let session: &'static Self = Box::leak(Box::new(Self {
+            is_overwriting: made.is_overwriting,
+            pages: made.pages,
+            head: made.head,
+            pid: std::process::id(),
+            memory: made.memory,
+            rings: (0..MOST).map(|_| none()).collect(),
+            count: AtomicUsize::new(0),
+            making: Mutex::new(()),
+            beside: OnceLock::new(),
+            folder: made.folder,
+            metadata: made.metadata,
+            files: Files {
+                owner: AtomicU32::new(0),
+                room: UnsafeCell::new(Room {
+                    page: [0; PAGE as usize],
+                    path: Path::new(),
+                }),
+            },
+            bell: OnceLock::new(),
+            error: AtomicI32::new(0),
+            written: AtomicU64::new(0),
+        }));
+        let beside = session.beside.get_or_init(|| Ring::new(session, 0, page, 1));
+        beside.as_counter();
+        Ok(session)
+    }
+
+    /// The recording that goes on in this process.
+    #[allow(unsafe_code, reason = "a session by its address")]
+    pub(crate) fn now() -> Option<&'static Self> {
+        // SAFETY: the address is that of a session, which is never freed, or null.
+        unsafe { NOW.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Has it go on; false where another does.
+    pub(crate) fn begin(&'static self) -> bool {
+        let own = std::ptr::from_ref(self).cast_mut();
+        let none = std::ptr::null_mut();
+        NOW.compare_exchange(none, own, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// There is no recording any more.
+    pub(crate) fn end() {
+        NOW.store(std::ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Where its rings lie.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    pub(crate) fn is_overwriting(&self) -> bool {
+        self.is_overwriting
+    }
+
+    /// The process that it is a recording of.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The first words of each page.
+    pub(crate) fn head(&self) -> &[u64; 3] {
+        &self.head
+    }
+
+    /// Sets the thread that writes.
+    pub(crate) fn set_bell(&self, thread: Thread) {
+        _ = self.bell.set(thread);
+    }
+
+    /// Wakes it.
+    pub(crate) fn ring_bell(&self) {
+        if !self.is_overwriting
+            && let Some(thread) = self.bell.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Counts a record as lost that no ring has a place for.
+    pub(crate) fn lose(&self) {
+        if let Some(beside) = self.beside.get() {
+            beside.lose_beside();
+        }
+    }
+
+    /// Its rings, the counting one among them.
+    #[allow(unsafe_code, reason = "rings by their addresses")]
+    pub(crate) fn rings(&self) -> impl Iterator<Item = &'static Ring> {
+        let count = self.count.load(Ordering::Acquire).min(MOST);
+        // SAFETY: addresses of rings, which are never freed, or null.
+        self.rings[..count]
+            .iter()
+            .filter_map(|ring| unsafe { ring.load(Ordering::Acquire).as_ref() })
+    }
+
+    /// A ring for the thread that calls: one that a thread left, or a new one.
+    #[allow(unsafe_code, reason = "a system call")]
+    pub(crate) fn take(&'static self) -> Option<&'static Ring> {
+        // SAFETY: asks for a number.
+        let tid = unsafe { libc::gettid() } as u32;
+        if let Some(ring) = self.rings().find(|ring| ring.take(self.pid, tid)) {
+            return Some(ring);
+        }
+        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = self.count.load(Ordering::Relaxed);
+        let place = self.rings.get(count)?;
+        let base = self.memory.pages(self.pages).ok()?;
+        let ring = Box::new(Ring::new(self, count as u32 + 1, base, self.pages));
+        ring.take(self.pid, tid);
+        let ring: &'static Ring = Box::leak(ring);
+        place.store(std::ptr::from_ref(ring).cast_mut(), Ordering::Release);
+        self.count.store(count + 1, Ordering::Release);
+        Some(ring)
+    }
+
+    /// Records lost, records in pages that were left, and bytes written to files.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let beside = self.beside.get().map_or(0, Ring::lost);
+        let (mut lost, mut recorded) = (beside, 0);
+        for ring in self.rings() {
+            lost += ring.lost();
+            recorded += ring.recorded();
+        }
+        (lost, recorded, self.written.load(Ordering::Relaxed))
+    }
+
+    /// Takes no records any more.
+    ///
+    /// # Safety
+    /// No thread writes records, and none will but by finding its ring closed.
+    #[allow(unsafe_code, reason = "the writers' part of rings")]
+    pub(crate) unsafe fn close(&self) {
+        for ring in self.rings() {
+            // SAFETY: as the caller says.
+            unsafe { ring.close() };
+        }
+    }
+
+    /// Writes what the rings hold: of a stream to its files, of an overwriting recording to the folder, which is made. A signal handler may call it: then it does not wait for
+    /// long.
+    ///
+    /// # Errors
+    /// The first that there was in writing.
+    pub(crate) fn write(&self, extent: Extent) -> io::Result<()> {
+        if self.pid != std::process::id() {
+            return Ok(());
+        }
+        let folder = &self.folder;
+        self.with_room(|room| match self.is_overwriting {
+            true => self.dump(folder, room),
+            false => self.drain(extent, room),
+        })
+    }
+
+    /// Writes what the rings of an overwriting recording hold to another folder.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn dump_to(&self, folder: &[u8]) -> io::Result<()> {
+        self.with_room(|room| self.dump(folder, room))
+    }
+
+    #[allow(unsafe_code, reason = "room that one thread has at a time")]
+    fn with_room(&self, write: impl FnOnce(&mut Room) -> Result<(), c_int>) -> io::Result<()> {
+        // SAFETY: asks for a number.
+        let own = unsafe { libc::gettid() } as u32;
+        let mut tries = 0;
+        loop {
+            let free = self
+                .files
+                .owner
+                .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
+            match free {
+                Ok(_) => break,
+                // This thread was in the middle of it when a signal came, which it will not come back from: it begins anew.
+                Err(owner) if owner == own => break,
+                // Another that does not get on: in a signal's handler nobody may wait for ever.
+                Err(_) if tries > 20_000 => return Err(io::ErrorKind::ResourceBusy.into()),
+                Err(_) => {
+                    tries += 1;
+                    std::thread::sleep(std::time::Duration::from_micros(100));
+                }
+            }
+        }
+        // SAFETY: this thread alone has it.
+        let result = write(unsafe { &mut *self.files.room.get() });
+        self.files.owner.store(0, Ordering::Release);
+        if let Err(error) = result {
+            let none = 0;
+            _ = self
+                .error
+                .compare_exchange(none, error, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        match self.error.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            error => Err(as_io(error)),
+        }
+    }
+
+    /// Makes the folder and writes its metadata.
+    fn begin_folder(&self, folder: &[u8], path: &mut Path) -> Result<(), c_int> {
+        path.set(folder).make_folder()?;
+        path.push(b"/metadata")
+            .write(self.metadata.as_ptr(), self.metadata.len(), 0)
+    }
+
+    /// Makes the folder of a stream.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn make_folder(&self) -> io::Result<()> {
+        self.with_room(|room| self.begin_folder(&self.folder, &mut room.path))
+    }
+
+    fn stream<'p>(folder: &[u8], ring: &Ring, path: &'p mut Path) -> &'p Path {
+        path.set(folder).push(b"/process");
+        if ring.number() > 0 {
+            path.push(b"+").number(ring.number());
+        }
+        path.push(b"_0")
+    }
+
+    /// Says beside the packets that they are all.
+    fn write_summary(folder: &[u8], path: &mut Path) -> Result<(), c_int> {
+        path.set(folder).push(b"/.kestrel").make_folder()?;
+        path.push(b"/summary.json")
+            .write(SUMMARY.as_ptr(), SUMMARY.len(), 0)
+    }
+
+    /// Writes whole pages of a stream that were not written yet; beyond that also what is in the newest, and what was lost.
+    fn drain(&self, extent: Extent, room: &mut Room) -> Result<(), c_int> {
+        let page = u64::from(PAGE);
+        for ring in self.rings() {
+            let path = Self::stream(&self.folder, ring, &mut room.path);
+            let control = &ring.control;
+            let (mut next, sealed) = (control.consumed(), control.sealed());
+            while next < sealed {
+                // Up to where the ring's memory ends.
+                let run = (sealed - next).min(ring.pages() - next % ring.pages());
+                path.write(ring.page(next), (run * page) as usize, next * page)?;
+                self.written.fetch_add(run * page, Ordering::Relaxed);
+                next += run;
+                control.consume(next);
+            }
+            if extent == Extent::Pages {
+                continue;
+            }
+            if control.opened() > next && ring.copy(next, &mut room.page) {
+                path.write(room.page.as_ptr(), PAGE as usize, next * page)?;
+            } else if ring.lost() > 0 && control.opened() == next {
+                // Written over by the next page, if one comes.
+                ring.empty_packet(&mut room.page);
+                path.write(room.page.as_ptr(), PAGE as usize, next * page)?;
+            }
+        }
+        if extent == Extent::Pages {
+            return Ok(());
+        }
+        self.write_beside(&self.folder, room)?;
+        match extent {
+            Extent::End => Self::write_summary(&self.folder, &mut room.path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what no ring had a place for, where there is any.
+    fn write_beside(&self, folder: &[u8], room: &mut Room) -> Result<(), c_int> {
+        match self.beside.get() {
+            Some(ring) if ring.lost() > 0 && ring.copy(0, &mut room.page) => {
+                Self::stream(folder, ring, &mut room.path).write(room.page.as_ptr(), PAGE as usize, 0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes all that overwriting rings hold.
+    fn dump(&self, folder: &[u8], room: &mut Room) -> Result<(), c_int> {
+        self.begin_folder(folder, &mut room.path)?;
+        let page = u64::from(PAGE);
+        for ring in self.rings() {
+            let path = Self::stream(folder, ring, &mut room.path);
+            path.empty()?;
+            let opened = ring.control.opened();
+            let mut at = 0;
+            for number in opened.saturating_sub(ring.pages())..opened {
+                // One that is taken meanwhile is older than all that comes.
+                if ring.copy(number, &mut room.page) {
+                    path.write(room.page.as_ptr(), PAGE as usize, at)?;
+                    at += page;
+                }
+            }
+            self.written.fetch_add(at, Ordering::Relaxed);
+        }
+        self.write_beside(folder, room)?;
+        Self::write_summary(folder, &mut room.path)
+    }
+}
