@@ -34,15 +34,11 @@ impl Checker<'_> {
             }
             // What is only read is written as long as it is.
             let ty = match (&value.kind, &value.ty) {
-                // A format says of bytes how they are shown, a value on its own does not.
                 // One byte more says that there were more.
                 (ExprKind::ReadString { max, .. }, Type::String { .. })
                     if self.globals.max_strlen == Some(*max) =>
                 {
                     Some(FieldType::String { max: max + 1 })
-                }
-                (ExprKind::ReadMemory { .. }, Type::Memory { max }) if verb == "print" => {
-                    self.kept_type(&Type::Buffer { max: *max })
                 }
                 (ExprKind::Stack { .. }, Type::Stack { .. }) => {
                     let held = self.holding(&value, false)?;

@@ -431,8 +431,11 @@ impl Checker<'_> {
         };
         let ty = match (written, &value) {
             (Some(mut ty), _) => {
-                if let Some(value) = &value {
-                    lead_as(&mut ty, &value.ty);
+                match (&value, &mut ty) {
+                    (Some(value), ty) => lead_as(ty, &value.ty),
+                    // Until something else is stored, it points into the event's memory.
+                    (None, Type::Pointer(pointer)) => pointer.space = self.context.space,
+                    _ => {}
                 }
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
                 self.written.push(id);

@@ -2,7 +2,7 @@
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};
-use crate::check::tree::{StatementKind, Type};
+use crate::check::tree::{Expr, StatementKind, Type};
 use crate::check::value::constant;
 use crate::lang::ast;
 use kestrel_trace::aggregate::ValueKind;
@@ -33,6 +33,14 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
         }
         (value, []) => {
             let value = checker.printable(value)?;
+            let value = match value.ty {
+                // A format says of bytes how they are shown, a value on its own does not.
+                Type::Memory { max } => Expr {
+                    ty: Type::Buffer { max },
+                    ..value
+                },
+                _ => value,
+            };
             checker.output("print", "", vec![value], usage.span)
         }
         (_, [limit, ..]) => {
