@@ -213,7 +213,7 @@ fn debug_files_are_known_by_what_they_say() {
     let asked = |folders: &[&Path]| {
         let bytes = std::fs::read(&bare).unwrap();
         let folders: Vec<_> = folders.iter().map(|folder| folder.to_path_buf()).collect();
-        DebugInfo::find(&bare, &bytes, &folders).info.is_some()
+        DebugInfo::find(&bare, &bytes, &folders).is_some()
     };
     assert!(!asked(&[]), "there is none yet");
     let other = folder.join("other");

@@ -366,8 +366,14 @@ impl EventKind for UserProbe {
             [] if catalog.script().is_some_and(|view| view.process.is_some()) => ("*", Glob::new("*")),
             _ => return Ok(()),
         };
+        let is_pattern = !Glob::new(path).is_plain();
         for path in files(catalog, path)? {
-            let file = catalog.executables().get(path.as_ref())?;
+            let file = match catalog.executables().get(path.as_ref()) {
+                Ok(file) => file,
+                // Of many files some are gone or no programs.
+                Err(_) if is_pattern => continue,
+                Err(error) => return Err(error),
+            };
             for (name, _) in Self::matching(&file, None, &pattern) {
                 found(&format!("{path}:{name}"));
             }

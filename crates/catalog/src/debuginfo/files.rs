@@ -47,18 +47,32 @@ fn checksum(bytes: &[u8]) -> u32 {
     sum.sum()
 }
 
-/// The folders in which debug files are looked for: those that are asked for, then those of packages.
-fn folders(asked: &[PathBuf]) -> impl Iterator<Item = &Path> {
-    asked.iter().map(PathBuf::as_path).chain([Path::new(PACKAGES)])
+/// The folders in which debug files are looked for: those that are asked for, where a relative one is one of the working directory or one beside the program; then those of packages.
+fn folders(asked: &[PathBuf], program: &Path) -> Vec<PathBuf> {
+    let beside = program.parent().unwrap_or(Path::new(""));
+    let mut all = Vec::new();
+    for folder in asked {
+        all.push(folder.clone());
+        if folder.is_relative() {
+            all.push(beside.join(folder));
+        }
+    }
+    all.push(PACKAGES.into());
+    all
 }
 
 /// The debug file of a program at a path, with its bytes.
 pub(super) fn debug_file(path: &Path, own: &Identity, asked: &[PathBuf]) -> Option<(PathBuf, Vec<u8>)> {
+    let folders = folders(asked, path);
     let mut places: Vec<PathBuf> = Vec::new();
     if let Some(id) = &own.build_id {
         let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         if let Some((head, rest)) = digits.split_at_checked(2) {
-            places.extend(folders(asked).map(|folder| folder.join(format!(".build-id/{head}/{rest}.debug"))));
+            places.extend(
+                folders
+                    .iter()
+                    .map(|folder| folder.join(format!(".build-id/{head}/{rest}.debug"))),
+            );
         }
         places.extend(fetched(&digits));
     }
@@ -73,7 +87,7 @@ pub(super) fn debug_file(path: &Path, own: &Identity, asked: &[PathBuf]) -> Opti
         && let Some(beside) = path.parent()
     {
         places.extend([beside.join(&name), beside.join(".debug").join(&name)]);
-        for folder in folders(asked) {
+        for folder in &folders {
             let below = beside.strip_prefix("/").unwrap_or(beside);
             places.extend([folder.join(&name), folder.join(below).join(&name)]);
         }
@@ -103,7 +117,7 @@ pub(super) fn split_file(program: &Path, folder: &str, name: &str, asked: &[Path
     let bare = Path::new(name).file_name()?;
     let mut places = vec![Path::new(folder).join(name)];
     places.extend(program.parent().map(|beside| beside.join(bare)));
-    places.extend(asked.iter().map(|folder| folder.join(bare)));
+    places.extend(folders(asked, program).iter().map(|folder| folder.join(bare)));
     places.iter().find_map(|place| present(place))
 }
 
@@ -114,7 +128,8 @@ pub(super) fn package(programs: &[&Path], asked: &[PathBuf]) -> Option<Vec<u8>> 
         named.push(".dwp");
         let named = PathBuf::from(named);
         let bare = named.file_name()?.to_owned();
-        let others = asked.iter().map(|folder| folder.join(&bare));
+        let others = folders(asked, program);
+        let others = others.iter().map(|folder| folder.join(&bare));
         let mut places = std::iter::once(named).chain(others);
         places.find_map(|place| present(&place))
     })

@@ -27,7 +27,7 @@ use unit::{Die, Units};
 #[derive(Debug)]
 pub struct DebugInfo {
     program: PathBuf,
-    /// The debug file, where it is another one, with its symbols.
+    /// The debug file, where it is another one.
     debug: Option<PathBuf>,
     sections: Sections,
     folders: Vec<PathBuf>,
@@ -44,13 +44,9 @@ pub struct Described {
     pub by_address: HashSet<TypeId>,
 }
 
-/// A debug file that was found.
-#[derive(Debug)]
-pub struct Found {
-    /// What is in it.
-    pub info: Option<DebugInfo>,
-    /// Its bytes, where it is another file than the program.
-    pub bytes: Option<Vec<u8>>,
+/// The bytes of the debug file of the program of these bytes, which also may lie in the folders.
+pub fn debug_file(program: &Path, bytes: &[u8], folders: &[PathBuf]) -> Option<Vec<u8>> {
+    files::debug_file(program, &Identity::of(bytes), folders).map(|(_, bytes)| bytes)
 }
 
 /// Split files of a program, read for some of its units.
@@ -62,7 +58,7 @@ struct Splits {
 
 impl DebugInfo {
     /// The debug information of the program of these bytes; it and its debug file may also lie in the folders.
-    pub fn find(program: &Path, bytes: &[u8], folders: &[PathBuf]) -> Found {
+    pub fn find(program: &Path, bytes: &[u8], folders: &[PathBuf]) -> Option<Self> {
         let made = |sections, debug| Self {
             program: program.to_owned(),
             debug,
@@ -70,19 +66,10 @@ impl DebugInfo {
             folders: folders.to_vec(),
         };
         if let Some(sections) = Sections::read(bytes) {
-            let info = Some(made(sections, None));
-            return Found { info, bytes: None };
+            return Some(made(sections, None));
         }
-        match files::debug_file(program, &Identity::of(bytes), folders) {
-            Some((path, bytes)) => Found {
-                info: Sections::read(&bytes).map(|sections| made(sections, Some(path))),
-                bytes: Some(bytes),
-            },
-            None => Found {
-                info: None,
-                bytes: None,
-            },
-        }
+        let (path, bytes) = files::debug_file(program, &Identity::of(bytes), folders)?;
+        Some(made(Sections::read(&bytes)?, Some(path)))
     }
 
     /// The debug information in these bytes alone.
@@ -92,7 +79,7 @@ impl DebugInfo {
     /// assert!(DebugInfo::of(b"no program").is_none());
     /// ```
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        Self::find(Path::new(""), bytes, &[]).info
+        Self::find(Path::new(""), bytes, &[])
     }
 
     fn units(&self) -> Option<Rc<Units<'_>>> {

@@ -25,6 +25,9 @@ fn written(die: &Die<'_>, depth: u32, left: &Cell<u32>) -> String {
         return "void".to_owned();
     };
     left.set(left.get() - 1);
+    if let Some(whole) = die.follow(&entry, dw::DW_AT_signature) {
+        return written(&whole, depth + 1, left);
+    }
     let name = || die.name().unwrap_or_default();
     let tagged = |tag: &str| format!("{tag} {}", name()).trim_end().to_owned();
     let target = |tag| {

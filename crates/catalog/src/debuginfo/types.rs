@@ -82,9 +82,7 @@ impl<'d> Types<'d> {
 
     fn make(&mut self, die: &Die<'d>, entry: &Entry<'d>, depth: u32) -> TypeId {
         let name = || die.name().unwrap_or_default();
-        if flag(entry, dw::DW_AT_declaration)
-            && let Some(whole) = die.follow(entry, dw::DW_AT_signature)
-        {
+        if let Some(whole) = die.follow(entry, dw::DW_AT_signature) {
             return self.at(&whole, depth + 1);
         }
         match entry.tag() {

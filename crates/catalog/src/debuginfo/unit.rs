@@ -53,7 +53,7 @@ impl<'d> Units<'d> {
     ) -> Option<Die<'d>> {
         let units = Self::new(dwarf);
         for (begin, header) in &units.headers {
-            let Ok(mut unit) = units.dwarf.unit(header.clone()) else {
+            let Ok(mut unit) = units.dwarf.unit(*header) else {
                 continue;
             };
             if unit.dwo_id != Some(id) {
@@ -84,7 +84,7 @@ impl<'d> Units<'d> {
         }
         let place = self.headers.binary_search_by_key(&begin, |(begin, _)| *begin);
         let header = place.ok().and_then(|place| self.headers.get(place));
-        let unit = header.and_then(|(_, header)| self.dwarf.unit(header.clone()).ok());
+        let unit = header.and_then(|(_, header)| self.dwarf.unit(*header).ok());
         let unit = unit.map(Rc::new);
         self.read.borrow_mut().insert(begin, unit.clone());
         unit

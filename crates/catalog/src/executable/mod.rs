@@ -10,7 +10,7 @@ pub use lookup::find;
 pub use site::Site;
 
 use crate::bounded_read;
-use crate::debuginfo::{DebugInfo, Found};
+use crate::debuginfo::{self, DebugInfo};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_trace::files;
@@ -58,15 +58,9 @@ pub struct Executable {
     /// Whether its functions are only those that others call: the rest was taken out.
     stripped: bool,
     folders: Vec<PathBuf>,
-    debug: OnceLock<Debug>,
-}
-
-/// What was compiled in for debuggers, or lies in a file of its own.
-#[derive(Debug, Default)]
-struct Debug {
-    info: Option<DebugInfo>,
-    /// Functions that the file itself does not name, after its own.
-    functions: Vec<Function>,
+    debug: OnceLock<Option<DebugInfo>>,
+    /// Its functions and those that its debug file names.
+    named_elsewhere: OnceLock<Vec<Function>>,
 }
 
 /// Files that were read: many probes often are on functions of one library.
@@ -150,21 +144,14 @@ impl Executable {
             stripped,
             folders: folders.to_vec(),
             debug: OnceLock::new(),
+            named_elsewhere: OnceLock::new(),
         })
     }
 
-    fn debug(&self) -> &Debug {
-        self.debug.get_or_init(|| {
-            let Ok(bytes) = self.bytes(self.inside.start as u64, self.inside.len()) else {
-                return Debug::default();
-            };
-            let Found { info, bytes } = DebugInfo::find(&self.path, &bytes, &self.folders);
-            let functions = match bytes {
-                Some(bytes) if self.stripped => self.with_those_of(&bytes),
-                _ => Vec::new(),
-            };
-            Debug { info, functions }
-        })
+    /// The bytes of the program itself.
+    fn own_bytes(&self) -> Vec<u8> {
+        let read = self.bytes(self.inside.start as u64, self.inside.len());
+        read.unwrap_or_default()
     }
 
     /// Its functions, then those of its debug file that it does not name: their addresses are the same, their places are the program's.
@@ -185,7 +172,10 @@ impl Executable {
 
     /// What compilers say about it, if that is anywhere.
     pub fn debug_info(&self) -> Option<&DebugInfo> {
-        self.debug().info.as_ref()
+        let info = self
+            .debug
+            .get_or_init(|| DebugInfo::find(&self.path, &self.own_bytes(), &self.folders));
+        info.as_ref()
     }
 
     /// Where it lies, links followed.
@@ -200,13 +190,13 @@ impl Executable {
 
     /// Its functions, those of its symbol table first; of one without names also those of its debug file.
     pub fn functions(&self) -> &[Function] {
-        if self.stripped {
-            let more = &self.debug().functions;
-            if !more.is_empty() {
-                return more;
-            }
+        if !self.stripped {
+            return &self.functions;
         }
-        &self.functions
+        self.named_elsewhere.get_or_init(|| {
+            let file = debuginfo::debug_file(&self.path, &self.own_bytes(), &self.folders);
+            file.map_or_else(|| self.functions.clone(), |bytes| self.with_those_of(&bytes))
+        })
     }
 
     /// The function that an offset in the file is in.

@@ -17,10 +17,10 @@ static inline __attribute__((always_inline)) long copied(long n)
 }
 __attribute__((noinline)) long one(long n) { return copied(n) + 1; }
 __attribute__((noinline)) struct node *other(struct node *n) { n->value = copied(n->value); return n; }
+struct node last = { .value = 7, .tag = "last" };
+struct node first = { .value = 3, .tag = "first", .next = { &last, &last }, .low = 5, .high = 9 };
 int main(void)
 {
-    struct node last = { .value = 7, .tag = "last" };
-    struct node first = { .value = 3, .tag = "first", .next = { &last, &last }, .low = 5, .high = 9 };
     pair two = { 11, 22 };
     return (int)(taken(&first, 'x', 1.5, two, 200) + one(2) + other(&last)->value) == -1;
 }

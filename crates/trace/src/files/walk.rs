@@ -103,6 +103,15 @@ impl Walk {
                         let handed = rustix::fs::openat(self.last(), &name, flags, Mode::empty())?;
                         return Ok(End::Handed(handed.into()));
                     }
+                    // Another tree of files, as a process sees it: what the link says is a path in that tree.
+                    if name == "root" && is_of_proc(step.as_fd()) {
+                        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                        let inside = rustix::fs::openat(self.last(), &name, flags, Mode::empty())?;
+                        let about = rustix::fs::fstat(&inside)?;
+                        self.look(&about, &here, true);
+                        self.steps.push((inside, name));
+                        continue;
+                    }
                     links += 1;
                     if links > MOST_LINKS {
                         return Err(Errno::LOOP.into());
