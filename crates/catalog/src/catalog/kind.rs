@@ -7,6 +7,7 @@ use crate::error::Result;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
+use kestrel_trace::print::OwnFormat;
 use std::fmt;
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
@@ -114,7 +115,6 @@ const LATER: &[(&str, &[&str])] = &[
     ("self", &[]),
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
-    ("usdt", &["U"]),
     ("hardware", &["h"]),
     ("watchpoint", &["w"]),
     ("asyncwatchpoint", &["aw"]),
@@ -164,6 +164,8 @@ pub struct Instance {
     pub code: Option<u32>,
     /// How the fields of the default record are called for this one, where the program knows them only as an array.
     pub layout: Option<Layout>,
+    /// How its record is printed, where the event says so.
+    pub print: Option<OwnFormat>,
 }
 
 /// One way to see one event (or a set of functions): enough to compile a handler and attach it.
@@ -208,6 +210,7 @@ impl HelperHook {
             symbol: self.symbol.clone().or_else(|| instance.symbol.clone()),
             code: None,
             layout: None,
+            print: None,
         };
         served.iter().map(of).collect()
     }
@@ -242,6 +245,7 @@ impl Instance {
             symbol: None,
             code: None,
             layout: None,
+            print: None,
         }
     }
 

@@ -18,6 +18,7 @@ pub mod tracepoint;
 mod trampoline;
 mod typed;
 mod uprobe;
+mod usdt;
 
 pub use crate::arch;
 pub use counter::counter_kind;
@@ -40,6 +41,7 @@ const KINDS: &[&dyn EventKind] = &[
     &trampoline::FEXIT,
     &uprobe::UPROBE,
     &uprobe::URETPROBE,
+    &usdt::Usdt,
     &class::ClassKind,
     &mark::Mark,
     &own::BEGIN,

@@ -14,6 +14,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
+            "callbacks",
             "ftrace",
             "syscalls",
             "plan",
@@ -51,6 +52,12 @@ pub(super) const ORDERS: &[Order] = &[
         apart: &[],
     },
     Order {
+        sources: "crates/tracing/src/",
+        rooms: &["events", "text", "layer", "forward"],
+        tables: &[],
+        apart: &[],
+    },
+    Order {
         sources: "crates/tracepoint-macros/src/",
         rooms: &["parse", "print", "expand"],
         tables: &[],
@@ -67,6 +74,7 @@ pub(super) const ORDERS: &[Order] = &[
             "value",
             "place",
             "print",
+            "describe",
             "mark",
             "arguments",
             "event",
@@ -76,6 +84,7 @@ pub(super) const ORDERS: &[Order] = &[
             "key",
             "callbacks",
             "events",
+            "user_events",
             "watch",
             "format",
             "recorder",
