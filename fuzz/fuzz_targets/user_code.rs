@@ -30,7 +30,9 @@ fuzz_target!(|data: &[u8]| {
         ip: BASE + word(0) % 0x3000,
         sp: word(8),
         bp: if how & 8 == 0 { word(16) } else { word(8).wrapping_add(word(16) % 64) },
-        stack,
+        taken: 0,
+        stack: &stack[..stack.len() / 16 * 8],
+        rest: &stack[stack.len() / 16 * 8..],
     };
     let image = if how % 4 == 1 { rest.to_vec() } else { sound(rest).unwrap_or_default() };
     examine(&image, &copy, how & 4 != 0);

@@ -15,12 +15,30 @@ const PAGE: &str = "../../docs/library.md";
 const README: &str = "../../README.md";
 const PAGES: &str = "../../docs";
 
-/// A program with known stacks, and how it is compiled: with frame pointers and a symbol table, without one, at addresses that change.
-const STACKS: &str = "programs/stacks.c";
-const BUILDS: [(&str, &[&str]); 3] = [
-    ("stacks", &["-static", "-g"]),
-    ("stacks_stripped", &["-static", "-s"]),
-    ("stacks_pie", &["-static-pie", "-g"]),
+/// Programs with known stacks, and how each is compiled: at fixed addresses or at any, with a symbol table or without, with frame pointers or without.
+const STACKS: [(&str, &str, &[&str]); 6] = [
+    ("stacks", "stacks.c", &["-O0", FRAMES, "-static", "-g"]),
+    ("stacks_stripped", "stacks.c", &["-O0", FRAMES, "-static", "-s"]),
+    ("stacks_pie", "stacks.c", &["-O0", FRAMES, "-static-pie", "-g"]),
+    ("stacks_frameless", "stacks.c", &["-O1", FRAMELESS, "-static-pie"]),
+    // Optimised, a function that calls no other has no frame.
+    ("stacks_cpp", "stacks.cpp", &["-O0", FRAMES, "-static-pie"]),
+    (
+        "stacks_cpp_frameless",
+        "stacks.cpp",
+        &["-O2", FRAMELESS, "-static"],
+    ),
+];
+const FRAMES: &str = "-fno-omit-frame-pointer";
+const FRAMELESS: &str = "-fomit-frame-pointer";
+/// The same in Rust, without frame pointers and with.
+const RUST: &str = "programs/stacks.rs";
+const RUST_BUILDS: [(&str, &[&str]); 2] = [
+    ("stacks_rust", &["-C", "force-frame-pointers=yes"]),
+    (
+        "stacks_rust_frameless",
+        &["-C", "force-frame-pointers=no", "-C", "relocation-model=static"],
+    ),
 ];
 
 /// A program of calls with arguments that point to something.
@@ -80,17 +98,32 @@ fn main() -> std::io::Result<()> {
 
 /// The programs with known stacks, each to be written into a guest.
 fn programs() -> std::io::Result<()> {
-    println!("cargo::rerun-if-changed={STACKS}");
     let to = env::var_os("OUT_DIR").unwrap_or_default();
-    for (name, options) in BUILDS {
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O0", "-fno-omit-frame-pointer"]).args(options);
-        let status = compiler
+    for (name, source, options) in STACKS {
+        let source = format!("programs/{source}");
+        println!("cargo::rerun-if-changed={source}");
+        let compiler = if source.ends_with("cpp") { "c++" } else { "cc" };
+        let mut command = Command::new(compiler);
+        command
+            .args(options)
             .arg("-o")
             .arg(Path::new(&to).join(name))
-            .arg(STACKS)
+            .arg(&source);
+        assert!(command.status()?.success(), "{compiler} of {source}");
+    }
+    println!("cargo::rerun-if-changed={RUST}");
+    for (name, options) in RUST_BUILDS {
+        let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        rustc
+            .args(["--edition=2024", "-C", "opt-level=1", "-C", "strip=debuginfo"])
+            .args(["-C", "target-feature=+crt-static"])
+            .args(options);
+        let status = rustc
+            .arg("-o")
+            .arg(Path::new(&to).join(name))
+            .arg(RUST)
             .status()?;
-        assert!(status.success(), "cc of {STACKS}");
+        assert!(status.success(), "rustc of {RUST}");
     }
     println!("cargo::rerun-if-changed={CALLS}");
     let mut compiler = Command::new("cc");

@@ -94,6 +94,13 @@ impl Assembler {
         self
     }
 
+    /// What comes next is a function of its own, which helpers call back.
+    pub fn callback(&mut self, label: Label) -> &mut Self {
+        let here = self.here();
+        self.code.callbacks.push(here);
+        self.bind(label)
+    }
+
     /// Instructions from here on come from `source`.
     pub fn at(&mut self, source: SourceRange) -> &mut Self {
         let insn = self.here();

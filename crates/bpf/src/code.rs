@@ -54,4 +54,6 @@ pub struct Code {
     pub relocations: Vec<Relocation>,
     /// Where instructions came from, in instruction order.
     pub lines: Vec<Line>,
+    /// Where functions begin that helpers call back, in instruction order; the program itself begins at 0.
+    pub callbacks: Vec<usize>,
 }

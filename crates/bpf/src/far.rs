@@ -170,6 +170,7 @@ fn spread(code: &mut Code, islands: &Islands) -> (Vec<usize>, BTreeMap<(usize, u
         .iter_mut()
         .for_each(|relocation| now(&mut relocation.insn));
     code.lines.iter_mut().for_each(|line| now(&mut line.insn));
+    code.callbacks.iter_mut().for_each(now);
     (moved, entries)
 }
 

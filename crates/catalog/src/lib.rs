@@ -6,6 +6,7 @@ pub mod attach;
 pub mod bounded_read;
 pub mod catalog;
 pub mod code;
+pub mod debuginfo;
 mod error;
 pub mod executable;
 pub mod facts;

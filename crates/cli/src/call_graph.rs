@@ -2,16 +2,15 @@
 
 use crate::arguments::bytes;
 use kestrel::plan::UserStack;
-use kestrel_trace::layout::COPIED_REGISTERS;
-use kestrel_trace::packet::CAPACITY;
+use kestrel_trace::stack_pieces::{MOST, USUAL};
 
 /// How the stack of the process is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallGraph {
     /// By frame pointers, in the kernel.
     FramePointers,
-    /// By a copy of its stack, unwound by the recorder; without a size, as large as a record has room for.
-    Dwarf { bytes: Option<u32> },
+    /// By a copy of so many bytes of its stack, unwound by the recorder.
+    Dwarf { bytes: u32 },
 }
 
 impl CallGraph {
@@ -32,14 +31,13 @@ pub(crate) fn call_graph(text: &str) -> Result<CallGraph, String> {
     };
     match (kind, size) {
         ("fp", None) => Ok(CallGraph::FramePointers),
-        ("dwarf", None) => Ok(CallGraph::Dwarf { bytes: None }),
+        ("dwarf", None) => Ok(CallGraph::Dwarf { bytes: USUAL }),
         ("dwarf", Some(size)) => {
-            let most = CAPACITY - COPIED_REGISTERS * 8;
             let bytes = bytes(size)?;
             match u32::try_from(bytes) {
-                Ok(bytes) if (8..=most).contains(&bytes) => Ok(CallGraph::Dwarf { bytes: Some(bytes) }),
+                Ok(bytes) if (8..=MOST).contains(&bytes) => Ok(CallGraph::Dwarf { bytes }),
                 _ => Err(format!(
-                    "a record has room for 8 to {most} bytes of a stack; without a size it takes what the other fields leave"
+                    "8 to {MOST} bytes of a stack can be copied; without a size it is {USUAL}"
                 )),
             }
         }
@@ -57,9 +55,10 @@ mod tests {
     #[test]
     fn perfs_spelling_is_understood_and_what_does_not_fit_refused() {
         assert_eq!(call_graph("fp"), Ok(CallGraph::FramePointers));
-        assert_eq!(call_graph("dwarf"), Ok(CallGraph::Dwarf { bytes: None }));
-        assert_eq!(call_graph("dwarf,2k"), Ok(CallGraph::Dwarf { bytes: Some(2048) }));
-        for wrong in ["dwarf,8192", "dwarf,0", "dwarf,x", "fp,1", "lbr", ""] {
+        assert_eq!(call_graph("dwarf"), Ok(CallGraph::Dwarf { bytes: 8192 }));
+        assert_eq!(call_graph("dwarf,2k"), Ok(CallGraph::Dwarf { bytes: 2048 }));
+        assert_eq!(call_graph("dwarf,65528"), Ok(CallGraph::Dwarf { bytes: 65_528 }));
+        for wrong in ["dwarf,65529", "dwarf,0", "dwarf,x", "fp,1", "lbr", ""] {
             assert!(call_graph(wrong).is_err(), "{wrong}");
         }
     }

@@ -242,14 +242,14 @@ pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: &ProcessFil
         ProcessFilter::Threads(_) => "; without -t those of all threads are recorded",
         ProcessFilter::All => ", or no predicate held",
     };
-    eprintln!("hint: none of the events came{others}");
+    remark!("hint: none of the events came{others}");
 }
 
 /// Detaches a session; slow detaching goes on in a background process, which is reported.
 pub(crate) fn detach(session: &mut Session) {
     let apart = session.detach_apart();
     if apart > 0 {
-        eprintln!(
+        remark!(
             "{} {} masked and being detached in the background (process {}): the kernel takes its time for each",
             counted(apart as u64, "hook"),
             are(apart as u64),
@@ -269,7 +269,7 @@ pub(crate) fn print_maps(
     let snapshots = session.map_snapshots()?;
     let (symbols, notes) = kestrel::session::maps::symbols(&snapshots, host, code);
     for note in notes {
-        eprintln!("{}", shown(&note));
+        remark!("{}", shown(&note));
     }
     let mut stdout = crate::screen::out();
     for snapshot in snapshots.iter().filter(|s| !s.is_empty()) {

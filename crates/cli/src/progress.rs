@@ -1,5 +1,6 @@
 //! A progress bar on stderr for long operations, shown on a terminal only.
 
+use crate::screen::is_quiet;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -7,9 +8,9 @@ use std::time::{Duration, Instant};
 /// The delay before a bar is shown: shorter operations have none.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// A callback that is given the work done and the total; `None` if stderr is no terminal.
+/// A callback that is given the work done and the total; `None` if stderr is no terminal, or `--quiet` asks for less.
 pub(crate) fn bar(what: &'static str) -> Option<Box<dyn FnMut(u64, u64)>> {
-    if !std::io::stderr().is_terminal() {
+    if is_quiet() || !std::io::stderr().is_terminal() {
         return None;
     }
     let begun = Instant::now();

@@ -7,6 +7,7 @@ use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::progress;
+use crate::screen::{is_quiet, set_quiet};
 use crate::selection::{self, Selection};
 use crate::status_line::{Figures, MissedSoFar, StatusLine};
 use crate::style::bytes;
@@ -41,6 +42,7 @@ pub(crate) struct Keep {
 
 /// Records what is selected into the directory `output`.
 pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Exit, Failure> {
+    set_quiet(selection.quiet);
     let begun = Instant::now();
     let catalog = selection::catalog(selection);
     let held = if selection.dry_run {
@@ -194,6 +196,10 @@ impl Recording {
 /// Prints the number of events recorded and lost.
 fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbose: bool) {
     let summary = &recorded.summary;
+    let missed = summary.missed.map_or(0, |missed| missed.hits);
+    if is_quiet() && summary.lost() + missed == 0 && summary.cut_short.is_none() {
+        return;
+    }
     eprintln!(
         "{} in {:.2} s, {} in {}; lost {}, {}{}",
         counted(recorded.records(), "event"),
@@ -210,12 +216,12 @@ fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbos
     report_lost(&summary.events);
     let limits = summary.limits.iter().filter(|_| verbose);
     for note in summary.notes.iter().chain(limits) {
-        eprintln!("  {note}");
+        remark!("  {note}");
     }
     if let Some(cut_short) = &summary.cut_short {
         eprintln!("{cut_short}");
     } else if summary.lost() > 0 {
-        eprintln!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
+        remark!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
     let came = recorded.records() + summary.lost() + asked;
     hint_if_no_event(came, &recorded.session, target);

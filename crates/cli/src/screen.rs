@@ -8,6 +8,20 @@ use crate::style::colour;
 use kestrel_trace::print::escape::is_unsafe;
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal as _, StderrLock, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether remarks are left out, and what is drawn while work goes on.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on only errors and losses are written to standard error, where `quiet`.
+pub(crate) fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether remarks are left out.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// The standard output.
 pub(crate) fn out() -> Screen<StdoutLock<'static>> {

@@ -7,7 +7,7 @@ use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::sampling::Sampling;
 use crate::style;
-use crate::targets::Targets;
+use crate::targets::{Targets, nobodys_own};
 use clap::{Args, ValueEnum};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
@@ -49,7 +49,7 @@ pub(crate) struct Selection {
     #[arg(short = 'g', long = "stacks", conflicts_with = "table")]
     stacks: bool,
     /// Record call stacks as -g does, those of processes by frame pointers (fp) or from a copy of the stack (dwarf), which needs none: BYTES of
-    /// it, or as much as a record has room for, unwound by .eh_frame when the recording ends
+    /// it (8 to 65528) [default: 8192], unwound by .eh_frame when the recording ends
     #[arg(long, value_name = "fp|dwarf[,BYTES]", conflicts_with = "table", value_parser = call_graph)]
     pub(crate) call_graph: Option<CallGraph>,
     /// Record the kernel call stack with each event that has no block
@@ -77,6 +77,9 @@ pub(crate) struct Selection {
     /// Print how events are attached, how long that took, and the BPF code
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// Print nothing but errors and what was lost or missed: no counts, hints or status line
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
     /// A command to run and trace, from its exec to its exit, children included; -- before it may be left out
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -185,11 +188,12 @@ pub(crate) fn print_plan(selection: &Selection, plan: &Plan) -> Result<bool, Fai
 fn target(selection: &Selection, held: Option<&Held>, host: &Host) -> Result<ProcessFilter, Failure> {
     let named = selection.targets.find(host)?;
     let held = held.filter(|_| !selection.all);
-    Ok(match (named, held) {
-        (Some(named), _) => named,
-        (None, Some(held)) => ProcessFilter::Command(held.pid()),
-        (None, None) => ProcessFilter::All,
-    })
+    match (named, held) {
+        (Some(named), _) => Ok(named),
+        (None, Some(held)) => Ok(ProcessFilter::Command(held.pid())),
+        (None, None) if selection.targets.only_own => Err(nobodys_own("-p, -t or `-- COMMAND` without -a")),
+        (None, None) => Ok(ProcessFilter::All),
+    }
 }
 
 /// The catalog of events, with `--nested` applied.
@@ -276,7 +280,7 @@ fn checked_options(
     catalog: &Catalog,
 ) -> Result<Options, Failure> {
     if selection.buffer_size.is_some_and(|size| size < MIN_BYTES) {
-        eprintln!(
+        remark!(
             "a ring takes at least {} per CPU: --buffer-size is rounded up",
             style::bytes(MIN_BYTES)
         );

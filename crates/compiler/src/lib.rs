@@ -47,14 +47,14 @@ pub fn compile_hook(
     sink: &dyn Sink,
 ) -> Result<Program, Error> {
     let lowered = codegen::lower::lower(handlers, context, sink)?;
-    let generated = codegen::generate(&lowered.function)?;
+    let generated = codegen::generate_all(&lowered.function, &lowered.callbacks)?;
     Ok(Program {
         name: context.name.clone(),
         kind: context.program,
         code: generated.code,
         maps: generated.maps,
         layouts: lowered.layouts,
-        uses: program::Uses::of(&generated.function),
+        uses: program::Uses::of(std::iter::once(&generated.function).chain(&generated.callbacks)),
         function: generated.function,
     })
 }

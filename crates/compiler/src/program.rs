@@ -36,10 +36,11 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// What a function calls.
-    pub fn of(function: &Function) -> Self {
+    /// What functions call.
+    pub fn of<'f>(functions: impl IntoIterator<Item = &'f Function>) -> Self {
         let mut uses = Self::default();
-        for inst in function.blocks.iter().flat_map(|b| &b.insts) {
+        let blocks = functions.into_iter().flat_map(|function| &function.blocks);
+        for inst in blocks.flat_map(|b| &b.insts) {
             match &inst.op {
                 Op::Helper { helper, .. } => {
                     uses.helpers.insert(*helper);

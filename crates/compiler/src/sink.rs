@@ -2,9 +2,15 @@
 
 use crate::check::tree::{Action, Destination};
 use crate::ir::{BlockId, Builder, Operand, Vreg};
+use kestrel_trace::stack_pieces::PIECE;
 
 /// Number of the event class in the record's header.
 pub type Number = Operand;
+
+/// Whether records of this number are pieces of stacks.
+pub fn is_piece(number: Number) -> bool {
+    number == Operand::Imm(i64::from(PIECE.0))
+}
 
 /// How long a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +51,8 @@ pub struct Reservation {
     pub kept: Vec<Vreg>,
     /// The size that was asked for.
     pub size: Size,
+    /// Whether it counts as an event: pieces of stacks do not.
+    pub counted: bool,
 }
 
 /// A sink could not make its code.
@@ -99,7 +107,8 @@ pub trait Sink {
     /// Appends code that reserves room for a record of `size` bytes (a multiple of 8) of event `number`, and goes to
     /// `refused` when there is none, which the sink has counted by then.
     ///
-    /// The header (id and time, 8 bytes) is the sink's; the caller fills everything from offset 8 on.
+    /// The header (id and time, 8 bytes) is the sink's; the caller fills everything from offset 8 on. Records of the number
+    /// [`is_piece`] says so of are no events: a sink counts neither those that it keeps nor those that it refuses.
     ///
     /// # Errors
     /// When no record of this size can ever be kept.

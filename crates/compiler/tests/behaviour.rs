@@ -334,11 +334,12 @@ fn stacks_and_strings_share_a_record() {
     }
 }
 
-/// The process's registers and so many words of its stack are there.
-fn copied(words: usize) -> Vec<u64> {
+/// The process's registers and so many words of its stack are there; `bytes` of them are asked for, of which the record has room for 600.
+fn copied_of(words: usize, bytes: u32) -> Vec<u64> {
     const REGISTERS: u64 = 0xffff_c900_0000_3f58;
     let max = 600;
-    let field = ("ustack", FieldType::StackCopy { max }, expr(ExprKind::StackCopy));
+    let copy = ExprKind::StackCopy { bytes };
+    let field = ("ustack", FieldType::StackCopy { max }, expr(copy));
     let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
     let mut registers = [0_u64; 21];
     (registers[4], registers[16], registers[19]) = (0xb, 0x40_1000, USER);
@@ -353,6 +354,31 @@ fn copied(words: usize) -> Vec<u64> {
         Seen::Stack(words) => words.clone(),
         other => panic!("{other:?}"),
     }
+}
+
+fn copied(words: usize) -> Vec<u64> {
+    copied_of(words, 600)
+}
+
+#[test]
+fn what_a_record_has_no_room_for_comes_in_pieces() {
+    // What is there of a stack ends with a page of memory.
+    let page = (4096 - USER as usize % 4096) / 8;
+    for (there, bytes, wanted) in [
+        (20_000, 8192, 1024),
+        (20_000, 24_000, 3000),
+        (20_000, 616, 77),
+        (page + 512, 24_000, page + 512),
+        (page, 8192, page),
+    ] {
+        let all: Vec<u64> = [0x40_1000, USER, 0xb]
+            .into_iter()
+            .chain(0..wanted as u64)
+            .collect();
+        assert_eq!(copied_of(there, bytes), all, "{there} {bytes}");
+    }
+    // A part of the record's own is missing already: there is nothing behind it.
+    assert_eq!(copied_of(70, 8192).len(), 3 + 64);
 }
 
 #[test]

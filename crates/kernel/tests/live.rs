@@ -38,6 +38,7 @@ fn code(insns: &[Insn], relocations: &[(usize, RelocationTarget)]) -> Code {
         insns: insns.to_vec(),
         relocations,
         lines: vec![],
+        callbacks: vec![],
     }
 }
 

@@ -112,7 +112,7 @@ fn no_field(name: &ast::Spanned<String>, fields: &BTreeSet<&str>) -> Diagnostic 
 ///
 /// let mut bytes = [0; 24];
 /// bytes[16] = 3;
-/// let record = Record { time_ns: 0, cpu: 0, pid: 7, tid: 7, event: &event, bytes: &bytes, unwound: None };
+/// let record = Record { time_ns: 0, cpu: 0, pid: 7, tid: 7, event: &event, bytes: &bytes, unwound: None, rest: &[] };
 /// assert!(predicate.holds(&record, &Processes::default(), 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

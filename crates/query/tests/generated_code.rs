@@ -217,7 +217,7 @@ proptest! {
         };
         let measure = measured.map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
         // The process and the thread of the interpreter.
-        let record = Record { time_ns: 0, cpu: 0, pid: 1200, tid: 1234, event: &event, bytes: &bytes, unwound: None };
+        let record = Record { time_ns: 0, cpu: 0, pid: 1200, tid: 1234, event: &event, bytes: &bytes, unwound: None, rest: &[] };
         let value = measure.value(&record, &Background::default()).unwrap();
         prop_assert!(kept(value, expected), "{}: {:#x}, recorded {:#x}", text, value, expected);
     }
@@ -230,7 +230,7 @@ proptest! {
         prop_assume!(!text.contains('/'));
         let Some(expected) = passes(&text, &world) else { return Ok(()) };
         let predicate = Predicate::new(&text, [&event]).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
-        let record = Record { time_ns: 0, cpu: 0, pid: 1200, tid: 1234, event: &event, bytes: &bytes, unwound: None };
+        let record = Record { time_ns: 0, cpu: 0, pid: 1200, tid: 1234, event: &event, bytes: &bytes, unwound: None, rest: &[] };
         prop_assert_eq!(predicate.holds(&record, &Default::default(), 0), expected, "{}", text);
     }
 }

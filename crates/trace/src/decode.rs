@@ -3,10 +3,15 @@
 use crate::event::{EventClass, EventId};
 use crate::layout::PAYLOAD;
 use crate::record::Record;
+use crate::stack_pieces::{CLASS, PIECE};
 use crate::unwound::Unwound;
 use kestrel_layout::record::TIME_BITS;
+use std::sync::LazyLock;
 
-/// The event classes of a trace, found by number.
+/// Stack pieces, which every trace may have.
+static PIECES: LazyLock<Class> = LazyLock::new(|| Class::new(CLASS.clone()));
+
+/// The event classes of a trace, found by number. Pieces of stacks ([`crate::stack_pieces`]) are found, too, though no class of the trace's.
 #[derive(Clone, Debug, Default)]
 pub struct EventTable {
     classes: Vec<Class>,
@@ -37,9 +42,10 @@ pub enum Damage {
 }
 
 /// A record's header and extent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
-    class: u32,
+    /// Index of the class; none of a piece of a stack.
+    class: Option<u32>,
     /// ns, completed.
     pub(crate) time_ns: u64,
     /// Bytes.
@@ -58,16 +64,8 @@ impl EventTable {
 
     /// Adds a class.
     pub fn insert(&mut self, event: EventClass) {
-        let layout = &event.layout;
-        let counts = layout
-            .tail()
-            .map(|field| (field.offset() as usize, field.ty.unit()));
         let id = usize::from(event.id.0);
-        let class = Class {
-            constant: layout.constant_size().unwrap_or(0) as usize,
-            counts: counts.collect(),
-            event,
-        };
+        let class = Class::new(event);
         if self.by_id.len() <= id {
             self.by_id.resize(id + 1, 0);
         }
@@ -90,6 +88,7 @@ impl EventTable {
         self.classes.iter().map(|class| &class.event)
     }
 
+    #[inline]
     fn index(&self, id: u16) -> Option<usize> {
         (*self.by_id.get(usize::from(id))? as usize).checked_sub(1)
     }
@@ -102,22 +101,28 @@ impl EventTable {
     }
 
     /// Finds how far the record at the start of `bytes` reaches, and its time.
+    #[inline(always)]
     pub(crate) fn extent(&self, bytes: &[u8], previous_ns: u64) -> Result<Extent, Damage> {
         let header = u64::from_le_bytes(*bytes.first_chunk().ok_or(Damage::TooLong)?);
         let id = header as u16;
-        let class = self.index(id).ok_or(Damage::UnknownEvent(id))?;
-        let size = self.classes[class].size(bytes).ok_or(Damage::TooLong)?;
+        let index = match id {
+            piece if piece == PIECE.0 => None,
+            id => Some(self.index(id).ok_or(Damage::UnknownEvent(id))? as u32),
+        };
+        let class = self.class(index).ok_or(Damage::UnknownEvent(id))?;
+        let size = class.size(bytes).ok_or(Damage::TooLong)?;
         if size > bytes.len() {
             return Err(Damage::TooLong);
         }
         Ok(Extent {
-            class: class as u32,
+            class: index,
             time_ns: complete(header >> 16, previous_ns),
             size,
         })
     }
 
     /// The record that `extent` found in the same `bytes`.
+    #[inline(always)]
     pub(crate) fn at<'a>(&'a self, extent: Extent, bytes: &'a [u8], cpu: u32) -> Option<Record<'a>> {
         let bytes = bytes.get(..extent.size)?;
         let context = bytes.get(8..PAYLOAD as usize)?;
@@ -126,18 +131,48 @@ impl EventTable {
             cpu,
             pid: u32::from_le_bytes(*context.first_chunk()?),
             tid: u32::from_le_bytes(*context.last_chunk()?),
-            event: &self.classes.get(extent.class as usize)?.event,
+            event: &self.class(extent.class)?.event,
             bytes,
             unwound: self.unwound.as_ref(),
+            rest: &[],
         })
+    }
+
+    /// The class of that index, of pieces of stacks without one.
+    fn class(&self, index: Option<u32>) -> Option<&Class> {
+        index.map_or(Some(&*PIECES), |index| self.classes.get(index as usize))
+    }
+}
+
+impl Extent {
+    /// Whether it is a piece of a stack.
+    pub(crate) fn is_stack_piece(&self) -> bool {
+        self.class.is_none()
     }
 }
 
 impl Class {
-    fn size(&self, bytes: &[u8]) -> Option<usize> {
-        if self.constant != 0 {
-            return Some(self.constant);
+    fn new(event: EventClass) -> Self {
+        let layout = &event.layout;
+        let counts = layout
+            .tail()
+            .map(|field| (field.offset() as usize, field.ty.unit()));
+        Self {
+            constant: layout.constant_size().unwrap_or(0) as usize,
+            counts: counts.collect(),
+            event,
         }
+    }
+
+    #[inline]
+    fn size(&self, bytes: &[u8]) -> Option<usize> {
+        match self.constant {
+            0 => self.variable_size(bytes),
+            size => Some(size),
+        }
+    }
+
+    fn variable_size(&self, bytes: &[u8]) -> Option<usize> {
         let mut end = self.event.layout.fixed_end() as usize;
         for (offset, unit) in &self.counts {
             let count = bytes.get(*offset..)?.first_chunk()?;
@@ -148,6 +183,7 @@ impl Class {
 }
 
 /// Completes a 48-bit time: times in a packet never run backwards, so a smaller low part means that 2^48 ns (78 hours) went by.
+#[inline]
 fn complete(low: u64, previous_ns: u64) -> u64 {
     let mask = (1 << TIME_BITS) - 1;
     let time = (previous_ns & !mask) | low;

@@ -16,6 +16,7 @@ use crate::syscall::Meaning;
 use kestrel_layout::record::{COUNT, Shape, place};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use kestrel_layout::record::PAYLOAD;
 
@@ -164,8 +165,8 @@ pub enum FieldType {
     StackCopy { max: u32 },
 }
 
-/// Words before the stack's own in a [`FieldType::StackCopy`]: `ip`, `sp`, `bp`.
-pub const COPIED_REGISTERS: u32 = 3;
+/// Words before the stack's own in a [`FieldType::StackCopy`]: `ip`, `sp`, `bp`, and when it was copied (0 where the record holds all of it).
+pub const COPIED_WORDS: u32 = 4;
 
 /// Where a field lies; offsets count from the start of the record (its header).
 #[allow(missing_docs, reason = "the variants say what each offset is")]
@@ -189,7 +190,7 @@ pub struct Field {
 }
 
 /// The payload of one event class.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// In the order in which people read them.
     fields: Vec<Field>,
@@ -197,6 +198,17 @@ pub struct Layout {
     fixed_end: u32,
     /// Whether each field has a word of 8 bytes of its own.
     words: bool,
+    /// What copies of it have in common with it and with no other layout.
+    identity: u64,
+}
+
+/// The next layout's identity; that of the empty default is 0.
+static IDENTITY: AtomicU64 = AtomicU64::new(1);
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.fields, self.fixed_end, self.words) == (&other.fields, other.fixed_end, other.words)
+    }
 }
 
 impl FieldType {
@@ -276,7 +288,7 @@ impl FieldType {
         match self {
             Self::String { max } | Self::Bytes { max } => *max,
             Self::Stack { max, .. } => *max * 8,
-            Self::StackCopy { max } => max.saturating_add(COPIED_REGISTERS * 8),
+            Self::StackCopy { max } => max.saturating_add(COPIED_WORDS * 8),
             _ => 0,
         }
     }
@@ -311,6 +323,7 @@ impl Layout {
             fields,
             fixed_end: end,
             words: false,
+            identity: IDENTITY.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -329,7 +342,13 @@ impl Layout {
             words: fields.iter().any(|field| field.ty.fixed_size() < 8),
             fields,
             fixed_end: end,
+            identity: IDENTITY.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// A number that only copies of this layout have: what was made of a layout with the same one fits.
+    pub fn identity(&self) -> u64 {
+        self.identity
     }
 
     /// Whether each field has words of its own ([`Layout::words`]).

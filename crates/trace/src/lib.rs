@@ -39,6 +39,7 @@ pub mod record;
 pub mod recover;
 pub mod report;
 pub mod sched;
+pub mod stack_pieces;
 pub mod stacks;
 pub mod summary;
 pub mod symbol;

@@ -22,6 +22,8 @@ pub struct Record<'a> {
     pub bytes: &'a [u8],
     /// The frames that were found in copies of stacks.
     pub unwound: Option<&'a Unwound>,
+    /// What other records have of a copied stack behind this one's part of it ([`crate::stack_pieces`]).
+    pub rest: &'a [u8],
 }
 
 impl<'a> Record<'a> {
@@ -85,9 +87,13 @@ impl<'a> Record<'a> {
             .fields()
             .iter()
             .filter(|field| matches!(field.ty, FieldType::StackCopy { .. }));
-        copies
+        let copy = copies
             .filter_map(|field| StackCopy::read(self.tail(field)?))
-            .max_by_key(|copy| copy.stack.len())
+            .max_by_key(|copy| copy.stack.len())?;
+        Some(StackCopy {
+            rest: self.rest,
+            ..copy
+        })
     }
 
     /// The elements of a variable field: behind those of the variable fields before it.
@@ -144,6 +150,7 @@ mod tests {
             event: class,
             bytes,
             unwound,
+            rest: &[],
         }
     }
 
@@ -160,7 +167,7 @@ mod tests {
     #[test]
     fn a_copy_is_read_as_the_frames_that_were_found_in_it() {
         let class = class();
-        let bytes_of = bytes(&class, &[0x40_1000, 0x7ffe_0000, 0x7ffe_0040, 1, 2]);
+        let bytes_of = bytes(&class, &[0x40_1000, 0x7ffe_0000, 0x7ffe_0040, 0, 1, 2]);
         let plain = record(&class, &bytes_of, None);
         let copy = plain.stack_copy().unwrap();
         let mut stack = 1u64.to_le_bytes().to_vec();
@@ -169,7 +176,9 @@ mod tests {
             ip: 0x40_1000,
             sp: 0x7ffe_0000,
             bp: 0x7ffe_0040,
+            taken: 0,
             stack: &stack,
+            rest: &[],
         };
         assert_eq!(copy, wanted);
         assert_eq!(
@@ -195,7 +204,7 @@ mod tests {
     #[test]
     fn an_empty_copy_is_an_empty_stack() {
         let class = class();
-        for words in [&[][..], &[1], &[1, 2]] {
+        for words in [&[][..], &[1], &[1, 2], &[1, 2, 3]] {
             let bytes = bytes(&class, words);
             let record = record(&class, &bytes, None);
             assert_eq!(record.stack_copy(), None);

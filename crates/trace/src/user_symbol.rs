@@ -250,7 +250,8 @@ pub fn code_addresses(record: &Record<'_>, mut each: impl FnMut(u64)) {
     }
 }
 
-fn has_code(ty: &FieldType) -> bool {
+/// Whether values of a type hold addresses of processes' code that are shown by name.
+pub fn has_code(ty: &FieldType) -> bool {
     match ty {
         FieldType::Array { element, .. } => has_code(element),
         FieldType::Composite(composite) => composite.members.iter().any(|member| has_code(&member.ty)),

@@ -33,6 +33,17 @@ NOINLINE void outer(int times) {
   __asm__ volatile("");
 }
 
+/* A stack of so many KiB and more. */
+NOINLINE void down(int levels) {
+  volatile char room[1000];
+  room[0] = 1;
+  if (levels)
+    down(levels - 1);
+  else
+    leaf();
+  room[999] = room[0];
+}
+
 /* Code that exists only in memory, with its name in /tmp/perf-PID.map. */
 static void generated(int times) {
   static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb8, 140, 0, 0, 0, 0x31, 0xff, 0x31, 0xf6, 0x0f, 0x05, 0x5d, 0xc3};
@@ -89,6 +100,19 @@ int main(int count, char **words) {
   if (!strcmp(how, "mangled")) {
     for (int i = 0; i < times; i++)
       open_shop();
+    return 0;
+  }
+  if (!strcmp(how, "deep")) { /* deep TIMES LEVELS */
+    for (int i = 0; i < times; i++)
+      down(atoi(words[3]));
+    return 0;
+  }
+  if (!strcmp(how, "mixed")) {
+    for (int i = 0; i < times; i++) {
+      outer(1);
+      if (i % 3 == 0)
+        open_shop();
+    }
     return 0;
   }
   if (!strcmp(how, "staying")) {

@@ -230,6 +230,17 @@ impl Machine {
         Ok((map.ok_or(Reason::NotAMap { value })?, &mut self.memory))
     }
 
+    /// Keys and addresses of values of a map that a helper goes over; of a per-CPU map, those of the machine's CPU.
+    pub(super) fn elements(&mut self, map: u64) -> Result<Vec<(Vec<u8>, u64)>, Reason> {
+        let cpu = self.environment.cpu;
+        let (map, memory) = self.map_of(map)?;
+        let keys = map.keys();
+        let found = keys
+            .into_iter()
+            .filter_map(|key| map.find(memory, &key, cpu).map(|value| (key, value)));
+        Ok(found.collect())
+    }
+
     /// The address of the first value, for a direct load.
     pub(super) fn first_value(&mut self, map: MapRef) -> Result<u64, Reason> {
         let no = Reason::NoSuchMap { number: map.0 };

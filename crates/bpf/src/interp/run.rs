@@ -19,6 +19,9 @@ const FRAMES: usize = 8;
 /// `MAX_TAIL_CALL_CNT`.
 const TAIL_CALLS: u32 = 33;
 
+/// What a register holds that was loaded with a function: an address where nothing is.
+const FUNCTIONS: u64 = 0xfffd_0000_0000_0000;
+
 /// Called before each instruction with its index.
 type Hook<'a> = &'a mut dyn FnMut(&mut Machine, usize);
 
@@ -270,6 +273,10 @@ impl Run {
             (Imm64::MapValue, Some(RelocationTarget::MapValue(map))) => {
                 Ok(machine.first_value(*map)?.wrapping_add(high.into()))
             }
+            (Imm64::Function, _) => {
+                let at = self.at as i64 + 1 + i64::from(low);
+                Ok(FUNCTIONS.wrapping_add_signed(at))
+            }
             _ => Err(Reason::Other(format!(
                 "a {kind:?} load that refers to nothing here"
             ))),
@@ -292,6 +299,33 @@ impl Run {
                 Ok(to)
             }
             Callee::Helper if Helper(imm as u32) == helper::TAIL_CALL => self.tail_call(machine),
+            Callee::Helper if Helper(imm as u32) == helper::FOR_EACH_MAP_ELEM => {
+                let Arguments([map, function, context, ..]) = self.arguments(4)?;
+                let elements = machine.elements(map)?;
+                let mut done = 0;
+                for (key, value) in elements {
+                    let key_address = machine.memory.allocate(Space::Value, key.len() as u64);
+                    machine.memory.fill(key_address, &key)?;
+                    let answer = self.call_back(machine, function, &[map, key_address, value, context]);
+                    machine.memory.remove(key_address);
+                    done += 1;
+                    if answer? != 0 {
+                        break;
+                    }
+                }
+                self.returned(done)
+            }
+            Callee::Helper if Helper(imm as u32) == helper::LOOP => {
+                let Arguments([count, function, context, ..]) = self.arguments(4)?;
+                let mut done = 0;
+                while done < count {
+                    done += 1;
+                    if self.call_back(machine, function, &[done - 1, context])? != 0 {
+                        break;
+                    }
+                }
+                self.returned(done)
+            }
             Callee::Helper => {
                 let helper = Helper(imm as u32);
                 let body = machine
@@ -318,6 +352,43 @@ impl Run {
                 self.returned(r0)
             }
         }
+    }
+
+    /// Calls a function of the program from within a helper; gives what it returns.
+    fn call_back(&mut self, machine: &mut Machine, function: u64, arguments: &[u64]) -> Result<u64, Reason> {
+        if self.frames.len() + 1 >= FRAMES {
+            return Err(Reason::TooDeep);
+        }
+        let entry = usize::try_from(function.wrapping_sub(FUNCTIONS)).unwrap_or(usize::MAX);
+        if !self.code.callbacks.contains(&entry) {
+            return Err(Reason::Other("a call back of what is no function".to_owned()));
+        }
+        let (at, depth) = (self.at, self.frames.len());
+        let [.., r6, r7, r8, r9, r10] = self.registers;
+        self.frames.push((at, [r6, r7, r8, r9, r10]));
+        self.registers.fill(None);
+        for (place, argument) in self.registers[1..].iter_mut().zip(arguments) {
+            *place = Some(*argument);
+        }
+        self.enter(machine);
+        self.at = entry;
+        let mut left = machine.max_steps;
+        while self.frames.len() > depth {
+            let insn = *self.code.insns.get(self.at).ok_or(Reason::LeftProgram)?;
+            left = left.checked_sub(1).ok_or(Reason::TooManySteps {
+                limit: machine.max_steps,
+            })?;
+            machine.steps += 1;
+            let row = isa::row(&insn).ok_or(Reason::NotAnInstruction)?;
+            let next = self.at + row.slots();
+            match self.step(machine, insn, row.meaning)? {
+                Flow::Next => self.at = next,
+                Flow::To(at) => self.at = at,
+                Flow::Done(_) => return Err(Reason::LeftProgram),
+            }
+        }
+        self.at = at;
+        self.get(0)
     }
 
     fn arguments(&self, needed: u8) -> Result<Arguments, Reason> {

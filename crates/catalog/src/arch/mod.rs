@@ -28,6 +28,8 @@ pub struct Arch {
     pub return_slot: u64,
     /// Byte offsets in `struct pt_regs` of a kernel function's integer arguments at its entry.
     pub arguments: &'static [u32],
+    /// Registers of integers by their numbers in DWARF.
+    pub(crate) dwarf_registers: &'static [&'static str],
     /// Byte offset in `struct pt_regs` of a function's return value at its return.
     pub return_value: u32,
     /// Members of `struct pt_regs` that hold a system call's arguments at its entry.

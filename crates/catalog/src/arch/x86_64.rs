@@ -13,6 +13,10 @@ pub(super) const ARCH: Arch = Arch {
     lowest_code: 0xffff_ffff_8000_0000,
     return_slot: 8,
     arguments: &[112, 104, 96, 88, 72, 64],
+    // Figure 3.36 of the System V ABI's supplement.
+    dwarf_registers: &[
+        "ax", "dx", "cx", "bx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    ],
     return_value: 80,
     syscall_arguments: ["di", "si", "dx", "r10", "r8", "r9"],
     syscall_number: "orig_ax",

@@ -37,6 +37,11 @@ pub trait EventKind: Sync {
     /// When the kernel does not say what there is.
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()>;
 
+    /// All names that a text may have for events of this kind, where these are the same on every kernel: `cpu-clock` and `cpu`.
+    fn fixed_names(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// The fields of one event, typed, for people.
     ///
     /// # Errors
@@ -48,6 +53,9 @@ pub trait EventKind: Sync {
     /// # Errors
     /// When nothing matches, or this kernel cannot do it.
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, via: Via) -> Result<Vec<Resolved>>;
+
+    /// Adds what is costly to know and wanted by few: the parameters and types that debug information of programs has.
+    fn add_types(&self, _catalog: &Catalog, _events: &mut Resolved) {}
 
     /// Exactly these events (names of instances), in this order, as one set that a single program serves; `None` where the kind has no such sets.
     ///
@@ -110,9 +118,6 @@ impl Kinds {
 
 /// Event kinds of bpftrace, with their short forms. One that has no row in the table of kinds is refused as not yet supported.
 const LATER: &[(&str, &[&str])] = &[
-    ("BEGIN", &["begin"]),
-    ("END", &["end"]),
-    ("self", &[]),
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
     ("hardware", &["h"]),

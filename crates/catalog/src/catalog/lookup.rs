@@ -5,12 +5,13 @@ use super::kind::{EventKind, Kinds, Resolved, Via};
 use super::spec::{text_of, with_kind};
 use crate::code::KnownCode;
 use crate::error::{Error, Result, nothing_matches};
-use crate::facts::Facts;
+use crate::facts::{Facts, ScriptView};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::Host;
 use kestrel_kernel::preemption::Preemption;
 use std::collections::HashSet;
 use std::ops::Deref;
+use std::path::PathBuf;
 
 /// One kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
 #[derive(Debug)]
@@ -53,6 +54,27 @@ impl Catalog {
             trampolines: true,
         });
         self
+    }
+
+    /// The catalog so that debug files of programs are looked for in these folders, too.
+    #[must_use]
+    pub fn with_debug_files(mut self, folders: Vec<PathBuf>) -> Self {
+        self.known.facts_mut().look_into(folders);
+        self
+    }
+
+    /// The catalog as a program of the language sees it: paths are shown as they are written, and patterns for them mean the files of a process, where there is one.
+    #[must_use]
+    pub fn for_script(mut self, process: Option<u32>) -> Self {
+        self.known.facts_mut().see_as(ScriptView { process });
+        self
+    }
+
+    /// Adds to events what is costly to know and wanted by few: the parameters and types of functions of programs.
+    pub fn add_types(&self, events: &mut Resolved) {
+        if let Some(kind) = self.kinds.find(events.kind) {
+            kind.add_types(self, events);
+        }
     }
 
     /// Names that match a pattern and that ftrace does not list, of functions that it lists by a name that does not match: of several names for one address it

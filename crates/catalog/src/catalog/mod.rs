@@ -19,6 +19,8 @@ mod trampoline;
 mod typed;
 mod uprobe;
 mod usdt;
+mod user_files;
+mod user_types;
 
 pub use crate::arch;
 pub use counter::counter_kind;
@@ -46,6 +48,9 @@ const KINDS: &[&dyn EventKind] = &[
     &mark::Mark,
     &own::BEGIN,
     &own::END,
+    &own::SELF,
+    &own::TEST,
+    &own::BENCH,
 ];
 
 /// All kinds, those of counters included.
@@ -58,7 +63,7 @@ pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
 
 /// Whether a kind is an event of a program that runs (`begin`, `end`), which sessions of other sources do not fire.
 pub fn is_own_event(kind: &str) -> bool {
-    [&own::BEGIN, &own::END].iter().any(|own| own.name() == kind)
+    own::OWN.iter().any(|own| own.name() == kind)
 }
 
 /// The kind with this name or alias.

@@ -5,9 +5,12 @@ use super::glob::Glob;
 use super::kind::{Description, EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
+use super::user_files::files;
+use super::user_types;
 use crate::arch;
 use crate::attach::{Mechanism, Uprobes};
 use crate::code::starts;
+use crate::debuginfo::Described;
 use crate::error::{Error, Result};
 use crate::executable::language::Language;
 use crate::executable::{self, Executable, Function, Site};
@@ -40,15 +43,35 @@ pub(super) const URETPROBE: UserProbe = UserProbe {
     at_return: true,
 };
 
+/// A file, and its path as events show it.
+#[derive(Clone, Copy)]
+struct Probed<'a> {
+    file: &'a Executable,
+    path: &'a str,
+}
+
 /// What one event's name asks for.
 struct LocationSpec<'s> {
     path: &'s str,
     language: Option<Language>,
     place: &'s EventPart,
+    /// A line of source, whatever else is said.
+    line: Option<Site>,
 }
 
 impl UserProbe {
     fn wanted<'s>(&self, spec: &'s EventSpec) -> Result<LocationSpec<'s>> {
+        if let Some((path, line)) = line_of(spec)
+            && let Some(place) = spec.parts.last()
+        {
+            let line = Some(line);
+            return Ok(LocationSpec {
+                path,
+                language: None,
+                place,
+                line,
+            });
+        }
         let wanted = match spec.parts.as_slice() {
             [_, path, place] => Some((path, None, place)),
             [_, path, word, place] => Language::of(&word.text).map(|language| (path, Some(language), place)),
@@ -58,7 +81,7 @@ impl UserProbe {
             let shape = match self.at_return {
                 true => "uretprobe:PATH:FUNCTION or uretprobe:PATH:cpp:FUNCTION (rust:FUNCTION)",
                 false => {
-                    "uprobe:PATH:FUNCTION, uprobe:PATH:FUNCTION+OFFSET, uprobe:PATH:0xADDRESS or uprobe:PATH:cpp:FUNCTION (rust:FUNCTION)"
+                    "uprobe:PATH:FUNCTION, uprobe:PATH:FUNCTION+OFFSET, uprobe:PATH:0xADDRESS, uprobe:PATH@FILE:LINE or uprobe:PATH:cpp:FUNCTION (rust:FUNCTION)"
                 }
             };
             Error::wrong_shape(spec, shape)
@@ -67,70 +90,73 @@ impl UserProbe {
             path: &path.text,
             language,
             place,
+            line: None,
         })
     }
 
     /// One event at a place, whatever number of functions have that name.
-    fn one(&self, catalog: &Catalog, file: &Executable, site: &Site) -> Result<Resolved> {
+    fn one(&self, catalog: &Catalog, probed: Probed<'_>, site: &Site) -> Result<Resolved> {
+        let file = probed.file;
         let offsets = site.offsets(file)?;
         for offset in &offsets {
             self.check(file, site, *offset)?;
         }
         let (name, function) = match site {
             Site::Function { name, .. } => (site.to_string(), Some(name.clone())),
-            Site::Address(_) => {
+            Site::Address(_) | Site::Line { .. } => {
                 let known = offsets.first().and_then(|offset| file.function_at(*offset));
                 (site.to_string(), known.map(|known| known.name.clone()))
             }
         };
-        let mut way = self.way(catalog, file, EventNumber::Constant(0), &name);
+        let mut way = self.way(catalog, probed, EventNumber::Constant(0), &name);
         way.context.function = function;
         way.context.remarks = remarks(file, &offsets);
         Ok(Resolved {
             kind: self.name,
-            instances: vec![self.instance(file, &name, offsets.first().copied())],
+            instances: vec![self.instance(probed, &name, offsets.first().copied())],
             ways: vec![way],
             apart: Vec::new(),
         })
     }
 
     /// Many functions of one file, by the names behind its path.
-    fn many(&self, catalog: &Catalog, file: &Executable, names: &[(String, Option<u64>)]) -> Resolved {
+    fn many(&self, catalog: &Catalog, probed: Probed<'_>, names: &[(String, Option<u64>)]) -> Resolved {
         let instances = names
             .iter()
-            .map(|(name, offset)| self.instance(file, name, *offset));
+            .map(|(name, offset)| self.instance(probed, name, *offset));
         let number = EventNumber::Cookie { first: 0, stride: 1 };
         Resolved {
             kind: self.name,
             instances: instances.collect(),
-            ways: vec![self.way(catalog, file, number, "*")],
+            ways: vec![self.way(catalog, probed, number, "*")],
             apart: Vec::new(),
         }
     }
 
-    fn instance(&self, file: &Executable, name: &str, offset: Option<u64>) -> Instance {
-        let path = file.path().display();
+    fn instance(&self, probed: Probed<'_>, name: &str, offset: Option<u64>) -> Instance {
+        let path = probed.path;
+        let file = probed.file.path().display();
         Instance {
             symbol: Some(name.to_owned()),
             // Several names of one function are one event.
-            identity: offset.map(|offset| format!("{path}:{offset:#x}")),
+            identity: offset.map(|offset| format!("{file}:{offset:#x}")),
             ..Instance::named(format!("{}:{path}:{name}", self.name))
         }
     }
 
-    fn way(&self, catalog: &Catalog, file: &Executable, number: EventNumber, name: &str) -> Strategy {
-        let path = file.path();
+    fn way(&self, catalog: &Catalog, probed: Probed<'_>, number: EventNumber, name: &str) -> Strategy {
+        let (path, shown_path) = (probed.file.path(), probed.path);
         let mechanism = |at_return| {
             Mechanism::Uprobes(Uprobes {
                 path: path.to_owned(),
                 at_return,
             })
         };
-        let shown = format!("{}:{}:{name}", self.name, path.display());
+        let shown = format!("{}:{shown_path}:{name}", self.name);
         let mut context = self.context(catalog, shown, number);
         // A return belongs to the entry of the same call: by the place of the return address in the stack.
         let companions = self.at_return.then(|| {
-            let entry = format!("{}:{}:{name}", UPROBE.name, path.display());
+            let entry = format!("{}:{shown_path}:{name}", UPROBE.name);
             context.pair = Some(Arc::new(Pair {
                 first: UPROBE.context(catalog, entry, number),
                 first_key: "reg(\"sp\")".to_owned(),
@@ -205,6 +231,10 @@ impl UserProbe {
         if begins {
             return Ok(());
         }
+        // The compiler says where statements begin.
+        if matches!(site, Site::Line { .. }) && !self.at_return {
+            return Ok(());
+        }
         if self.at_return {
             return Err(no_place(
                 "a return is that of a whole function: name it without an offset".to_owned(),
@@ -228,6 +258,46 @@ impl UserProbe {
                     near.join(", ")
                 )))
             }
+        }
+    }
+
+    /// What a name stands for in one file.
+    fn in_file(
+        &self,
+        catalog: &Catalog,
+        probed: Probed<'_>,
+        wanted: &LocationSpec<'_>,
+        spec: &EventSpec,
+    ) -> Result<Resolved> {
+        let (place, file) = (wanted.place, probed.file);
+        if let Some(line) = &wanted.line {
+            return self.one(catalog, probed, line);
+        }
+        let pattern = Glob::new(&place.text);
+        if pattern.is_plain() {
+            let site = match Site::read(&place.text) {
+                Site::Address(address) if wanted.language.is_none() => {
+                    Site::Address(address.saturating_add(place.offset.unwrap_or(0)))
+                }
+                _ => Site::Function {
+                    language: wanted.language,
+                    name: place.text.clone(),
+                    offset: place.offset.unwrap_or(0),
+                },
+            };
+            return self.one(catalog, probed, &site);
+        }
+        if place.offset.is_some() {
+            return Err(Error::WrongShape {
+                wanted: text_of(spec),
+                shape: "a function's name without a pattern where an offset stands behind it".to_owned(),
+            });
+        }
+        let names = Self::matching(file, wanted.language, &pattern);
+        match names.as_slice() {
+            [] => Err(file.no_function(&place.text, wanted.language)),
+            [(name, _)] => self.one(catalog, probed, &Site::read(name)),
+            _ => Ok(self.many(catalog, probed, &names)),
         }
     }
 
@@ -290,49 +360,67 @@ impl EventKind for UserProbe {
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
-        let [path, pattern] = patterns else {
-            return Ok(());
+        let (path, pattern) = match patterns {
+            [path, pattern] => (path.text(), pattern.clone()),
+            // All that a process runs.
+            [] if catalog.script().is_some_and(|view| view.process.is_some()) => ("*", Glob::new("*")),
+            _ => return Ok(()),
         };
-        let file = catalog.executables().get(&executable::find(path.text())?)?;
-        for (name, _) in Self::matching(&file, None, pattern) {
-            found(&format!("{}:{name}", file.path().display()));
+        for path in files(catalog, path)? {
+            let file = catalog.executables().get(path.as_ref())?;
+            for (name, _) in Self::matching(&file, None, &pattern) {
+                found(&format!("{path}:{name}"));
+            }
         }
         Ok(())
     }
 
-    fn describe(&self, _catalog: &Catalog, _name: &str) -> Result<Description> {
-        Ok(Description::default())
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        let Some((path, place)) = name.split_once(':') else {
+            return Ok(Description::default());
+        };
+        let file = catalog.executables().get(&executable::find(path)?)?;
+        let addresses = entries(&file, &Site::read(place));
+        let known = file.debug_info().and_then(|info| info.describe(None, &addresses));
+        let signature = known.as_ref().and_then(|known| known.functions.values().next());
+        let returned = || signature.map(|signature| signature.returned.clone());
+        Ok(match self.at_return {
+            true => Description {
+                fields: Vec::new(),
+                returns: returned(),
+            },
+            false => Description {
+                fields: signature.map_or_else(Vec::new, user_types::described),
+                returns: None,
+            },
+        })
+    }
+
+    fn add_types(&self, catalog: &Catalog, events: &mut Resolved) {
+        self.typed(catalog, events);
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let wanted = self.wanted(spec)?;
-        let place = wanted.place;
-        let file = catalog.executables().get(&executable::find(wanted.path)?)?;
-        let pattern = Glob::new(&place.text);
-        if pattern.is_plain() {
-            let site = match Site::read(&place.text) {
-                Site::Address(address) if wanted.language.is_none() => {
-                    Site::Address(address.saturating_add(place.offset.unwrap_or(0)))
-                }
-                _ => Site::Function {
-                    language: wanted.language,
-                    name: place.text.clone(),
-                    offset: place.offset.unwrap_or(0),
-                },
-            };
-            return Ok(vec![self.one(catalog, &file, &site)?]);
-        }
-        if place.offset.is_some() {
-            return Err(Error::WrongShape {
-                wanted: text_of(spec),
-                shape: "a function's name without a pattern where an offset stands behind it".to_owned(),
+        let paths = files(catalog, wanted.path)?;
+        let is_pattern = !Glob::new(wanted.path).is_plain();
+        let (mut all, mut refused) = (Vec::new(), None);
+        for path in &paths {
+            let found = catalog.executables().get(path.as_ref());
+            let found = found.and_then(|file| {
+                let probed = Probed { file: &file, path };
+                self.in_file(catalog, probed, &wanted, spec)
             });
+            match found {
+                Ok(one) => all.push(one),
+                // Of many files some do not have it.
+                Err(error) if is_pattern => refused = Some(error),
+                Err(error) => return Err(error),
+            }
         }
-        let names = Self::matching(&file, wanted.language, &pattern);
-        match names.as_slice() {
-            [] => Err(file.no_function(&place.text, wanted.language)),
-            [(name, _)] => Ok(vec![self.one(catalog, &file, &Site::read(name))?]),
-            _ => Ok(vec![self.many(catalog, &file, &names)]),
+        match (all.is_empty(), refused) {
+            (true, Some(error)) => Err(error),
+            _ => Ok(all),
         }
     }
 
@@ -353,8 +441,126 @@ impl EventKind for UserProbe {
             Ok(((*name).to_owned(), offsets.first().copied()))
         });
         let named: Vec<_> = named.collect::<Result<_>>()?;
-        Ok(Some(self.many(catalog, &file, &named)))
+        let probed = Probed { file: &file, path };
+        Ok(Some(self.many(catalog, probed, &named)))
     }
+}
+
+/// The path and the line of source that an event's name has: `PATH@FILE:LINE[:COLUMN]`, `PATH:FILE:LINE`.
+fn line_of(spec: &EventSpec) -> Option<(&str, Site)> {
+    let [_, path, rest @ ..] = spec.parts.as_slice() else {
+        return None;
+    };
+    let number = |part: &EventPart| part.text.parse::<u64>().ok().filter(|_| part.offset.is_none());
+    let site = |file: &str, line, column| Site::Line {
+        file: file.to_owned(),
+        line,
+        column,
+    };
+    let (path, source) = match path.text.rsplit_once('@') {
+        Some((path, file)) if !path.is_empty() && !file.is_empty() => (path, Some(file)),
+        _ => (path.text.as_str(), None),
+    };
+    match (source, rest) {
+        (Some(file), [line]) => Some((path, site(file, number(line)?, None))),
+        (Some(file), [line, column]) => Some((path, site(file, number(line)?, Some(number(column)?)))),
+        (None, [file, line]) if Language::of(&file.text).is_none() => {
+            Some((path, site(&file.text, number(line)?, None)))
+        }
+        (None, [file, line, column]) => Some((path, site(&file.text, number(line)?, Some(number(column)?)))),
+        _ => None,
+    }
+}
+
+/// The addresses of functions that a place is the beginning of.
+fn entries(file: &Executable, site: &Site) -> Vec<u64> {
+    if matches!(site, Site::Line { .. }) || matches!(site, Site::Function { offset, .. } if *offset != 0) {
+        return Vec::new();
+    }
+    let offsets = site.offsets(file).unwrap_or_default();
+    let begins = |offset: &u64| file.function_at(*offset).is_some_and(|f| f.offset == *offset);
+    let begins = offsets.into_iter().filter(begins);
+    begins.filter_map(|offset| file.address_of(offset)).collect()
+}
+
+impl UserProbe {
+    /// Adds what debug information says: of each function of a set by itself.
+    fn typed(&self, catalog: &Catalog, events: &mut Resolved) -> Option<()> {
+        let first = events.ways.first()?;
+        let Mechanism::Uprobes(place) = &first.mechanism else {
+            return None;
+        };
+        let file = catalog.executables().get(&place.path).ok()?;
+        let info = file.debug_info()?;
+        let sites: Vec<Site> = events
+            .instances
+            .iter()
+            .filter_map(|instance| Some(Site::read(self.split(&instance.name)?.1)))
+            .collect();
+        let addresses: Vec<Vec<u64>> = sites.iter().map(|site| entries(&file, site)).collect();
+        let known = info.describe(catalog.types().ok().as_ref(), &addresses.concat())?;
+        if let ([_], [addresses]) = (events.instances.as_slice(), addresses.as_slice()) {
+            let is_copy = sites.iter().any(is_copy);
+            for way in &mut events.ways {
+                self.put(way, &known, addresses, is_copy);
+            }
+            return Some(());
+        }
+        if events.apart.is_empty() {
+            let first = &events.instances.first()?.name;
+            let path = self.split(first)?.0.to_owned();
+            let probed = Probed {
+                file: &file,
+                path: &path,
+            };
+            let singles = sites.iter().map(|site| self.one(catalog, probed, site));
+            events.apart = singles.collect::<Result<_>>().ok()?;
+        }
+        for (one, (addresses, site)) in events.apart.iter_mut().zip(addresses.iter().zip(&sites)) {
+            for way in &mut one.ways {
+                self.put(way, &known, addresses, is_copy(site));
+            }
+        }
+        Some(())
+    }
+
+    /// Adds the types of a function to what is known at its event.
+    fn put(&self, way: &mut Strategy, known: &Described, addresses: &[u64], is_copy: bool) {
+        let context = &mut way.context;
+        context.types = Some(known.types.clone());
+        let mut found = addresses.iter().map(|address| known.functions.get(address));
+        let Some(Some(signature)) = found.next() else {
+            return;
+        };
+        // Functions of one name may be different ones: then each has its own parameters.
+        if !found.all(|other| other == Some(signature)) {
+            let several = "several functions have this name, with other parameters each";
+            context.remarks.push(several.to_owned());
+            return;
+        }
+        let fields = user_types::fields(known, signature, is_copy);
+        if !self.at_return {
+            context.fields = fields;
+            return;
+        }
+        if let (Some(value), Some(ty)) = (
+            &mut context.return_value,
+            user_types::return_type(known, signature),
+        ) {
+            value.ty = ty;
+        }
+        if let Some(pair) = &mut context.pair {
+            let mut changed = (**pair).clone();
+            changed.first.types = Some(known.types.clone());
+            changed.first.fields = fields;
+            *pair = Arc::new(changed);
+        }
+    }
+}
+
+/// Whether a function is a copy that the compiler made for some of its callers (`f.constprop.0`, `f.isra.0`).
+fn is_copy(site: &Site) -> bool {
+    matches!(site, Site::Function { name, .. } if [".constprop", ".isra", ".part"].iter().any(|mark| name.contains(mark)))
 }
 
 impl UserProbe {

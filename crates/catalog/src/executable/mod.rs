@@ -1,5 +1,6 @@
 //! Programs and libraries as ELF files: their functions and marks, and where these lie in the file; not what they have mapped where.
 
+mod archive;
 pub mod language;
 mod library_cache;
 mod lookup;
@@ -11,6 +12,7 @@ pub use marks::{Argument, ArgumentPlace, Description, Field, FieldKind, Mark, Ma
 pub use site::Site;
 
 use crate::bounded_read;
+use crate::debuginfo::{DebugInfo, Found};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_trace::files;
@@ -19,10 +21,11 @@ use object::elf::STT_GNU_IFUNC;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolFlags, SymbolKind};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A function of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,50 +53,141 @@ struct Segment {
 pub struct Executable {
     path: PathBuf,
     file: File,
+    /// Where in the file it is: all of it, or the part of an archive.
+    inside: Range<usize>,
     segments: Vec<Segment>,
+    functions: Vec<Function>,
+    /// Whether its functions are only those that others call: the rest was taken out.
+    stripped: bool,
+    folders: Vec<PathBuf>,
+    debug: OnceLock<Debug>,
+}
+
+/// What was compiled in for debuggers, or lies in a file of its own.
+#[derive(Debug, Default)]
+struct Debug {
+    info: Option<DebugInfo>,
+    /// Functions that the file itself does not name, after its own.
     functions: Vec<Function>,
 }
 
 /// Files that were read: many probes often are on functions of one library.
 #[derive(Debug, Default)]
-pub struct Executables(Mutex<HashMap<PathBuf, Arc<Executable>>>);
+pub struct Executables {
+    known: Mutex<HashMap<PathBuf, Arc<Executable>>>,
+    folders: Vec<PathBuf>,
+}
 
 impl Executables {
+    /// Looks for debug files in these folders, too.
+    pub(crate) fn look_into(&mut self, folders: Vec<PathBuf>) {
+        self.folders = folders;
+        self.known
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     /// The file at a path, which is read the first time.
     ///
     /// # Errors
     /// When it cannot be read, or is no ELF file.
     pub fn get(&self, path: &Path) -> Result<Arc<Executable>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(path) {
             return Ok(known.clone());
         }
-        let read = Arc::new(Executable::open(path)?);
+        let read = Arc::new(Executable::open(path, &self.folders)?);
         known.insert(path.to_owned(), read.clone());
+        // Attaching asks for it by its whole path.
+        known.entry(read.path.clone()).or_insert_with(|| read.clone());
         Ok(read)
     }
 }
 
 impl Executable {
-    fn open(path: &Path) -> Result<Self> {
+    fn open(path: &Path, folders: &[PathBuf]) -> Result<Self> {
         let unreadable = |error| Error::Io {
             action: "read",
             subject: path.display().to_string(),
             error,
         };
-        let opened = files::open(path).map_err(unreadable)?;
+        let no_program = |why: String| Error::Object {
+            object: path.display().to_string(),
+            why,
+        };
+        let written = path.to_string_lossy();
+        let in_archive = archive::split(&written).filter(|_| !path.exists());
+        let outer = in_archive.map_or(path, |(archive, _)| Path::new(archive));
+        let opened = files::open(outer).map_err(unreadable)?;
         let again = opened.file.try_clone().map_err(unreadable)?;
         let bytes = bounded_read::all_of(again, bounded_read::LARGEST_PROGRAM).map_err(unreadable)?;
-        let (segments, functions) = parse(&bytes).map_err(|error| Error::Object {
-            object: path.display().to_string(),
-            why: error.to_string(),
-        })?;
+        let inside = match in_archive {
+            Some((_, file)) => archive::find(&bytes, file).map_err(no_program)?,
+            None => 0..bytes.len(),
+        };
+        let begin = inside.start as u64;
+        let own = bytes.get(inside.clone()).unwrap_or_default();
+        let Parsed {
+            mut segments,
+            mut functions,
+            stripped,
+        } = parse(own).map_err(|error| no_program(error.to_string()))?;
+        for segment in &mut segments {
+            segment.offset = segment.offset.saturating_add(begin);
+        }
+        for function in &mut functions {
+            function.offset = function.offset.saturating_add(begin);
+        }
+        let path = match in_archive {
+            Some((_, file)) => PathBuf::from(format!("{}!/{file}", opened.path.display())),
+            None => opened.path,
+        };
         Ok(Self {
-            path: opened.path,
+            path,
             file: opened.file,
+            inside,
             segments,
             functions,
+            stripped,
+            folders: folders.to_vec(),
+            debug: OnceLock::new(),
         })
+    }
+
+    fn debug(&self) -> &Debug {
+        self.debug.get_or_init(|| {
+            let Ok(bytes) = self.bytes(self.inside.start as u64, self.inside.len()) else {
+                return Debug::default();
+            };
+            let Found { info, bytes } = DebugInfo::find(&self.path, &bytes, &self.folders);
+            let functions = match bytes {
+                Some(bytes) if self.stripped => self.with_those_of(&bytes),
+                _ => Vec::new(),
+            };
+            Debug { info, functions }
+        })
+    }
+
+    /// Its functions, then those of its debug file that it does not name: their addresses are the same, their places are the program's.
+    fn with_those_of(&self, debug: &[u8]) -> Vec<Function> {
+        let named = symbols(debug).unwrap_or_default();
+        let mut all = self.functions.clone();
+        let mut seen: HashSet<(String, u64)> = all.iter().map(|f| (f.name.clone(), f.offset)).collect();
+        for (address, function) in named {
+            let Some(offset) = self.offset_of(address) else {
+                continue;
+            };
+            if seen.insert((function.name.clone(), offset)) {
+                all.push(Function { offset, ..function });
+            }
+        }
+        all
+    }
+
+    /// What compilers say about it, if that is anywhere.
+    pub fn debug_info(&self) -> Option<&DebugInfo> {
+        self.debug().info.as_ref()
     }
 
     /// Where it lies, links followed.
@@ -106,15 +200,21 @@ impl Executable {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 
-    /// Its functions, those of its symbol table first.
+    /// Its functions, those of its symbol table first; of one without names also those of its debug file.
     pub fn functions(&self) -> &[Function] {
+        if self.stripped {
+            let more = &self.debug().functions;
+            if !more.is_empty() {
+                return more;
+            }
+        }
         &self.functions
     }
 
     /// The function that an offset in the file is in.
     pub fn function_at(&self, offset: u64) -> Option<&Function> {
-        let holds = |f: &&Function| (f.offset..f.offset + f.size.max(1)).contains(&offset);
-        self.functions.iter().find(holds)
+        let holds = |f: &&Function| (f.offset..f.offset.saturating_add(f.size.max(1))).contains(&offset);
+        self.functions().iter().find(holds)
     }
 
     /// Functions whose name, as a language shows it, is right.
@@ -132,12 +232,20 @@ impl Executable {
                 .filter(|_| found)
                 .map(|name| (function, name))
         };
-        self.functions.iter().filter_map(named).collect()
+        self.functions().iter().filter_map(named).collect()
     }
 
     /// Where the byte of an address lies in the file.
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         offset_in(&self.segments, address)
+    }
+
+    /// The address of a byte of the file, as debuggers know it.
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let behind = offset.checked_sub(segment.offset)?;
+            (behind < segment.size).then(|| segment.address.checked_add(behind))?
+        })
     }
 
     /// Bytes of the file.
@@ -156,13 +264,13 @@ impl Executable {
 
     /// The error for a function that it does not have, with names that come close.
     pub fn no_function(&self, wanted: &str, language: Option<Language>) -> Error {
-        let names: Vec<String> = self.functions.iter().flat_map(|f| shown(f, language)).collect();
+        let names: Vec<String> = self.functions().iter().flat_map(|f| shown(f, language)).collect();
         let near = nearest(wanted, names.iter().map(String::as_str));
         Error::NoFunction {
             file: self.path.display().to_string(),
             wanted: wanted.to_owned(),
             near: near.into_iter().map(Into::into).collect(),
-            stripped: self.functions.is_empty(),
+            stripped: self.functions().is_empty(),
         }
     }
 }
@@ -185,7 +293,13 @@ fn offset_in(segments: &[Segment], address: u64) -> Option<u64> {
     holding.offset.checked_add(address - holding.address)
 }
 
-fn parse(bytes: &[u8]) -> object::Result<(Vec<Segment>, Vec<Function>)> {
+struct Parsed {
+    segments: Vec<Segment>,
+    functions: Vec<Function>,
+    stripped: bool,
+}
+
+fn parse(bytes: &[u8]) -> object::Result<Parsed> {
     let file = object::File::parse(bytes)?;
     let segment = |s: object::Segment<'_, '_>| Segment {
         address: s.address(),
@@ -195,27 +309,47 @@ fn parse(bytes: &[u8]) -> object::Result<(Vec<Segment>, Vec<Function>)> {
     let segments: Vec<Segment> = file.segments().map(segment).collect();
     let mut seen = HashSet::new();
     let mut functions = Vec::new();
+    for (address, function) in symbols_of(&file) {
+        if let Some(offset) = offset_in(&segments, address)
+            && seen.insert((function.name.clone(), offset))
+        {
+            functions.push(Function { offset, ..function });
+        }
+    }
+    Ok(Parsed {
+        segments,
+        functions,
+        stripped: file.symbols().next().is_none(),
+    })
+}
+
+/// Functions of a file by their addresses.
+fn symbols(bytes: &[u8]) -> object::Result<Vec<(u64, Function)>> {
+    Ok(symbols_of(&object::File::parse(bytes)?))
+}
+
+fn symbols_of(file: &object::File<'_>) -> Vec<(u64, Function)> {
+    let mut functions = Vec::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         if symbol.kind() != SymbolKind::Text || symbol.is_undefined() {
             continue;
         }
-        let (Ok(name), Some(offset)) = (symbol.name(), offset_in(&segments, symbol.address())) else {
+        let Some(name) = symbol.name().ok().filter(|name| !name.is_empty()) else {
             continue;
         };
-        if !name.is_empty() && seen.insert((name.to_owned(), offset)) {
-            let indirect = matches!(
-                symbol.flags(),
-                SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC
-            );
-            functions.push(Function {
-                name: name.to_owned(),
-                offset,
-                size: symbol.size(),
-                indirect,
-            });
-        }
+        let indirect = matches!(
+            symbol.flags(),
+            SymbolFlags::Elf { st_info, .. } if st_info.st_type() == STT_GNU_IFUNC
+        );
+        let function = Function {
+            name: name.to_owned(),
+            offset: 0,
+            size: symbol.size(),
+            indirect,
+        };
+        functions.push((symbol.address(), function));
     }
-    Ok((segments, functions))
+    functions
 }
 
 #[cfg(test)]

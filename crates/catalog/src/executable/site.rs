@@ -2,6 +2,7 @@
 
 use super::Executable;
 use super::language::Language;
+use crate::debuginfo::Line;
 use crate::error::{Error, Result};
 use std::fmt;
 
@@ -19,6 +20,15 @@ pub enum Site {
         /// Bytes behind its beginning.
         offset: u64,
     },
+    /// Statements of a line of source.
+    Line {
+        /// The file.
+        file: String,
+        /// The number of the line.
+        line: u64,
+        /// The column, where one is said.
+        column: Option<u64>,
+    },
 }
 
 impl Site {
@@ -28,10 +38,13 @@ impl Site {
             Some(hex) => u64::from_str_radix(hex, 16).ok(),
             None => text.parse().ok(),
         };
-        if text.starts_with("0x")
+        if text.starts_with(|c: char| c.is_ascii_digit())
             && let Some(address) = number(text)
         {
             return Self::Address(address);
+        }
+        if let Some(line) = Self::line(text) {
+            return line;
         }
         let worded = text.split_once(':');
         let worded = worded.and_then(|(word, rest)| Some((Language::of(word)?, rest)));
@@ -48,6 +61,24 @@ impl Site {
         }
     }
 
+    /// `FILE:LINE` or `FILE:LINE:COLUMN`.
+    fn line(text: &str) -> Option<Self> {
+        let digits = |text: &str| text.parse::<u64>().ok();
+        let (before, last) = text.rsplit_once(':')?;
+        let last = digits(last)?;
+        let (file, line, column) = match before.rsplit_once(':') {
+            Some((file, line)) if digits(line).is_some() => (file, digits(line)?, Some(last)),
+            _ => (before, last, None),
+        };
+        // Names of C++ have double colons, and no numbers behind them.
+        let is_file = !file.is_empty() && !file.ends_with(':');
+        is_file.then(|| Self::Line {
+            file: file.to_owned(),
+            line,
+            column,
+        })
+    }
+
     /// Where it lies in the file: several places where several functions have the name.
     ///
     /// # Errors
@@ -61,6 +92,11 @@ impl Site {
                 })?;
                 Ok(vec![at])
             }
+            Self::Line {
+                file: source,
+                line,
+                column,
+            } => self.statements(file, source, *line, *column),
             Self::Function {
                 language,
                 name,
@@ -80,12 +116,59 @@ impl Site {
             }
         }
     }
+
+    /// Where the statements of a line begin.
+    fn statements(
+        &self,
+        file: &Executable,
+        source: &str,
+        line: u64,
+        column: Option<u64>,
+    ) -> Result<Vec<u64>> {
+        let no_place = |why: String| Error::Object {
+            object: format!("{}:{self}", file.path().display()),
+            why,
+        };
+        let info = file.debug_info().ok_or_else(|| {
+            no_place(
+                "lines of source are known from debug information (DWARF), and there is none: in the program, beside it, in /usr/lib/debug or the folders of --debuginfo".to_owned(),
+            )
+        })?;
+        let wanted = Line {
+            file: source,
+            line,
+            column,
+        };
+        let found = info.lines(wanted);
+        let mut all: Vec<u64> = found
+            .addresses
+            .iter()
+            .filter_map(|address| file.offset_of(*address))
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        match all.is_empty() {
+            false => Ok(all),
+            true if !found.has_file => Err(no_place(format!("no code was made of a file {source}"))),
+            true => {
+                let near: Vec<String> = found.near.iter().map(u64::to_string).collect();
+                Err(no_place(format!(
+                    "no statement begins there; near it some do at lines {}",
+                    near.join(", ")
+                )))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "{address:#x}"),
+            Self::Line { file, line, column } => {
+                write!(f, "{file}:{line}")?;
+                column.map_or(Ok(()), |column| write!(f, ":{column}"))
+            }
             Self::Function {
                 language,
                 name,
@@ -116,9 +199,12 @@ mod tests {
             "cpp:ns::f(int)",
             "cpp:ns::operator+(A, B)",
             "rust:core::fmt::write+0x4",
+            "a.c:22",
+            "/src/a.c:22:7",
         ] {
             assert_eq!(Site::read(text).to_string(), text);
         }
+        assert_eq!(Site::read("4660"), Site::Address(0x1234));
         assert_eq!(Site::read("malloc+16").to_string(), "malloc+0x10");
         assert_eq!(
             Site::read("cpp:ns::operator+(A, B)"),

@@ -31,6 +31,14 @@ pub struct Facts {
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     preemption: OnceCell<Preemption>,
     executables: Executables,
+    script: Option<ScriptView>,
+}
+
+/// How a program of the language sees files, which sessions that stay do not.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptView {
+    /// The process whose files are meant.
+    pub process: Option<u32>,
 }
 
 impl Facts {
@@ -46,7 +54,23 @@ impl Facts {
             blacklist: OnceCell::new(),
             preemption: OnceCell::new(),
             executables: Executables::default(),
+            script: None,
         }
+    }
+
+    /// Sees files as a program of the language does.
+    pub(crate) fn see_as(&mut self, view: ScriptView) {
+        self.script = Some(view);
+    }
+
+    /// How a program of the language sees files, where it is one that asks.
+    pub(crate) fn script(&self) -> Option<ScriptView> {
+        self.script
+    }
+
+    /// Looks for debug files of programs in these folders, too.
+    pub(crate) fn look_into(&mut self, folders: Vec<std::path::PathBuf>) {
+        self.executables.look_into(folders);
     }
 
     /// Takes it for where this kernel preempts threads inside programs, whatever the kernel says.

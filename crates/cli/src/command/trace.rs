@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
 use crate::output::losses::report_lost;
+use crate::screen::set_quiet;
 use crate::selection::{self, Selection};
 use crate::status_line::{Figures, MissedSoFar, StatusLine, is_output_shared};
 use clap::Args;
@@ -88,6 +89,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    set_quiet(options.selection.quiet);
     if let Some(set) = &options.calls.syscalls {
         if options.format == LineFormat::Tracefs {
             let failure = Failure::new(Exit::Usage, "--syscalls has no lines in the layout of tracefs");
@@ -167,7 +169,7 @@ fn end(
     if let Some(uncounted) = live.session().uncounted()?
         && (verbose || uncounted.matters(hits, tally.seen.iter().copied()))
     {
-        eprintln!("{uncounted}");
+        remark!("{uncounted}");
     }
     hint_if_no_event(tally.came(), live.session(), target);
     print_maps(live.session(), host, code, format == Format::Json)?;
@@ -181,7 +183,7 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
     let mut foreground = Foreground::new(options.selection.duration)?;
     let store = crate::sessions::store(&host)?;
     let watch = Watch::open(store, session, &options.buffer, options.since)?;
-    eprintln!(
+    remark!(
         "watching session {}; Ctrl-C ends this, not the session",
         watch.name()
     );
@@ -208,7 +210,7 @@ fn watch(options: &Options, session: Option<&str>) -> Result<Exit, Failure> {
         ),
     }
     if watch.has_ended() {
-        eprintln!("the session has ended");
+        remark!("the session has ended");
     }
     Ok(Exit::Done)
 }

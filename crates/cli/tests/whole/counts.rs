@@ -74,6 +74,34 @@ fn each_of_100_000_calls_is_recorded_ten_times_out_of_ten() {
     }
 }
 
+#[test]
+fn quiet_says_what_was_lost_and_nothing_else() {
+    needs_tracing!();
+    let place = Place::new();
+    let said = |arguments: &[&str], calls| {
+        let output = with_calls(place.command(arguments), calls).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for arguments in [
+        &["record", "-q", "-e", EVENT][..],
+        &["record", "-q", "-e", "syscalls:sys_enter_acct"],
+        &["trace", "-q", "-e", "syscalls:sys_enter_acct"],
+    ] {
+        let told = said(arguments, 10);
+        assert!(told.is_empty() || missed(&told) > 0, "{arguments:?}: {told}");
+    }
+    assert!(said(&["trace", "-e", "syscalls:sys_enter_acct"], 10).contains("hint: none of the events came"));
+    let figures = said(&["stat", "-q", "-e", EVENT], 10);
+    assert!(figures.contains(EVENT), "{figures}");
+    let both = place.run(&["record", "-q", "-v", "-e", EVENT]);
+    assert_eq!(both.code, Some(2), "{}", both.err);
+    // A ring of two pages, and ten times as many records: what is lost is told.
+    let small = ["record", "-q", "-e", EVENT, "--buffer-size", "8K"];
+    let lost = (0..5).any(|_| said(&small, 200_000).contains(" events in "));
+    assert!(lost, "nothing was lost");
+}
+
 /// Recorded and lost, as `report` counts them.
 fn counted(place: &Place) -> (u64, u64) {
     let report = place.run(&["report", "--format", "json"]).succeeds().out;

@@ -23,6 +23,7 @@ pub(crate) use event::func::FUNC;
 pub(crate) use event::probe::PROBE;
 pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
+pub(crate) use output::exit::EXIT;
 pub use row::Builtin;
 pub(crate) use row::{Gather, Use};
 pub(crate) use text::str::STR;
@@ -83,6 +84,9 @@ const BPFTRACE: &[&str] = &[
     "usym",
 ];
 
+/// bpftrace's stacks by unwind tables.
+const UNWOUND: &str = "dw_ustack";
+
 /// All names, for help and completion.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
     GROUPS.iter().copied().flatten().copied().chain(asked::rows())
@@ -133,6 +137,14 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
             let message = format!("{}() fills a map and has no value", builtin.name);
             let hint = format!("write it as a statement: @x = {}", builtin.usage);
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
+        }
+        None if usage.name == UNWOUND => {
+            let message = format!(
+                "{UNWOUND} requires a target process, whose unwind tables (DWARF) would be read at the start, and is not supported yet"
+            );
+            let hint =
+                "ustack follows frame pointers; kestrel record --call-graph dwarf unwinds by the tables";
+            Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)))
         }
         None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),
         None => {

@@ -34,9 +34,9 @@ pub(crate) struct Checker<'a> {
     /// Where each variable is first set, or declared.
     pub(super) declared: HashMap<VariableId, Span>,
     /// Variables that were declared without a type or a value, until something is stored.
-    pub(super) undecided: Vec<Span>,
+    pub(super) undecided: Vec<VariableId>,
     /// Variables whose type is written.
-    pub(super) written: Vec<Span>,
+    pub(super) written: Vec<VariableId>,
     /// Loops around the statement being checked.
     pub(super) loops: u32,
     /// How often the statements being checked are repeated by `unroll`.

@@ -2,8 +2,9 @@
 
 use super::checker::{Checked, Checker};
 use super::text;
-use super::tree::{CompareOp, Expr, ExprKind, Pointer, Show, Type};
+use super::tree::{Access, CompareOp, Expr, ExprKind, Pointer, Show, Type};
 use super::value::{comparison, constant, narrowed, text_constant};
+use super::walk::Spot;
 use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
@@ -95,7 +96,7 @@ impl Checker<'_> {
                 }
             }
             Kind::Typeof(_) => Err(self.not_yet(span, "typeof outside of types")),
-            Kind::Typeinfo(_) => Err(self.not_yet(span, "typeinfo")),
+            Kind::Typeinfo(operand) => self.typeinfo(operand, span),
             Kind::Error => Err(self.error(span, "this expression could not be read")),
         }
     }
@@ -130,8 +131,22 @@ impl Checker<'_> {
     }
 
     fn cast(&mut self, ty: &TypeName, value: &ast::Expr, span: Span) -> Checked<Expr> {
-        let (ty_written, value) = (self.written_type(ty), self.expression(value));
+        let value = self.expression(value);
+        let ty_written = match (ty.plain(), &value) {
+            // As many elements as the value has bytes for.
+            (Some((0, arrays)), Ok(value)) if arrays == [None] => self.array_over(ty, value),
+            _ => self.written_type(ty),
+        };
         let (ty_written, value) = (ty_written?, value?);
+        if let Type::Array { .. } | Type::Text { .. } = &ty_written {
+            return self.cast_to_array(ty_written, value, ty.span, span);
+        }
+        if ty_written.is_scalar()
+            && !matches!(ty_written, Type::Pointer(_))
+            && let Type::Array { .. } = value.ty
+        {
+            return self.cast_of_array(value, ty_written, span);
+        }
         if !ty_written.is_scalar() {
             let message = format!("a value cannot be cast to {}", self.describe(&ty_written));
             let hint =
@@ -143,6 +158,93 @@ impl Checker<'_> {
             return Err(self.error(value.span, message));
         }
         Ok(self.converted(value, ty_written, span))
+    }
+
+    /// `TYPE[]`, of as many elements as a value has bytes for.
+    fn array_over(&mut self, name: &TypeName, value: &Expr) -> Checked<Type> {
+        let mut element = name.clone();
+        element.suffixes.clear();
+        let element = self.written_type(&element)?;
+        let (whole, one) = (self.size_of(&value.ty), self.size_of(&element));
+        match (whole, one) {
+            (Some(whole), Some(one)) if one > 0 && whole >= one => Ok(Type::Array {
+                element: Box::new(element),
+                count: whole / one,
+            }),
+            _ => Err(self.error(name.span, "how many elements this array has is not known")),
+        }
+    }
+
+    /// `(int8[8])value`: the bytes of a scalar, or of an array of as many bytes.
+    fn cast_to_array(&mut self, ty: Type, value: Expr, written: Span, span: Span) -> Checked<Expr> {
+        let size = self.size_of(&ty).unwrap_or_default();
+        let has = self.size_of(&value.ty).unwrap_or_default();
+        let fits = match value.ty.is_scalar() {
+            // A number that is known now has as many bytes as are asked of it.
+            true => size <= has || value.constant().is_some() && size <= 8,
+            false => size == has,
+        };
+        if !fits {
+            let message = format!(
+                "{} of {has} bytes cannot be cast to {}, which takes {size}",
+                self.describe(&value.ty),
+                self.describe(&ty)
+            );
+            return Err(self.error(written, message));
+        }
+        match value.kind {
+            ExprKind::Bytes { .. } | ExprKind::Text(_) => Ok(Expr { ty, span, ..value }),
+            _ if value.ty.is_scalar() => {
+                let address = Expr::new(ExprKind::Gathered(vec![value]), Type::hexadecimal(8), span);
+                let kind = ExprKind::Bytes {
+                    address: Box::new(address),
+                    offset: 0,
+                    size,
+                    access: Access::Context,
+                };
+                Ok(Expr::new(kind, ty, span))
+            }
+            _ => {
+                let message = format!("{} cannot be cast", self.describe(&value.ty));
+                Err(self.error(span, message))
+            }
+        }
+    }
+
+    /// `(uint32)array`: its bytes as a number.
+    fn cast_of_array(&mut self, value: Expr, ty: Type, span: Span) -> Checked<Expr> {
+        let size = self.size_of(&ty).unwrap_or_default();
+        if self.size_of(&value.ty) != Some(size) {
+            let message = format!(
+                "{} cannot be cast to {}: they take different numbers of bytes",
+                self.describe(&value.ty),
+                self.describe(&ty)
+            );
+            return Err(self.error(span, message));
+        }
+        if let ExprKind::Text(known) = &value.kind {
+            let mut word = [0; 8];
+            word.iter_mut().zip(known).for_each(|(to, byte)| *to = *byte);
+            let whole = constant(u64::from_le_bytes(word), Type::U64, span);
+            return Ok(narrowed(whole, ty, span));
+        }
+        let value = self.in_memory(value);
+        match value.kind {
+            ExprKind::Bytes {
+                address,
+                offset,
+                access,
+                ..
+            } => {
+                let spot = Spot {
+                    address: *address,
+                    offset: i64::from(offset),
+                    access,
+                };
+                self.value_at(spot, ty, span)
+            }
+            _ => Err(self.error(span, "this value lies nowhere in memory")),
+        }
     }
 
     /// A scalar as another scalar type. An address keeps its space, and its trust if it points to the same.
@@ -203,6 +305,12 @@ impl Checker<'_> {
             let ty = Type::Text { size };
             return self.choice(condition, Some(then.clone()), otherwise, ty, span);
         }
+        if let Some(then) = &then
+            && !then.ty.is_scalar()
+            && !is_text(then)
+        {
+            return self.choice_of_bytes(condition, then.clone(), otherwise, span);
+        }
         let first = then.as_ref().unwrap_or(&condition);
         for side in [first, &otherwise] {
             if !side.ty.is_scalar() && text::choosable(side).is_some() {
@@ -225,6 +333,25 @@ impl Checker<'_> {
             _ => super::value::common(first, &otherwise),
         };
         self.choice(condition, then, otherwise, ty, span)
+    }
+
+    /// A choice between two values that are kept alike: buffers, tuples, stacks, arrays.
+    fn choice_of_bytes(&mut self, condition: Expr, then: Expr, otherwise: Expr, span: Span) -> Checked<Expr> {
+        let (one, other) = (self.holding(&then, false)?, self.holding(&otherwise, false)?);
+        let joined = super::shape::join(&one, &other);
+        let fitted = joined.and_then(|ty| {
+            let then = self.fitted_to(then.clone(), &ty)?;
+            Some((then, self.fitted_to(otherwise.clone(), &ty)?, ty))
+        });
+        let Some((then, otherwise, ty)) = fitted else {
+            let message = format!(
+                "\"?:\" chooses between values of one type, not between {} and {}",
+                self.describe(&then.ty),
+                self.describe(&otherwise.ty)
+            );
+            return Err(self.error(span, message));
+        };
+        self.choice(condition, Some(then), otherwise, ty, span)
     }
 
     /// `condition ? then : otherwise`, of type `ty`.
@@ -264,6 +391,31 @@ impl Checker<'_> {
         Ok(constant(u64::from(size), Type::U64, span))
     }
 
+    /// `typeinfo(TYPE)`, `typeinfo(value)`: a record of the type's number in the kernel's types, what it is, and all of it in words.
+    fn typeinfo(&mut self, operand: &SizeofOperand, span: Span) -> Checked<Expr> {
+        let ty = match operand {
+            SizeofOperand::Type(ty) => self.written_type(ty)?,
+            SizeofOperand::Expr(value) => {
+                let value = self.expression(value)?;
+                self.holding(&value, false)?
+            }
+        };
+        let number = match &ty {
+            Type::Struct(id) => u64::from(id.0),
+            _ => 0,
+        };
+        let (base, full) = self.spelled_type(&ty);
+        let parts = vec![
+            (
+                "btf_id".to_owned(),
+                constant(number, Type::integer(4, false), span),
+            ),
+            ("base_ty".to_owned(), text_constant(base, span)),
+            ("full_ty".to_owned(), text_constant(&full, span)),
+        ];
+        self.tuple(parts, span)
+    }
+
     fn offsetof(&mut self, ty: &TypeName, path: &[PathStep], span: Span) -> Checked<Expr> {
         let mut ty = self.written_type(ty)?;
         let mut offset = 0;
@@ -288,7 +440,7 @@ impl Checker<'_> {
 
 /// `c ? "a" : "b"` is an enumeration with two names: its type, and its two values.
 fn named_choice(then: Option<&Expr>, otherwise: &Expr) -> Option<(Type, Expr, Expr)> {
-    let then = then?;
+    let then = then.filter(|then| then.ty.is_text() && otherwise.ty.is_text())?;
     let (ExprKind::Text(yes), ExprKind::Text(no)) = (&then.kind, &otherwise.kind) else {
         return None;
     };

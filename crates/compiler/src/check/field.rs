@@ -294,9 +294,14 @@ impl Expr {
             ExprKind::Binary { left, right, .. }
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
-            | ExprKind::TextEqual { left, right, .. } => {
+            | ExprKind::TextEqual { left, right, .. }
+            | ExprKind::BytesEqual { left, right, .. } => {
                 left.set_span(span);
                 right.set_span(span);
+            }
+            ExprKind::TextBegins { text, with, .. } => {
+                text.set_span(span);
+                with.set_span(span);
             }
             ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => text.set_span(span),
             ExprKind::SwapBytes { value, .. } => value.set_span(span),
@@ -327,13 +332,15 @@ impl Expr {
             | ExprKind::EventIs { .. }
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
+            | ExprKind::ElementKey
+            | ExprKind::ElementValue
             | ExprKind::Intrinsic(_)
             | ExprKind::Variable(_)
             | ExprKind::VariableAddress(_)
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy => {}
+            | ExprKind::StackCopy { .. } => {}
         }
     }
 }

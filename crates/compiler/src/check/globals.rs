@@ -4,7 +4,9 @@ use super::shape::Shapes;
 use super::tree::Type;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
+use kestrel_trace::layout::StackMode;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What the probes of one table file or script share. Checking a probe may add to it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,24 +27,41 @@ pub struct Globals {
     pub maps: Vec<MapType>,
     /// Most keys of each map (`config = { max_map_keys = N }`).
     pub max_map_keys: Option<u32>,
+    /// Maps that a program declares (`let @m = lruhash(100)`), by their names.
+    pub declared: BTreeMap<String, DeclaredMap>,
     /// Maps that are read but not written so far: by their numbers, with the error if none writes them.
     pub unwritten: Vec<(u32, Diagnostic)>,
     /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
     pub open: BTreeSet<u32>,
     /// The name of the text that is checked, where one event may stand in several texts: each text keeps its maps apart.
     pub text: String,
+    /// Name and text of a program, in which `errorf` and `warnf` name their places.
+    pub source: Option<(String, Arc<str>)>,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Bytes of a text that is read without a length (`max_strlen`).
     pub max_strlen: Option<u32>,
+    /// Addresses of symbols of the kernel, by their names: of those that were asked for before ([`Shapes::symbols`]).
+    pub addresses: BTreeMap<String, u64>,
+    /// How stacks are shown where nothing else is said (`stack_mode`).
+    pub stack_mode: StackMode,
     /// What is known of variables and maps from all their uses.
     pub shapes: Shapes,
     /// Whether all texts are checked again until `shapes` do not grow: then a use that does not agree with what is known is no error while they do.
     pub rounds: bool,
     /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
     pub counted: BTreeSet<u32>,
+}
+
+/// What a program says of a map before its probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeclaredMap {
+    /// Most keys.
+    pub entries: u32,
+    /// Whether a new key takes the place of one that was not used for long.
+    pub evicts: bool,
 }
 
 /// A value that is changed while the programs run.

@@ -1,8 +1,11 @@
 //! Values as what holds them: the type in which a variable, a map or a tuple keeps one, and the value made to fit.
 
 use super::checker::{Checked, Checker};
-use super::shape::join;
-use super::tree::{Expr, ExprKind, Pointee, Pointer, TupleType, Type};
+use super::shape::{held_stack, join};
+use super::tree::{
+    Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleMember, TupleType, Type,
+    VariableId,
+};
 use super::value::{constant, text_constant, widened};
 use super::walk::Spot;
 use crate::lang::ast::Span;
@@ -29,7 +32,14 @@ impl Checker<'_> {
                 }
             }
             Type::Text { size } if *size > 0 => Type::Text { size: *size },
-            Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) | Type::Named(_) => value.ty.clone(),
+            Type::Memory { max } => Type::Buffer { max: *max },
+            Type::Stack { space, max, mode } => held_stack(*space, *max, *mode),
+            Type::Array { .. }
+            | Type::Struct(_)
+            | Type::Tuple(_)
+            | Type::Named(_)
+            | Type::Buffer { .. }
+            | Type::HeldStack(_) => value.ty.clone(),
             ty => {
                 let what = format!("{} in a variable or a map", self.describe(ty));
                 return Err(self.not_yet(value.span, &what));
@@ -63,17 +73,44 @@ impl Checker<'_> {
                 if to == from {
                     return Some(value);
                 }
-                let parts: Vec<Expr> = (0..to.members.len())
-                    .map(|place| self.tuple_part(&value, place, span))
-                    .collect::<Option<_>>()?;
-                let fitted: Vec<Expr> = parts
-                    .into_iter()
-                    .zip(&to.members)
-                    .map(|(part, member)| self.fitted_to(part, &member.ty))
-                    .collect::<Option<_>>()?;
-                Expr::new(ExprKind::Tuple(fitted), ty.clone(), span)
+                // Members go by their names; all are computed in the order in which they are written.
+                let places = places_by_name(to, from)?;
+                let (to, ordered) = (to.clone(), places.iter().copied().eq(0..places.len()));
+                let kept = match ordered {
+                    true => None,
+                    false => self.kept_first(&value),
+                };
+                let (first, value) = kept.map_or((None, value), |(first, value)| (Some(first), value));
+                let mut fitted = Vec::new();
+                for (place, member) in places.into_iter().zip(&to.members) {
+                    let part = self.tuple_part(&value, place, span)?;
+                    fitted.push(self.fitted_to(part, &member.ty)?);
+                }
+                let whole = Expr::new(ExprKind::Tuple(fitted), ty.clone(), span);
+                match first {
+                    None => whole,
+                    Some(first) => {
+                        let kind = ExprKind::Sequence {
+                            statements: vec![first],
+                            value: Box::new(whole),
+                        };
+                        Expr::new(kind, ty.clone(), span)
+                    }
+                }
             }
             (to, from) if to == from => value,
+            // Either is put where it is kept with zeroes behind it.
+            (Type::Buffer { .. }, Type::Buffer { .. } | Type::Memory { .. }) => value,
+            (Type::HeldStack(to), Type::HeldStack(from))
+                if (to.space, to.mode) == (from.space, from.mode) =>
+            {
+                value
+            }
+            (Type::HeldStack(to), Type::Stack { space, mode, .. })
+                if (to.space, to.mode) == (*space, *mode) =>
+            {
+                value
+            }
             _ => return None,
         })
     }
@@ -109,7 +146,8 @@ impl Checker<'_> {
             let ty = self.holding(&part, false)?;
             let size = self.size_of(&ty).unwrap_or_default();
             let fitted = self.fitted_to(part.clone(), &ty).unwrap_or(part);
-            members.push((name, ty, size));
+            let align = self.align_of(&ty, size);
+            members.push((name, ty, size, align));
             values.push(fitted);
         }
         let ty = Type::Tuple(Arc::new(TupleType::new(members)));
@@ -121,6 +159,11 @@ impl Checker<'_> {
         Some(match ty {
             ty if ty.is_scalar() => constant(0, ty.clone(), span),
             Type::Text { .. } | Type::String { .. } => text_constant("", span),
+            Type::Buffer { .. }
+            | Type::HeldStack(_)
+            | Type::Array { .. }
+            | Type::Named(_)
+            | Type::Struct(_) => Expr::new(ExprKind::Text(Vec::new()), ty.clone(), span),
             Type::Tuple(tuple) => {
                 let parts = tuple.members.iter().map(|member| self.nothing(&member.ty, span));
                 let parts = parts.collect::<Option<Vec<_>>>()?;
@@ -130,9 +173,58 @@ impl Checker<'_> {
         })
     }
 
+    /// A value that is no scalar as bytes at an address: where it lies nowhere yet, a variable of its own keeps it.
+    pub(crate) fn in_memory(&mut self, value: Expr) -> Expr {
+        let Some((first, kept)) = self.kept_first(&value) else {
+            return value;
+        };
+        match kept.kind {
+            ExprKind::Bytes {
+                address,
+                offset,
+                size,
+                access,
+            } => {
+                let span = value.span;
+                let sequence = ExprKind::Sequence {
+                    statements: vec![first],
+                    value: address,
+                };
+                let kind = ExprKind::Bytes {
+                    address: Box::new(Expr::new(sequence, Type::hexadecimal(8), span)),
+                    offset,
+                    size,
+                    access,
+                };
+                Expr::new(kind, kept.ty, span)
+            }
+            _ => value,
+        }
+    }
+
+    /// What keeps a value in a variable of its own, and the value there; `None` where it lies in memory already, or cannot be kept.
+    pub(crate) fn kept_first(&mut self, value: &Expr) -> Option<(Statement, Expr)> {
+        if value.ty.is_scalar() || matches!(value.kind, ExprKind::Bytes { .. }) {
+            return None;
+        }
+        let ty = self.holding(value, false).ok()?;
+        let (span, size) = (value.span, self.size_of(&ty)?);
+        let value = self.fitted_to(value.clone(), &ty)?;
+        let variable = self.hidden_variable("value", ty.clone());
+        let kind = StatementKind::Set { variable, value };
+        let address = Expr::new(ExprKind::VariableAddress(variable), Type::hexadecimal(8), span);
+        let kept = ExprKind::Bytes {
+            address: Box::new(address),
+            offset: 0,
+            size,
+            access: Access::Context,
+        };
+        Some((Statement { kind, span }, Expr::new(kept, ty, span)))
+    }
+
     /// What is known of the variable that is first set at a place, widened by a value's type; whether it had to grow.
-    pub(super) fn variable_shape(&mut self, declared: Span, ty: Type) -> Type {
-        let key = (self.globals.text.clone(), declared.start);
+    pub(super) fn variable_shape(&mut self, name: &str, declared: Span, ty: Type) -> Type {
+        let key = self.variable_key(name, declared);
         let known = self.globals.shapes.variables.get(&key);
         let joined = match known {
             Some(known) => join(known, &ty).unwrap_or_else(|| known.clone()),
@@ -143,8 +235,29 @@ impl Checker<'_> {
     }
 
     /// Widens what is known of a variable by one more use of it.
-    pub(super) fn widen_variable(&mut self, declared: Span, ty: Type) {
-        let key = (self.globals.text.clone(), declared.start);
-        self.globals.shapes.variables.insert(key, ty);
+    pub(super) fn widen_variable(&mut self, variable: VariableId, ty: Type) {
+        let name = self.variables.get(variable.0 as usize).map(|v| v.name.clone());
+        if let (Some(name), Some(declared)) = (name, self.declared.get(&variable).copied()) {
+            let key = self.variable_key(&name, declared);
+            self.globals.shapes.variables.insert(key, ty);
+        }
     }
+
+    /// What a variable is known by in all rounds. Several may stand at one place: those of a macro that is called there.
+    fn variable_key(&self, name: &str, declared: Span) -> (String, u32) {
+        (format!("{}${name}", self.globals.text), declared.start)
+    }
+}
+
+/// Where the members of one tuple are in another: of records by their names.
+fn places_by_name(to: &TupleType, from: &TupleType) -> Option<Vec<usize>> {
+    let place = |(at, wanted): (usize, &TupleMember)| match wanted.name.is_empty() {
+        true => from
+            .members
+            .get(at)
+            .filter(|member| member.name.is_empty())
+            .map(|_| at),
+        false => from.members.iter().position(|member| member.name == wanted.name),
+    };
+    to.members.iter().enumerate().map(place).collect()
 }

@@ -12,8 +12,8 @@ use crate::builtin;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::gather::AsNumber;
-use kestrel_trace::aggregate::{MOST_KEY, MapType, ValueKind, state};
-use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::aggregate::{EVERY_KEY, Gathered, MOST_KEY, MapType, ValueKind, state};
+use kestrel_trace::layout::{FieldType, Frames, HeldStack, Space, StackMode};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -89,8 +89,10 @@ impl Checker<'_> {
                 return Ok(Expr::new(kind, ty, span));
             }
             ValueKind::Gathered(gathered) if gathered.function.as_number().is_some() => {
-                let own = gathered.function.as_number() == Some(AsNumber::Sum { signed: true });
-                let ty = Type::integer(8, gathered.signed || own);
+                let ty = match gathered.function.as_number() {
+                    Some(number) => gathered_type(gathered, number),
+                    None => Type::I64,
+                };
                 return Ok(Expr::new(ExprKind::Gathering(place), ty, span));
             }
             other => {
@@ -367,11 +369,65 @@ impl Checker<'_> {
         if let Some(map) = self.globals.map(name) {
             return Ok(map.clone());
         }
+        if let Some(map) = self.foreseen_map(name, span) {
+            return map;
+        }
         let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
         let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
         let message = format!("there is no map @{name} so far: nothing before this writes it");
         let hint = hint.or_else(|| Some("put the handler that writes it first".to_owned()));
         Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)))
+    }
+
+    /// A map of which all that is known comes from handlers further on.
+    fn foreseen_map(&mut self, name: &str, span: Span) -> Option<Checked<MapType>> {
+        let shape = self.globals.shapes.maps.get(name).cloned()?;
+        let (keys, value) = (shape.keys?, shape.value?);
+        let kind = match value {
+            Stored::Gathered(gathered) => ValueKind::Gathered(gathered),
+            Stored::Value(ty) => {
+                let kind = self.held(&constant(0, Type::I64, span), &ty).ok()?;
+                self.globals.held.insert(self.next_map(), ty);
+                kind
+            }
+        };
+        let types = keys.iter().map(|key| self.kept_key(key));
+        let types = types.collect::<Option<Vec<_>>>()?;
+        let made = self.new_map(name.to_owned(), types, kind, false, span);
+        if let Ok(map) = &made {
+            let message = format!("{} is used, but no handler writes it", map.title());
+            let entry = (map.number, Diagnostic::error(span, message));
+            self.globals.unwritten.push(entry);
+        }
+        Some(made)
+    }
+
+    /// How a key of a type lies in a map.
+    fn kept_key(&mut self, ty: &Type) -> Option<FieldType> {
+        Some(match ty {
+            Type::Text { size } => FieldType::Text {
+                size: size.next_multiple_of(8),
+            },
+            ty if ty.is_scalar() => scalar_type(ty),
+            Type::Stack { space, max, mode } if *mode != StackMode::BuildId => {
+                FieldType::HeldStack(HeldStack {
+                    space: *space,
+                    max: *max,
+                    mode: *mode,
+                    frames: Frames::Numbered,
+                })
+            }
+            ty => self.kept_type(ty)?,
+        })
+    }
+
+    /// Whether a map without keys holds a stack.
+    pub(crate) fn holds_stack(&self, name: &str) -> bool {
+        let shape = self.globals.shapes.maps.get(name);
+        matches!(
+            shape.and_then(|shape| shape.value.as_ref()),
+            Some(Stored::Value(Type::HeldStack(_)))
+        )
     }
 
     /// A place in a map of which only the keys matter: with some, it need not be known what the map holds.
@@ -509,7 +565,17 @@ impl Checker<'_> {
         span: Span,
     ) -> Checked<(Vec<FieldType>, Vec<Expr>)> {
         let own: Vec<Type> = keys.iter().map(key_type).collect();
+        let narrow: Vec<Type> = keys.iter().map(narrow_type).collect();
         let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+        let expected = shape.narrow.clone().unwrap_or_else(|| narrow.clone());
+        let wider = expected
+            .iter()
+            .zip(&narrow)
+            .map(|(known, own)| super::shape::join(known, own).unwrap_or_else(|| known.clone()));
+        shape.narrow = Some(match expected.len() == narrow.len() {
+            true => wider.collect(),
+            false => expected.clone(),
+        });
         let joined: Vec<Type> = match &shape.keys {
             Some(known) if known.len() == own.len() => known
                 .iter()
@@ -530,14 +596,14 @@ impl Checker<'_> {
                     },
                     key,
                 ),
-                Type::Stack { .. } => (ty, key),
+                Type::Stack { mode, .. } if *mode != StackMode::BuildId => (ty, key),
                 joined if joined.is_scalar() && key.ty.is_scalar() => (scalar_type(joined), key),
                 joined => {
                     let Some(fits) = self.fitted_to(key.clone(), joined) else {
                         let message = format!(
-                            "this key of @{name} is {}, but {} elsewhere",
-                            self.describe(&key.ty),
-                            self.describe(joined)
+                            "Argument mismatch for @{name}: trying to access with arguments: '{}' when map expects arguments: '{}'",
+                            self.spelled_keys(&narrow),
+                            self.spelled_keys(&expected)
                         );
                         return Err(self.error(span, message));
                     };
@@ -548,6 +614,15 @@ impl Checker<'_> {
             fitted.1.push(key);
         }
         Ok(fitted)
+    }
+
+    /// Types of keys in the language's words.
+    fn spelled_keys(&self, keys: &[Type]) -> String {
+        let words: Vec<String> = keys.iter().map(|key| self.spelled_type(key).1).collect();
+        match words.as_slice() {
+            [only] => only.clone(),
+            words => format!("({})", words.join(",")),
+        }
     }
 
     /// The parts of a key that is a tuple in a variable or a map.
@@ -583,8 +658,21 @@ impl Checker<'_> {
                 value,
             ));
         }
-        if let Type::Stack { space, max } = value.ty {
-            return Ok((FieldType::Stack { space, max }, value));
+        match value.ty {
+            Type::Stack { space, max, .. } if !self.globals.rounds => {
+                return Ok((FieldType::Stack { space, max }, value));
+            }
+            // The kernel keeps build ids in tables of another kind.
+            Type::Stack { space, max, mode } if mode != StackMode::BuildId => {
+                let held = HeldStack {
+                    space,
+                    max,
+                    mode,
+                    frames: Frames::Numbered,
+                };
+                return Ok((FieldType::HeldStack(held), value));
+            }
+            _ => {}
         }
         let ty = self.holding(&value, false)?;
         let fitted = self.fitted_to(value.clone(), &ty).unwrap_or(value);
@@ -611,16 +699,20 @@ impl Checker<'_> {
         }
         let map = MapType {
             number,
-            entries: self.entries(&keys, &value, MapType::is_hidden_name(&name)),
+            entries: self.entries(&name, &keys, &value),
             name,
             keys,
             value,
             by_event,
             first: self.context.name.clone(),
         };
-        if map.key_size() > MOST_KEY {
+        let most = match self.globals.rounds {
+            true => MOST_KEY,
+            false => EVERY_KEY,
+        };
+        if map.key_size() > most {
             let message = format!(
-                "these keys take {} bytes; there is room for {MOST_KEY}",
+                "these keys take {} bytes; there is room for {most}",
                 map.key_size()
             );
             let hint = "limit texts: str(p, 64)";
@@ -639,8 +731,10 @@ impl Checker<'_> {
     }
 
     /// How many keys a new map has room for.
-    fn entries(&self, keys: &[FieldType], value: &ValueKind, hidden: bool) -> u32 {
-        match self.globals.max_map_keys {
+    fn entries(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> u32 {
+        let hidden = MapType::is_hidden_name(name);
+        let declared = self.globals.declared.get(name).map(|declared| declared.entries);
+        match declared.or(self.globals.max_map_keys) {
             _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
             _ if keys.is_empty() => 1,
             Some(most) if !hidden => most.max(1),
@@ -668,13 +762,13 @@ impl Checker<'_> {
             let agreed = match ty {
                 FieldType::Text { size } => key.ty.is_text() && room(key) <= *size,
                 FieldType::Stack { space, max } => {
-                    key.ty
-                        == Type::Stack {
-                            space: *space,
-                            max: *max,
-                        }
+                    matches!(&key.ty, Type::Stack { space: own, max: most, .. } if own == space && most == max)
                 }
-                FieldType::Composite(_) | FieldType::Array { .. } => !key.ty.is_scalar() && !key.ty.is_text(),
+                FieldType::Composite(_)
+                | FieldType::Array { .. }
+                | FieldType::Named(_)
+                | FieldType::Buffer { .. }
+                | FieldType::HeldStack(_) => !key.ty.is_scalar() && !key.ty.is_text(),
                 _ => key.ty.is_scalar(),
             };
             let grows = self.globals.rounds && key.ty.is_text();
@@ -723,7 +817,7 @@ impl Checker<'_> {
         }
         // The expression that read it first did not know how its values are shown.
         let map = MapType {
-            entries: self.entries(&map.keys, kind, false),
+            entries: self.entries(&map.name, &map.keys, kind),
             value: kind.clone(),
             ..map
         };
@@ -757,7 +851,32 @@ fn key_type(key: &Expr) -> Type {
             ..*pointer
         }),
         ty if ty.is_scalar() => widened(key.clone()).ty,
+        Type::Memory { max } => Type::Buffer { max: *max },
         ty => ty.clone(),
+    }
+}
+
+/// The smallest type that a key has.
+fn narrow_type(key: &Expr) -> Type {
+    match (&key.ty, key.constant()) {
+        (
+            Type::Integer {
+                show: Show::Number(_),
+                ..
+            },
+            Some(known),
+        ) => {
+            let known = known.cast_signed();
+            let size = [
+                (1, i64::from(i8::MAX)),
+                (2, i64::from(i16::MAX)),
+                (4, i64::from(i32::MAX)),
+            ]
+            .into_iter()
+            .find(|(_, most)| (-most - 1..=*most).contains(&known));
+            Type::integer(size.map_or(8, |(size, _)| size), true)
+        }
+        _ => key_type(key),
     }
 }
 
@@ -818,7 +937,7 @@ fn scalar_type(ty: &Type) -> FieldType {
 }
 
 /// The type of what is read from a map of scalars.
-fn read_type(ty: &FieldType) -> Type {
+pub(super) fn read_type(ty: &FieldType) -> Type {
     match ty {
         FieldType::Integer { signed, base, .. } => Type::Integer {
             size: 8,
@@ -839,6 +958,12 @@ fn read_type(ty: &FieldType) -> Type {
         FieldType::Bool => Type::Bool,
         _ => Type::I64,
     }
+}
+
+/// The type of what is gathered as one number.
+pub(super) fn gathered_type(gathered: &Gathered, number: AsNumber) -> Type {
+    let own = number == AsNumber::Sum { signed: true };
+    Type::integer(8, gathered.signed || own)
 }
 
 fn negated(value: Expr) -> Expr {

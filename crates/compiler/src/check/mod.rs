@@ -3,6 +3,7 @@
 //! | room | what it checks |
 //! |---|---|
 //! | `statement` | blocks, scratch variables, branches |
+//! | `each` | loops that a helper makes: over maps, over many numbers |
 //! | `expression` | every kind of expression, sent on to the rooms below |
 //! | `operator` | arithmetic, comparison, logic, with constants folded |
 //! | `walk` | members, indices, dereferences: chains of loads |
@@ -25,6 +26,7 @@
 
 pub(crate) mod checker;
 mod control;
+mod each;
 mod event;
 mod expression;
 mod field;
@@ -47,7 +49,7 @@ pub mod tree;
 mod types;
 pub mod uses;
 pub(crate) mod value;
-mod visit;
+pub(crate) mod visit;
 pub(crate) mod walk;
 
 pub use parameter::parameters;

@@ -4,6 +4,7 @@ use super::checker::{Checked, Checker, Reported};
 use super::tree::{Expr, ExprKind, Type};
 use super::value::{constant, there_are};
 use crate::builtin;
+use crate::context::ProgramKind;
 use crate::lang::ast::{self, Span, Spanned};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 
@@ -25,6 +26,11 @@ impl Checker<'_> {
             let kind = ExprKind::Parameter(parameter.name.clone());
             return Ok(Expr::new(kind, parameter.ty.clone(), span));
         }
+        if name == "args"
+            && let Some(all) = self.all_fields(span)
+        {
+            return all;
+        }
         if name == "args" {
             let hint = there_are("", &self.field_names());
             let diagnostic =
@@ -36,6 +42,24 @@ impl Checker<'_> {
             return Ok(constant(found.value as u64, ty, span));
         }
         Err(self.unknown_word(name, span))
+    }
+
+    /// `args` as a value: a record of the parameters of a function; other events have more fields than such a value may have bytes.
+    fn all_fields(&mut self, span: Span) -> Option<Checked<Expr>> {
+        let of_function = matches!(
+            self.context.program,
+            ProgramKind::Kprobe | ProgramKind::Fentry | ProgramKind::Fexit
+        );
+        let context = self.context;
+        let fields: Vec<_> = context.fields.iter().filter(|field| field.recorded).collect();
+        if !of_function || fields.is_empty() {
+            return None;
+        }
+        let parts = fields
+            .into_iter()
+            .map(|field| Ok((field.name.clone(), self.event_field(field, span)?)))
+            .collect::<Checked<Vec<_>>>();
+        Some(parts.and_then(|parts| self.tuple(parts, span)))
     }
 
     fn unknown_word(&mut self, name: &str, span: Span) -> Reported {

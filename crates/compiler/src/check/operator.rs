@@ -218,7 +218,29 @@ impl Checker<'_> {
                 self.warn_of_negative(op, signed, &left, &right);
                 Ok(comparison(op, signed, left, right, span))
             }
+            (false, false) if !left.ty.is_scalar() && !right.ty.is_scalar() => {
+                self.compare_bytes(op, left, right, span)
+            }
             _ => Err(self.incomparable(&left, &right, span)),
+        }
+    }
+
+    /// Values that are no scalars are equal where they are the same bytes as they are kept: buffers, tuples, arrays, stacks.
+    fn compare_bytes(&mut self, op: CompareOp, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
+        let negated = match op {
+            CompareOp::Equal => false,
+            CompareOp::NotEqual => true,
+            _ => return Err(self.incomparable(&left, &right, span)),
+        };
+        let (one, other) = (self.holding(&left, false)?, self.holding(&right, false)?);
+        let fitted = super::shape::join(&one, &other).and_then(|ty| {
+            let size = self.size_of(&ty)?;
+            let one = self.fitted_to(left.clone(), &ty)?;
+            Some((one, self.fitted_to(right.clone(), &ty)?, size))
+        });
+        match fitted {
+            Some((one, other, size)) => Ok(super::text::same_bytes(one, other, size, negated, span)),
+            None => Err(self.incomparable(&left, &right, span)),
         }
     }
 
@@ -278,6 +300,13 @@ impl Checker<'_> {
     pub(super) fn unary(&mut self, op: ast::UnaryOp, value: &ast::Expr, span: Span) -> Checked<Expr> {
         let op = match op {
             ast::UnaryOp::Dereference => {
+                if let ast::ExprKind::Unary {
+                    op: ast::UnaryOp::AddressOf,
+                    value,
+                } = &value.kind
+                {
+                    return self.expression(value);
+                }
                 let pointer = self.expression(value)?;
                 return self.dereference(pointer, span);
             }

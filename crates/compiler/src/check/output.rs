@@ -5,11 +5,12 @@ use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, Statem
 use super::value::{constant, text_constant};
 use crate::builtin::Use;
 use crate::lang::ast::{self, Span};
-use crate::lang::diag::Diagnostic;
+use crate::lang::diag::{Diagnostic, place};
 use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::Format;
+use kestrel_trace::stack_pieces::PIECE_BYTES;
 
 /// Most texts of `join`, and most bytes of each.
 const JOINED: u64 = 16;
@@ -28,12 +29,27 @@ impl Checker<'_> {
         let mut written = Vec::new();
         for (place, value) in values.into_iter().enumerate() {
             // What is only read is written as long as it is.
-            let ty = match &value.kind {
-                ExprKind::ReadString { .. }
-                | ExprKind::ReadMemory { .. }
-                | ExprKind::Stack { .. }
-                | ExprKind::StackCopy => Self::field_type(&value.ty),
-                _ => self.kept_type(&value.ty),
+            let ty = match (&value.kind, &value.ty) {
+                // A format says of bytes how they are shown, a value on its own does not.
+                // One byte more says that there were more.
+                (ExprKind::ReadString { max, .. }, Type::String { .. })
+                    if self.globals.max_strlen == Some(*max) =>
+                {
+                    Some(FieldType::String { max: max + 1 })
+                }
+                (ExprKind::ReadMemory { .. }, Type::Memory { max }) if verb == "print" => {
+                    self.kept_type(&Type::Buffer { max: *max })
+                }
+                (ExprKind::Stack { .. }, Type::Stack { .. }) => {
+                    let held = self.holding(&value, false)?;
+                    self.kept_type(&held)
+                }
+                // Behind its own part come pieces.
+                (ExprKind::StackCopy { bytes }, _) => Some(FieldType::StackCopy {
+                    max: (*bytes).min(PIECE_BYTES),
+                }),
+                (ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. }, ty) => Self::field_type(ty),
+                (_, ty) => self.kept_type(ty),
             };
             let ty = ty.ok_or_else(|| {
                 let message = format!("{} cannot be printed", self.describe(&value.ty));
@@ -99,14 +115,17 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(usage.span, message).hint(hint)))
     }
 
-    /// `errorf`, `warnf`: a format behind the place that it is written at, bytes of the text until who shows it knows its lines.
+    /// `errorf`, `warnf`: a format behind the place that it is written at.
     pub(crate) fn placed(&mut self, usage: &Use<'_>, verb: &str) -> Checked<StatementKind> {
         let made = self.formatted(usage, verb)?;
         let StatementKind::Record(mut record) = made else {
             return Ok(made);
         };
         if let Some(asked) = &mut record.asks {
-            let place = format!("{}-{}", usage.span.start, usage.span.end);
+            let place = match &self.globals.source {
+                Some((name, text)) => place(name, text, usage.span),
+                None => String::new(),
+            };
             asked.text = format!("{place}\u{1f}{}", asked.text);
         }
         Ok(StatementKind::Record(record))

@@ -10,6 +10,7 @@ use crate::lang::diag::{Diagnostic, Severity};
 use kestrel_bpf::btf::{Type as BtfType, TypeId};
 use kestrel_trace::layout::{EventName, FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
+use kestrel_trace::stack_pieces::PIECE_BYTES;
 
 /// Structs in structs by value.
 const DEPTH: usize = 4;
@@ -336,14 +337,21 @@ fn fitted(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
     }
 }
 
-/// Gives copies of stacks for which no size was chosen the room that the other fields leave.
+/// Gives copies of stacks room in the record: what they ask for, where the other fields leave that, else a part, behind which pieces have the rest.
 fn fill_room(fields: &mut [Recorded]) {
     let open = |(_, _, value): &&mut Recorded| value.ty == Type::StackCopy { max: None };
     let taken = Layout::new(fields.iter().map(|(name, ty, _)| (name.clone(), ty.clone()))).max_size();
     let mut copies: Vec<&mut Recorded> = fields.iter_mut().filter(open).collect();
     let room = CAPACITY.saturating_sub(taken) / copies.len().max(1) as u32;
     for (_, ty, value) in &mut copies {
-        let max = (room & !7).max(STACK_BYTES);
+        let bytes = match value.kind {
+            ExprKind::StackCopy { bytes } => bytes,
+            _ => 0,
+        };
+        let max = match (room & !7).max(STACK_BYTES) {
+            room if bytes <= room => bytes,
+            room => room.min(PIECE_BYTES),
+        };
         *ty = FieldType::StackCopy { max };
         value.ty = Type::StackCopy { max: Some(max) };
     }

@@ -2,8 +2,8 @@
 
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Gathered;
-use kestrel_trace::layout::Base;
-use std::collections::BTreeMap;
+use kestrel_trace::layout::{Base, FieldType, Frames, HeldStack, Space, StackMode};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How often a text is checked at most: each time something must have grown.
@@ -12,10 +12,12 @@ pub const ROUNDS: usize = 12;
 /// What is known of a text's variables and maps from all of their uses so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shapes {
-    /// Variables by the text they stand in and where they are first set.
+    /// Variables by the text they stand in, their names, and where they are first set.
     pub(super) variables: BTreeMap<(String, u32), Type>,
     /// Maps by their names.
     pub(super) maps: BTreeMap<String, MapShape>,
+    /// Symbols of the kernel whose addresses are wanted.
+    pub symbols: BTreeSet<String>,
 }
 
 /// What is known of a map.
@@ -23,6 +25,8 @@ pub struct Shapes {
 pub(super) struct MapShape {
     /// Its keys; none while no use has said.
     pub(super) keys: Option<Vec<Type>>,
+    /// The same as narrow as they are, for messages.
+    pub(super) narrow: Option<Vec<Type>>,
     /// What is stored in it.
     pub(super) value: Option<Stored>,
 }
@@ -57,9 +61,11 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
             })
         }
         (Type::Tuple(a), Type::Tuple(b)) if a.members.len() == b.members.len() => {
-            let members = a.members.iter().zip(&b.members);
-            let members = members.map(|(a, b)| {
-                (a.name == b.name).then_some(())?;
+            let members = a.members.iter().enumerate().map(|(place, a)| {
+                let b = match a.name.is_empty() {
+                    true => b.members.get(place).filter(|b| b.name.is_empty())?,
+                    false => b.members.iter().find(|b| b.name == a.name)?,
+                };
                 Some((a.name.clone(), join(&a.ty, &b.ty)?, 0))
             });
             let members = members.collect::<Option<Vec<_>>>()?;
@@ -69,15 +75,49 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
             Type::Tuple(Arc::new(TupleType::new(members.into_iter().map(
                 |(name, ty, _)| {
                     let size = own_size(&ty).unwrap_or_default();
-                    (name, ty, size)
+                    let align = alignment(&ty, size);
+                    (name, ty, size, align)
                 },
             ))))
         }
-        (Type::Stack { space: a, max: m }, Type::Stack { space: b, max: n }) if a == b => Type::Stack {
-            space: *a,
-            max: *m.max(n),
+        (Type::Buffer { max: a }, Type::Buffer { max: b }) => Type::Buffer { max: *a.max(b) },
+        (Type::HeldStack(a), Type::HeldStack(b)) if (a.space, a.mode) == (b.space, b.mode) => {
+            Type::HeldStack(HeldStack {
+                max: a.max.max(b.max),
+                ..*a
+            })
+        }
+        (
+            Type::Stack { space, max, mode },
+            Type::Stack {
+                space: other_space,
+                max: other,
+                mode: other_mode,
+            },
+        ) if (space, mode) == (other_space, other_mode) => Type::Stack {
+            space: *space,
+            max: *max.max(other),
+            mode: *mode,
         },
+        (held @ Type::HeldStack(_), Type::Stack { space, max, mode })
+        | (Type::Stack { space, max, mode }, held @ Type::HeldStack(_)) => {
+            return join(held, &held_stack(*space, *max, *mode));
+        }
+        (held @ Type::Buffer { .. }, Type::Memory { max })
+        | (Type::Memory { max }, held @ Type::Buffer { .. }) => {
+            return join(held, &Type::Buffer { max: *max });
+        }
         _ => return None,
+    })
+}
+
+/// The type that keeps a stack outside of a map's keys.
+pub(super) fn held_stack(space: Space, max: u32, mode: StackMode) -> Type {
+    Type::HeldStack(HeldStack {
+        space,
+        max,
+        mode,
+        frames: Frames::Inline,
     })
 }
 
@@ -116,15 +156,18 @@ fn own_size(ty: &Type) -> Option<u32> {
         Type::Text { size } => *size,
         Type::Tuple(tuple) => tuple.size,
         Type::Named(named) => named.shape().0,
+        Type::Buffer { max } => FieldType::Buffer { max: *max }.fixed_size(),
+        Type::HeldStack(stack) => stack.size(),
         Type::Array { element, count } => own_size(element)?.checked_mul(*count)?,
         _ => return None,
     })
 }
 
 /// What the offset of a value is a multiple of.
-fn alignment(ty: &Type, size: u32) -> u32 {
+pub(super) fn alignment(ty: &Type, size: u32) -> u32 {
     match ty {
         Type::Text { .. } => 1,
+        Type::Buffer { .. } => 4,
         Type::Tuple(tuple) => tuple.align,
         Type::Named(named) => named.shape().1,
         Type::Array { element, .. } => alignment(element, own_size(element).unwrap_or(8)),
@@ -134,11 +177,10 @@ fn alignment(ty: &Type, size: u32) -> u32 {
 }
 
 impl TupleType {
-    /// Members with their sizes, one behind the other, as C places them.
-    pub(crate) fn new(members: impl IntoIterator<Item = (String, Type, u32)>) -> Self {
+    /// Members with their sizes and alignments, one behind the other, as C places them.
+    pub(crate) fn new(members: impl IntoIterator<Item = (String, Type, u32, u32)>) -> Self {
         let (mut end, mut align) = (0_u32, 1);
-        let members = members.into_iter().map(|(name, ty, size)| {
-            let own = alignment(&ty, size);
+        let members = members.into_iter().map(|(name, ty, size, own)| {
             let offset = end.next_multiple_of(own);
             (end, align) = (offset + size, align.max(own));
             TupleMember {

@@ -1,4 +1,4 @@
-//! Blocks: scratch variables, branches, records; loops are not there yet.
+//! Blocks: scratch variables, branches, loops, records.
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
@@ -11,11 +11,24 @@ use std::collections::HashMap;
 /// Most repetitions that `unroll` may make, nested ones multiplied.
 const UNROLL: u64 = 1000;
 
+/// Lets the pointers of a written type lead where those of the value do: words do not say whose memory is meant.
+fn lead_as(written: &mut Type, value: &Type) {
+    match (written, value) {
+        (Type::Pointer(written), Type::Pointer(value)) => written.space = value.space,
+        (Type::Array { element: written, .. }, Type::Array { element: value, .. }) => lead_as(written, value),
+        _ => {}
+    }
+}
+
 impl Checker<'_> {
     /// The statements of a block, in a scope of its own.
     pub(super) fn block(&mut self, block: &Block) -> Vec<Statement> {
         self.scopes.push(HashMap::new());
         let mut all = Vec::new();
+        if let Some(unreachable) = unreachable(block) {
+            let message = "Unreachable statement";
+            self.report(Diagnostic::warning(unreachable.span, message));
+        }
         for statement in &block.statements {
             // What is wrong has been reported; the other statements are still checked.
             let _reported = self.statement(statement, &mut all);
@@ -38,6 +51,17 @@ impl Checker<'_> {
                 then,
                 otherwise,
             } => {
+                if let Kind::Comptime(_) = condition.kind {
+                    // Only what is chosen is looked at: the other may not fit the types that were asked for.
+                    let chosen = self.condition(condition)?.constant();
+                    let chosen = match chosen {
+                        Some(0) => otherwise.as_ref(),
+                        _ => Some(then),
+                    };
+                    let inner = chosen.map_or_else(Vec::new, |chosen| self.block(chosen));
+                    all.extend(inner);
+                    return Ok(());
+                }
                 let condition = self.condition(condition);
                 let then = self.block(then);
                 let otherwise = otherwise.as_ref().map_or_else(Vec::new, |b| self.block(b));
@@ -141,6 +165,9 @@ impl Checker<'_> {
                 "how often to unroll must be known before the program runs",
             )
         })?;
+        if times.cast_signed() < 1 {
+            return Err(self.error(count.span, "unroll minimum value is 1"));
+        }
         let outer = self.repeats;
         self.repeats = outer.saturating_mul(times.max(1));
         if self.repeats > UNROLL {
@@ -163,7 +190,7 @@ impl Checker<'_> {
             .find_map(|scope| scope.get(name).copied())
     }
 
-    fn variable_type(&self, id: VariableId) -> Type {
+    pub(super) fn variable_type(&self, id: VariableId) -> Type {
         self.variables
             .get(id.0 as usize)
             .map_or(Type::U64, |v| v.ty.clone())
@@ -200,9 +227,9 @@ impl Checker<'_> {
     }
 
     /// A variable that is first set at a place: it holds what all its uses have shown that it must.
-    fn new_variable(&mut self, name: &str, ty: Type, declared: Span) -> VariableId {
+    pub(super) fn new_variable(&mut self, name: &str, ty: Type, declared: Span) -> VariableId {
         let id = VariableId(u32::try_from(self.variables.len()).unwrap_or(u32::MAX));
-        let ty = self.variable_shape(declared, ty);
+        let ty = self.variable_shape(name, declared, ty);
         let size = self.size_of(&ty).unwrap_or(8);
         self.declared.insert(id, declared);
         self.variables.push(Variable {
@@ -217,7 +244,7 @@ impl Checker<'_> {
     }
 
     /// The body of a loop.
-    fn looped(&mut self, body: &Block) -> Vec<Statement> {
+    pub(super) fn looped(&mut self, body: &Block) -> Vec<Statement> {
         self.loops += 1;
         let body = self.block(body);
         self.loops -= 1;
@@ -232,11 +259,30 @@ impl Checker<'_> {
         body: &Block,
         span: Span,
     ) -> Checked<StatementKind> {
-        let ast::ForRange::Range(from, to) = over else {
-            return Err(self.not_yet(span, "for loops over maps"));
+        let (from, to) = match over {
+            ast::ForRange::Range(from, to) => (from, to),
+            ast::ForRange::Map(map) => return self.map_loop(name, map, body),
         };
         let (from, to) = (self.scalar(from), self.scalar(to));
         let (from, to) = (widened(from?), widened(to?));
+        if Self::wants_helper(&from, &to) {
+            let mut body = |checker: &mut Self, number: Expr| {
+                checker.scopes.push(HashMap::new());
+                let own = checker.new_variable(&name.node, Type::I64, name.span);
+                let mut inner = vec![Statement {
+                    kind: StatementKind::Set {
+                        variable: own,
+                        value: number,
+                    },
+                    span,
+                }];
+                inner.extend(checker.looped(body));
+                checker.scopes.pop();
+                inner
+            };
+            let all = self.counted_by_helper((from, to), &mut body, span);
+            return Ok(StatementKind::Block(all));
+        }
         self.scopes.push(HashMap::new());
         // The end is computed once; the body may change its own copy of the number.
         let end = self.hidden_variable("end", Type::I64);
@@ -384,9 +430,12 @@ impl Checker<'_> {
             None => None,
         };
         let ty = match (written, &value) {
-            (Some(ty), _) => {
-                self.written.push(name.span);
+            (Some(mut ty), _) => {
+                if let Some(value) = &value {
+                    lead_as(&mut ty, &value.ty);
+                }
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
+                self.written.push(id);
                 let value = match value {
                     Some(value) => value,
                     None => match self.nothing(&ty, name.span) {
@@ -399,8 +448,8 @@ impl Checker<'_> {
             (None, Some(value)) => self.holding(value, true)?,
             // What it holds is known from what is stored in it later.
             (None, None) => {
-                self.new_variable(&name.node, Type::I64, name.span);
-                self.undecided.push(name.span);
+                let id = self.new_variable(&name.node, Type::I64, name.span);
+                self.undecided.push(id);
                 return Ok(StatementKind::Block(Vec::new()));
             }
         };
@@ -413,23 +462,23 @@ impl Checker<'_> {
 
     fn set(&mut self, variable: VariableId, value: Expr) -> Checked<StatementKind> {
         let ty = self.variable_type(variable);
-        let declared = self.declared.get(&variable).copied();
+        let declared = self.declared.contains_key(&variable);
         let held = self.holding(&value, true)?;
         let joined = super::shape::join(&ty, &held);
-        if let Some(declared) = declared {
+        if declared {
             // The first thing stored in a variable that was declared without a type says what it holds.
-            let first = self.undecided.iter().position(|open| *open == declared);
+            let first = self.undecided.iter().position(|open| *open == variable);
             if let Some(first) = first {
                 self.undecided.remove(first);
                 let fits = joined.as_ref() == Some(&ty);
                 if !fits {
-                    self.widen_variable(declared, held);
+                    self.widen_variable(variable, held);
                     return Ok(StatementKind::Block(Vec::new()));
                 }
             } else if let Some(joined) = joined.filter(|joined| *joined != ty)
-                && !self.written.contains(&declared)
+                && !self.written.contains(&variable)
             {
-                self.widen_variable(declared, joined);
+                self.widen_variable(variable, joined);
             }
         }
         match self.fitted_to(value.clone(), &ty) {
@@ -446,4 +495,17 @@ impl Checker<'_> {
         );
         self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
     }
+}
+
+/// The first statement of a block that is never reached: it follows one that leaves the block.
+fn unreachable(block: &Block) -> Option<&ast::Statement> {
+    let leaves = |statement: &ast::Statement| match &statement.kind {
+        Written::Return(_) | Written::Break | Written::Continue => true,
+        Written::Expr(expr) => {
+            matches!(&expr.kind, Kind::Call { name, .. } if name.node == builtin::EXIT.name)
+        }
+        _ => false,
+    };
+    let place = block.statements.iter().position(leaves)?;
+    block.statements.get(place + 1)
 }

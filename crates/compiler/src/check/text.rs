@@ -6,7 +6,7 @@ use super::value::{constant, room, shortened};
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 
-/// Most bytes compared, because both texts must lie on a stack of 512 bytes.
+/// Most bytes of two texts that are compared one by one up to their NUL.
 const MOST: u32 = 128;
 
 /// Bytes of a choice between constant texts at least: other handlers that share the map may have longer ones.
@@ -50,9 +50,16 @@ impl Checker<'_> {
                 // The zero byte is compared, too, so that a longer text with this beginning is not equal.
                 (length + 1).min(room(&left))
             }
-            _ => room(&left).min(room(&right)).min(MOST),
+            _ => {
+                let longest = room(&left).max(room(&right));
+                if longest > MOST && self.globals.rounds {
+                    // Byte by byte this would be too many ways through the program.
+                    return Ok(same_bytes(left, right, longest + 1, negated, span));
+                }
+                room(&left).min(room(&right)).min(MOST)
+            }
         };
-        if bytes > MOST {
+        if bytes > MOST && !self.globals.rounds {
             let message = format!("texts of more than {MOST} bytes cannot be compared");
             return Err(self.error(right.span, message));
         }
@@ -64,6 +71,17 @@ impl Checker<'_> {
         };
         Ok(Expr::new(kind, Type::Bool, span))
     }
+}
+
+/// Whether two values are the same in so many bytes as they are kept.
+pub(super) fn same_bytes(left: Expr, right: Expr, bytes: u32, negated: bool, span: Span) -> Expr {
+    let kind = ExprKind::BytesEqual {
+        left: Box::new(left),
+        right: Box::new(right),
+        bytes,
+        negated,
+    };
+    Expr::new(kind, Type::Bool, span)
 }
 
 /// Most bytes that a text can have.
@@ -120,7 +138,7 @@ pub(super) fn spelled(side: Expr) -> Expr {
 /// Bytes that a text takes as one side of `?:`, a NUL among them; `None` of what is no text.
 pub(super) fn choosable(side: &Expr) -> Option<u32> {
     match (&side.kind, &side.ty) {
-        (ExprKind::Text(text), _) => Some(text.len() as u32 + 1),
+        (ExprKind::Text(text), ty) if ty.is_text() => Some(text.len() as u32 + 1),
         (_, Type::Text { size }) if *size > 0 => Some(*size),
         (_, Type::String { max }) => Some(max + 1),
         _ => None,

@@ -10,7 +10,7 @@ use crate::lang::glob::Glob;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::helper::Helper;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::layout::{Base, EventName, Layout, Named, Names, Space};
+use kestrel_trace::layout::{Base, EventName, HeldStack, Layout, Named, Names, Space, StackMode};
 use std::fmt;
 use std::sync::Arc;
 
@@ -113,12 +113,23 @@ pub enum StatementKind {
         body: Vec<Statement>,
         step: Vec<Statement>,
     },
+    /// A loop that a helper makes.
+    ForEach { over: Over, body: Vec<Statement> },
     /// Leave the innermost loop.
     Break,
     /// Go on with the next time of the innermost loop.
     Continue,
     /// End the hook.
     Return,
+}
+
+/// What a loop that a helper makes goes over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Over {
+    /// The elements of a map: their addresses are [`ExprKind::ElementKey`] and [`ExprKind::ElementValue`].
+    Map(Arc<MapType>),
+    /// So many times, a scalar; how many there were before is [`ExprKind::ElementKey`].
+    Times(Expr),
 }
 
 /// A value of a map: `@x[keys]`.
@@ -225,10 +236,14 @@ pub struct Expr {
 pub enum ExprKind {
     /// A scalar known now, extended to 64 bits.
     Constant(u64),
-    /// Bytes known now, zero-padded to the size of its type ([`Type::Text`]), NUL included where there is room for one.
+    /// Bytes known now, zero-padded to the size of its type ([`Type::Text`], where there is room with a NUL; [`Type::Buffer`], [`Type::Array`]).
     Text(Vec<u8>),
     /// What register 1 held at the start: the address of the hook's context.
     ContextPointer,
+    /// In a loop that a helper makes: the address of the element's key, or how many times there were before.
+    ElementKey,
+    /// In a loop over a map: the address of the element's value.
+    ElementValue,
     /// The `size` (1, 2, 4, 8) bytes at `address + offset`, extended as `signed` says.
     Load {
         address: Box<Expr>,
@@ -309,6 +324,13 @@ pub enum ExprKind {
         bytes: u32,
         negated: bool,
     },
+    /// 1 where two values that are no scalars are the same in their first `bytes` bytes as they are kept, else 0 (`negated` swaps).
+    BytesEqual {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        bytes: u32,
+        negated: bool,
+    },
     /// 1 where the pattern stands for the text up to its NUL, of which at most `bytes` bytes are looked at, else 0. The text is not a constant.
     TextGlob { text: Box<Expr>, glob: Glob, bytes: u32 },
     /// Not a scalar: `size` bytes at `address + offset` ([`Type::Text`], [`Type::Array`]; [`Type::Struct`] never
@@ -341,8 +363,8 @@ pub enum ExprKind {
     },
     /// Not a scalar: at most `max` return addresses, innermost first.
     Stack { space: Space, max: u32 },
-    /// Not a scalar: the process's registers, and its stack as far as it is there.
-    StackCopy,
+    /// Not a scalar: the process's registers, and so many bytes of its stack as far as it is there, what the field has no room for in pieces.
+    StackCopy { bytes: u32 },
     /// What a map of scalars or texts holds there: 0 or the empty text where it holds nothing. A text is not a scalar.
     MapValue(MapPlace),
     /// How often the map was cleared so far.
@@ -356,6 +378,12 @@ pub enum ExprKind {
         bytes: u32,
         /// Whether only the text's begin counts.
         prefix: bool,
+    },
+    /// 1 where a text begins with another one, which is looked at up to its NUL and at most so many bytes, else 0.
+    TextBegins {
+        text: Box<Expr>,
+        with: Box<Expr>,
+        bytes: u32,
     },
     /// A scalar with its low bytes in the other order.
     SwapBytes { value: Box<Expr>, size: u8 },
@@ -478,6 +506,8 @@ pub enum Type {
     String { max: u32 },
     /// At most `max` bytes of memory.
     Memory { max: u32 },
+    /// At most `max` bytes of memory as they are kept: their number (`u32`), the bytes, zeroes up to a multiple of 4.
+    Buffer { max: u32 },
     /// `count` elements.
     Array { element: Box<Type>, count: u32 },
     /// A struct or union in memory, of the kernel's BTF.
@@ -486,8 +516,10 @@ pub enum Type {
     Tuple(Arc<TupleType>),
     /// Bytes that are shown by a name which the reader finds; made by [`ExprKind::Tuple`] of its parts.
     Named(Named),
+    /// Return addresses as they are kept, in a fixed number of bytes.
+    HeldStack(HeldStack),
     /// Return addresses.
-    Stack { space: Space, max: u32 },
+    Stack { space: Space, max: u32, mode: StackMode },
     /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.
     StackCopy { max: Option<u32> },
 }

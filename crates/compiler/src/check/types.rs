@@ -1,6 +1,7 @@
 //! The kernel's types, the catalog's types and written types, all as [`Type`]; and types as words.
 
 use super::checker::{Checked, Checker, Reported};
+use super::shape::alignment;
 use super::tree::{Pointee, Pointer, Show, TupleMember, Type};
 use super::value::STRING;
 use crate::context::ValueType;
@@ -8,7 +9,7 @@ use crate::lang::ast::{Span, TypeName, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
 use kestrel_trace::layout::{
-    Base, Bits, COPIED_REGISTERS, Composite, CompositeKind, FieldType, Member, Names, Space,
+    Base, Bits, COPIED_WORDS, Composite, CompositeKind, FieldType, Member, Names, Space,
 };
 use std::sync::Arc;
 
@@ -178,6 +179,29 @@ impl<'a> Checker<'a> {
             },
             ValueType::Bool => Type::Bool,
             ValueType::Pointer { user } => pointer(Pointee::Unknown, *user),
+            ValueType::PointerTo {
+                spelling,
+                levels,
+                user,
+            } => {
+                let known = |btf: &'a Btf| Some(pointer_to(btf, btf.find_c(spelling)?));
+                let known = match spelling.as_str() {
+                    "char" => None,
+                    _ => self.btf().and_then(known),
+                };
+                let to = if spelling == "char" {
+                    Pointee::Char
+                } else {
+                    Pointee::Unknown
+                };
+                Type::Pointer(Pointer {
+                    to: known.map_or(to, |known| known.to),
+                    levels: known.map_or(0, |known| known.levels) + levels,
+                    space: if *user { Space::User } else { Space::Kernel },
+                    trusted: false,
+                    symbolic: !user,
+                })
+            }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
             ValueType::Text { size } => Type::Text { size: *size },
             ValueType::Array { element, count } => Type::Array {
@@ -286,9 +310,68 @@ impl<'a> Checker<'a> {
             Type::Array { element, count } => self.size_of(element)?.checked_mul(*count),
             Type::Tuple(tuple) => Some(tuple.size),
             Type::Named(named) => Some(named.shape().0),
+            Type::Buffer { max } => Some(FieldType::Buffer { max: *max }.fixed_size()),
+            Type::HeldStack(stack) => Some(stack.size()),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
-            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_REGISTERS * 8),
+            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
+        }
+    }
+
+    /// What the offset of a value of so many bytes is a multiple of in memory, as C places it.
+    pub(crate) fn align_of(&mut self, ty: &Type, size: u32) -> u32 {
+        self.align_at(ty, size, 0)
+    }
+
+    fn align_at(&mut self, ty: &Type, size: u32, depth: u8) -> u32 {
+        match ty {
+            Type::Struct(id) if depth < 8 => {
+                let members: Vec<TypeId> = self
+                    .btf()
+                    .and_then(|btf| btf.composite(*id))
+                    .map(|composite| composite.members().map(|member| member.ty).collect())
+                    .unwrap_or_default();
+                let mut align = 1;
+                for member in members {
+                    if let Some(ty) = self.btf_type(member) {
+                        let size = self.size_of(&ty).unwrap_or(1);
+                        align = align.max(self.align_at(&ty, size, depth + 1));
+                    }
+                }
+                align
+            }
+            Type::Array { element, .. } if depth < 8 => {
+                let size = self.size_of(element).unwrap_or(1);
+                self.align_at(element, size, depth + 1)
+            }
+            ty => alignment(ty, size),
+        }
+    }
+
+    /// What a type is, and all of it, in the language's own words: `int`, `uint64`.
+    pub(crate) fn spelled_type(&self, ty: &Type) -> (&'static str, String) {
+        let list = |types: &mut dyn Iterator<Item = &Type>| {
+            let types: Vec<String> = types.map(|ty| self.spelled_type(ty).1).collect();
+            types.join(",")
+        };
+        match ty {
+            Type::Integer { size, signed, .. } => {
+                let sign = if *signed { "" } else { "u" };
+                ("int", format!("{sign}int{}", u32::from(*size) * 8))
+            }
+            Type::Bool => ("bool", "bool".to_owned()),
+            Type::Pointer(pointer) => ("pointer", self.describe_pointer(*pointer)),
+            Type::Text { size } => ("string", format!("string[{size}]")),
+            Type::String { max } => ("string", format!("string[{}]", max + 1)),
+            Type::Memory { max } | Type::Buffer { max } => ("buffer", format!("buffer[{max}]")),
+            Type::Array { element, count } => ("array", format!("{}[{count}]", self.spelled_type(element).1)),
+            Type::Struct(_) => ("record", self.describe(ty)),
+            Type::Tuple(tuple) => {
+                let types = list(&mut tuple.members.iter().map(|member| &member.ty));
+                ("tuple", format!("({types})"))
+            }
+            Type::Named(_) => ("name", "name".to_owned()),
+            Type::HeldStack(_) | Type::Stack { .. } | Type::StackCopy { .. } => ("stack", "stack".to_owned()),
         }
     }
 
@@ -306,8 +389,8 @@ impl<'a> Checker<'a> {
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
             Type::Tuple(tuple) => format!("a tuple of {}", tuple.members.len()),
             Type::Named(_) => "a value with a name".to_owned(),
-            Type::Memory { .. } => "bytes of memory".to_owned(),
-            Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
+            Type::Memory { .. } | Type::Buffer { .. } => "bytes of memory".to_owned(),
+            Type::HeldStack(_) | Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
         }
     }
 
@@ -449,7 +532,7 @@ impl<'a> Checker<'a> {
                 element: Box::new(Self::field_type(element)?),
                 count: *count,
             },
-            Type::Stack { space, max } => FieldType::Stack {
+            Type::Stack { space, max, .. } => FieldType::Stack {
                 space: *space,
                 max: *max,
             },
@@ -459,6 +542,8 @@ impl<'a> Checker<'a> {
             },
             Type::Text { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
             Type::Named(named) => FieldType::Named(named.clone()),
+            Type::Buffer { max } => FieldType::Buffer { max: *max },
+            Type::HeldStack(stack) => FieldType::HeldStack(*stack),
         })
     }
 }

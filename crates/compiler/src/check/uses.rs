@@ -1,6 +1,6 @@
 //! Which maps and parameters a checked handler uses; not which tables and buffers it names.
 
-use super::tree::{CheckedProbe, Expr, ExprKind, MapPlace};
+use super::tree::{CheckedProbe, Expr, ExprKind, MapPlace, Over, StatementKind};
 use std::collections::BTreeSet;
 
 /// What a handler shares with others and with user space.
@@ -22,6 +22,12 @@ impl CheckedProbe {
             uses.expression(expr);
         }
         for statement in self.statements() {
+            if let StatementKind::ForEach {
+                over: Over::Map(map), ..
+            } = &statement.kind
+            {
+                uses.maps.insert(map.number);
+            }
             statement
                 .kind
                 .place()

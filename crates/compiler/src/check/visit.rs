@@ -1,7 +1,7 @@
 //! The walk over a checked handler: all its statements, and what each statement and each expression is made of. A new kind of either says here what is inside
 //! of it, once for all passes that look for something.
 
-use super::tree::{CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind};
+use super::tree::{CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Over, Statement, StatementKind};
 
 impl CheckedProbe {
     /// All statements of the body, those inside of others behind them, whether or not they are reached.
@@ -11,6 +11,13 @@ impl CheckedProbe {
         collect(&self.body, &mut all);
         all.into_iter()
     }
+}
+
+/// Statements, and those inside of them.
+pub(crate) fn statements_of(statements: &[Statement]) -> Vec<&Statement> {
+    let mut all = Vec::new();
+    collect(statements, &mut all);
+    all
 }
 
 fn collect<'t>(statements: &'t [Statement], all: &mut Vec<&'t Statement>) {
@@ -48,6 +55,7 @@ impl StatementKind {
             Self::If { then, otherwise, .. } => [then, otherwise],
             Self::Block(statements) => [statements, &[]],
             Self::While { body, step, .. } => [body, step],
+            Self::ForEach { body, .. } => [body, &[]],
             Self::Set { .. }
             | Self::Record(_)
             | Self::Map(..)
@@ -60,7 +68,7 @@ impl StatementKind {
     }
 
     /// The place of the map that it changes.
-    pub(super) fn place(&self) -> Option<&MapPlace> {
+    pub(crate) fn place(&self) -> Option<&MapPlace> {
         match self {
             Self::Map(place, _) => Some(place),
             _ => None,
@@ -68,7 +76,7 @@ impl StatementKind {
     }
 
     /// Its own expressions, those of the statements inside of it left out, and the keys of a map's place.
-    pub(super) fn expressions(&self) -> Vec<&Expr> {
+    pub(crate) fn expressions(&self) -> Vec<&Expr> {
         match self {
             Self::Set { value, .. } => vec![value],
             Self::If { condition, .. } | Self::While { condition, .. } => vec![condition],
@@ -80,6 +88,13 @@ impl StatementKind {
                 MapChange::Aggregate(None) | MapChange::Delete | MapChange::Clear => Vec::new(),
             },
             Self::Perform { operands, .. } => operands.iter().collect(),
+            Self::ForEach {
+                over: Over::Times(count),
+                ..
+            } => vec![count],
+            Self::ForEach {
+                over: Over::Map(_), ..
+            } => Vec::new(),
             Self::Act(_) | Self::Block(_) | Self::Break | Self::Continue | Self::Return => Vec::new(),
         }
     }
@@ -87,7 +102,7 @@ impl StatementKind {
 
 impl Expr {
     /// The place of the map that it reads.
-    pub(super) fn place(&self) -> Option<&MapPlace> {
+    pub(crate) fn place(&self) -> Option<&MapPlace> {
         match &self.kind {
             ExprKind::MapValue(place)
             | ExprKind::HasKey(place)
@@ -114,7 +129,9 @@ impl Expr {
             ExprKind::Binary { left, right, .. }
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
-            | ExprKind::TextEqual { left, right, .. } => vec![left, right],
+            | ExprKind::TextEqual { left, right, .. }
+            | ExprKind::BytesEqual { left, right, .. } => vec![left, right],
+            ExprKind::TextBegins { text, with, .. } => vec![text, with],
             ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => vec![text],
             ExprKind::SwapBytes { value, .. } => vec![value],
             ExprKind::Ternary {
@@ -136,6 +153,8 @@ impl Expr {
             ExprKind::Constant(_)
             | ExprKind::Text(_)
             | ExprKind::ContextPointer
+            | ExprKind::ElementKey
+            | ExprKind::ElementValue
             | ExprKind::Intrinsic(_)
             | ExprKind::Variable(_)
             | ExprKind::VariableAddress(_)
@@ -143,7 +162,7 @@ impl Expr {
             | ExprKind::Parameter(_)
             | ExprKind::Comm
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy
+            | ExprKind::StackCopy { .. }
             | ExprKind::MapValue(_)
             | ExprKind::Generation(_)
             | ExprKind::Gathering(_)

@@ -201,6 +201,13 @@ impl Checker<'_> {
                 self.error(index.span, message)
             });
         }
+        if let (Type::Array { element, .. }, ExprKind::Text(known), Some(place)) =
+            (&base.ty, &base.kind, index.constant())
+            && let Type::Integer { size: 1, .. } = **element
+            && let Some(byte) = usize::try_from(place).ok().and_then(|place| known.get(place))
+        {
+            return Ok(constant(u64::from(*byte), (**element).clone(), span));
+        }
         if let (Type::Tuple(ty), Some(place)) = (&base.ty, index.constant()) {
             let count = ty.members.len();
             let part = usize::try_from(place)
@@ -211,6 +218,7 @@ impl Checker<'_> {
                 self.error(index.span, message)
             });
         }
+        let base = self.in_memory(base);
         let (element, count, spot) = match (base.ty.clone(), base.kind.clone()) {
             (
                 Type::Array { .. } | Type::Text { .. },
@@ -265,7 +273,10 @@ impl Checker<'_> {
         })?;
         if let Some(known) = index.constant() {
             if let Some(count) = count.filter(|count| known >= u64::from(*count)) {
-                let message = format!("element {} of an array of {count}", known as i64);
+                let message = format!(
+                    "the index {} is out of bounds for array of size {count}",
+                    known as i64
+                );
                 let hint = format!("its elements are 0 to {}", count - 1);
                 return Err(self.report(Diagnostic::error(index.span, message).hint(hint)));
             }
@@ -297,6 +308,11 @@ impl Checker<'_> {
 
     /// `*pointer`.
     pub(super) fn dereference(&mut self, pointer: Expr, span: Span) -> Checked<Expr> {
+        if self.globals.rounds && matches!(pointer.ty, Type::Integer { size: 8, .. }) {
+            // A number of which nothing is known is the address of another.
+            let spot = target(pointer, points_at(&Type::U64, Space::Kernel));
+            return self.value_at(spot, Type::U64, span);
+        }
         let Type::Pointer(to) = pointer.ty else {
             let message = format!("{} is not an address", self.describe(&pointer.ty));
             let hint = "say what lies there: *(uint32 *)…";
@@ -308,6 +324,11 @@ impl Checker<'_> {
 
     /// `&place`.
     pub(super) fn address_of(&mut self, place: Expr, span: Span) -> Checked<Expr> {
+        if let ExprKind::Variable(id) = place.kind {
+            let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
+            let ty = Type::Pointer(points_at(&place.ty, Space::Kernel));
+            return Ok(Expr { ty, ..address });
+        }
         let (ExprKind::Load {
             address,
             offset,
@@ -323,25 +344,11 @@ impl Checker<'_> {
         else {
             return Err(self.error(place.span, "this has no address"));
         };
-        let (to, levels) = match place.ty {
-            Type::Struct(id) => (Pointee::Btf(id), 0),
-            Type::Integer { size, signed, .. } => (Pointee::Integer { size, signed }, 0),
-            Type::Text { .. } => (Pointee::Char, 0),
-            Type::Pointer(inner) => (inner.to, inner.levels.saturating_add(1)),
-            _ => (Pointee::Unknown, 0),
+        let space = match access {
+            Access::User => Space::User,
+            Access::Context | Access::Direct | Access::Kernel => Space::Kernel,
         };
-        let ty = Type::Pointer(Pointer {
-            to,
-            levels,
-            space: if access == Access::User {
-                Space::User
-            } else {
-                Space::Kernel
-            },
-            // An address that was computed is a plain number to the verifier.
-            trusted: false,
-            symbolic: false,
-        });
+        let ty = Type::Pointer(points_at(&place.ty, space));
         let offset = constant(i64::from(offset) as u64, Type::I64, span);
         if offset.constant() == Some(0) {
             return Ok(Expr { ty, span, ..*address });
@@ -355,9 +362,35 @@ impl Checker<'_> {
     }
 }
 
+/// The pointer to a value of a type.
+fn points_at(ty: &Type, space: Space) -> Pointer {
+    let (to, levels) = match ty {
+        Type::Struct(id) => (Pointee::Btf(*id), 0),
+        Type::Integer { size, signed, .. } => (
+            Pointee::Integer {
+                size: *size,
+                signed: *signed,
+            },
+            0,
+        ),
+        Type::Text { .. } => (Pointee::Char, 0),
+        Type::Pointer(inner) => (inner.to, inner.levels.saturating_add(1)),
+        _ => (Pointee::Unknown, 0),
+    };
+    Pointer {
+        to,
+        levels,
+        space,
+        // An address that was computed is a plain number to the verifier.
+        trusted: false,
+        symbolic: false,
+    }
+}
+
 /// What a pointer points to.
 fn target(base: Expr, pointer: Pointer) -> Spot {
     let access = match (pointer.space, pointer.trusted) {
+        _ if base.kind == ExprKind::ContextPointer => Access::Context,
         (Space::User, _) => Access::User,
         (Space::Kernel, true) => Access::Direct,
         (Space::Kernel, false) => Access::Kernel,

@@ -10,22 +10,40 @@ use kestrel_bpf::code::Code;
 use kestrel_bpf::isa::{Alu, Atomic, Cond, Order, Reg, Size, Width as Machine};
 
 const ARGUMENTS: [Reg; 5] = [Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5];
-/// Emits all blocks in the order that the positions were counted in.
-pub(crate) fn emit(
-    function: &Function,
-    live: &Live,
-    allocation: &Allocation,
-    frame: &Frame,
-) -> Result<Code, kestrel_bpf::Error> {
+/// A function with places for its registers and objects.
+pub(crate) struct Placed<'a> {
+    pub(crate) function: &'a Function,
+    pub(crate) live: &'a Live,
+    pub(crate) allocation: &'a Allocation,
+    pub(crate) frame: &'a Frame,
+}
+
+/// Emits a program: the first function is the program itself, the others are those that helpers call back.
+pub(crate) fn emit(functions: &[Placed<'_>]) -> Result<Code, kestrel_bpf::Error> {
     let mut asm = Assembler::new();
+    let callbacks: Vec<Label> = functions.iter().skip(1).map(|_| asm.label()).collect();
+    for (number, placed) in functions.iter().enumerate() {
+        if let Some(label) = number.checked_sub(1).and_then(|number| callbacks.get(number)) {
+            asm.callback(*label);
+        }
+        asm = emit_function(asm, placed, &callbacks);
+    }
+    asm.finish()
+}
+
+/// Emits all blocks in the order that the positions were counted in.
+fn emit_function(mut asm: Assembler, placed: &Placed<'_>, callbacks: &[Label]) -> Assembler {
+    let function = placed.function;
     let labels = function.ids().map(|_| asm.label()).collect();
     let mut emitter = Emitter {
         asm,
         labels,
-        allocation,
-        frame,
+        callbacks,
+        allocation: placed.allocation,
+        frame: placed.frame,
     };
     emitter.entry(function);
+    let live = placed.live;
     for (at, id) in live.order.iter().enumerate() {
         let block = function.block(*id);
         let label = emitter.label(*id);
@@ -39,12 +57,14 @@ pub(crate) fn emit(
             emitter.end(end, live.order.get(at + 1).copied());
         }
     }
-    emitter.asm.finish()
+    emitter.asm
 }
 
 struct Emitter<'a> {
     asm: Assembler,
     labels: Vec<Label>,
+    /// The functions that helpers call back, by number.
+    callbacks: &'a [Label],
     allocation: &'a Allocation,
     frame: &'a Frame,
 }
@@ -58,8 +78,15 @@ impl Emitter<'_> {
         &self.allocation.places[v.0 as usize]
     }
 
-    /// The context is in register 1 at the entry.
+    /// The context is in register 1 at the entry; what a function that is called back is given is kept in its frame.
     fn entry(&mut self, function: &Function) {
+        if let Some(parameters) = function.parameters {
+            let registers = ARGUMENTS.iter().skip(usize::from(parameters.first) - 1);
+            for (place, register) in registers.take(parameters.count.into()).enumerate() {
+                let at = self.frame.object(parameters.slot, place as u32 * 8);
+                self.asm.store(Size::DW, Reg::R10, at, *register);
+            }
+        }
         if let Some(context) = function.context {
             self.write_back(context, Reg::R1);
         }
@@ -141,6 +168,12 @@ impl Emitter<'_> {
                 if !matches!(self.place(*dst), Location::Again(_)) {
                     let to = self.read(*dst);
                     self.make_again(to, op);
+                }
+            }
+            Op::Callback { dst, number } => {
+                let to = self.read(*dst);
+                if let Some(label) = self.callbacks.get(*number as usize) {
+                    self.asm.function(to, *label);
                 }
             }
             Op::Copy { dst, src } => {

@@ -1,7 +1,7 @@
 //! Lays out the 512 bytes of stack: objects that never live together share bytes.
 
 use super::live::{Live, Range, Set, places};
-use crate::ir::{AluOp, End, Function, Op, Operand, Slot, Vreg};
+use crate::ir::{AluOp, BlockId, End, Function, Op, Operand, Slot, Vreg};
 use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of stack that a BPF program has (`MAX_BPF_STACK`).
@@ -115,6 +115,11 @@ fn object_stretches(function: &Function, live: &Live) -> Vec<Vec<Range>> {
                 range.end = at + 3;
             }
         };
+        if let Some(parameters) = function.parameters
+            && *id == BlockId(0)
+        {
+            mention(Some(parameters.slot.0 as usize), first * 4);
+        }
         for (n, inst) in (*first..).zip(&block.insts) {
             inst.op.uses().for_each(|v| mention(owner(v), n * 4));
             mention(inst.op.def().and_then(owner), n * 4);

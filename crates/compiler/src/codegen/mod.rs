@@ -10,7 +10,7 @@ mod scratch;
 mod spill;
 
 use crate::error::Error;
-use crate::ir::{Function, MapUse, Slot};
+use crate::ir::{Function, MapUse, Op, Slot};
 use kestrel_bpf::code::Code;
 
 /// Instructions, and the maps they refer to.
@@ -22,49 +22,109 @@ pub struct Generated {
     pub maps: Vec<MapUse>,
     /// The function as it was emitted, after all passes.
     pub function: Function,
+    /// The functions that helpers call back, in the same way.
+    pub callbacks: Vec<Function>,
 }
 
-/// Generates code. Where the frame is too small, its largest object moves to the scratch map, until all fits.
+/// Generates code of a program that has one function.
+///
+/// # Errors
+/// As [`generate_all`].
+pub fn generate(function: &Function) -> Result<Generated, Error> {
+    generate_all(function, &[])
+}
+
+/// Generates code of a program and of the functions that helpers call back; all have the program's maps. Where a frame is too small, its largest object moves
+/// to a scratch map, until all fits.
 ///
 /// # Errors
 /// When not even the scratch map has room, or a jump is too long.
-pub fn generate(function: &Function) -> Result<Generated, Error> {
-    let mut evicted: Vec<Slot> = Vec::new();
-    loop {
-        let mut attempt = function.clone();
-        scratch::evict(&mut attempt, &evicted);
-        crate::pass::run_all(&mut attempt);
-        let (live, allocation) = allocate::allocate(&mut attempt);
-        let frame = frame::Frame::of(&attempt, &live);
-        if frame.size <= frame::LIMIT {
-            let code = emit::emit(&attempt, &live, &allocation, &frame).map_err(Error::Assemble)?;
-            return Ok(Generated {
-                code,
-                maps: attempt.maps.clone(),
-                function: attempt,
-            });
+pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Generated, Error> {
+    // What calls back is on the stack together with what is called: each gets its share.
+    let limit = frame::LIMIT / depth(function, callbacks) / 32 * 32;
+    let mut maps = function.maps.clone();
+    let mut fitted = Vec::new();
+    for one in std::iter::once(function).chain(callbacks) {
+        let one = Fitted::of(one, &maps, limit)?;
+        maps.clone_from(&one.function.maps);
+        fitted.push(one);
+    }
+    let placed: Vec<emit::Placed<'_>> = fitted.iter().map(Fitted::placed).collect();
+    let code = emit::emit(&placed).map_err(Error::Assemble)?;
+    let mut functions = fitted.into_iter().map(|one| one.function);
+    let function = functions.next().unwrap_or_else(|| function.clone());
+    Ok(Generated {
+        code,
+        maps,
+        function,
+        callbacks: functions.collect(),
+    })
+}
+
+/// How many functions are on the stack at a time at most.
+fn depth(function: &Function, callbacks: &[Function]) -> u32 {
+    let ops = function.blocks.iter().flat_map(|block| &block.insts);
+    let called = ops.filter_map(|inst| match inst.op {
+        Op::Callback { number, .. } => callbacks.get(number as usize),
+        _ => None,
+    });
+    1 + called.map(|called| depth(called, callbacks)).max().unwrap_or(0)
+}
+
+/// A function whose frame fits.
+struct Fitted {
+    function: Function,
+    live: live::Live,
+    allocation: allocate::Allocation,
+    frame: frame::Frame,
+}
+
+impl Fitted {
+    /// Moves objects of the frame to a scratch map until the others take no more than `limit` bytes.
+    fn of(function: &Function, maps: &[MapUse], limit: u32) -> Result<Self, Error> {
+        let mut evicted: Vec<Slot> = Vec::new();
+        loop {
+            let mut attempt = function.clone();
+            attempt.maps = maps.to_vec();
+            scratch::evict(&mut attempt, &evicted);
+            crate::pass::run_all(&mut attempt);
+            let (live, allocation) = allocate::allocate(&mut attempt);
+            let frame = frame::Frame::of(&attempt, &live);
+            if frame.size <= limit {
+                return Ok(Self {
+                    function: attempt,
+                    live,
+                    allocation,
+                    frame,
+                });
+            }
+            // So many bytes must go at least; each attempt takes a while.
+            let mut excess = frame.size - limit;
+            while excess > 0 {
+                let victim = next_victim(function, &evicted, (frame.size, limit))?;
+                excess = excess.saturating_sub(function.objects[victim.0 as usize].size);
+                evicted.push(victim);
+            }
         }
-        // So many bytes must go at least; each attempt takes a while.
-        let mut excess = frame.size - frame::LIMIT;
-        while excess > 0 {
-            let victim = next_victim(function, &evicted, frame.size)?;
-            excess = excess.saturating_sub(function.objects[victim.0 as usize].size);
-            evicted.push(victim);
+    }
+
+    fn placed(&self) -> emit::Placed<'_> {
+        emit::Placed {
+            function: &self.function,
+            live: &self.live,
+            allocation: &self.allocation,
+            frame: &self.frame,
         }
     }
 }
 
 /// The largest object still in the frame, if the scratch map can take it.
-fn next_victim(function: &Function, evicted: &[Slot], needed: u32) -> Result<Slot, Error> {
+fn next_victim(function: &Function, evicted: &[Slot], (needed, limit): (u32, u32)) -> Result<Slot, Error> {
     let size = |slot: Slot| function.objects[slot.0 as usize].size;
-    let too_large = |span| Error::FrameTooLarge {
-        needed,
-        limit: frame::LIMIT,
-        span,
-    };
+    let too_large = |span| Error::FrameTooLarge { needed, limit, span };
     let victim = (0..function.objects.len() as u32)
         .map(Slot)
-        .filter(|slot| !evicted.contains(slot))
+        .filter(|slot| !evicted.contains(slot) && !function.objects[slot.0 as usize].framed)
         .max_by_key(|slot| size(*slot));
     let Some(victim) = victim else {
         return Err(too_large(Default::default()));

@@ -77,6 +77,7 @@ fn look_up(function: &mut Function, home: BlockId, map: MapRef, base: Vreg) {
         size: 4,
         align: 4,
         span,
+        framed: false,
     });
     let key = Slot(function.objects.len() as u32 - 1);
     let (key_address, map_pointer) = (function.vreg(), function.vreg());

@@ -221,6 +221,7 @@ fn new_slot(function: &mut Function) -> Slot {
         size: 8,
         align: 8,
         span: SourceRange::default(),
+        framed: true,
     });
     Slot(function.objects.len() as u32 - 1)
 }

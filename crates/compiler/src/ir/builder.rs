@@ -2,7 +2,7 @@
 
 use super::{
     AluOp, AtomicOp, Bits, Block, BlockId, Condition, End, Function, Helper, Inst, MapSpec, MapUse, Object,
-    Op, Operand, Slot, Vreg, Width,
+    Op, Operand, Parameters, Slot, Vreg, Width,
 };
 use kestrel_bpf::code::{MapRef, SourceRange as Span};
 
@@ -42,6 +42,7 @@ impl Builder {
                 objects: Vec::new(),
                 vregs: 0,
                 context: None,
+                parameters: None,
                 maps: Vec::new(),
             },
             current: BlockId(0),
@@ -316,8 +317,46 @@ impl Builder {
             size,
             align,
             span: self.span,
+            framed: false,
         });
         Slot(self.function.objects.len() as u32 - 1)
+    }
+
+    /// The same, but of the frame in any case: what a helper wants on the stack.
+    pub fn framed_slot(&mut self, size: u32, align: u32) -> Slot {
+        let slot = self.slot(size, align);
+        if let Some(object) = self.function.objects.last_mut() {
+            object.framed = true;
+        }
+        slot
+    }
+
+    /// The function is one that a helper calls back with these registers; gives what they held. It must come first of all.
+    pub fn parameters<const N: usize>(&mut self, first: u8) -> [Vreg; N] {
+        let slot = self.framed_slot(N as u32 * 8, 8);
+        self.function.parameters = Some(Parameters {
+            slot,
+            first,
+            count: N as u8,
+        });
+        let at = self.slot_address(slot, 0);
+        std::array::from_fn(|place| self.load(Width::B8, at, place as i16 * 8))
+    }
+
+    /// The function of this number among those that helpers call back.
+    pub fn callback(&mut self, number: u32) -> Vreg {
+        self.make(|dst| Op::Callback { dst, number })
+    }
+
+    /// Maps that functions of the program refer to, in this order.
+    pub fn maps_mut(&mut self) -> &mut Vec<MapUse> {
+        &mut self.function.maps
+    }
+
+    /// Keeps a frame object in use up to here.
+    pub fn keep(&mut self, slot: Slot) {
+        let base = self.slot_address(slot, 0);
+        self.make(|dst| Op::Touch { dst, base, offset: 0 });
     }
 
     /// Address of a frame object plus `offset`.

@@ -166,6 +166,7 @@ impl Display for Op {
             Self::SlotAddress { slot, offset, .. } => write!(f, "&{slot}+{offset}"),
             Self::Map { map, .. } => write!(f, "map{}", map.0),
             Self::MapValue { map, offset, .. } => write!(f, "&map{}[0]+{offset}", map.0),
+            Self::Callback { number, .. } => write!(f, "callback{number}"),
             Self::Helper { helper, args, .. } => match helper.name() {
                 Some(name) => write!(f, "{name}({})", list(args)),
                 None => write!(f, "helper#{}({})", helper.0, list(args)),

@@ -85,6 +85,19 @@ pub struct Object {
     pub align: u32,
     /// The source that needs it, for messages.
     pub span: Span,
+    /// Whether it must lie in the frame itself.
+    pub framed: bool,
+}
+
+/// What a function is given that a helper calls back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// The frame object that keeps them, 8 bytes each.
+    pub slot: Slot,
+    /// The first register.
+    pub first: u8,
+    /// How many.
+    pub count: u8,
 }
 
 /// One program in the intermediate code.
@@ -98,6 +111,8 @@ pub struct Function {
     pub vregs: u32,
     /// The register that holds the program's context from the entry on, if anything asked for it.
     pub context: Option<Vreg>,
+    /// Of a function that a helper calls back: registers that are kept at its entry.
+    pub parameters: Option<Parameters>,
     /// Maps, by [`kestrel_bpf::code::MapRef`].
     pub maps: Vec<MapUse>,
 }

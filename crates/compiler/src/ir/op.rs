@@ -345,6 +345,8 @@ pub enum Op {
     Map { dst: Vreg, map: MapRef },
     /// An address in the first value of an array map.
     MapValue { dst: Vreg, map: MapRef, offset: u32 },
+    /// The function of this number among those that helpers call back.
+    Callback { dst: Vreg, number: u32 },
     /// A call of a BPF helper, at most five arguments.
     Helper {
         dst: Option<Vreg>,
@@ -377,6 +379,7 @@ impl Op {
             | Self::CompareExchange { dst, .. }
             | Self::SlotAddress { dst, .. }
             | Self::Map { dst, .. }
+            | Self::Callback { dst, .. }
             | Self::MapValue { dst, .. } => Some(*dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => *dst,
             Self::Store { .. } => None,
@@ -397,6 +400,7 @@ impl Op {
             | Self::CompareExchange { dst, .. }
             | Self::SlotAddress { dst, .. }
             | Self::Map { dst, .. }
+            | Self::Callback { dst, .. }
             | Self::MapValue { dst, .. } => Some(dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => {
                 dst.as_mut()
@@ -410,7 +414,11 @@ impl Op {
         // Asked for every operation by every pass, so nothing is allocated.
         let mut uses = [None; MOST_READ];
         match self {
-            Self::Const { .. } | Self::SlotAddress { .. } | Self::Map { .. } | Self::MapValue { .. } => {}
+            Self::Const { .. }
+            | Self::SlotAddress { .. }
+            | Self::Map { .. }
+            | Self::MapValue { .. }
+            | Self::Callback { .. } => {}
             Self::Copy { src, .. }
             | Self::Extend { src, .. }
             | Self::SwapBytes { src, .. }
@@ -441,7 +449,11 @@ impl Op {
             }
         };
         match self {
-            Self::Const { .. } | Self::SlotAddress { .. } | Self::Map { .. } | Self::MapValue { .. } => {}
+            Self::Const { .. }
+            | Self::SlotAddress { .. }
+            | Self::Map { .. }
+            | Self::MapValue { .. }
+            | Self::Callback { .. } => {}
             Self::Copy { src, .. } | Self::Extend { src, .. } | Self::SwapBytes { src, .. } => visit(src),
             Self::Alu { left, right, .. } | Self::Compare { left, right, .. } => {
                 operand(right);

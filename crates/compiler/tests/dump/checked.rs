@@ -59,6 +59,13 @@ impl Dump<'_> {
                 let (body, step) = (self.statements(body, depth + 1), self.statements(step, depth + 1));
                 format!("{pad}while {}\n{body}{pad}step\n{step}", self.expr(condition))
             }
+            StatementKind::ForEach { over, body } => {
+                let over = match over {
+                    Over::Map(map) => format!("@{}", map.name),
+                    Over::Times(count) => self.expr(count),
+                };
+                format!("{pad}for each {over}\n{}", self.statements(body, depth + 1))
+            }
             StatementKind::Map(place, change) => {
                 let change = match change {
                     MapChange::Set(value) => format!("= {}", self.expr(value)),
@@ -115,6 +122,17 @@ impl Dump<'_> {
             ExprKind::Constant(value) => format!("{}", *value as i64),
             ExprKind::Text(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
             ExprKind::ContextPointer => "ctx".into(),
+            ExprKind::ElementKey => "key".into(),
+            ExprKind::ElementValue => "value".into(),
+            ExprKind::BytesEqual {
+                left,
+                right,
+                bytes,
+                negated,
+            } => {
+                let op = if *negated { "bytes!=" } else { "bytes==" };
+                format!("({op} {} {} {bytes})", self.expr(left), self.expr(right))
+            }
             ExprKind::Parameter(name) => format!("param {name}"),
             ExprKind::IsTarget(thread) => format!("(target {})", self.expr(thread)),
             ExprKind::Load {
@@ -247,6 +265,9 @@ impl Dump<'_> {
                 let needle = String::from_utf8_lossy(needle);
                 format!("(find {} {needle:?} {bytes} {prefix})", self.expr(text))
             }
+            ExprKind::TextBegins { text, with, bytes } => {
+                format!("(begins {} {} {bytes})", self.expr(text), self.expr(with))
+            }
             ExprKind::SwapBytes { value, size } => format!("(swap{size} {})", self.expr(value)),
             ExprKind::EventNumber => "EventNumber".into(),
             ExprKind::EventIs { what, text } => format!("EventIs {what:?} {text:?}"),
@@ -271,7 +292,7 @@ impl Dump<'_> {
                 let (address, length) = (self.expr(address), self.expr(length));
                 format!("({space}.memory {address} {max} of {length})")
             }
-            ExprKind::StackCopy => "(stack-copy)".to_owned(),
+            ExprKind::StackCopy { .. } => "(stack-copy)".to_owned(),
             ExprKind::Stack { space, max } => format!("({space:?}.stack {max})"),
         }
     }

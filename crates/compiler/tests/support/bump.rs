@@ -57,6 +57,7 @@ impl Sink for Bump {
             record,
             kept: vec![base],
             size,
+            counted: true,
         })
     }
 

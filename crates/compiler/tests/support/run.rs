@@ -11,6 +11,8 @@ use kestrel_compiler::program::Program;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::FieldType;
+use kestrel_trace::record::Record;
+use kestrel_trace::stack_pieces::StackPieces;
 use kestrel_trace::value::{StackCopy, Value};
 
 /// A machine that has the program's maps.
@@ -189,8 +191,16 @@ impl Bench {
         let mut rows = Vec::new();
         let mut at = bump::DATA as usize + self.sent as usize;
         let end = bump::DATA as usize + used as usize;
+        let mut pieces = StackPieces::default();
         while at < end {
             let record = table.record(&value[at..end], 0, 0).expect("a whole record");
+            if record.is_stack_piece() {
+                pieces.take(&record);
+                at += record.bytes.len();
+                continue;
+            }
+            let rest = pieces.rest_of(&record);
+            let record = Record { rest, ..record };
             rows.push(Row {
                 number: record.event.id.0,
                 to: u16::from_le_bytes([value[at + 2], value[at + 3]]),
@@ -250,7 +260,8 @@ impl Row {
 /// Registers and words of a copied stack.
 fn copied(copy: StackCopy<'_>) -> Seen {
     let (words, _) = copy.stack.as_chunks::<8>();
-    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let (rest, _) = copy.rest.as_chunks::<8>();
+    let words = words.iter().chain(rest).map(|word| u64::from_le_bytes(*word));
     Seen::Stack([copy.ip, copy.sp, copy.bp].into_iter().chain(words).collect())
 }
 

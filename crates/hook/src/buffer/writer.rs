@@ -52,7 +52,7 @@ use super::name::MESSAGES;
 use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
-use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
+use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size, is_piece};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
 /// How often a reservation is tried before it counts as lost: each failure is one nested writer that came first, in a few nanoseconds. The verifier
@@ -148,8 +148,11 @@ impl RingSink {
         b.store(Width::B8, counters, 0, after);
     }
 
-    /// Counts a record that is not taken, and leaves.
+    /// Counts a record that is not taken, and leaves. A piece of a stack is missed by who finds the stack's frames.
     fn lose(&self, b: &mut Builder, region: Vreg, number: Number, lost: BlockId) {
+        if is_piece(number) {
+            return b.jump(lost);
+        }
         b.atomic_add(Width::B8, region, offset::LOST as i16, 1);
         let counters = self.counters(b, region, number);
         b.atomic_add(Width::B8, counters, 8, 1);
@@ -158,6 +161,9 @@ impl RingSink {
 
     /// Counts a record as lost because the buffer is frozen, and goes to `lost`.
     pub fn emit_lose_frozen(&self, b: &mut Builder, number: Number, lost: BlockId) {
+        if is_piece(number) {
+            return b.jump(lost);
+        }
         let region = self.region(b, lost);
         self.check_number(b, number, lost);
         b.atomic_add(Width::B8, region, offset::FROZEN as i16, 1);
@@ -187,11 +193,12 @@ impl RingSink {
             return;
         };
         b.store(Width::B2, reservation.record, 0, number);
+        let events = i64::from(reservation.counted) << 32;
         let add = match reservation.size {
-            Size::Constant(size) => b.constant(i64::from(size) | 1 << 32),
+            Size::Constant(size) => b.constant(i64::from(size) | events),
             Size::Variable { value, .. } => {
-                let one = b.constant(1 << 32);
-                b.or(one, value)
+                let events = b.constant(events);
+                b.or(events, value)
             }
         };
         if alone {
@@ -423,7 +430,9 @@ impl Sink for RingSink {
         let header = b.shift_left(time, 16);
         b.store(Width::B8, record, 0, header);
         // Of other streams each reader has all to count.
-        if self.geometry.mode == Mode::Overwrite || self.map == map_name(MESSAGES) {
+        let is_counted_here = self.geometry.mode == Mode::Overwrite || self.map == map_name(MESSAGES);
+        let counted = !is_piece(number);
+        if is_counted_here && counted {
             self.count_recorded(b, region, number);
         }
         let number = b.materialize(number);
@@ -432,7 +441,12 @@ impl Sink for RingSink {
             // Once more: its control page says whether a reader waits for the record.
             kept.push(region);
         }
-        Ok(Reservation { record, kept, size })
+        Ok(Reservation {
+            record,
+            kept,
+            size,
+            counted,
+        })
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {

@@ -439,6 +439,7 @@ impl Sink for Dispatch {
                 record: b.vreg(),
                 kept: (0..one.kept.len().max(kept)).map(|_| b.vreg()).collect(),
                 size,
+                counted: one.counted,
             });
             // One commit serves all of them. In rings whose records wake no reader, the word that it looks at is 0 or makes it wake one too early.
             if kept > one.kept.len() {

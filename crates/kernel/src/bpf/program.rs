@@ -244,6 +244,18 @@ impl Program {
             attach_fd: target.map_or(0, |fd| fd.as_raw_fd() as u32),
             ..Zeroable::zeroed()
         };
+        let own = match spec.btf {
+            None if !spec.code.callbacks.is_empty() => Some(own_functions(&spec.code.callbacks)?),
+            _ => None,
+        };
+        if let Some((types, functions)) = &own {
+            argument.prog_btf_fd = types.as_raw_fd() as u32;
+            (
+                argument.func_info,
+                argument.func_info_rec_size,
+                argument.func_info_cnt,
+            ) = records(functions, FUNC_INFO);
+        }
         if let Some(btf) = &spec.btf {
             argument.prog_btf_fd = btf.btf.as_raw_fd() as u32;
             (
@@ -416,6 +428,19 @@ pub struct TestRunResult {
 }
 
 /// Address, size and number of records laid end to end; all zero if there are none.
+/// The types of a program's functions, without which the kernel takes none for a call back, and where each begins.
+fn own_functions(callbacks: &[usize]) -> Result<(OwnedFd, Vec<u8>)> {
+    let mut types = kestrel_bpf::btf::write::Builder::new();
+    let int = types.int("int", 4);
+    let mut functions = Vec::new();
+    for (number, entry) in std::iter::once(&0).chain(callbacks).enumerate() {
+        let id = types.function(&format!("function{number}"), int, &[]);
+        functions.extend((*entry as u32).to_ne_bytes());
+        functions.extend(id.0.to_ne_bytes());
+    }
+    Ok((super::load_btf(&types.finish())?, functions))
+}
+
 fn records(bytes: &[u8], size: usize) -> (u64, u32, u32) {
     if bytes.len() < size {
         return (0, 0, 0);

@@ -110,6 +110,13 @@ impl Software {
         row.map_or("", |(_, name, _)| name)
     }
 
+    /// As perf calls it, and its other spelling where it has one.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let row = Self::ALL.iter().find(|(counter, ..)| *counter == self);
+        let names = row.map(|(_, name, other)| [*name, *other]);
+        names.into_iter().flatten().filter(|name| !name.is_empty())
+    }
+
     /// Whether it counts nanoseconds.
     pub fn counts_time(self) -> bool {
         matches!(self, Self::CpuClock | Self::TaskClock)
@@ -218,7 +225,6 @@ struct Flags {
     mmap2: u64,
     comm_exec: u64,
     use_clockid: u64,
-    build_id: u64,
 }
 
 const FLAGS: Flags = Flags {
@@ -231,7 +237,6 @@ const FLAGS: Flags = Flags {
     mmap2: 1 << 23,
     comm_exec: 1 << 24,
     use_clockid: 1 << 25,
-    build_id: 1 << 34,
 };
 
 const IOC_ENABLE: u64 = 0x2400;

@@ -8,7 +8,7 @@ use super::per_event::Apart;
 use super::planned::{self, Plan};
 use super::planner::{Cell, Cells, Done, Planner};
 use super::source::Options;
-use super::{relayed, trust};
+use super::{program_types, relayed, trust};
 use kestrel_catalog::attach::{self, Mechanism};
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
@@ -249,6 +249,7 @@ fn into_slot(
     for candidate in &mut candidates {
         candidate.object = candidate.object.take().map(CalledProgram::there);
     }
+    program_types::add(catalog, candidates.iter().map(|one| &*one.source), &mut resolved);
     let one_by_one = OneByOne {
         events: &planner.events,
         catalog,

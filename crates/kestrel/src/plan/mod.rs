@@ -9,10 +9,12 @@ mod existing;
 mod findings;
 mod hook;
 mod load;
+mod missing;
 mod own_events;
 mod per_event;
 mod planned;
 mod planner;
+pub(crate) mod program_types;
 mod relayed;
 mod second_jprobe;
 mod show;
@@ -33,16 +35,21 @@ pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;
 pub use show::show;
-pub use source::{Options, ProgramText, Source, UserStack};
+pub use source::{Options, ProbeFilter, ProgramText, Source, UserStack};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
-use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::globals::{DeclaredMap, Globals};
 use kestrel_compiler::check::shape::{ROUNDS, Shapes};
+use kestrel_compiler::lang::ast::{Expr, ExprKind};
+use kestrel_compiler::lang::config;
+use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
+use kestrel_trace::layout::StackMode;
 use planner::{Done, Planner};
+use std::collections::BTreeMap;
 
 /// The name under which a nameless table is known.
 pub const TABLE: &str = "main";
@@ -134,6 +141,26 @@ pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<
     }
 }
 
+/// How stacks are shown, as the setting says it.
+fn stack_mode(set: config::StackMode) -> StackMode {
+    match set {
+        config::StackMode::Bpftrace => StackMode::Bpftrace,
+        config::StackMode::Perf => StackMode::Perf,
+        config::StackMode::Raw => StackMode::Raw,
+        config::StackMode::BuildId => StackMode::BuildId,
+    }
+}
+
+/// Where the symbols of the kernel are that a program has asked for.
+fn addresses(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
+    let wanted = shapes.symbols.iter();
+    let found = wanted.filter_map(|name| {
+        let symbol = catalog.symbols().ok()?.named(name).next()?;
+        Some((name.clone(), symbol.address))
+    });
+    found.collect()
+}
+
 /// The hooks of a program, planned again until what its maps hold is known from all of their uses.
 fn program_hooks(
     program: &ProgramText,
@@ -142,12 +169,17 @@ fn program_hooks(
     catalog: &Catalog,
 ) -> Result<(Vec<Hook>, Done)> {
     let mut shapes = Shapes::default();
+    let declared = declared_maps(program)?;
     for _ in 0..ROUNDS {
         let globals = Globals {
             shapes: shapes.clone(),
             rounds: true,
             allows_unsafe: options.allows_unsafe,
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
+            declared: declared.clone(),
+            source: Some((program.name.clone(), program.text.clone())),
+            stack_mode: stack_mode(program.config.stack_mode),
+            addresses: addresses(&shapes, catalog),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);
@@ -162,4 +194,62 @@ fn program_hooks(
         event: program.name.clone(),
         why: "what its maps hold is not found after many rounds".to_owned(),
     })
+}
+
+/// Kinds of maps that a program may declare: their names, and whether new keys take the place of old ones.
+const MAP_KINDS: &[(&str, bool)] = &[
+    ("hash", false),
+    ("lruhash", true),
+    ("percpuhash", false),
+    ("percpulruhash", true),
+];
+
+/// The maps that a program declares.
+fn declared_maps(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMap>> {
+    let mut declared = BTreeMap::new();
+    let mut found = Vec::new();
+    for map in &program.maps {
+        let kind = MAP_KINDS.iter().find(|(name, _)| *name == map.kind.node);
+        let entries = match map.args.as_slice() {
+            [
+                Expr {
+                    kind: ExprKind::Integer { value, .. },
+                    ..
+                },
+            ] => u32::try_from(*value).ok().filter(|n| *n > 0),
+            _ => None,
+        };
+        match (kind, entries) {
+            (None, _) => {
+                let names: Vec<&str> = MAP_KINDS.iter().map(|(name, _)| *name).collect();
+                let message = format!("Invalid bpf map type: {}", map.kind.node);
+                let hint = format!("map types are {}", names.join(", "));
+                found.push(Diagnostic::error(map.kind.span, message).hint(hint));
+            }
+            (Some(_), None) => {
+                let message = format!(
+                    "Expected a single integer literal, the number of entries, for {}",
+                    map.kind.node
+                );
+                found.push(Diagnostic::error(map.span, message));
+            }
+            (Some((_, evicts)), Some(entries)) => {
+                let one = DeclaredMap {
+                    entries,
+                    evicts: *evicts,
+                };
+                if declared.insert(map.name.node.clone(), one).is_some() {
+                    let message = format!("@{} is declared twice", map.name.node);
+                    found.push(Diagnostic::error(map.name.span, message));
+                }
+            }
+        }
+    }
+    match found.is_empty() {
+        true => Ok(declared),
+        false => Err(kestrel_catalog::Error::Program {
+            source_text: program.text.to_string(),
+            diagnostics: found,
+        }),
+    }
 }

@@ -7,9 +7,10 @@ use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::output::{Effect, Form, Sites};
-use kestrel_trace::print::shown;
+use kestrel_trace::print::{counted, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -42,6 +43,11 @@ pub struct Perform {
     pub out: Vec<u8>,
     /// What was said on standard error since that was taken last.
     pub err: Vec<u8>,
+    /// Whether commands are run no more, since the program was asked to end, and how many were not.
+    pub ending: bool,
+    not_run: u64,
+    /// Updates of maps that were lost and have been said, by the maps' names.
+    lost: HashMap<String, u64>,
     symbols: Symbols,
     names: Arc<SystemNames>,
     host: Host,
@@ -58,6 +64,9 @@ impl Perform {
             max_cat: MOST_OF_A_FILE,
             out: Vec::new(),
             err: Vec::new(),
+            ending: false,
+            not_run: 0,
+            lost: HashMap::new(),
             symbols: symbols.with_names(names.clone()),
             names,
             host,
@@ -65,7 +74,8 @@ impl Perform {
         }
     }
 
-    fn form(&self) -> Form<'_> {
+    /// How output looks.
+    pub fn form(&self) -> Form<'_> {
         Form {
             json: self.json,
             trailer: &self.trailer,
@@ -114,6 +124,10 @@ impl Perform {
     }
 
     fn run(&mut self, command: &[u8]) {
+        if self.ending {
+            self.not_run += 1;
+            return;
+        }
         let shell = Command::new("/bin/sh")
             .arg("-c")
             .arg(OsStr::from_bytes(command))
@@ -137,11 +151,39 @@ impl Perform {
         self.err.extend_from_slice(format!("ERROR: {why}\n").as_bytes());
     }
 
-    fn snapshots(&mut self, snapshots: Vec<Snapshot>, top: u64, div: u64) {
+    fn snapshots(&mut self, mut snapshots: Vec<Snapshot>, top: u64, div: u64) {
+        for snapshot in &mut snapshots {
+            let lost = std::mem::take(&mut snapshot.lost);
+            let before = self.lost.insert(snapshot.ty.name.clone(), lost).unwrap_or(0);
+            if lost > before {
+                let title = snapshot.ty.title();
+                let (updates, keys) = (
+                    counted(lost - before, "update"),
+                    counted(snapshot.ty.entries.into(), "key"),
+                );
+                let line = format!(
+                    "WARNING: Map full; can't update element. {title} has room for {keys}: {updates} lost; `config = {{ max_map_keys = N }}` or `let {title} = hash(N)` gives it more\n"
+                );
+                self.err.extend_from_slice(line.as_bytes());
+            }
+        }
         let (symbols, _notes) = symbols(&snapshots, &self.host, None);
         let symbols = symbols.with_names(self.names.clone());
         for snapshot in &snapshots {
             self.out.extend(self.form().map(snapshot, top, div, &symbols));
+        }
+    }
+
+    /// Says how many commands were not run because the program was asked to end before.
+    pub fn say_not_run(&mut self) {
+        match std::mem::take(&mut self.not_run) {
+            0 => {}
+            not_run => {
+                let line = format!(
+                    "WARNING: {not_run} commands of system() were not run: the program was ended before\n"
+                );
+                self.err.extend_from_slice(line.as_bytes());
+            }
         }
     }
 

@@ -12,10 +12,9 @@ use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_kernel::procfs::{ClockPair, monotonic, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, ValueKind, state};
-use kestrel_trace::layout::{EventName, FieldType, Names, Space};
+use kestrel_trace::layout::{EventName, FieldType, Names};
 use kestrel_trace::symbol::Symbols;
-use kestrel_trace::user_symbol::{UserSymbols, code_address};
-use kestrel_trace::value::Value;
+use kestrel_trace::user_symbol::{UserSymbols, addresses_of};
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -449,20 +448,17 @@ pub fn symbols(snapshots: &[Snapshot], host: &Host, code: Option<&mut UserCode>)
     (symbols.with_user(user), notes)
 }
 
-/// Names for the stacks of processes among the keys.
+/// Names for the code of processes in keys and values.
 fn user_names(snapshots: &[Snapshot], code: &mut UserCode) -> (UserSymbols, Vec<String>) {
     // Without them names are fewer.
     _ = code.poll();
     let rows = snapshots
         .iter()
         .flat_map(|snapshot| snapshot.rows.iter().map(|row| (row, &snapshot.ty)));
-    for key in rows.flat_map(|(row, ty)| row.keys(ty)) {
-        if let Value::Stack(frames) = key
-            && frames.space == Space::User
-        {
-            for (index, address) in frames.iter().enumerate() {
-                code.need(frames.pid, frames.time_ns, code_address(address, index == 0));
-            }
+    for (row, ty) in rows {
+        let time = row.read_ns();
+        for value in row.keys(ty).chain(row.held(ty)) {
+            addresses_of(value, &mut |pid, address| code.need(pid, time, address));
         }
     }
     code.name()

@@ -9,7 +9,9 @@ use super::slot_program::{compile, program_state};
 use super::state::{
     CallState, EventState, HandlerState, HookState, ObjectState, ProgramState, State, TableState,
 };
-use crate::plan::{Apart, Call, CalledProgram, Candidate, Checked, Hook, Plan, Slot, without_set};
+use crate::plan::{
+    Apart, Call, CalledProgram, Candidate, Checked, Hook, Plan, Slot, program_types, without_set,
+};
 use kestrel_catalog::catalog::phase::Phase;
 use kestrel_catalog::catalog::{Catalog, Resolved, Via};
 use kestrel_catalog::{Error, Result};
@@ -261,6 +263,11 @@ impl<'a> Recompile<'a> {
             if resolved.ways.is_empty() {
                 continue;
             }
+            program_types::add(
+                self.catalog,
+                candidates.iter().map(|one| &*one.source),
+                &mut resolved,
+            );
             let mut checked_globals = globals.clone();
             let checked = without_set(resolved.clone(), &candidates, &mut checked_globals);
             let (mut hook, companions) = match checked {

@@ -6,10 +6,14 @@ use kestrel_trace::ctf::packet::{Packet, Page};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::HEADER;
 use kestrel_trace::record::Record;
+use kestrel_trace::stack_pieces::StackPieces;
 
 /// Records that have come but may be preceded by some that have not.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Vec<Waiting>);
+pub(crate) struct Queue {
+    waiting: Vec<Waiting>,
+    pieces: StackPieces,
+}
 
 #[derive(Debug)]
 struct Waiting {
@@ -39,7 +43,7 @@ impl From<View<'_>> for Taken {
 impl Queue {
     /// Whether it holds none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 
     /// Takes the records of a page that its reader was not shown before, of those the ones `wanted` by their position.
@@ -55,7 +59,7 @@ impl Queue {
         let mut at = HEADER;
         for record in packet.records(table).map_while(std::result::Result::ok) {
             if at >= page.from && wanted(&record, page.position + u64::from(at)) {
-                self.0.push(Waiting {
+                self.waiting.push(Waiting {
                     time_ns: record.time_ns,
                     cpu: record.cpu,
                     bytes: record.bytes.to_vec(),
@@ -72,13 +76,23 @@ impl Queue {
         until: u64,
         show: &mut dyn FnMut(&Record<'_>) -> Result<()>,
     ) -> Result<usize> {
-        self.0.sort_by_key(|w| w.time_ns);
-        let ready = self.0.partition_point(|w| w.time_ns <= until);
-        for w in self.0.drain(..ready) {
-            if let Ok(record) = table.record(&w.bytes, w.cpu, w.time_ns) {
-                show(&record)?;
+        self.waiting.sort_by_key(|w| w.time_ns);
+        let ready = self.waiting.partition_point(|w| w.time_ns <= until);
+        let mut shown = 0;
+        for w in self.waiting.drain(..ready) {
+            let Ok(record) = table.record(&w.bytes, w.cpu, w.time_ns) else {
+                continue;
+            };
+            if record.is_stack_piece() {
+                self.pieces.take(&record);
+                continue;
             }
+            shown += 1;
+            show(&Record {
+                rest: self.pieces.rest_of(&record),
+                ..record
+            })?;
         }
-        Ok(ready)
+        Ok(shown)
     }
 }

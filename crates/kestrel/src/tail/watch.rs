@@ -306,7 +306,7 @@ impl Watch {
             let counted = watched.begin.map_or(0, |mark| mark.position)
                 ..watched.end.map_or(u64::MAX, |mark| mark.position);
             self.waiting.take(&self.table, page, &mut |record, position| {
-                watched.shown += u64::from(counted.contains(&position));
+                watched.shown += u64::from(counted.contains(&position) && !record.is_stack_piece());
                 record.time_ns >= watched.since_ns
             });
         }

@@ -1,13 +1,17 @@
 //! The binaries that processes have mapped: each is opened when it is first seen, so that it can be read when its process, or its name, is gone.
+//!
+//! Files are told apart by path, inode and time of change: build ids come from the files themselves, because perf's side band has none that does no harm
+//! (`kestrel_kernel::perf::side_band`).
 
 use super::perf_map::Home;
 use kestrel_kernel::Host;
 use kestrel_kernel::perf::side_band::CodeMapping;
 use kestrel_kernel::process::allow_open_files;
-use kestrel_kernel::procfs::Mapped;
+use kestrel_kernel::procfs::{ClockPair, Mapped};
 use object::read::{Object as _, ReadCache};
 use std::collections::HashMap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// Binaries that are held open at once.
@@ -20,8 +24,19 @@ const TRIES: u32 = 8;
 /// What the kernel puts behind the path of a file that has no name any more.
 const DELETED: &str = " (deleted)";
 
-/// Which binary: those of one path may be several, one after another or in several containers.
-type Identity = (String, Option<Vec<u8>>);
+/// Which binary, by path and inode: those of one path may be several, one after another or in several containers.
+type Identity = (String, u64);
+
+/// What a process has mapped, as perf's side band or /proc tell it.
+#[derive(Clone, Copy, Debug)]
+struct Sight<'m> {
+    pid: u32,
+    range: (u64, u64),
+    path: &'m str,
+    inode: u64,
+    /// When it was mapped, ns of `CLOCK_MONOTONIC`, where that is known.
+    time_ns: Option<u64>,
+}
 
 /// One binary.
 #[derive(Debug)]
@@ -33,6 +48,8 @@ pub(super) struct MappedBinary {
     pub(super) file: Option<File>,
     /// The process that has code of no file there.
     pub(super) generated_by: Option<u32>,
+    /// When the file was changed last, as it was opened.
+    changed_ns: Option<u64>,
     tries: u32,
 }
 
@@ -42,10 +59,18 @@ impl MappedBinary {
         Self {
             path: path.to_owned(),
             build_id,
+            changed_ns: changed_at(&file),
             file: Some(file),
             generated_by: None,
             tries: 0,
         }
+    }
+
+    /// Whether the file was written since it was opened, so that it is of another build.
+    pub(super) fn is_rewritten(&self) -> bool {
+        self.file
+            .as_ref()
+            .is_some_and(|file| changed_at(file) != self.changed_ns && build_id_of(file) != self.build_id)
     }
 }
 
@@ -59,6 +84,7 @@ pub(super) struct Binaries {
     homes: HashMap<u32, Home>,
     /// Root directories of processes other than `/`: containers' and those of chroot(2).
     roots: Vec<PathBuf>,
+    clocks: ClockPair,
     open: u64,
 }
 
@@ -79,6 +105,7 @@ impl Binaries {
             numbers: HashMap::new(),
             homes: HashMap::new(),
             roots: Vec::new(),
+            clocks: ClockPair::now(),
             open: 0,
         }
     }
@@ -107,49 +134,65 @@ impl Binaries {
 
     /// The number of the binary that a process has mapped, as /proc has it.
     pub(super) fn mapped(&mut self, pid: u32, mapped: &Mapped) -> u32 {
-        let range = (mapped.start, mapped.end);
-        self.number(pid, range, &mapped.path, None)
-    }
-
-    /// The number of the binary that a process has just mapped.
-    pub(super) fn changed(&mut self, pid: u32, mapping: &CodeMapping) -> u32 {
-        self.number(
+        self.number(Sight {
             pid,
-            (mapping.start, mapping.end),
-            &mapping.path,
-            mapping.build_id.as_deref(),
-        )
+            range: (mapped.start, mapped.end),
+            path: &mapped.path,
+            inode: mapped.inode,
+            time_ns: None,
+        })
     }
 
-    fn number(&mut self, pid: u32, range: (u64, u64), path: &str, build_id: Option<&[u8]>) -> u32 {
-        if is_generated(path) {
-            return self.generated(pid);
+    /// The number of the binary that a process has mapped at a time.
+    pub(super) fn changed(&mut self, pid: u32, mapping: &CodeMapping, time_ns: u64) -> u32 {
+        self.number(Sight {
+            pid,
+            range: (mapping.start, mapping.end),
+            path: &mapping.path,
+            inode: mapping.inode,
+            time_ns: Some(time_ns),
+        })
+    }
+
+    fn number(&mut self, sight: Sight<'_>) -> u32 {
+        if is_generated(sight.path) {
+            return self.generated(sight.pid);
         }
-        let path = path.strip_suffix(DELETED).unwrap_or(path);
-        if let Some(known) = self.numbers.get(&(path.to_owned(), build_id.map(<[u8]>::to_vec))) {
-            let known = *known;
-            let tries = &mut self.all[known as usize];
-            if tries.file.is_some() || tries.tries == 0 || path.starts_with('[') {
+        let path = sight.path.strip_suffix(DELETED).unwrap_or(sight.path);
+        let sight = Sight { path, ..sight };
+        let identity = (path.to_owned(), sight.inode);
+        let Some(known) = self.numbers.get(&identity).copied() else {
+            let file = self.open(sight);
+            return self.enter(identity, file);
+        };
+        let binary = &mut self.all[known as usize];
+        match &binary.file {
+            None if binary.tries == 0 || path.starts_with('[') => return known,
+            None => binary.tries -= 1,
+            Some(file) if changed_at(file) == binary.changed_ns => return known,
+            // Given another name, removed, or written anew in its place.
+            Some(file) if build_id_of(file) == binary.build_id && binary.build_id.is_some() => {
+                binary.changed_ns = changed_at(file);
                 return known;
             }
-            tries.tries -= 1;
-            let file = self.open(pid, range, path, build_id);
-            self.open += u64::from(file.is_some());
-            self.all[known as usize].file = file;
-            return known;
+            Some(_) => {
+                let file = self.open(sight);
+                return self.enter(identity, file);
+            }
         }
-        let file = self.open(pid, range, path, build_id);
+        if let Some(file) = self.open(sight) {
+            self.open += 1;
+            let binary = &mut self.all[known as usize];
+            *binary = MappedBinary::opened(path, build_id_of(&file), file);
+        }
+        known
+    }
+
+    /// Enters a binary that is seen for the first time.
+    fn enter(&mut self, identity: Identity, file: Option<File>) -> u32 {
         self.open += u64::from(file.is_some());
-        let read = file.as_ref().and_then(build_id_of);
-        let whole = build_id.map(<[u8]>::to_vec).or(read);
-        // One that /proc told of is known by its build id, too, when it is mapped again.
-        let identity = (path.to_owned(), whole.clone());
-        let number = match self.numbers.get(&identity) {
-            Some(known) => *known,
-            None => self.add(path, whole, file, None),
-        };
-        self.numbers
-            .insert((path.to_owned(), build_id.map(<[u8]>::to_vec)), number);
+        let build_id = file.as_ref().and_then(build_id_of);
+        let number = self.add(&identity.0, build_id, file, None);
         self.numbers.insert(identity, number);
         number
     }
@@ -163,7 +206,7 @@ impl Binaries {
             self.open += u64::from(home.is_open());
             self.homes.insert(pid, home);
         }
-        let identity = (format!("//anon {pid}"), None);
+        let identity = (format!("//anon {pid}"), 0);
         if let Some(known) = self.numbers.get(&identity) {
             return *known;
         }
@@ -182,6 +225,7 @@ impl Binaries {
         self.all.push(MappedBinary {
             path: path.to_owned(),
             build_id,
+            changed_ns: file.as_ref().and_then(changed_at),
             file,
             generated_by,
             tries: TRIES,
@@ -189,20 +233,18 @@ impl Binaries {
         self.all.len() as u32 - 1
     }
 
-    /// Opens what a process has mapped: by the mapping itself, by its path in the process's root directory, or by its path where a file of the
-    /// same build lies. The last two may be other files, so they count only with the same build id.
-    fn open(
-        &mut self,
-        pid: u32,
-        (start, end): (u64, u64),
-        path: &str,
-        build_id: Option<&[u8]>,
-    ) -> Option<File> {
+    /// Opens what a process has mapped: by the mapping itself, by its path in the process's root directory, or by its path where the same file
+    /// lies. The last two may be other files, so they count only with the same inode, and unchanged since they were mapped.
+    fn open(&mut self, sight: Sight<'_>) -> Option<File> {
+        let Sight { pid, path, .. } = sight;
         if !path.starts_with('/') || self.open >= OPEN {
             return None;
         }
         let process = |rest: String| self.host.path(format!("/proc/{pid}/{rest}"));
-        if let Ok(file) = File::open(process(format!("map_files/{start:x}-{end:x}"))) {
+        let (start, end) = sight.range;
+        if let Ok(file) = File::open(process(format!("map_files/{start:x}-{end:x}")))
+            && file.metadata().is_ok_and(|it| it.ino() == sight.inode)
+        {
             return Some(file);
         }
         if let Ok(root) = std::fs::read_link(process("root".to_owned()))
@@ -214,16 +256,30 @@ impl Binaries {
         let inner = path.trim_start_matches('/');
         let mut places = vec![process(format!("root/{inner}")), self.host.path(path)];
         places.extend(self.roots.iter().map(|root| root.join(inner)));
-        let same = |file: &File| build_id.is_none_or(|id| build_id_of(file).is_some_and(|found| found == id));
-        places
-            .into_iter()
-            .filter_map(|place| {
-                File::open(place)
-                    .ok()
-                    .filter(|file| file.metadata().is_ok_and(|it| it.is_file()))
-            })
-            .find(same)
+        let latest = sight.time_ns.map(|time| self.date(time));
+        let is_same = |file: &File| {
+            let is_file = |it: &std::fs::Metadata| it.is_file() && it.ino() == sight.inode;
+            file.metadata().as_ref().is_ok_and(is_file)
+                && latest.is_none_or(|latest| changed_at(file).is_some_and(|changed| changed <= latest))
+        };
+        let files = places.into_iter().filter_map(|place| File::open(place).ok());
+        files.into_iter().find(is_same)
     }
+
+    /// A monotonic time as the times of files are counted.
+    fn date(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_add_signed(self.clocks.offset())
+    }
+}
+
+/// When a file was changed last (ns since 1970): its bytes, its names or its rights.
+fn changed_at(file: &File) -> Option<u64> {
+    let about = file.metadata().ok()?;
+    let (seconds, ns) = (
+        u64::try_from(about.ctime()).ok()?,
+        u64::try_from(about.ctime_nsec()).ok()?,
+    );
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
 /// The build id in a file's notes.
@@ -258,18 +314,55 @@ mod tests {
             end: code.end,
             offset: code.offset,
             path: code.path.clone(),
-            build_id: id.clone(),
+            inode: code.inode,
         };
-        assert_eq!(binaries.changed(pid, &mapping), number);
-        // A file of that path, but another build, is another binary, and the one that lies there is not taken for it.
+        assert!(id.is_some());
+        assert_eq!(binaries.changed(pid, &mapping, u64::MAX), number);
+        // A file of that path, but another inode, is another binary, and the one that lies there is not taken for it.
         let other = CodeMapping {
             start: 1,
             end: 2,
-            build_id: Some(vec![1; 20]),
-            ..mapping
+            inode: 1,
+            ..mapping.clone()
         };
-        let other = binaries.changed(pid, &other);
+        let other = binaries.changed(pid, &other, u64::MAX);
         assert_ne!(other, number);
         assert!(binaries.get(other).unwrap().file.is_none());
+    }
+
+    #[test]
+    fn a_file_that_is_written_anew_in_its_place_is_another_binary() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let id = build_id_of(&File::open(std::env::current_exe().unwrap()).unwrap()).unwrap();
+        let at = own.windows(id.len()).position(|bytes| bytes == id).unwrap();
+        std::fs::write(&path, &own).unwrap();
+        let host = Host::default();
+        let mut binaries = Binaries::new(&host);
+        let mapping = CodeMapping {
+            start: 1,
+            end: 2,
+            offset: 0,
+            path: path.display().to_string(),
+            inode: std::fs::metadata(&path).unwrap().ino(),
+        };
+        // No process has it mapped, so it is found by its path; one that was changed since it was mapped is not.
+        let since = |binaries: &mut Binaries, time_ns| binaries.changed(0, &mapping, time_ns);
+        let early = since(&mut binaries, 0);
+        assert!(binaries.get(early).unwrap().file.is_none());
+        let late = procfs::monotonic() + 1_000_000_000;
+        let first = since(&mut binaries, late);
+        assert_eq!(first, early);
+        assert_eq!(binaries.get(first).unwrap().build_id.as_deref(), Some(&id[..]));
+        std::fs::hard_link(&path, folder.path().join("another")).unwrap();
+        assert_eq!(since(&mut binaries, late), first, "only its names have changed");
+        let mut other = own;
+        other[at] ^= 1;
+        std::fs::write(&path, &other).unwrap();
+        let second = since(&mut binaries, late);
+        assert_ne!(second, first);
+        assert!(binaries.get(first).unwrap().is_rewritten());
+        assert!(!binaries.get(second).unwrap().is_rewritten());
     }
 }

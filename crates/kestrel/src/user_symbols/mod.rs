@@ -24,7 +24,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
 use kestrel_trace::unwound::Unwound;
-use kestrel_trace::user_symbol::{Binary, Mapping, UserSymbols, code_address};
+use kestrel_trace::user_symbol::{Binary, Mapping, UserSymbols, code_address, has_code};
 use kestrel_trace::value::StackCopy;
 pub use live::LiveNames;
 use memory_maps::MemoryMaps;
@@ -49,7 +49,7 @@ const TICK: u64 = 10_000_000;
 /// Whether records of these classes hold stacks of processes.
 pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
     let mut fields = classes.iter().flat_map(|class| class.layout.fields());
-    fields.any(|field| field.ty.is_user_stack())
+    fields.any(|field| has_code(&field.ty))
 }
 
 /// What is known of the processes' code.
@@ -192,7 +192,7 @@ impl UserCode {
             let binary = match &event.change {
                 MemoryChange::Map(mapping) => {
                     mapped = true;
-                    binaries.changed(event.pid, mapping)
+                    binaries.changed(event.pid, mapping, event.time_ns)
                 }
                 _ => 0,
             };

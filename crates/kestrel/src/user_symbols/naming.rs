@@ -253,6 +253,10 @@ pub(super) fn of_file(binary: &MappedBinary, places: &BTreeSet<u64>, namer: &Nam
         named.unnamed = Some(why_closed(binary, host));
         return named;
     };
+    if binary.is_rewritten() {
+        named.unnamed = Some(changed(binary, build_id_of(file)));
+        return named;
+    }
     let places: Vec<u64> = places.iter().copied().collect();
     let path = path_of(file, &binary.path, host);
     let mut missing = Vec::new();
@@ -364,18 +368,24 @@ fn path_of(file: &File, path: &str, host: &Host) -> PathBuf {
 
 /// Why a binary was not opened.
 fn why_closed(binary: &MappedBinary, host: &Host) -> String {
-    let Ok(there) = File::open(host.path(&binary.path)) else {
-        return "the file is gone".to_owned();
-    };
-    match (&binary.build_id, build_id_of(&there)) {
-        (Some(mapped), found) if found.as_ref() != Some(mapped) => {
-            let found = found.map_or_else(|| "none".to_owned(), |id| digits(&id));
-            format!(
-                "the file has changed: its build id is {found}, that of the process was {}",
-                digits(mapped)
-            )
-        }
-        _ => "the file could not be opened in time".to_owned(),
+    match File::open(host.path(&binary.path)) {
+        Err(_) => "the file is gone".to_owned(),
+        Ok(there) => changed(binary, build_id_of(&there)),
+    }
+}
+
+/// That another build lies now where a binary did.
+fn changed(binary: &MappedBinary, found: Option<Vec<u8>>) -> String {
+    let words = |id: Option<&[u8]>| id.map_or_else(|| "none".to_owned(), digits);
+    let found = words(found.as_deref());
+    match &binary.build_id {
+        Some(mapped) => format!(
+            "the file has changed: its build id is {found}, that of the process was {}",
+            digits(mapped)
+        ),
+        None => format!(
+            "another file lies there now (its build id is {found}), or it was changed before it could be opened"
+        ),
     }
 }
 

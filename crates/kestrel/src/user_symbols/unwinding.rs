@@ -141,14 +141,17 @@ impl Process {
 /// A word of the copied stack.
 fn word(copy: &StackCopy<'_>, address: u64) -> Option<u64> {
     let at = usize::try_from(address.checked_sub(copy.sp)?).ok()?;
-    let bytes = copy.stack.get(at..)?.first_chunk()?;
-    Some(u64::from_le_bytes(*bytes))
+    let bytes = match at.checked_sub(copy.stack.len()) {
+        Some(behind) => copy.rest.get(behind..)?,
+        None => copy.stack.get(at..)?,
+    };
+    Some(u64::from_le_bytes(*bytes.first_chunk()?))
 }
 
 /// Whether an address lies on the stack, but behind what was copied of it.
 fn is_beyond(copy: &StackCopy<'_>, address: u64) -> bool {
     let behind = address.checked_sub(copy.sp);
-    behind.is_some_and(|at| at + 8 > copy.stack.len() as u64 && at < STACK)
+    behind.is_some_and(|at| at + 8 > (copy.stack.len() + copy.rest.len()) as u64 && at < STACK)
 }
 
 fn holds(ranges: &[(u64, u64)], address: u64) -> bool {
@@ -215,9 +218,16 @@ mod tests {
             ip: 0x1500,
             sp,
             bp: sp + 16,
+            taken: 0,
             stack: &stack,
+            rest: &[],
         };
         let found = frames(&copy, &[mapping], &binaries);
+        for at in [0, 8, 32, stack.len()] {
+            let (stack, rest) = stack.split_at(at);
+            let parts = StackCopy { stack, rest, ..copy };
+            assert_eq!(frames(&parts, &[mapping], &binaries), found, "in two parts");
+        }
         assert_eq!(found.addresses, [0x1500, 0x2000, 0x3000]);
         assert!(found.truncated);
         let nowhere = frames(&copy, &[], &binaries);
@@ -248,11 +258,14 @@ mod tests {
             });
             let mut stack: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
             stack.truncate(stack.len().saturating_sub(odd));
+            let (stack, rest) = stack.split_at(stack.len() / 16 * 8);
             let copy = StackCopy {
                 ip: if known { within(registers[0]) } else { registers[0] },
                 sp,
                 bp: if known { sp.wrapping_add(registers[2] % 512) } else { registers[2] },
-                stack: &stack,
+                taken: 0,
+                stack,
+                rest,
             };
             let found = unwinding.borrow_mut().frames(&copy, 7, mappings.iter(), &binaries);
             prop_assert_eq!(found.addresses.first(), Some(&copy.ip));

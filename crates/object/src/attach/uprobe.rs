@@ -23,6 +23,7 @@ fn places(request: &AttachRequest<'_>) -> Result<(Arc<Executable>, Vec<UprobePla
     let file = request.kernel.known.executables().get(&executable::find(path)?)?;
     let offsets = match Site::read(what) {
         Site::Address(offset) => vec![offset],
+        line @ Site::Line { .. } => line.offsets(&file)?,
         Site::Function { name, offset, .. } => {
             let glob = Glob::new(&*name);
             let right = |known: &str| glob.matches(known);

@@ -3,10 +3,13 @@
 use super::gather::Gathered;
 use crate::layout::{FieldType, Frames, Space};
 use crate::symbol::has_addresses;
+use crate::user_symbol::has_code;
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of a key, the generation included: what every kernel takes.
-pub const MOST_KEY: u32 = 512;
+/// Most bytes of a key, the generation included.
+pub const MOST_KEY: u32 = 4096;
+/// Bytes of a key that kernels before 5.16 take, too.
+pub const EVERY_KEY: u32 = 512;
 /// Entries of a map where nothing else is said.
 pub const ENTRIES: u32 = 4096;
 /// Bytes of values on each CPU beyond which a map gets fewer entries than [`ENTRIES`].
@@ -164,11 +167,13 @@ impl MapType {
         wanted.next_power_of_two().max(STACKS)
     }
 
-    /// Whether stacks of processes are among its keys.
+    /// Whether addresses of processes' code that are shown by name are in it.
     pub fn has_user_stacks(&self) -> bool {
-        let mut found = false;
-        self.numbered(&mut |space, _| found |= space == Space::User);
-        found
+        let value = match &self.value {
+            ValueKind::Whole(ty) => Some(ty),
+            _ => None,
+        };
+        self.keys.iter().chain(value).any(has_code)
     }
 
     /// Where each key, or part of the key, lies in the key of the kernel's map, in bytes: the first behind the generation, each at a multiple of 8. Bytes behind

@@ -28,5 +28,5 @@ pub use gather::Gathered;
 pub use histogram::{Buckets, Label};
 pub use json::{json, json_line};
 pub use kept::KeptMaps;
-pub use map_type::{ENTRIES, MOST_KEY, MapType, ValueKind};
+pub use map_type::{ENTRIES, EVERY_KEY, MOST_KEY, MapType, ValueKind};
 pub use text::{Show, shown, text, written};

@@ -72,6 +72,11 @@ impl Row {
         })
     }
 
+    /// When its stacks were read, ns.
+    pub fn read_ns(&self) -> u64 {
+        self.read_ns
+    }
+
     /// The bytes of its key from an offset on.
     pub(super) fn key_from(&self, offset: u32) -> &[u8] {
         self.key.get(offset as usize..).unwrap_or_default()

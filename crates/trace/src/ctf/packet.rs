@@ -119,7 +119,7 @@ impl<'a> Packet<'a> {
         self.content
     }
 
-    /// Its records in order. After damage, which is the last item, nothing more can be found in the page.
+    /// Its records in order, pieces of stacks among them. After damage, which is the last item, nothing more can be found in the page.
     pub fn records(&self, events: &'a EventTable) -> Records<'a> {
         Records {
             events,
@@ -243,7 +243,7 @@ pub fn seal(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> 
         }
         end += record.bytes.len() as u32;
         last_ns = record.time_ns;
-        kept += 1;
+        kept += u32::from(!record.is_stack_piece());
     }
     let torn = packet.events.saturating_sub(kept);
     close(page, end, last_ns, kept);
@@ -275,7 +275,12 @@ pub fn cut_before(page: &mut Page, since_ns: u64, events: &EventTable) -> Result
         .records(events)
         .map_while(Result::ok)
         .take_while(|record| record.time_ns < since_ns);
-    let (count, bytes) = old.fold((0, 0), |(n, bytes), record| (n + 1, bytes + record.bytes.len()));
+    let (count, bytes) = old.fold((0, 0), |(n, bytes), record| {
+        (
+            n + u32::from(!record.is_stack_piece()),
+            bytes + record.bytes.len(),
+        )
+    });
     Ok(cut(page, count, bytes, since_ns))
 }
 
@@ -293,15 +298,15 @@ pub fn cut_front(page: &mut Page, from: u32, events: &EventTable) -> Result<u32,
             begin_ns = record.time_ns;
             break;
         }
-        (count, bytes) = (count + 1, end);
+        (count, bytes) = (count + u32::from(!record.is_stack_piece()), end);
     }
-    if count == 0 {
+    if bytes == 0 {
         return Ok(packet.events);
     }
     Ok(cut(page, count, bytes, begin_ns))
 }
 
-/// Takes the first `count` records, which are `bytes` long, out of a whole page that is one.
+/// Takes the first records, `count` events and `bytes` long, out of a whole page that is one.
 fn cut(page: &mut Page, count: u32, bytes: usize, begin_ns: u64) -> u32 {
     let Ok(packet) = Packet::parse(page) else { return 0 };
     let left = packet.events.saturating_sub(count);

@@ -3,6 +3,7 @@
 
 mod clock;
 mod csv;
+mod field;
 mod format;
 mod json;
 mod line;

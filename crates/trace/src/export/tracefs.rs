@@ -5,7 +5,7 @@ use super::format::{Export, Format, Style};
 use super::line::Lines;
 use crate::layout::Space;
 use crate::print::escape::escape;
-use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
+use crate::print::{Scratch, TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
@@ -119,7 +119,9 @@ impl Tracefs {
         out.push(b':');
         if record.event.print.is_some() {
             if let Some(line) = self.lines.of(record) {
-                line.fields(record, &self.symbols, out);
+                let mut written = Scratch::default();
+                line.values(record, &self.symbols, &mut written);
+                out.extend_from_slice(written.bytes());
             }
             out.push(b'\n');
             return;

@@ -49,6 +49,7 @@ fn performed(verb: &str, text: &str, values: &[(FieldType, Vec<u8>)], form: Form
         event: &event,
         bytes: &bytes,
         unwound: None,
+        rest: &[],
     };
     let names = KnownNames {
         monotonic_offset: 1_700_000_000_000_000_000,

@@ -51,7 +51,7 @@ fn check(page: &mut Page, events: &EventTable) -> Result<Sealed, NotAPacket> {
         }
         end += record.bytes.len() as u32;
         last_ns = record.time_ns;
-        kept += 1;
+        kept += u32::from(!record.is_stack_piece());
     }
     let all = end as usize == HEADER as usize + packet.content().len();
     let torn = match packet.events.saturating_sub(kept) {

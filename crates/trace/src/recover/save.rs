@@ -338,6 +338,9 @@ impl Recovered {
 impl Seen {
     fn look(&mut self, packet: &Packet<'_>, table: &EventTable) {
         for record in packet.records(table).map_while(std::result::Result::ok) {
+            if record.is_stack_piece() {
+                continue;
+            }
             *self.counts.entry((record.event.id.0, record.cpu)).or_default() += 1;
             self.learner.learn(&record, &mut self.processes);
             let (first, last) = self.times.unwrap_or((u64::MAX, 0));

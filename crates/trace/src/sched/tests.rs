@@ -145,6 +145,7 @@ fn tell(story: &[Happening], mut take: impl FnMut(&Record<'_>)) {
             event: &classes[class],
             bytes: &bytes,
             unwound: None,
+            rest: &[],
         });
     }
 }

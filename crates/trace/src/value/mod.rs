@@ -6,7 +6,7 @@ mod parts;
 pub use named::NamedValue;
 pub use parts::{Beside, BuildIdFrame, Elements, Parts, Stacks};
 
-use crate::layout::{Base, COPIED_REGISTERS, Composite, FieldType, Names, Space, StackMode};
+use crate::layout::{Base, COPIED_WORDS, Composite, FieldType, Names, Space, StackMode};
 
 /// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
 /// anything behind a NUL there.
@@ -33,6 +33,11 @@ fn is_fault(elements: &[u8], max: u32) -> bool {
         Some((0, text)) if elements.len() == room => text == &FAULT_IN_TEXT[1..room],
         _ => false,
     }
+}
+
+/// Whether the elements of a string are the begin of a longer one: all that there is room for, the last of them a NUL, which no string that was read whole has.
+fn is_cut(elements: &[u8], max: u32) -> bool {
+    elements.len() == max as usize && elements.iter().position(|byte| *byte == 0) == Some(elements.len() - 1)
 }
 
 /// A decoded value.
@@ -107,20 +112,28 @@ pub struct StackCopy<'a> {
     pub sp: u64,
     /// The frame pointer, where the code has one.
     pub bp: u64,
-    /// The stack's bytes.
+    /// When it was copied, ns, where other records have more of it ([`crate::stack_pieces`]); else 0.
+    pub taken: u64,
+    /// The stack's bytes that the record itself holds.
     pub stack: &'a [u8],
+    /// Those behind them.
+    pub rest: &'a [u8],
 }
 
 impl<'a> StackCopy<'a> {
     /// Reads the elements of a [`FieldType::StackCopy`]; none where nothing was copied.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let (registers, _) = bytes.as_chunks::<8>();
-        let [ip, sp, bp, ..] = *registers else { return None };
+        let [ip, sp, bp, taken, ..] = *registers else {
+            return None;
+        };
         Some(Self {
             ip: u64::from_le_bytes(ip),
             sp: u64::from_le_bytes(sp),
             bp: u64::from_le_bytes(bp),
-            stack: &bytes[COPIED_REGISTERS as usize * 8..],
+            taken: u64::from_le_bytes(taken),
+            rest: &[],
+            stack: &bytes[COPIED_WORDS as usize * 8..],
         })
     }
 }
@@ -212,7 +225,10 @@ impl<'a> Value<'a> {
             FieldType::HeldStack(stack) => return Self::held_stack(stack, bytes, beside),
             &(FieldType::String { max } | FieldType::Bytes { max }) if is_fault(bytes, max) => Self::Fault,
             FieldType::Bytes { .. } => Self::Text(bytes),
-            FieldType::String { .. } => Self::Text(until_nul(bytes)),
+            &FieldType::String { max } => match is_cut(bytes, max) {
+                true => Self::CutText(until_nul(bytes)),
+                false => Self::Text(until_nul(bytes)),
+            },
             FieldType::Stack { .. } if bytes == FAULT_IN_TEXT => Self::Fault,
             &FieldType::Stack { space, .. } => Self::Stack(Frames {
                 space,

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// What `babeltrace2 ARGS PATH` says; `None` where it is not installed.
-fn babeltrace(arguments: &[&str], path: &Path) -> Option<Output> {
+pub fn babeltrace(arguments: &[&str], path: &Path) -> Option<Output> {
     match Command::new("babeltrace2").args(arguments).arg(path).output() {
         Ok(output) => Some(output),
         Err(e) => {

@@ -4,6 +4,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::info::Uuid;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::{CAPACITY, HEADER, MAGIC, PAGE, SEALED, offset};
+use kestrel_trace::stack_pieces::PIECE;
 
 /// The value of one field, in reading order.
 #[derive(Clone, Debug)]
@@ -112,7 +113,8 @@ impl Ring {
         self.put(self.at as u32, record);
         self.at += record.len();
         self.last_ns = time_ns;
-        self.commit(record.len() as u64 | 1 << 32);
+        let is_event = record[..2] != PIECE.0.to_le_bytes();
+        self.commit(record.len() as u64 | u64::from(is_event) << 32);
     }
 
     fn enter(&mut self, time_ns: u64) {

@@ -10,6 +10,7 @@ use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
+use crate::screen::set_quiet;
 use crate::selection::hold;
 use crate::status_line::StatusLine;
 use crate::style;
@@ -39,13 +40,13 @@ use std::time::{Duration, Instant};
 pub(crate) struct Options {
     #[command(flatten)]
     events: Events,
-    /// Count for all processes (the default without a command)
+    /// Count events of all processes (the default without a command)
     #[arg(short, long)]
     all: bool,
-    /// Count for these processes, with all their threads, until they exit
+    /// Count events of these processes, with all their threads, until they exit: what happens while they run, not what others do to them
     #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
     pid: Vec<u32>,
-    /// Count for these threads, until they exit
+    /// Count events of these threads, until they exit
     #[arg(
         short,
         long = "tid",
@@ -54,10 +55,10 @@ pub(crate) struct Options {
         value_delimiter = ','
     )]
     thread: Vec<u32>,
-    /// Count on these CPUs, for all processes: 0,2-3
+    /// Count events on these CPUs, of all processes: 0,2-3
     #[arg(short = 'C', long = "cpu", id = "cpus", value_name = "CPUS", value_parser = cpus)]
     cpus: Option<CpuList>,
-    /// Count for the tasks of this cgroup and of those below it: a path, or one below the mount point
+    /// Count events of the tasks of this cgroup and of those below it: a path, or one below the mount point
     #[arg(short = 'G', long, value_name = "CGROUP")]
     cgroup: Option<String>,
     /// Print what fell into each interval of so many milliseconds
@@ -94,6 +95,9 @@ pub(crate) struct Options {
     /// Write to this file descriptor, which the shell has opened: `--log-fd 3 3>counts.txt`
     #[arg(long, value_name = "FD", conflicts_with = "output", value_parser = clap::value_parser!(i32).range(0..))]
     log_fd: Option<i32>,
+    /// Print nothing besides the figures but errors and what was missed
+    #[arg(short, long)]
+    quiet: bool,
     /// A command to run and count, from its exec to its exit, children included; -- before it may be left out
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -115,7 +119,7 @@ Examples:
   kestrel stat -e irq:irq_handler_entry -a --per-cpu -x, --duration 1
 
 With a command the figures go to standard error, as perf's do, since standard output is the command's; without one to standard output; with -o
-to a file. `kestrel list` shows the events.";
+to a file. Rows come in the order of -e. `kestrel list` shows the events.";
 
 fn cpus(text: &str) -> Result<CpuList, String> {
     let list = CpuList::parse(text).map_err(|error| error.to_string())?;
@@ -130,6 +134,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Counts.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    set_quiet(options.quiet);
     let catalog = Catalog::new(Host::default());
     check(options, catalog.host())?;
     // Before anything of the kernel is opened: its number must not be that of a file which was opened here.
@@ -300,7 +305,7 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
     };
     match stat.detach() {
         0 => {}
-        apart => eprintln!(
+        apart => remark!(
             "{} {} masked and being detached in the background: the kernel takes its time for each",
             counted(apart as u64, "hook"),
             are(apart as u64)
@@ -343,7 +348,7 @@ fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
             ..uncounted
         };
         if uncounted.matters(hits, came.map(|count| (count.event, 0))) {
-            eprintln!("{uncounted}");
+            remark!("{uncounted}");
         }
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(super) struct Lines {
 /// Begins to follow what processes have mapped, where records of these classes have their stacks. Without the right to, stacks show addresses.
 pub(super) fn follow(classes: &[EventClass], maps: bool, host: &Host) -> Option<LiveNames> {
     LiveNames::follow(classes, maps, host).unwrap_or_else(|error| {
-        eprintln!("stacks of processes show addresses: {error}");
+        remark!("stacks of processes show addresses: {error}");
         None
     })
 }
@@ -110,7 +110,7 @@ impl Lines {
     /// Says once for each binary why its code has no names.
     pub(super) fn report_unnamed(&mut self) {
         for remark in self.code.iter_mut().flat_map(LiveNames::take_remarks) {
-            eprintln!("{}", shown(&remark));
+            remark!("{}", shown(&remark));
         }
     }
 

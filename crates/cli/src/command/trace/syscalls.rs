@@ -7,7 +7,7 @@ use crate::arguments::command_line;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
-use crate::output::calls::{By, print};
+use crate::output::calls::{By, write};
 use crate::selection::{self, Selection};
 use crate::status_line::StatusLine;
 use clap::Args;
@@ -43,7 +43,7 @@ pub(crate) struct CallOptions {
         conflicts_with_all = ["table", "session", "stacks", "kernel_stack", "user"]
     )]
     pub(super) syscalls: Option<String>,
-    /// Count the calls and show a table of them at the end, as strace -c does
+    /// Count the calls and show a table of them at the end, as strace -c does; with a COMMAND, whose standard output that is, on standard error
     #[arg(short, long, requires = "syscalls")]
     summary: bool,
     /// Only calls that fail
@@ -101,7 +101,12 @@ pub(super) fn run(
     let mut shown = LiveCalls {
         other: Lines::new(LineFormat::of(format), symbols, names()?, code),
         names: names()?,
-        view: View::new(&calls, options, format),
+        view: View::new(
+            &calls,
+            options,
+            format,
+            matches!(plan.target, ProcessFilter::Command(_)),
+        ),
         tally: Tally::default(),
         live,
         status,
@@ -125,6 +130,9 @@ pub(super) fn run(
         ..
     } = shown;
     view.finish()?;
+    if !options.summary && view.is_without_lines() && tally.lost == 0 {
+        hint_at_others(&calls, options.failed_only, tally.came());
+    }
     let shown = (format, selection.verbose);
     end(live, other.code(), (&tally, &plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
@@ -220,11 +228,15 @@ struct View {
     before_exec: Option<u32>,
     format: Format,
     summary: Option<Summary>,
+    /// Whether the standard output is a command's.
+    is_shared: bool,
+    /// How many calls were shown.
+    shown: u64,
     out: Vec<u8>,
 }
 
 impl View {
-    fn new(calls: &Calls, options: &CallOptions, format: Format) -> Self {
+    fn new(calls: &Calls, options: &CallOptions, format: Format, is_shared: bool) -> Self {
         Self {
             reader: Reader::new(calls.signatures.clone()),
             pairing: Pairing::default(),
@@ -235,8 +247,15 @@ impl View {
             before_exec: None,
             format,
             summary: options.summary.then(|| Summary::new(options.by.into())),
+            is_shared,
+            shown: 0,
             out: Vec::new(),
         }
+    }
+
+    /// Whether some calls were asked for, and none of them was shown.
+    fn is_without_lines(&self) -> bool {
+        self.wanted.is_some() && self.shown == 0
     }
 
     fn take(&mut self, record: &Record<'_>) {
@@ -295,6 +314,7 @@ impl View {
         };
         self.out.extend_from_slice(text.as_bytes());
         self.out.push(b'\n');
+        self.shown += 1;
     }
 
     /// Shows what is left: calls that have not returned, or the table.
@@ -307,9 +327,28 @@ impl View {
         }
         if let Some(summary) = self.summary.take() {
             let groups = summary.finish(&|tid, pid| self.processes.name(tid, pid).map(str::to_owned));
-            print(&groups, self.format)?;
+            match self.is_shared {
+                true => write(&groups, self.format, &mut crate::screen::err())?,
+                false => write(&groups, self.format, &mut crate::screen::out())?,
+            }
         }
         write_out(&mut self.out)
+    }
+}
+
+/// Says that none of the calls came that were asked for, and which others may have come in their place.
+fn hint_at_others(calls: &Calls, failed_only: bool, records: u64) {
+    let came = if failed_only { "failed" } else { "came" };
+    match calls.later().as_slice() {
+        // That nothing came at all is said anyway.
+        [] if records == 0 => {}
+        [] => eprintln!("hint: none of these calls {came}"),
+        later => {
+            let later = later.join(",");
+            eprintln!(
+                "hint: none of these calls {came}; libraries may make others in their place: --syscalls={later}"
+            );
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Built-ins that say what an address is: whose memory it is in, or that it has a symbol.
 
+pub(super) mod kaddr;
 pub(super) mod kptr;
 pub(super) mod ksym;
 mod space;
@@ -8,4 +9,4 @@ pub(super) mod uptr;
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&kptr::KPTR, &ksym::KSYM, &uptr::UPTR];
+pub(super) static ROWS: &[&Builtin] = &[&kaddr::KADDR, &kptr::KPTR, &ksym::KSYM, &uptr::UPTR];

@@ -1,18 +1,22 @@
 //! Built-ins about the event that fired.
 
 pub(super) mod arg;
+pub(super) mod ctx;
 pub(super) mod entry;
 pub(super) mod func;
 pub(super) mod probe;
 pub(super) mod reg;
 pub(super) mod regs;
 pub(super) mod retval;
+pub(super) mod usermode;
 
 use super::row::Builtin;
 
 /// These built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &arg::ARG,
+    &ctx::CTX,
+    &usermode::USERMODE,
     &retval::RETVAL,
     &reg::REG,
     &regs::REGS,

@@ -4,6 +4,7 @@ pub(super) mod cgroup_path;
 pub(super) mod macaddr;
 mod made;
 pub(super) mod ntop;
+pub(super) mod pton;
 pub(super) mod signal_name;
 pub(super) mod strerror;
 pub(super) mod strftime;
@@ -18,6 +19,7 @@ pub(super) static ROWS: &[&Builtin] = &[
     &cgroup_path::CGROUP_PATH,
     &macaddr::MACADDR,
     &ntop::NTOP,
+    &pton::PTON,
     &signal_name::SIGNAL_NAME,
     &strerror::STRERROR,
     &strftime::STRFTIME,

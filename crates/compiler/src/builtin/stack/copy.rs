@@ -3,8 +3,7 @@
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::diag::Diagnostic;
-use kestrel_trace::layout::COPIED_REGISTERS;
-use kestrel_trace::packet::CAPACITY;
+use kestrel_trace::stack_pieces::{MOST, USUAL};
 
 pub(crate) static USTACK_COPY: Builtin = Builtin {
     name: "ustack_copy",
@@ -13,12 +12,12 @@ pub(crate) static USTACK_COPY: Builtin = Builtin {
     about: "the process's stack, copied: its frames are found when the recording ends, by .eh_frame, also those of code without frame pointers",
     meaning: Meaning::Value(|checker, usage| {
         let args = usage.positional(checker, 0, 1)?;
-        let max = match args.first() {
+        let bytes = match args.first() {
             Some(bytes) => {
-                let most = CAPACITY - COPIED_REGISTERS * 8;
-                Some(checker.limit(bytes, most, "the size of a copied stack, in bytes,")? & !7)
+                let bytes = checker.limit(bytes, MOST, "the size of a copied stack, in bytes,")?;
+                bytes.next_multiple_of(8)
             }
-            None => None,
+            None => USUAL,
         };
         if checker.context.features.user_registers.is_none() {
             let message = "the stack cannot be copied: this kernel does not tell BPF programs of this kind a process's registers";
@@ -27,10 +26,9 @@ pub(crate) static USTACK_COPY: Builtin = Builtin {
             return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
         }
         Ok(Expr::new(
-            ExprKind::StackCopy,
-            Type::StackCopy {
-                max: max.map(|bytes| bytes.max(8)),
-            },
+            ExprKind::StackCopy { bytes },
+            // The checker of records knows how much of it there is room for in the record itself.
+            Type::StackCopy { max: None },
             usage.span,
         ))
     }),

@@ -1,23 +1,52 @@
-//! A stack of so many frames.
+//! A stack of so many frames, shown in a mode.
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, ExprKind, Type};
-use kestrel_trace::layout::Space;
+use crate::lang::ast;
+use kestrel_trace::layout::{Space, StackMode};
 
 /// The kernel's limit (`kernel.perf_event_max_stack`), and what is taken where nothing is said.
 const DEPTH: u32 = 127;
 
-/// `kstack`, `kstack(depth)`.
+/// How stacks are shown, by the words that programs have for it.
+const MODES: &[(&str, StackMode)] = &[
+    ("bpftrace", StackMode::Bpftrace),
+    ("perf", StackMode::Perf),
+    ("raw", StackMode::Raw),
+    ("build_id", StackMode::BuildId),
+];
+
+/// `kstack`, `kstack(depth)`, `kstack(mode)`, `kstack(mode, depth)`.
 pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
-    let args = usage.positional(checker, 0, 1)?;
-    let max = match args.first() {
+    let args = usage.positional(checker, 0, 2)?;
+    let named = args.first().and_then(|first| mode_of(first));
+    let depth = match (named, args.as_slice()) {
+        (Some(_), [_, depth]) | (None, [depth]) => Some(depth),
+        (_, [_, second]) => return Err(checker.error(second.span, "how a stack is shown is said first")),
+        _ => None,
+    };
+    let max = match depth {
         Some(depth) => checker.limit(depth, DEPTH, "the depth of a stack")?,
         None => DEPTH,
     };
+    let mode = named.unwrap_or(checker.globals.stack_mode);
+    if mode == StackMode::BuildId && space == Space::Kernel {
+        return Err(checker.error(
+            usage.span,
+            "build_id is for stacks of processes: ustack(build_id)",
+        ));
+    }
     Ok(Expr::new(
         ExprKind::Stack { space, max },
-        Type::Stack { space, max },
+        Type::Stack { space, max, mode },
         usage.span,
     ))
+}
+
+fn mode_of(word: &ast::Expr) -> Option<StackMode> {
+    let ast::ExprKind::Identifier(word) = &word.kind else {
+        return None;
+    };
+    MODES.iter().find(|(name, _)| name == word).map(|(_, mode)| *mode)
 }

@@ -7,7 +7,7 @@ use kestrel_trace::layout::Space;
 pub(crate) static KSTACK: Builtin = Builtin {
     name: "kstack",
     numbered: false,
-    usage: "kstack[(depth)]",
+    usage: "kstack[([mode, ]depth)]",
     about: "the kernel's stack, innermost first",
     meaning: Meaning::Value(|checker, usage| stack(checker, usage, Space::Kernel)),
 };

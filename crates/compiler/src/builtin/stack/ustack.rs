@@ -7,7 +7,7 @@ use kestrel_trace::layout::Space;
 pub(crate) static USTACK: Builtin = Builtin {
     name: "ustack",
     numbered: false,
-    usage: "ustack[(depth)]",
+    usage: "ustack[([mode, ]depth)]",
     about: "the process's stack, innermost first",
     meaning: Meaning::Value(|checker, usage| stack(checker, usage, Space::User)),
 };

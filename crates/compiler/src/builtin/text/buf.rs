@@ -2,7 +2,9 @@
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};
-use crate::check::tree::{Expr, ExprKind, Pointer, Type};
+use crate::check::tree::{Access, BinaryOp, Expr, ExprKind, Pointer, Type};
+use crate::check::value::{constant, operation};
+use crate::lang::ast;
 use kestrel_trace::layout::Space;
 
 /// Most bytes.
@@ -13,30 +15,27 @@ const USUAL: u32 = 63;
 pub(crate) static BUF: Builtin = Builtin {
     name: "buf",
     numbered: false,
-    usage: "buf(address, bytes[, at most])",
-    about: "in a record: memory at an address, NULs among its bytes",
+    usage: "buf(address[, bytes[, at most]])",
+    about: "memory at an address, NULs among its bytes; of an array, all of it where no length is said",
     meaning: Meaning::Value(read),
 };
 
 fn read(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
-    let args = usage.positional(checker, 2, 3)?;
-    let (Some(address), Some(bytes)) = (args.first(), args.get(1)) else {
-        return Err(checker.error(usage.span, "an address and a number of bytes are missing"));
+    let args = usage.positional(checker, 1, 3)?;
+    let Some(address) = args.first() else {
+        return Err(checker.error(usage.span, "an address is missing"));
     };
     let value = checker.expression(address)?;
-    let space = match value.ty {
-        Type::Pointer(Pointer {
-            space: Space::User, ..
-        }) => Some(Space::User),
-        Type::Pointer(_) | Type::Integer { size: 8, .. } => None,
-        _ => return Err(checker.error(address.span, "an address is wanted here")),
+    let own = match (&value.kind, &value.ty) {
+        (ExprKind::Text(known), _) => Some(known.len() as u32),
+        (ExprKind::Bytes { size, .. }, Type::Array { .. } | Type::Text { .. }) => Some(*size),
+        _ => None,
     };
-    let length = checker.scalar(bytes)?;
-    let max = match (args.get(2), length.constant()) {
-        (Some(most), _) => checker.limit(most, MOST, "the most bytes of memory")?,
-        (None, Some(_)) => checker.limit(bytes, MOST, "a number of bytes of memory")?,
-        (None, None) => USUAL,
-    };
+    let (length, max) = limits(checker, usage, (args.get(1), args.get(2)), own)?;
+    if let (ExprKind::Text(known), Some(length)) = (&value.kind, length.constant()) {
+        return Ok(known_bytes(known, length.min(max.into()) as usize, usage.span));
+    }
+    let (value, space) = place(checker, value, address.span)?;
     let kind = ExprKind::ReadMemory {
         address: Box::new(value),
         space,
@@ -44,4 +43,93 @@ fn read(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
         length: Box::new(length),
     };
     Ok(Expr::new(kind, Type::Memory { max }, usage.span))
+}
+
+/// How many bytes are meant, and how many they are at most.
+fn limits(
+    checker: &mut Checker<'_>,
+    usage: &Use<'_>,
+    (bytes, most): (Option<&&ast::Expr>, Option<&&ast::Expr>),
+    own: Option<u32>,
+) -> Checked<(Expr, u32)> {
+    let room = match checker.globals.rounds {
+        true => checker.longest(),
+        false => MOST,
+    };
+    let Some(bytes) = bytes else {
+        return match own {
+            Some(own) => Ok((constant(own.into(), Type::U64, usage.span), own.clamp(1, room))),
+            None => Err(checker.error(
+                usage.span,
+                "how many bytes of memory is only known of arrays: say it",
+            )),
+        };
+    };
+    let length = checker.scalar(bytes)?;
+    let max = match (most, length.constant()) {
+        (Some(most), _) => checker.limit(most, room, "the most bytes of memory")?,
+        (None, Some(known)) if checker.globals.rounds => known.clamp(1, room.into()) as u32,
+        (None, Some(_)) => checker.limit(bytes, MOST, "a number of bytes of memory")?,
+        (None, None) if checker.globals.rounds => own.unwrap_or(room).clamp(1, room),
+        (None, None) => USUAL,
+    };
+    Ok((length, max))
+}
+
+/// So many bytes of a text that is known now, as they are kept; behind its end are zeroes.
+fn known_bytes(known: &[u8], length: usize, span: ast::Span) -> Expr {
+    let mut bytes = (length as u32).to_le_bytes().to_vec();
+    bytes.extend(known.iter().copied().chain(std::iter::repeat(0)).take(length));
+    let max = (length as u32).max(1);
+    Expr::new(ExprKind::Text(bytes), Type::Buffer { max }, span)
+}
+
+/// The address that a value is or lies at, and whose memory it is, where that is known.
+fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Expr, Option<Space>)> {
+    let value = match value.kind {
+        ExprKind::Text(known) => {
+            let words = known.chunks(8).map(|bytes| {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                constant(u64::from_le_bytes(word), Type::U64, span)
+            });
+            let kind = ExprKind::Gathered(words.collect());
+            return Ok((Expr::new(kind, Type::U64, span), Some(Space::Kernel)));
+        }
+        _ => value,
+    };
+    match (&value.ty, value.kind) {
+        (
+            Type::Array { .. } | Type::Text { .. } | Type::Struct(_) | Type::Tuple(_),
+            ExprKind::Bytes {
+                address,
+                offset,
+                access,
+                ..
+            },
+        ) => {
+            let space = match access {
+                Access::User => Space::User,
+                Access::Kernel | Access::Direct | Access::Context => Space::Kernel,
+            };
+            let offset = constant(i64::from(offset).cast_unsigned(), Type::U64, span);
+            let at = operation(BinaryOp::Add, Type::U64, *address, offset, span);
+            Ok((at, Some(space)))
+        }
+        (Type::Pointer(pointer), kind) => {
+            let space = match pointer {
+                Pointer {
+                    space: Space::User, ..
+                } => Some(Space::User),
+                _ => None,
+            };
+            let ty = value.ty.clone();
+            Ok((Expr::new(kind, ty, value.span), space))
+        }
+        (Type::Integer { size: 8, .. }, kind) => {
+            let ty = value.ty.clone();
+            Ok((Expr::new(kind, ty, value.span), None))
+        }
+        _ => Err(checker.error(span, "an address is wanted here")),
+    }
 }

@@ -18,11 +18,14 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
         true => text,
         false => checker.string(text, longest, None, span)?,
     };
-    let ExprKind::Text(needle) = part.kind else {
-        return Err(checker.not_yet(
-            part.span,
-            "a text to be found that is not known before the program runs",
-        ));
+    let needle = match part.kind {
+        ExprKind::Text(mut needle) => {
+            let end = needle.iter().position(|byte| *byte == 0);
+            needle.truncate(end.unwrap_or(needle.len()));
+            needle
+        }
+        _ if part.ty.is_text() => return checker.find_unknown(text, part, usage.span),
+        _ => return Err(checker.error(part.span, "a text is wanted here")),
     };
     if let ExprKind::Text(known) = &text.kind {
         let place = match needle.is_empty() {

@@ -2,7 +2,8 @@
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
-use crate::check::tree::{Expr, ExprKind};
+use crate::check::tree::{BinaryOp, Expr, ExprKind, Type};
+use crate::check::value::{constant, operation};
 use kestrel_trace::layout::Space;
 
 /// Most bytes of a text without its NUL.
@@ -22,9 +23,20 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     };
     let length = checker.scalar(bytes)?;
     if length.constant().is_some() {
-        let max = checker.limit(bytes, MOST.max(longest), "the length of a text")?;
+        let max = match (checker.globals.rounds, length.constant()) {
+            // The NUL counts.
+            (true, Some(known)) => known.saturating_sub(1).clamp(1, longest.into()) as u32,
+            _ => checker.limit(bytes, MOST.max(longest), "the length of a text")?,
+        };
         return checker.string(address?, max, space, usage.span);
     }
+    let length = match checker.globals.rounds {
+        true => {
+            let one = constant(1, Type::I64, bytes.span);
+            operation(BinaryOp::Subtract, Type::I64, length, one, bytes.span)
+        }
+        false => length,
+    };
     let text = checker.string(address?, longest, space, usage.span)?;
     match text.kind {
         ExprKind::ReadString { .. } => Ok(text.cut_at(length)),

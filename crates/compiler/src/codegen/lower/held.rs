@@ -4,15 +4,17 @@ use super::Lower;
 use super::text::Bytes;
 use crate::check::tree::{Access, Expr, ExprKind, MapPlace, Type};
 use crate::error::Error;
-use crate::ir::{Slot, Vreg, Width};
+use crate::ir::{AluOp, Bits, BlockId, Condition, Slot, Vreg, Width, helper};
+use kestrel_trace::layout::{FieldType, Space, StackMode};
 
+/// `BPF_F_USER_BUILD_ID`.
+const USER_BUILD_ID: i64 = 1 << 11;
 /// Bytes that are worth a copy word by word; more are copied by a helper.
 const WORDS: u32 = 64;
 
 impl Lower<'_> {
-    /// A variable's new value.
-    pub(super) fn set_memory(&mut self, value: &Expr, slot: Slot) -> Result<(), Error> {
-        let size = self.bytes_of(value);
+    /// A variable's new value, zeroes where the variable has room for more.
+    pub(super) fn set_memory(&mut self, value: &Expr, slot: Slot, size: u32) -> Result<(), Error> {
         if !value.has_variables() {
             return self.put(value, slot, 0, size);
         }
@@ -20,6 +22,14 @@ impl Lower<'_> {
         let room = self.b.slot(size.max(1).next_multiple_of(8), 8);
         self.put(value, room, 0, size)?;
         let to = self.b.slot_address(slot, 0);
+        self.copy_all(Bytes::of_slot(room), size, to, 0);
+        Ok(())
+    }
+
+    /// A new value of a variable at an address.
+    pub(super) fn set_memory_at(&mut self, value: &Expr, to: Vreg, size: u32) -> Result<(), Error> {
+        let room = self.b.slot(size.max(1).next_multiple_of(8), 8);
+        self.put(value, room, 0, size)?;
         self.copy_all(Bytes::of_slot(room), size, to, 0);
         Ok(())
     }
@@ -34,6 +44,12 @@ impl Lower<'_> {
             Type::String { max } => max + 1,
             Type::Tuple(tuple) => tuple.size,
             Type::Named(named) => named.shape().0,
+            Type::Buffer { max } | Type::Memory { max } => FieldType::Buffer { max: *max }.fixed_size(),
+            Type::HeldStack(stack) => stack.size(),
+            Type::Stack { max, mode, .. } => match mode {
+                StackMode::BuildId => max * 32 + 16,
+                StackMode::Bpftrace | StackMode::Perf | StackMode::Raw => max * 8 + 16,
+            },
             _ => match &value.kind {
                 ExprKind::Bytes { size, .. } => *size,
                 _ => 0,
@@ -79,6 +95,24 @@ impl Lower<'_> {
         if value.ty.is_text() {
             return self.text_into(value, slot, offset, size);
         }
+        match &value.kind {
+            ExprKind::Text(known) => {
+                self.store_known(known, size, slot, offset);
+                return Ok(());
+            }
+            ExprKind::ReadMemory { max, .. } => {
+                return self.put_memory(value, (*max).min(size.saturating_sub(4)), slot, offset, size);
+            }
+            ExprKind::Stack { space, max } => {
+                let mode = match &value.ty {
+                    Type::Stack { mode, .. } => *mode,
+                    Type::HeldStack(held) => held.mode,
+                    _ => StackMode::Bpftrace,
+                };
+                return self.put_stack((*space, *max, mode), slot, offset, size);
+            }
+            _ => {}
+        }
         if let ExprKind::Bytes {
             address,
             offset: at,
@@ -106,8 +140,111 @@ impl Lower<'_> {
             });
         }
         let bytes = self.stage(value, size)?;
+        let has = self.bytes_of(value).min(size);
+        if matches!(value.ty, Type::HeldStack(_)) && has < size {
+            // Whose stack it is stands at its end.
+            self.copy_to_frame(bytes, has - 8, slot, offset);
+            self.clear(slot, offset + has - 8, offset + size - 8);
+            let process = self.load_bytes(bytes, has.cast_signed() - 8, Width::B8);
+            let to = self.b.slot_address(slot, offset + size - 8);
+            self.b.store(Width::B8, to, 0, process);
+            return Ok(());
+        }
+        self.copy_to_frame(bytes, has, slot, offset);
+        self.clear_bytes(slot, offset + has, offset + size);
+        Ok(())
+    }
+
+    /// Memory as it is kept: how many bytes there are, the bytes, zeroes. What cannot be read is no byte.
+    fn put_memory(
+        &mut self,
+        memory: &Expr,
+        max: u32,
+        slot: Slot,
+        offset: u32,
+        size: u32,
+    ) -> Result<(), Error> {
+        let (from, length) = self.read_memory(memory, max)?;
+        let count = self.b.vreg();
+        self.b.assign(count, length);
+        let (failed, join) = (self.b.cold_block(), self.b.block());
+        self.b.branch(Condition::Greater, count, max, failed, join);
+        self.b.switch_to(failed);
+        self.b.assign(count, 0);
+        self.b.jump(join);
+        self.b.switch_to(join);
         let to = self.b.slot_address(slot, offset);
-        self.copy_all(bytes, size, to, 0);
+        self.b.store(Width::B4, to, 0, count);
+        self.copy_to_frame(Bytes::of_slot(from), max, slot, offset + 4);
+        self.clear_bytes(slot, offset + 4 + max, offset + size);
+        Ok(())
+    }
+
+    /// A stack as it is kept: how many frames there are or the kernel's error, the frames, zeroes, whose stack it is.
+    fn put_stack(
+        &mut self,
+        (space, max, mode): (Space, u32, StackMode),
+        slot: Slot,
+        offset: u32,
+        size: u32,
+    ) -> Result<(), Error> {
+        let shift = match mode {
+            StackMode::BuildId => 5,
+            StackMode::Bpftrace | StackMode::Perf | StackMode::Raw => 3,
+        };
+        let build_id = match mode {
+            StackMode::BuildId => USER_BUILD_ID,
+            StackMode::Bpftrace | StackMode::Perf | StackMode::Raw => 0,
+        };
+        self.clear(slot, offset, offset + size);
+        let (to, context) = (self.b.slot_address(slot, offset + 8), self.program_context());
+        let flags = self.stack_flags(space) | build_id;
+        let args = [context.into(), to.into(), (max << shift).into(), flags.into()];
+        let length = self.b.helper(helper::GET_STACK, &args);
+        let count = self
+            .b
+            .alu(AluOp::ShiftRightSigned, Bits::B64, length, i64::from(shift));
+        let to = self.b.slot_address(slot, offset);
+        self.b.store(Width::B8, to, 0, count);
+        if space == Space::User {
+            let both = self.b.helper(helper::GET_CURRENT_PID_TGID, &[]);
+            let process = self.b.shift_right(both, 32);
+            let to = self.b.slot_address(slot, offset + size - 8);
+            self.b.store(Width::B8, to, 0, process);
+        }
+        Ok(())
+    }
+
+    /// Ends the current block: goes to `equal` where both values are the same bytes as they are kept.
+    pub(super) fn bytes_equal(
+        &mut self,
+        [left, right]: [&Expr; 2],
+        size: u32,
+        equal: BlockId,
+        different: BlockId,
+    ) -> Result<(), Error> {
+        let room = size.max(1).next_multiple_of(8);
+        let mut slots = Vec::new();
+        for side in [left, right] {
+            let slot = self.b.slot(room, 8);
+            self.clear(slot, size / 8 * 8, room);
+            self.put(side, slot, 0, size)?;
+            slots.push(Bytes::of_slot(slot));
+        }
+        let [left, right] = slots[..] else {
+            return Ok(());
+        };
+        // Without branches: to the verifier each would be one more way through all that follows.
+        let mut differs = self.b.constant(0);
+        for at in (0..room.cast_signed()).step_by(8) {
+            let (l, r) = (
+                self.load_bytes(left, at, Width::B8),
+                self.load_bytes(right, at, Width::B8),
+            );
+            let here = self.b.alu(AluOp::Xor, Bits::B64, l, r);
+            differs = self.b.or(differs, here);
+        }
+        self.b.branch(Condition::Equal, differs, 0, equal, different);
         Ok(())
     }
 
@@ -127,6 +264,16 @@ impl Lower<'_> {
         let to = self.b.add(to, offset);
         let reader = self.reader(Access::Kernel);
         self.b.helper(reader, &[to.into(), size.into(), from.into()]);
+    }
+
+    /// Copies bytes to a frame object, wherever they begin there.
+    pub(super) fn copy_to_frame(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
+        if size > WORDS {
+            let to = self.b.slot_address(slot, offset);
+            return self.copy_all(bytes, size, to, 0);
+        }
+        let to = self.b.slot_address(slot, 0);
+        self.copy_aligned(bytes, size, to, offset);
     }
 
     /// A frame object with a copy of what a map holds; zeroes where it holds nothing.

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::map::{external_name, stacks_name};
 use kestrel_trace::aggregate::{Buckets, MapType, ValueKind, state};
-use kestrel_trace::layout::{FieldType, Space};
+use kestrel_trace::layout::{FieldType, Frames, Space};
 
 /// `BPF_NOEXIST`.
 const NEW: i64 = 1;
@@ -123,7 +123,14 @@ impl Lower<'_> {
             match ty {
                 FieldType::Text { .. } => self.text_into(key, slot, offset, MapType::key_room(ty))?,
                 FieldType::Stack { space, .. } => self.stack_into(*space, map, slot, offset),
-                FieldType::Composite(_) | FieldType::Array { .. } => {
+                FieldType::HeldStack(held) if held.frames == Frames::Numbered => {
+                    self.stack_into(held.space, map, slot, offset);
+                }
+                FieldType::Composite(_)
+                | FieldType::Array { .. }
+                | FieldType::Named(_)
+                | FieldType::Buffer { .. }
+                | FieldType::HeldStack(_) => {
                     let room = MapType::key_room(ty);
                     self.clear(slot, offset + ty.fixed_size() / 8 * 8, offset + room);
                     self.put(key, slot, offset, ty.fixed_size())?;
@@ -143,7 +150,7 @@ impl Lower<'_> {
 
     /// Puts a stack into a key: the number under which the kernel keeps it (an error, where another stack has its place), and whose it is.
     fn stack_into(&mut self, space: Space, map: &MapType, slot: Slot, offset: u32) {
-        let context = self.b.context();
+        let context = self.program_context();
         let stacks = self.b.external(&stacks_name(map));
         let stacks = self.b.map_pointer(stacks);
         let flags = self.stack_flags(space);

@@ -1,6 +1,7 @@
 //! The checked tree becomes intermediate code: one probe, one function; the sink says how a record is kept.
 
 mod bucket;
+mod callback;
 mod gathering;
 mod glob;
 mod held;
@@ -15,14 +16,16 @@ mod value;
 mod value_cache;
 
 use crate::check::tree::{
-    CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind, VariableId,
+    CheckedProbe, Expr, ExprKind, MapChange, Record, Statement, StatementKind, Type, VariableId,
 };
 use crate::context::{Context, EventNumber};
 use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Slot, Vreg, Width, helper};
 use crate::lang::ast::Span;
 use crate::sink::Sink;
+use callback::{Inside, variables_in};
 use kestrel_trace::layout::Layout;
+use std::collections::{BTreeMap, BTreeSet};
 use value_cache::ValueCache;
 
 /// A function, and the layouts of the records it writes.
@@ -30,6 +33,8 @@ use value_cache::ValueCache;
 pub struct Lowered {
     /// The program.
     pub function: Function,
+    /// Functions that helpers call back, by their numbers.
+    pub callbacks: Vec<Function>,
     /// By what its number exceeds the event's; empty if it writes none.
     pub layouts: Vec<Layout>,
 }
@@ -50,6 +55,11 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         cache: ValueCache::default(),
         done,
         instance: None,
+        inside: None,
+        callbacks: BTreeMap::new(),
+        next_callback: 0,
+        mentions: BTreeMap::new(),
+        shapes: Vec::new(),
         records: handlers.iter().flat_map(|probe| probe.records()).collect(),
         whole: sink.wants_program_whole(),
     };
@@ -83,6 +93,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
     lower.b.exit(0);
     Ok(Lowered {
         layouts: lower.records.iter().map(|r| r.layout.clone()).collect(),
+        callbacks: lower.callbacks.into_values().collect(),
         function: lower.b.finish(),
     })
 }
@@ -102,6 +113,25 @@ pub fn emit_preemption_on(b: &mut Builder) {
 enum Place {
     Register(Vreg),
     Memory(Slot),
+    /// In what the caller of a loop's body shares with it: the number itself, or the address.
+    Shared {
+        base: Vreg,
+        offset: i16,
+        scalar: bool,
+    },
+    /// In another function, which does not share it.
+    Elsewhere,
+}
+
+/// What a variable takes.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    scalar: bool,
+    size: u32,
+    /// Whether it is an address.
+    pointer: bool,
+    /// Whether its address is taken, so that it must lie in memory.
+    addressed: bool,
 }
 
 /// The state of lowering one probe.
@@ -115,6 +145,15 @@ pub(crate) struct Lower<'a> {
     loops: Vec<(BlockId, BlockId)>,
     /// Values already in registers on every path to here.
     cache: ValueCache,
+    /// In the function of a loop's body: where it finds things.
+    inside: Option<Inside>,
+    /// Functions that helpers call back, by number.
+    callbacks: BTreeMap<u32, Function>,
+    next_callback: u32,
+    /// How often the handler mentions each of its variables.
+    mentions: BTreeMap<VariableId, usize>,
+    /// What its variables take.
+    shapes: Vec<Shape>,
     /// Leaves the program.
     done: BlockId,
     /// Which of the events it is that the program serves, once that was asked.
@@ -176,22 +215,36 @@ impl Lower<'_> {
 
     /// Makes the variables of a handler, all zero.
     fn declare(&mut self, probe: &CheckedProbe) {
-        self.variables.clear();
-        for variable in &probe.variables {
-            let place = match variable.ty.is_scalar() {
-                true => {
-                    let register = self.b.vreg();
-                    self.b.assign(register, 0);
-                    Place::Register(register)
+        self.mentions = variables_in(&probe.body);
+        let addressed = addressed(probe);
+        self.shapes = probe
+            .variables
+            .iter()
+            .zip(0..)
+            .map(|(variable, number)| {
+                let scalar = variable.ty.is_scalar();
+                Shape {
+                    scalar,
+                    size: if scalar { 8 } else { variable.size },
+                    pointer: matches!(variable.ty, Type::Pointer(_)),
+                    addressed: scalar && addressed.contains(&VariableId(number)),
                 }
-                false => {
-                    let slot = self.b.slot(variable.size.max(1).next_multiple_of(8), 8);
-                    self.clear(slot, 0, variable.size.next_multiple_of(8));
-                    Place::Memory(slot)
-                }
-            };
-            self.variables.push(place);
+            })
+            .collect();
+        let shapes = self.shapes.clone();
+        self.variables = shapes.into_iter().map(|shape| self.new_place(shape)).collect();
+    }
+
+    /// A place for a variable, zero.
+    fn new_place(&mut self, shape: Shape) -> Place {
+        if shape.scalar && !shape.addressed {
+            let register = self.b.vreg();
+            self.b.assign(register, 0);
+            return Place::Register(register);
         }
+        let slot = self.b.slot(shape.size.max(1).next_multiple_of(8), 8);
+        self.clear(slot, 0, shape.size.next_multiple_of(8));
+        Place::Memory(slot)
     }
 
     fn place(&self, id: VariableId, span: Span) -> Result<Place, Error> {
@@ -202,22 +255,43 @@ impl Lower<'_> {
         })
     }
 
-    /// The register of a variable that is a scalar.
-    fn variable_register(&self, id: VariableId, span: Span) -> Result<Vreg, Error> {
+    /// The number that a variable holds.
+    fn variable_value(&mut self, id: VariableId, span: Span) -> Result<Vreg, Error> {
         match self.place(id, span)? {
-            Place::Register(register) => Ok(register),
-            Place::Memory(_) => Err(Error::Malformed {
-                what: "a number wanted of a variable that is none",
+            Place::Register(register) => {
+                // A copy: what is done later to the variable changes nothing here.
+                let copy = self.b.vreg();
+                self.b.assign(copy, register);
+                Ok(copy)
+            }
+            Place::Memory(slot) => {
+                let at = self.b.slot_address(slot, 0);
+                Ok(self.b.load(Width::B8, at, 0))
+            }
+            Place::Shared { base, offset, scalar } => {
+                let word = self.b.load(Width::B8, base, offset);
+                let addressed = self
+                    .shapes
+                    .get(id.0 as usize)
+                    .is_some_and(|shape| shape.addressed);
+                Ok(match scalar && !addressed {
+                    true => word,
+                    false => self.b.load(Width::B8, word, 0),
+                })
+            }
+            Place::Elsewhere => Err(Error::Malformed {
+                what: "a variable of another function",
                 span,
             }),
         }
     }
 
-    /// The frame object of a variable that is no scalar.
-    fn variable_slot(&self, id: VariableId, span: Span) -> Result<Slot, Error> {
+    /// The address of a variable that lies in memory.
+    fn variable_address(&mut self, id: VariableId, span: Span) -> Result<Vreg, Error> {
         match self.place(id, span)? {
-            Place::Memory(slot) => Ok(slot),
-            Place::Register(_) => Err(Error::Malformed {
+            Place::Memory(slot) => Ok(self.b.slot_address(slot, 0)),
+            Place::Shared { base, offset, .. } => Ok(self.b.load(Width::B8, base, offset)),
+            Place::Register(_) | Place::Elsewhere => Err(Error::Malformed {
                 what: "the address of a variable that is a number",
                 span,
             }),
@@ -265,7 +339,7 @@ impl Lower<'_> {
         match self.context.number {
             EventNumber::Constant(_) => self.instance = Some(self.b.constant(0)),
             EventNumber::Cookie { .. } => {
-                let context = self.b.context();
+                let context = self.program_context();
                 let cookie = self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()]);
                 self.instance = Some(cookie);
             }
@@ -293,6 +367,35 @@ impl Lower<'_> {
         Ok(())
     }
 
+    fn set_variable(&mut self, id: VariableId, value: &Expr, span: Span) -> Result<(), Error> {
+        let shape = self.shapes.get(id.0 as usize).copied();
+        let place = self.place(id, span)?;
+        let scalar = shape.is_some_and(|shape| shape.scalar);
+        if scalar {
+            let value = self.operand(value)?;
+            let addressed = shape.is_some_and(|shape| shape.addressed);
+            match place {
+                Place::Register(target) => self.b.assign(target, value),
+                Place::Shared { base, offset, .. } if !addressed => {
+                    self.share(id, base, offset, value);
+                }
+                _ => {
+                    let to = self.variable_address(id, span)?;
+                    self.b.store(Width::B8, to, 0, value);
+                }
+            }
+            return Ok(());
+        }
+        let size = shape.map_or(0, |shape| shape.size);
+        match place {
+            Place::Memory(slot) => self.set_memory(value, slot, size),
+            _ => {
+                let to = self.variable_address(id, span)?;
+                self.set_memory_at(value, to, size)
+            }
+        }
+    }
+
     fn statements(&mut self, statements: &[Statement]) -> Result<(), Error> {
         for statement in statements {
             if self.b.is_ended() {
@@ -307,13 +410,7 @@ impl Lower<'_> {
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
         match &statement.kind {
-            StatementKind::Set { variable, value } => match self.place(*variable, statement.span)? {
-                Place::Register(target) => {
-                    let value = self.operand(value)?;
-                    self.b.assign(target, value);
-                }
-                Place::Memory(slot) => self.set_memory(value, slot)?,
-            },
+            StatementKind::Set { variable, value } => self.set_variable(*variable, value, statement.span)?,
             StatementKind::If {
                 condition,
                 then,
@@ -355,6 +452,7 @@ impl Lower<'_> {
                 body,
                 step,
             } => self.repeat(condition, body, step)?,
+            StatementKind::ForEach { over, body } => self.for_each(over, body, statement.span)?,
             StatementKind::Break | StatementKind::Continue => {
                 let (next, behind) = *self.loops.last().ok_or(Error::Malformed {
                     what: "the end of a loop where there is none",
@@ -370,4 +468,25 @@ impl Lower<'_> {
         }
         Ok(())
     }
+}
+
+/// The variables whose address is taken.
+fn addressed(probe: &CheckedProbe) -> BTreeSet<VariableId> {
+    fn inside(expr: &Expr, found: &mut BTreeSet<VariableId>) {
+        if let ExprKind::VariableAddress(id) = expr.kind {
+            found.insert(id);
+        }
+        let keys = expr.place().into_iter().flat_map(|place| &place.keys);
+        for inner in expr.operands().into_iter().chain(keys) {
+            inside(inner, found);
+        }
+    }
+    let mut found = BTreeSet::new();
+    for statement in probe.statements() {
+        let keys = statement.kind.place().into_iter().flat_map(|place| &place.keys);
+        for expr in statement.kind.expressions().into_iter().chain(keys) {
+            inside(expr, &mut found);
+        }
+    }
+    found
 }

@@ -73,13 +73,16 @@ impl Lower<'_> {
         for (field, value) in &fields {
             plans.push(self.prepare(&field.ty, value)?);
         }
+        for ((field, value), plan) in fields.iter().zip(&plans) {
+            if let (FieldType::StackCopy { max }, ExprKind::StackCopy { bytes }, Plan::Tail(staged)) =
+                (&field.ty, &value.kind, plan)
+            {
+                self.stack_pieces(*staged, identity, (*max, *bytes), &record.to, span)?;
+            }
+        }
         let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
-        // A thread preempted between reserve and commit would hold up its page for all writers of the CPU.
-        let guarded = self.context.preemptible
-            && !self.whole
-            && self.context.features.preempt_disable
-            && self.sink.wants_preemption_off();
+        let guarded = self.is_guarded();
         let (refused, join) = (self.b.cold_block(), self.b.block());
         if guarded {
             self.b.kfunc("bpf_preempt_disable", &[]);
@@ -95,7 +98,7 @@ impl Lower<'_> {
         }
         self.tail(&record.layout, &plans, to);
         self.b.at(span);
-        let alone = guarded || self.whole || !self.context.preemptible;
+        let alone = self.is_alone();
         self.sink.commit(&mut self.b, reservation, alone);
         for (at, end) in [(None, join), (Some(refused), join)] {
             at.into_iter().for_each(|block| self.b.switch_to(block));
@@ -106,6 +109,19 @@ impl Lower<'_> {
         }
         self.b.switch_to(join);
         Ok(())
+    }
+
+    /// Whether preemption is off from reserve to commit: a thread preempted in between would hold up its page for all writers of the CPU.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.context.preemptible
+            && !self.whole
+            && self.context.features.preempt_disable
+            && self.sink.wants_preemption_off()
+    }
+
+    /// Whether no other task runs on the CPU from reserve to commit.
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_guarded() || self.whole || !self.context.preemptible
     }
 
     /// The number of the `index`th record of an instance.
@@ -166,7 +182,7 @@ impl Lower<'_> {
             EventNumber::Constant(number) => Operand::Imm(i64::from(number) + index as i64),
             EventNumber::Cookie { first, stride } => {
                 let instance = self.instance.unwrap_or_else(|| {
-                    let context = self.b.context();
+                    let context = self.program_context();
                     self.b.helper(helper::GET_ATTACH_COOKIE, &[context.into()])
                 });
                 self.nth(instance, first, stride, index)
@@ -201,8 +217,8 @@ impl Lower<'_> {
             (FieldType::Stack { max, .. }, ExprKind::Stack { space, .. }) => {
                 Plan::Tail(self.stage_stack(*space, *max))
             }
-            (FieldType::StackCopy { max }, ExprKind::StackCopy) => {
-                Plan::Tail(self.stage_stack_copy(*max, value.span)?)
+            (FieldType::StackCopy { max }, ExprKind::StackCopy { bytes }) => {
+                Plan::Tail(self.stage_stack_copy(*max, *bytes, value.span)?)
             }
             (_, ExprKind::Text(text)) => Plan::Text(text),
             (FieldType::Array { element, .. }, ExprKind::Elements(values)) => {
@@ -229,9 +245,11 @@ impl Lower<'_> {
             | (FieldType::Text { .. }, ExprKind::MapValue(_) | ExprKind::Ternary { .. }) => {
                 Plan::Copy(self.stage(value, u32::MAX)?)
             }
-            (_, ExprKind::Tuple(_)) => Plan::Copy(self.stage(value, u32::MAX)?),
-            (_, ExprKind::Sequence { .. }) if !value.ty.is_scalar() => {
-                Plan::Copy(self.stage(value, u32::MAX)?)
+            (_, ExprKind::Tuple(_) | ExprKind::Sequence { .. } | ExprKind::Ternary { .. })
+            | (FieldType::Buffer { .. } | FieldType::HeldStack(_), _)
+                if !value.ty.is_scalar() =>
+            {
+                self.kept(ty, value)?
             }
             _ if self.is_late(value) => Plan::Late(value),
             (
@@ -254,6 +272,23 @@ impl Lower<'_> {
         };
         self.b.at(outer);
         Ok(plan)
+    }
+
+    /// A value as it is kept, put together before there is a record.
+    fn kept<'e>(&mut self, ty: &FieldType, value: &Expr) -> Result<Plan<'e>, Error> {
+        let size = fixed_size(ty);
+        if value.ty.is_text() {
+            return Ok(Plan::Copy(self.stage(value, u32::MAX)?));
+        }
+        let slot = self.b.slot(size.max(1).next_multiple_of(8), 8);
+        self.put(value, slot, 0, size)?;
+        Ok(match size > WORDS {
+            true => Plan::Read {
+                from: self.b.slot_address(slot, 0),
+                access: Access::Kernel,
+            },
+            false => Plan::Copy(Bytes::of_slot(slot)),
+        })
     }
 
     /// Whether evaluating it calls no helper, so that it can wait until its register is needed.
@@ -286,6 +321,18 @@ impl Lower<'_> {
     fn stage_string(&mut self, text: &Expr, max: u32) -> Result<Staged, Error> {
         let slot = self.b.slot(string_room(text, max), 8);
         let result = self.read_string(slot, text, max)?;
+        if let ExprKind::ReadString { max: own, .. } = text.kind
+            && own < max
+        {
+            // A NUL behind the last byte that is kept says that there were more.
+            let (cut, whole) = (self.b.cold_block(), self.b.block());
+            self.b.branch(Condition::Equal, result, max + 1, cut, whole);
+            self.b.switch_to(cut);
+            let last = self.b.slot_address(slot, own);
+            self.b.store(Width::B1, last, 0, 0);
+            self.b.jump(whole);
+            self.b.switch_to(whole);
+        }
         let length = self.b.sub(result, 1);
         Ok(self.bounded(slot, length, max, !0, &fault_in_string(max)))
     }
@@ -299,7 +346,7 @@ impl Lower<'_> {
     /// kernel/events/internal.h), and page faults happen while it reads a user's.
     fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
         let slot = self.b.slot(max * 8, 8);
-        let (place, context) = (self.b.slot_address(slot, 0), self.b.context());
+        let (place, context) = (self.b.slot_address(slot, 0), self.program_context());
         let flags = self.stack_flags(space);
         let length = self.b.helper(
             helper::GET_STACK,
@@ -370,7 +417,7 @@ impl Lower<'_> {
     }
 
     /// Process and thread id; the helper gives them the other way round.
-    fn identity(&mut self, pid_tgid: Vreg, to: Vreg) {
+    pub(super) fn identity(&mut self, pid_tgid: Vreg, to: Vreg) {
         self.b.store(Width::B4, to, TID, pid_tgid);
         let pid = self.b.shift_right(pid_tgid, 32);
         self.b.store(Width::B4, to, PID, pid);

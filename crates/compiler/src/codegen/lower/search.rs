@@ -4,9 +4,28 @@ use super::Lower;
 use super::text::Bytes;
 use crate::check::tree::Expr;
 use crate::error::Error;
-use crate::ir::{Condition, Vreg, Width};
+use crate::ir::{BlockId, Condition, Vreg, Width};
 
 impl Lower<'_> {
+    /// Ends the current block: goes to `yes` where the text begins with the other up to its NUL.
+    pub(super) fn text_begins(
+        &mut self,
+        text: &Expr,
+        with: &Expr,
+        bytes: u32,
+        (yes, no): (BlockId, BlockId),
+    ) -> Result<(), Error> {
+        let (text, with) = (self.stage(text, bytes)?, self.stage(with, bytes)?);
+        for within in 0..bytes.cast_signed() {
+            let wanted = self.load_bytes(with, within, Width::B1);
+            self.b.branch_if(Condition::Equal, wanted, 0, yes);
+            let there = self.load_bytes(text, within, Width::B1);
+            self.b.branch_if(Condition::NotEqual, there, wanted, no);
+        }
+        self.b.jump(yes);
+        Ok(())
+    }
+
     /// Where the bytes begin first, or -1; with `prefix` only the first place counts.
     pub(super) fn text_find(
         &mut self,

@@ -1,27 +1,42 @@
-//! The copy of a process's stack: its registers, and behind them its memory from the stack pointer upwards, as far as it is there.
+//! The copy of a process's stack: its registers, and behind them its memory from the stack pointer upwards, as far as it is there; what the record has no room
+//! for in pieces, records of their own that come before it ([`kestrel_trace::stack_pieces`]).
 
 use super::Lower;
 use super::record::Staged;
 use crate::check::tree::Access;
+use crate::check::tree::Destination;
 use crate::error::Error;
-use crate::ir::{AluOp, Bits, Condition, Width, helper};
+use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
+use crate::sink::Size;
 use kestrel_bpf::code::SourceRange as Span;
-use kestrel_trace::layout::COPIED_REGISTERS;
+use kestrel_trace::layout::COPIED_WORDS;
+use kestrel_trace::stack_pieces::{CLASS, PIECE, PIECE_BYTES};
 
-/// Bytes of a piece of the stack that is there or not, where the whole is not.
-const PIECE: u32 = 256;
+/// Bytes of a part of the stack that is there or not, where the whole is not.
+const PART: u32 = 256;
+/// Bytes of memory that are there together or not at all.
+const MEMORY_PAGE: u32 = 4096;
+/// Where in the staged copy the stack pointer is, and the time at which it was taken.
+const SP: i16 = 8;
+const TAKEN: i16 = 24;
+
+/// What is staged of a piece: how many bytes of the stack lie before it, its size, its bytes. All rounds of the loop are one to the verifier because the
+/// numbers lie in memory: of registers it knows more each round, and would follow every round on its own path.
+const DONE: i16 = 0;
+const SIZE: i16 = 8;
+const STAGED: u32 = 16;
 
 impl Lower<'_> {
-    /// Takes a copy of the stack. All of it is read at once; where that fails, because the stack ends before or a page is not in memory, piece by
+    /// Takes the first `max` bytes of a copy of the stack. All of it is read at once; where that fails, because the stack ends before or a page is not in memory, piece by
     /// piece up to the first that cannot be read.
-    pub(super) fn stage_stack_copy(&mut self, max: u32, span: Span) -> Result<Staged, Error> {
+    pub(super) fn stage_stack_copy(&mut self, max: u32, bytes: u32, span: Span) -> Result<Staged, Error> {
         let Some(at) = self.context.features.user_registers else {
             return Err(Error::Malformed {
                 what: "a copy of a stack where the process's registers are not known",
                 span,
             });
         };
-        let head = COPIED_REGISTERS * 8;
+        let head = COPIED_WORDS * 8;
         let slot = self.b.slot(head + max, 8);
         let task = self.b.helper(helper::GET_CURRENT_TASK_BTF, &[]);
         let registers = self.b.helper(helper::TASK_PT_REGS, &[task.into()]);
@@ -31,7 +46,14 @@ impl Lower<'_> {
             let value = self.b.load(Width::B8, registers, offset as i16);
             self.b.store(Width::B8, to, place, value);
         }
-        self.b.store(Width::B8, to, 8, sp);
+        self.b.store(Width::B8, to, SP, sp);
+        match bytes > max {
+            true => {
+                let now = self.b.helper(helper::KTIME_GET_NS, &[]);
+                self.b.store(Width::B8, to, TAKEN, now);
+            }
+            false => self.b.store(Width::B8, to, TAKEN, 0),
+        }
         let reader = self.reader(Access::User);
         let length = self.b.vreg();
         let (pieces, join) = (self.b.cold_block(), self.b.block());
@@ -44,7 +66,7 @@ impl Lower<'_> {
         self.b.assign(length, 0);
         let mut done = 0;
         while done < max {
-            let size = PIECE.min(max - done);
+            let size = PART.min(max - done);
             let to = self.b.slot_address(slot, head + done);
             let from = self.b.add(sp, i64::from(done));
             let failed = self.b.helper(reader, &[to.into(), size.into(), from.into()]);
@@ -61,4 +83,136 @@ impl Lower<'_> {
         let length = self.b.alu(AluOp::And, Bits::B64, length, i64::from(bound) & !7);
         Ok(Staged { slot, length, bound })
     }
+
+    /// Writes what lies behind the first `max` of so many bytes of the stack, as far as it is there: piece by piece, each within a page of memory, so
+    /// that one is there as a whole or not at all. `staged` is the part that the record will hold.
+    pub(super) fn stack_pieces(
+        &mut self,
+        staged: Staged,
+        identity: Vreg,
+        (max, bytes): (u32, u32),
+        to: &Destination,
+        span: Span,
+    ) -> Result<(), Error> {
+        // Messages are read one by one.
+        if bytes <= max || *to == Destination::Messages {
+            return Ok(());
+        }
+        let (head, end) = (self.b.block(), self.b.block());
+        self.b
+            .branch_if(Condition::Less, staged.length, COPIED_WORDS * 8 + max, end);
+        let copied = self.b.slot_address(staged.slot, 0);
+        let sp = self.b.load(Width::B8, copied, SP);
+        let taken = self.b.load(Width::B8, copied, TAKEN);
+        let slot = self.b.slot(STAGED + PIECE_BYTES.next_power_of_two(), 8);
+        let numbers = self.b.slot_address(slot, 0);
+        self.b.store(Width::B8, numbers, DONE, i64::from(max));
+        // The verifier counts the rounds by this.
+        let left = self.b.vreg();
+        self.b.assign(left, most_pieces(bytes - max));
+        self.b.jump(head);
+        self.b.switch_to(head);
+        self.b.branch_if(Condition::Equal, left, 0, end);
+        let fewer = self.b.sub(left, 1);
+        self.b.assign(left, fewer);
+        let done = self.b.load(Width::B8, numbers, DONE);
+        self.b.branch_if(Condition::GreaterEqual, done, bytes, end);
+        let at = self.b.add(sp, done);
+        self.piece_size(at, done, bytes, numbers);
+        let size = self.b.load(Width::B8, numbers, SIZE);
+        let bound = i64::from(PIECE_BYTES.next_power_of_two() - 1);
+        let size = self.b.and(size, bound & !7);
+        self.b.branch_if(Condition::Equal, size, 0, end);
+        let place = self.b.slot_address(slot, STAGED);
+        let reader = self.reader(Access::User);
+        let failed = self.b.helper(reader, &[place.into(), size.into(), at.into()]);
+        self.b.branch_if(Condition::NotEqual, failed, 0, end);
+        self.stack_piece((slot, size), [at, taken], identity, to, (end, span))?;
+        let done = self.b.load(Width::B8, numbers, DONE);
+        let size = self.b.load(Width::B8, numbers, SIZE);
+        let further = self.b.add(done, size);
+        self.b.store(Width::B8, numbers, DONE, further);
+        self.b.jump(head);
+        self.b.switch_to(end);
+        Ok(())
+    }
+
+    /// Stores the size of the piece at an address: up to the end of the page of memory, and of what is wanted, in whole words.
+    fn piece_size(&mut self, at: Vreg, done: Vreg, bytes: u32, numbers: Vreg) {
+        let size = self.b.vreg();
+        self.b.assign(size, i64::from(PIECE_BYTES));
+        let within = self.b.and(at, i64::from(MEMORY_PAGE - 1));
+        for (all, gone) in [(MEMORY_PAGE, within), (bytes, done)] {
+            let all = self.b.constant(i64::from(all));
+            let left = self.b.sub(all, gone);
+            let (less, on) = (self.b.block(), self.b.block());
+            self.b.branch(Condition::Less, left, size, less, on);
+            self.b.switch_to(less);
+            self.b.assign(size, left);
+            self.b.jump(on);
+            self.b.switch_to(on);
+        }
+        let words = self.b.and(size, -8);
+        self.b.store(Width::B8, numbers, SIZE, words);
+    }
+
+    /// Writes one piece, out of the bytes that are staged in a slot; goes to `end` where there is no room for it.
+    fn stack_piece(
+        &mut self,
+        (slot, size): (Slot, Vreg),
+        numbers: [Vreg; 2],
+        identity: Vreg,
+        to: &Destination,
+        (end, span): (BlockId, Span),
+    ) -> Result<(), Error> {
+        let layout = &CLASS.layout;
+        let length = self.b.add(size, layout.fixed_end() + 7);
+        let size_of_record = Size::Variable {
+            value: self.b.and(length, -8),
+            max: layout.max_size(),
+        };
+        let guarded = self.is_guarded();
+        let (refused, next) = (self.b.cold_block(), self.b.block());
+        if guarded {
+            self.b.kfunc("bpf_preempt_disable", &[]);
+        }
+        let reservation = self
+            .sink
+            .reserve(
+                &mut self.b,
+                Operand::Imm(i64::from(PIECE.0)),
+                size_of_record,
+                to,
+                refused,
+            )
+            .map_err(|reason| Error::Sink { reason, span })?;
+        let record = reservation.record;
+        self.identity(identity, record);
+        let values = numbers.map(|number| (Width::B8, number)).into_iter();
+        for (field, (width, value)) in layout.fields().iter().zip(values.chain([(Width::B2, size)])) {
+            self.b
+                .store(width, record, field.offset().cast_signed() as i16, value);
+        }
+        let tail = self.b.add(record, layout.fixed_end());
+        let from = self.b.slot_address(slot, STAGED);
+        let copy = self.reader(Access::Kernel);
+        self.b.helper(copy, &[tail.into(), size.into(), from.into()]);
+        let alone = self.is_alone();
+        self.sink.commit(&mut self.b, reservation, alone);
+        for (at, to) in [(None, next), (Some(refused), end)] {
+            at.into_iter().for_each(|block| self.b.switch_to(block));
+            if guarded {
+                self.b.kfunc("bpf_preempt_enable", &[]);
+            }
+            self.b.jump(to);
+        }
+        self.b.switch_to(next);
+        Ok(())
+    }
+}
+
+/// Most pieces of so many bytes, wherever in a page of memory they begin: each page has a number of whole ones and one that is shorter.
+fn most_pieces(bytes: u32) -> i64 {
+    let pages = bytes.div_ceil(MEMORY_PAGE) + 1;
+    i64::from(pages * MEMORY_PAGE.div_ceil(PIECE_BYTES))
 }

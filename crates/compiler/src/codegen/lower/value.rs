@@ -27,7 +27,9 @@ impl Lower<'_> {
     fn value_here(&mut self, expr: &Expr) -> Result<Vreg, Error> {
         match &expr.kind {
             ExprKind::Constant(n) => Ok(self.b.constant(n.cast_signed())),
-            ExprKind::ContextPointer => Ok(self.b.context()),
+            ExprKind::ContextPointer => Ok(self.program_context()),
+            ExprKind::ElementKey => self.element(true, expr.span),
+            ExprKind::ElementValue => self.element(false, expr.span),
             ExprKind::Load {
                 address,
                 offset,
@@ -81,9 +83,11 @@ impl Lower<'_> {
                 let right = self.operand(right)?;
                 Ok(self.b.compare(condition(*op, *signed), left, right))
             }
-            ExprKind::Logic { .. } | ExprKind::TextEqual { .. } | ExprKind::TextGlob { .. } => {
-                self.truth(expr)
-            }
+            ExprKind::Logic { .. }
+            | ExprKind::TextEqual { .. }
+            | ExprKind::BytesEqual { .. }
+            | ExprKind::TextBegins { .. }
+            | ExprKind::TextGlob { .. } => self.truth(expr),
             ExprKind::Ternary {
                 condition,
                 then,
@@ -108,17 +112,8 @@ impl Lower<'_> {
                     span: expr.span,
                 })
             }
-            ExprKind::Variable(id) => {
-                let register = self.variable_register(*id, expr.span)?;
-                // A copy: what is done later to the variable changes nothing here.
-                let copy = self.b.vreg();
-                self.b.assign(copy, register);
-                Ok(copy)
-            }
-            ExprKind::VariableAddress(id) => {
-                let slot = self.variable_slot(*id, expr.span)?;
-                Ok(self.b.slot_address(slot, 0))
-            }
+            ExprKind::Variable(id) => self.variable_value(*id, expr.span),
+            ExprKind::VariableAddress(id) => self.variable_address(*id, expr.span),
             ExprKind::MapCopy(place, size) => {
                 let slot = self.map_copy(place, *size)?;
                 Ok(self.b.slot_address(slot, 0))
@@ -151,7 +146,7 @@ impl Lower<'_> {
             | ExprKind::ReadString { .. }
             | ExprKind::ReadMemory { .. }
             | ExprKind::Stack { .. }
-            | ExprKind::StackCopy => Err(Error::Malformed {
+            | ExprKind::StackCopy { .. } => Err(Error::Malformed {
                 what: "bytes where a number is wanted",
                 span: expr.span,
             }),
@@ -226,7 +221,7 @@ impl Lower<'_> {
         let v = match intrinsic {
             Intrinsic::Helper { helper, .. } => self.b.helper(helper, &[]),
             Intrinsic::FunctionAddress => {
-                let context = self.b.context();
+                let context = self.program_context();
                 self.b.helper(helper::GET_FUNC_IP, &[context.into()])
             }
             Intrinsic::StartTime => self.sink.start_time(&mut self.b).map_err(|reason| Error::Sink {
@@ -412,6 +407,16 @@ impl Lower<'_> {
                 let (equal, different) = if *negated { (no, yes) } else { (yes, no) };
                 self.text_equal(left, right, *bytes, equal, different)?;
             }
+            ExprKind::BytesEqual {
+                left,
+                right,
+                bytes,
+                negated,
+            } => {
+                let (equal, different) = if *negated { (no, yes) } else { (yes, no) };
+                self.bytes_equal([left, right], *bytes, equal, different)?;
+            }
+            ExprKind::TextBegins { text, with, bytes } => self.text_begins(text, with, *bytes, (yes, no))?,
             ExprKind::TextGlob { text, glob, bytes } => self.text_glob(text, glob, *bytes, (yes, no))?,
             _ => {
                 let value = self.value(expr)?;

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::event::{EventClass, EventId};
 use crate::info::{BufferInfo, BufferMode, ClockOffset, TraceInfo, Uuid};
 use crate::layout::{Base, FieldType, Layout};
+use crate::stack_pieces::PIECE;
 use kestrel_layout::tsdl::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
 
 /// Reads metadata text that Kestrel wrote.
@@ -42,7 +43,7 @@ pub fn parse(text: &str) -> Result<TraceInfo> {
         buffers: buffers(env)?,
         events: blocks
             .iter()
-            .filter(|block| block.name == "event")
+            .filter(|block| block.name == "event" && block.number("id").ok() != Some(PIECE.0))
             .map(|block| event(block, env))
             .collect::<Result<_>>()?,
     })

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::{BufferMode, TraceInfo};
 use crate::layout::{Base, Composite, Field, FieldType, Layout};
+use crate::stack_pieces::CLASS;
 use kestrel_layout::tsdl::{self, Alias, Aligned, BEGINNING, Origin, Quoted, identifiers, length_name};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -27,6 +28,9 @@ pub fn text(info: &TraceInfo) -> Result<String> {
         }
         write_event(event, &mut events, &mut aliases)?;
     }
+    if has_stack_copies(info) {
+        write_event(&CLASS, &mut events, &mut aliases)?;
+    }
     let mut out = format!("{BEGINNING}\n\n");
     let fields = info.events.iter().flat_map(|event| event.layout.fields());
     let floats = fields.clone().any(|field| field.ty.is_float());
@@ -36,6 +40,12 @@ pub fn text(info: &TraceInfo) -> Result<String> {
     _ = tsdl::stream(&mut out, info.clock.seconds, info.clock.nanoseconds);
     out.push_str(&events);
     Ok(out)
+}
+
+/// Whether there may be pieces of stacks, which readers of CTF need to be told of.
+fn has_stack_copies(info: &TraceInfo) -> bool {
+    let mut fields = info.events.iter().flat_map(|event| event.layout.fields());
+    fields.any(|field| matches!(field.ty, FieldType::StackCopy { .. }))
 }
 
 fn write_integers(used: &BTreeSet<Alias>, floats: bool, out: &mut String) {

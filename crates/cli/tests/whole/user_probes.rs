@@ -1,0 +1,87 @@
+//! `kestrel run` on functions of programs: their parameters by name, their lines of source, as a small program of C has them.
+
+use crate::house::{Place, has, needs_tracing};
+use std::process::Command;
+
+const SOURCE: &str = r#"
+struct node { int value; char tag[8]; struct node *next[2]; unsigned low : 3, high : 5; };
+typedef struct { long left, right; } pair;
+__attribute__((noinline)) long taken(struct node *first, char letter, double real, pair two, unsigned char small)
+{
+    return first->value + letter + (long)real + two.left + small;
+}
+static inline __attribute__((always_inline)) long copied(long n)
+{
+    volatile long doubled = n * 2; /* the line */
+    return doubled;
+}
+__attribute__((noinline)) long one(long n) { return copied(n) + 1; }
+__attribute__((noinline)) struct node *other(struct node *n) { n->value = copied(n->value); return n; }
+int main(void)
+{
+    struct node last = { .value = 7, .tag = "last" };
+    struct node first = { .value = 3, .tag = "first", .next = { &last, &last }, .low = 5, .high = 9 };
+    pair two = { 11, 22 };
+    return (int)(taken(&first, 'x', 1.5, two, 200) + one(2) + other(&last)->value) == -1;
+}
+"#;
+
+/// What programs print, each run over the compiled program; none where it cannot be compiled.
+fn printed(options: &[&str], programs: &[&str]) -> Option<Vec<String>> {
+    if !has("gcc") {
+        eprintln!("skipped: there is no gcc");
+        return None;
+    }
+    let place = Place::new();
+    std::fs::write(place.path().join("traced.c"), SOURCE).unwrap();
+    let built = Command::new("gcc")
+        .current_dir(place.path())
+        .args(["-o", "traced", "traced.c"])
+        .args(options)
+        .status();
+    assert!(built.unwrap().success());
+    let run = |program: &&str| {
+        let words = ["run", "-q", "-e", program, "-c", "./traced"];
+        place.run(&words).succeeds().out
+    };
+    Some(programs.iter().map(run).collect())
+}
+
+#[test]
+fn parameters_of_functions_have_names_and_types() {
+    needs_tracing!();
+    let programs = [
+        "uprobe:./traced:taken { printf(\"%d %s %c %d\\n\", args.first->value, args.first.tag, args.letter, args.small); }",
+        "uprobe:./traced:taken { print(args.two.right); print((args.first->low, args.first->high)); }",
+        "uprobe:./traced:taken { let $x: struct node *[2] = args.first->next; print($x[1]->value); print(((struct node *)arg0)->value); }",
+        "uretprobe:./traced:other { print(retval->tag); }",
+    ];
+    for options in [&["-g", "-O0"][..], &["-g", "-O2"]] {
+        let Some(out) = printed(options, &programs) else {
+            return;
+        };
+        assert_eq!(out[0].trim(), "3 first x 200", "{options:?}");
+        assert_eq!(out[1].trim(), "22\n(5, 9)", "{options:?}");
+        assert_eq!(out[2].trim(), "7\n3", "{options:?}");
+        assert_eq!(out[3].trim(), "last", "{options:?}");
+    }
+}
+
+#[test]
+fn a_line_of_source_is_probed_in_all_its_copies() {
+    needs_tracing!();
+    let line = SOURCE.lines().position(|line| line.contains("the line")).unwrap() + 1;
+    let programs = [
+        format!("uprobe:./traced@traced.c:{line} {{ @ = count(); }}"),
+        format!("uprobe:./traced:traced.c:{line} {{ printf(\"%s\\n\", probe); }}"),
+    ];
+    let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
+    let Some(out) = printed(&["-g", "-O2"], &programs) else {
+        return;
+    };
+    assert_eq!(out[0].trim(), "@: 2");
+    assert_eq!(
+        out[1].trim(),
+        format!("uprobe:./traced:traced.c:{line}\n").repeat(2).trim()
+    );
+}

@@ -1,0 +1,23 @@
+//! `ctx`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
+use kestrel_trace::layout::Space;
+
+pub(crate) static CTX: Builtin = Builtin {
+    name: "ctx",
+    numbered: false,
+    usage: "ctx",
+    about: "the address of what the kernel gives the program; what lies there is said by a cast",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        let ty = Type::Pointer(Pointer {
+            to: Pointee::Unknown,
+            levels: 0,
+            space: Space::Kernel,
+            trusted: false,
+            symbolic: false,
+        });
+        Ok(Expr::new(ExprKind::ContextPointer, ty, usage.span))
+    }),
+};

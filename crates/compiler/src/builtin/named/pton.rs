@@ -1,0 +1,41 @@
+//! `pton`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{Expr, ExprKind, Type};
+use crate::lang::ast;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+pub(crate) static PTON: Builtin = Builtin {
+    name: "pton",
+    numbered: false,
+    usage: "pton(\"address\")",
+    about: "the 4 or 16 bytes of an address of IPv4 or IPv6 in the network's order",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 1, 1)?;
+        let Some(ast::Expr {
+            kind: ast::ExprKind::String(text),
+            span,
+        }) = args.first()
+        else {
+            return Err(checker.error(usage.span, "an address in quotes is wanted here"));
+        };
+        let bytes = match text.contains(':') {
+            true => text
+                .parse::<Ipv6Addr>()
+                .ok()
+                .map(|address| address.octets().to_vec()),
+            false => text
+                .parse::<Ipv4Addr>()
+                .ok()
+                .map(|address| address.octets().to_vec()),
+        };
+        let Some(bytes) = bytes else {
+            return Err(checker.error(*span, format!("\"{text}\" is no address of IPv4 or IPv6")));
+        };
+        let ty = Type::Array {
+            element: Box::new(Type::integer(1, false)),
+            count: bytes.len() as u32,
+        };
+        Ok(Expr::new(ExprKind::Text(bytes), ty, usage.span))
+    }),
+};

@@ -1,0 +1,283 @@
+//! Loops over the elements of a map, and over more numbers than a program repeats by itself.
+
+use super::checker::{Checked, Checker};
+use super::tree::{
+    Access, BinaryOp, CompareOp, Expr, ExprKind, MapPlace, Over, Statement, StatementKind, Type,
+};
+use super::value::{comparison, constant, operation, room};
+use super::walk::Spot;
+use crate::lang::ast::{self, Block, Span, Spanned};
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::aggregate::{MapType, ValueKind};
+use kestrel_trace::layout::FieldType;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most bytes of a text that is looked for: each is compared by instructions of its own.
+const MOST_SOUGHT: u32 = 128;
+/// Repetitions that a program makes by itself: the verifier goes through each.
+const BY_ITSELF: i64 = 256;
+
+impl Checker<'_> {
+    /// `for ($name : @map) { … }`: `$name` is a tuple of the key and the value.
+    pub(super) fn map_loop(
+        &mut self,
+        name: &Spanned<String>,
+        over: &ast::Expr,
+        body: &Block,
+    ) -> Checked<StatementKind> {
+        let ast::ExprKind::Map { name: map, keys } = &over.kind else {
+            return Err(self.error(over.span, "a loop goes over a map, or over numbers: 0..10"));
+        };
+        if let Some(key) = keys.first() {
+            return Err(self.error(key.span, "a loop goes over a whole map"));
+        }
+        let map = Arc::new(self.known_map(map, over.span)?);
+        if map.keys.is_empty() {
+            let message = format!("{} has no keys to go over", map.title());
+            return Err(self.error(over.span, message));
+        }
+        let keys = self.element_keys(&map, over.span)?;
+        let value = self.element_value(&map, &keys, over.span)?;
+        let key = match <[Expr; 1]>::try_from(keys) {
+            Ok([only]) => only,
+            Err(keys) => {
+                let keys = keys.into_iter().map(|key| (String::new(), key)).collect();
+                self.tuple(keys, over.span)?
+            }
+        };
+        let pair = self.tuple(vec![(String::new(), key), (String::new(), value)], over.span)?;
+        self.scopes.push(HashMap::new());
+        let ty = self.holding(&pair, true)?;
+        let own = self.new_variable(&name.node, ty.clone(), name.span);
+        let value = self
+            .fitted_to(pair.clone(), &self.variable_type(own))
+            .unwrap_or(pair);
+        let mut inner = vec![Statement {
+            kind: StatementKind::Set { variable: own, value },
+            span: over.span,
+        }];
+        inner.extend(self.looped(body));
+        self.scopes.pop();
+        Ok(StatementKind::ForEach {
+            over: Over::Map(map),
+            body: inner,
+        })
+    }
+
+    /// The keys of the element that a loop is at.
+    fn element_keys(&mut self, map: &MapType, span: Span) -> Checked<Vec<Expr>> {
+        let shapes = self.globals.shapes.maps.get(&map.name);
+        let known = shapes
+            .and_then(|shape| shape.keys.clone())
+            .filter(|known| known.len() == map.keys.len());
+        let mut keys = Vec::new();
+        for (place, (kept, offset)) in map.keys.iter().zip(map.key_offsets()).enumerate() {
+            let ty = match (kept, known.as_ref().and_then(|known| known.get(place))) {
+                (FieldType::Text { size }, _) => Type::Text { size: *size },
+                (FieldType::Stack { .. }, _) | (_, Some(Type::Stack { .. })) => {
+                    return Err(self.not_yet(span, "a loop over a map whose keys are stacks"));
+                }
+                (_, Some(ty)) => ty.clone(),
+                (kept, None) if kept.integer_size().is_some() => super::map::read_type(kept),
+                _ => return Err(self.not_yet(span, "a loop over a map of keys like these")),
+            };
+            let spot = Spot {
+                address: Expr::new(ExprKind::ElementKey, Type::hexadecimal(8), span),
+                offset: i64::from(offset),
+                access: Access::Context,
+            };
+            keys.push(self.value_at(spot, ty, span)?);
+        }
+        Ok(keys)
+    }
+
+    /// The value of the element that a loop is at.
+    fn element_value(&mut self, map: &Arc<MapType>, keys: &[Expr], span: Span) -> Checked<Expr> {
+        let ty = match &map.value {
+            ValueKind::Scalar(ty) => match self.globals.held.get(&map.number) {
+                Some(Type::Pointer(pointer)) => Type::Pointer(*pointer),
+                _ => super::map::read_type(ty),
+            },
+            ValueKind::Text { size } => Type::Text { size: *size },
+            ValueKind::Whole(_) => match self.globals.held.get(&map.number).cloned() {
+                Some(ty) => ty,
+                None => return Err(self.error(span, "what this map holds is not known here")),
+            },
+            ValueKind::Gathered(gathered) => {
+                let place = MapPlace {
+                    map: map.clone(),
+                    keys: keys.to_vec(),
+                };
+                return match gathered.function.as_number() {
+                    Some(number) => Ok(Expr::new(
+                        ExprKind::Gathering(place),
+                        super::map::gathered_type(gathered, number),
+                        span,
+                    )),
+                    None => {
+                        let message = format!(
+                            "{} gathers {}(), which handlers cannot read",
+                            map.title(),
+                            gathered.function.name()
+                        );
+                        Err(self.report(Diagnostic::error(span, message)))
+                    }
+                };
+            }
+        };
+        let spot = Spot {
+            address: Expr::new(ExprKind::ElementValue, Type::hexadecimal(8), span),
+            offset: 0,
+            access: Access::Context,
+        };
+        self.value_at(spot, ty, span)
+    }
+
+    /// `len(@map)`: how many keys it has now.
+    pub(crate) fn map_length(&mut self, name: &str, span: Span) -> Checked<Expr> {
+        let map = Arc::new(self.known_map(name, span)?);
+        if map.keys.is_empty() {
+            let message = "call to len() expects a map with explicit keys (non-scalar map)";
+            return Err(self.error(span, message));
+        }
+        let count = self.hidden_variable("length", Type::I64);
+        let value = Expr::new(ExprKind::Variable(count), Type::I64, span);
+        let one = constant(1, Type::I64, span);
+        let more = operation(BinaryOp::Add, Type::I64, value.clone(), one, span);
+        let set = |value| Statement {
+            kind: StatementKind::Set {
+                variable: count,
+                value,
+            },
+            span,
+        };
+        let counted = StatementKind::ForEach {
+            over: Over::Map(map),
+            body: vec![set(more)],
+        };
+        let kind = ExprKind::Sequence {
+            statements: vec![
+                set(constant(0, Type::I64, span)),
+                Statement { kind: counted, span },
+            ],
+            value: Box::new(value),
+        };
+        Ok(Expr::new(kind, Type::I64, span))
+    }
+
+    /// Where a text that is not known now begins in another, or -1: a helper goes over the places.
+    pub(crate) fn find_unknown(&mut self, text: Expr, part: Expr, span: Span) -> Checked<Expr> {
+        let (long, short) = (room(&text), room(&part));
+        if short > MOST_SOUGHT {
+            let message = format!("a text of up to {MOST_SOUGHT} bytes can be looked for");
+            return Err(self.error(part.span, message));
+        }
+        let set = |variable, value| Statement {
+            kind: StatementKind::Set { variable, value },
+            span,
+        };
+        // What is looked at ends within the variable.
+        let all = self.hidden_variable(
+            "text",
+            Type::Text {
+                size: long + short + 1,
+            },
+        );
+        let sought = self.hidden_variable("part", Type::Text { size: short + 1 });
+        let found = self.hidden_variable("found", Type::I64);
+        let at = |id, size, offset: Option<Expr>, access| {
+            let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
+            let address = match offset {
+                Some(offset) => operation(BinaryOp::Add, Type::U64, address, offset, span),
+                None => address,
+            };
+            let kind = ExprKind::Bytes {
+                address: Box::new(address),
+                offset: 0,
+                size,
+                access,
+            };
+            Box::new(Expr::new(kind, Type::Text { size }, span))
+        };
+        let place = Expr::new(ExprKind::ElementKey, Type::I64, span);
+        let begins = ExprKind::TextBegins {
+            text: at(all, short + 1, Some(place.clone()), Access::Kernel),
+            with: at(sought, short + 1, None, Access::Context),
+            bytes: short,
+        };
+        let here = StatementKind::If {
+            condition: Expr::new(begins, Type::Bool, span),
+            then: vec![
+                set(found, place),
+                Statement {
+                    kind: StatementKind::Break,
+                    span,
+                },
+            ],
+            otherwise: Vec::new(),
+        };
+        let times = constant(u64::from(long.max(1)), Type::I64, span);
+        let search = StatementKind::ForEach {
+            over: Over::Times(times),
+            body: vec![Statement { kind: here, span }],
+        };
+        let none = constant(u64::MAX, Type::I64, span);
+        let statements = vec![
+            set(all, text),
+            set(sought, part),
+            set(found, none),
+            Statement { kind: search, span },
+        ];
+        let value = Box::new(Expr::new(ExprKind::Variable(found), Type::I64, span));
+        Ok(Expr::new(
+            ExprKind::Sequence { statements, value },
+            Type::I64,
+            span,
+        ))
+    }
+
+    /// Whether a loop over these numbers is one that a helper makes.
+    pub(super) fn wants_helper(from: &Expr, to: &Expr) -> bool {
+        match (from.constant(), to.constant()) {
+            (Some(from), Some(to)) => to.cast_signed().saturating_sub(from.cast_signed()) > BY_ITSELF,
+            _ => true,
+        }
+    }
+
+    /// `for ($own : from..to) { body }` by a helper: `body` begins with what sets its number.
+    pub(super) fn counted_by_helper(
+        &mut self,
+        (from, to): (Expr, Expr),
+        set_from: &mut dyn FnMut(&mut Self, Expr) -> Vec<Statement>,
+        span: Span,
+    ) -> Vec<Statement> {
+        let first = self.hidden_variable("first", Type::I64);
+        let value = |id| Expr::new(ExprKind::Variable(id), Type::I64, span);
+        let distance = operation(BinaryOp::Subtract, Type::I64, to, value(first), span);
+        let none = constant(0, Type::I64, span);
+        let count = self.hidden_variable("count", Type::I64);
+        let any = comparison(CompareOp::Greater, true, value(count), none.clone(), span);
+        let times = ExprKind::Ternary {
+            condition: Box::new(any),
+            then: Some(Box::new(value(count))),
+            otherwise: Box::new(none),
+        };
+        let at = Expr::new(ExprKind::ElementKey, Type::I64, span);
+        let number = operation(BinaryOp::Add, Type::I64, value(first), at, span);
+        let body = set_from(self, number);
+        let set = |variable, value| Statement {
+            kind: StatementKind::Set { variable, value },
+            span,
+        };
+        let repeat = StatementKind::ForEach {
+            over: Over::Times(Expr::new(times, Type::I64, span)),
+            body,
+        };
+        vec![
+            set(first, from),
+            set(count, distance),
+            Statement { kind: repeat, span },
+        ]
+    }
+}

@@ -1,0 +1,279 @@
+//! Loops that a helper makes: over the elements of a map, or so many times. Their bodies are functions of their own, which the helper calls back.
+//!
+//! ```text
+//!   the caller's frame:  context | left | which event | captured variable … ◄── a function that is called back knows this address alone
+//! ```
+//!
+//! A number that the body shares with what is around it lies in these words while the loop runs; of any other variable its address lies there.
+
+use super::{Lower, Place};
+use crate::check::tree::{Expr, ExprKind, Over, Statement, StatementKind, VariableId};
+use crate::check::visit::statements_of;
+use crate::error::Error;
+use crate::ir::{Builder, Condition, Operand, Vreg, Width, helper};
+use kestrel_bpf::code::SourceRange as Span;
+use std::collections::BTreeMap;
+
+/// Offsets in what is shared: the program's context, whether the program is to be left, which of its events it is, and the captured variables.
+const CONTEXT: i16 = 0;
+const LEFT: i16 = 8;
+const INSTANCE: i16 = 16;
+const CAPTURED: i16 = 24;
+
+/// The kernel repeats no more than 2^23 times (`BPF_MAX_LOOPS`).
+const MOST_TIMES: i64 = (1 << 23) - 1;
+
+/// Where a function that is called back finds things.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inside {
+    /// What the caller shares.
+    shared: Vreg,
+    /// The address of the element's key, or how many times there were before.
+    key: Vreg,
+    /// The address of the element's value.
+    value: Option<Vreg>,
+}
+
+impl Lower<'_> {
+    /// The address of the hook's context.
+    pub(super) fn program_context(&mut self) -> Vreg {
+        match self.inside {
+            Some(inside) => self.b.load(Width::B8, inside.shared, CONTEXT),
+            None => self.b.context(),
+        }
+    }
+
+    /// The address of the key of the element that the loop is at, or its value's; the number of a loop of so many times.
+    pub(super) fn element(&mut self, key: bool, span: Span) -> Result<Vreg, Error> {
+        let found = match self.inside {
+            Some(inside) if key => Some(inside.key),
+            Some(inside) => inside.value,
+            None => None,
+        };
+        found.ok_or(Error::Malformed {
+            what: "an element where no loop is at one",
+            span,
+        })
+    }
+
+    /// `for (… : …) { body }`.
+    pub(super) fn for_each(&mut self, over: &Over, body: &[Statement], span: Span) -> Result<(), Error> {
+        let times = match over {
+            Over::Times(count) => Some(self.operand(count)?),
+            Over::Map(_) => None,
+        };
+        let inner = variables_in(body);
+        let captured: Vec<VariableId> = inner
+            .iter()
+            .filter(|(id, count)| self.mentions.get(id).is_some_and(|all| all > count))
+            .map(|(id, _)| *id)
+            .collect();
+        let shared = self
+            .b
+            .framed_slot((CAPTURED as u32) + 8 * captured.len() as u32, 8);
+        let context = self.program_context();
+        let base = self.b.slot_address(shared, 0);
+        self.b.store(Width::B8, base, CONTEXT, context);
+        self.b.store(Width::B8, base, LEFT, 0);
+        let instance: Operand = self.instance.map_or(0.into(), Operand::Reg);
+        self.b.store(Width::B8, base, INSTANCE, instance);
+        for (id, at) in captured.iter().zip(offsets()) {
+            let word: Operand = match self.place(*id, span)? {
+                Place::Register(register) => {
+                    self.share(*id, base, at, register.into());
+                    continue;
+                }
+                Place::Memory(slot) => self.b.slot_address(slot, 0).into(),
+                Place::Shared { base, offset, .. } => self.b.load(Width::B8, base, offset).into(),
+                Place::Elsewhere => 0.into(),
+            };
+            self.b.store(Width::B8, base, at, word);
+        }
+        let number = self.callback(over, body, &captured, &inner)?;
+        let (function, base) = (self.b.callback(number), self.b.slot_address(shared, 0));
+        match (over, times) {
+            (Over::Map(map), _) => {
+                let map = self.map_pointer(map);
+                let arguments = [map.into(), function.into(), base.into(), 0.into()];
+                self.b.helper(helper::FOR_EACH_MAP_ELEM, &arguments);
+            }
+            (Over::Times(_), times) => {
+                let times = times.unwrap_or(0.into());
+                let arguments = [times, function.into(), base.into(), 0.into()];
+                self.b.helper(helper::LOOP, &arguments);
+            }
+        }
+        let base = self.b.slot_address(shared, 0);
+        for (id, at) in captured.iter().zip(offsets()) {
+            match self.place(*id, span)? {
+                Place::Register(register) => {
+                    let now = self.b.load(Width::B8, base, at);
+                    self.b.assign(register, now);
+                }
+                Place::Memory(slot) => self.b.keep(slot),
+                Place::Shared {
+                    base: outer,
+                    offset,
+                    scalar: true,
+                } => {
+                    let now = self.b.load(Width::B8, base, at);
+                    self.share(*id, outer, offset, now.into());
+                }
+                Place::Shared { .. } | Place::Elsewhere => {}
+            }
+        }
+        let left = self.b.load(Width::B8, base, LEFT);
+        self.b.branch_if(Condition::NotEqual, left, 0, self.done);
+        Ok(())
+    }
+
+    /// Stores a variable that is shared. Where it is a number, in two halves: the verifier, which goes through the loop's body until nothing new is seen,
+    /// does not follow what they make, so that a number which grows is not something new each time.
+    pub(super) fn share(&mut self, id: VariableId, base: Vreg, offset: i16, value: Operand) {
+        let shape = self.shapes.get(id.0 as usize);
+        if shape.is_none_or(|shape| shape.pointer || shape.addressed) {
+            return self.b.store(Width::B8, base, offset, value);
+        }
+        let value = self.b.materialize(value);
+        let high = self.b.shift_right(value, 32);
+        self.b.store(Width::B4, base, offset, value);
+        self.b.store(Width::B4, base, offset + 4, high);
+    }
+
+    /// Makes the function of a loop's body; gives its number.
+    fn callback(
+        &mut self,
+        over: &Over,
+        body: &[Statement],
+        captured: &[VariableId],
+        inner: &BTreeMap<VariableId, usize>,
+    ) -> Result<u32, Error> {
+        let number = self.next_callback;
+        self.next_callback += 1;
+        let span = self.b.span();
+        let mut builder = Builder::new();
+        builder.at(span);
+        std::mem::swap(builder.maps_mut(), self.b.maps_mut());
+        let outer_builder = std::mem::replace(&mut self.b, builder);
+        let entered = match over {
+            Over::Map(_) => {
+                let [key, value, shared] = self.b.parameters(2);
+                Inside {
+                    shared,
+                    key,
+                    value: Some(value),
+                }
+            }
+            Over::Times(_) => {
+                let [key, shared] = self.b.parameters(1);
+                // Says to the verifier what it is at most.
+                let key = self.b.and(key, MOST_TIMES);
+                Inside {
+                    shared,
+                    key,
+                    value: None,
+                }
+            }
+        };
+        let outer = (
+            self.inside.replace(entered),
+            self.instance,
+            std::mem::take(&mut self.cache),
+            std::mem::take(&mut self.loops),
+            self.done,
+            self.variables.clone(),
+        );
+        let (next, stop, leave) = (self.b.block(), self.b.block(), self.b.block());
+        self.done = leave;
+        self.loops.push((next, stop));
+        if self.instance.is_some() {
+            self.instance = Some(self.b.load(Width::B8, entered.shared, INSTANCE));
+        }
+        self.own_variables(captured, inner, entered.shared);
+        if let Over::Map(map) = over
+            && !map.keys.is_empty()
+        {
+            // What was cleared is passed over.
+            let now = self.generation(map);
+            let then = self.b.load(Width::B8, entered.key, 0);
+            self.b.branch_if(Condition::NotEqual, then, now, next);
+        }
+        let lowered = self.statements(body);
+        if !self.b.is_ended() {
+            self.b.jump(next);
+        }
+        for (block, leaves, answer) in [(next, false, 0), (stop, false, 1), (leave, true, 1)] {
+            self.b.switch_to(block);
+            if leaves {
+                self.b.store(Width::B8, entered.shared, LEFT, 1);
+            }
+            self.b.exit(answer);
+        }
+        (
+            self.inside,
+            self.instance,
+            self.cache,
+            self.loops,
+            self.done,
+            self.variables,
+        ) = outer;
+        let mut builder = std::mem::replace(&mut self.b, outer_builder);
+        std::mem::swap(builder.maps_mut(), self.b.maps_mut());
+        self.callbacks.insert(number, builder.finish());
+        lowered.map(|()| number)
+    }
+
+    /// The variables of a loop's body: captured ones lie where the caller says, others are its own.
+    fn own_variables(&mut self, captured: &[VariableId], inner: &BTreeMap<VariableId, usize>, shared: Vreg) {
+        let shapes = self.shapes.clone();
+        let mut places = vec![Place::Elsewhere; shapes.len()];
+        for (id, at) in captured.iter().zip(offsets()) {
+            let index = id.0 as usize;
+            if let (Some(place), Some(shape)) = (places.get_mut(index), shapes.get(index)) {
+                *place = Place::Shared {
+                    base: shared,
+                    offset: at,
+                    scalar: shape.scalar,
+                };
+            }
+        }
+        for id in inner.keys().filter(|id| !captured.contains(id)) {
+            let index = id.0 as usize;
+            if let (Some(place), Some(shape)) = (places.get_mut(index), shapes.get(index)) {
+                *place = self.new_place(*shape);
+            }
+        }
+        self.variables = places;
+    }
+}
+
+/// Where captured variables lie in what is shared.
+fn offsets() -> impl Iterator<Item = i16> {
+    (0..).map(|place| CAPTURED + place * 8)
+}
+
+/// The variables that statements mention, and how often.
+pub(super) fn variables_in(statements: &[Statement]) -> BTreeMap<VariableId, usize> {
+    let mut found = BTreeMap::new();
+    for statement in statements_of(statements) {
+        if let StatementKind::Set { variable, .. } = &statement.kind {
+            *found.entry(*variable).or_default() += 1;
+        }
+        let keys = statement.kind.place().into_iter().flat_map(|place| &place.keys);
+        for expr in statement.kind.expressions().into_iter().chain(keys) {
+            mentioned(expr, &mut found);
+        }
+    }
+    found
+}
+
+/// The variables that an expression mentions, those of statements inside of it left out.
+pub(super) fn mentioned(expr: &Expr, found: &mut BTreeMap<VariableId, usize>) {
+    if let ExprKind::Variable(id) | ExprKind::VariableAddress(id) = &expr.kind {
+        *found.entry(*id).or_default() += 1;
+    }
+    let keys = expr.place().into_iter().flat_map(|place| &place.keys);
+    for inner in expr.operands().into_iter().chain(keys) {
+        mentioned(inner, found);
+    }
+}

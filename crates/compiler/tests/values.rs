@@ -1,0 +1,171 @@
+//! Values of all types: handlers compiled as a program's are, run in the interpreter, and what their maps hold as it is printed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
+
+mod kernel;
+#[path = "support/maps.rs"]
+#[allow(dead_code, reason = "another test uses the rest")]
+mod sharing;
+mod support;
+
+use sharing::{KERNEL, Maps};
+
+/// What the maps of a program hold when it has run once.
+#[track_caller]
+fn once(program: &str, maps: &[&str]) -> String {
+    let mut made = Maps::program(&[program]);
+    made.machine.add_memory(
+        kestrel_bpf::interp::Space::Kernel,
+        KERNEL,
+        b"hello\0world, and so on\0\0\0\0\0\0\0\0",
+    );
+    made.run(0, 0, &[KERNEL, 2, 3]);
+    maps.iter().map(|map| made.text(map)).collect()
+}
+
+#[test]
+fn memory_is_a_value() {
+    assert_eq!(once("{ @ = buf(\"ok\", 3) }", &[""]), "@: ok\\x00\n");
+    assert_eq!(once("{ @ = buf(arg0, 7) }", &[""]), "@: hello\\x00w\n");
+    assert_eq!(once("{ $n = arg2; @ = buf(arg0, $n) }", &[""]), "@: hel\n");
+    assert_eq!(once("{ @[buf(\"key\", 3), 1] = 2 }", &[""]), "@[key, 1]: 2\n");
+    assert_eq!(
+        once("{ $x = arg1 ? buf(\"hi\", 2) : buf(\"bye\", 3); @ = $x }", &[""]),
+        "@: hi\n"
+    );
+    assert_eq!(
+        once(
+            "{ $a = buf(\"hi\", 2); $b = buf(\"bye\", 3); @[$a == $a, $a != $b, $a == $b] = 1 }",
+            &[""]
+        ),
+        "@[true, true, false]: 1\n"
+    );
+    // What was longer before leaves nothing behind.
+    assert_eq!(
+        once(
+            "{ $a = buf(\"longer\", 6); $a = buf(\"x\", 1); @ = ($a, 1) }",
+            &[""]
+        ),
+        "@: (x, 1)\n"
+    );
+    assert_eq!(once("{ $a = \"longer\"; $a = \"x\"; @ = $a }", &[""]), "@: x\n");
+}
+
+#[test]
+fn arrays_and_numbers_are_each_other() {
+    assert_eq!(once("{ @ = ((int8[8])12345)[0] }", &[""]), "@: 57\n");
+    assert_eq!(once("{ @ = ((int8[])12345)[1] }", &[""]), "@: 48\n");
+    assert_eq!(
+        once(
+            "{ @ = (uint32)pton(\"127.0.0.1\"); @six = pton(\"::1\")[15] }",
+            &["", "six"]
+        ),
+        "@: 16777343\n@six: 1\n"
+    );
+    assert_eq!(once("{ $a = 7; $p = &$a; @ = *$p }", &[""]), "@: 7\n");
+    assert_eq!(once("{ $a = (1, 2); @ = *(&$a) }", &[""]), "@: (1, 2)\n");
+}
+
+/// The verifier takes no accesses of the stack that are not aligned; neither does the interpreter.
+#[test]
+fn members_lie_anywhere() {
+    assert_eq!(
+        once(
+            "{ @ = ((int8)1, \"abcdefghi\", pton(\"1.2.3.4\"), buf(arg0, 5), 7) }",
+            &[""]
+        ),
+        "@: (1, abcdefghi, [1,2,3,4], hello, 7)\n"
+    );
+}
+
+#[test]
+fn tuples_are_compared_as_a_whole() {
+    assert_eq!(
+        once(
+            "{ @[(1, \"a\") == (1, \"a\"), (arg1, 3) == (2, 3), (arg1, 3) != (2, 4)] = 1 }",
+            &[""]
+        ),
+        "@[true, true, true]: 1\n"
+    );
+}
+
+#[test]
+fn long_texts_are_compared() {
+    let program = "{ $a = str(arg0); $b = str(arg0); @[$a == $b, $a == \"hello\", $a != \"hell\"] = 1 }";
+    assert_eq!(once(program, &[""]), "@[true, true, true]: 1\n");
+}
+
+#[test]
+fn texts_are_sought_that_are_not_known() {
+    let program = "{ $t = str(arg0); $a = \"ell\"; $b = \"elf\";
+        @[strcontains($t, $a), strcontains($t, $b), strstr($t, $a)] = 1 }";
+    assert_eq!(once(program, &[""]), "@[true, false, 1]: 1\n");
+}
+
+#[test]
+fn loops_go_over_maps() {
+    assert_eq!(
+        once(
+            "{ @m[16] = 32; @m[64] = 128; for ($kv : @m) { @n[$kv.1] = $kv.0; } @len = len(@m) }",
+            &["n", "len"]
+        ),
+        "@n[32]: 16\n@n[128]: 64\n@len: 2\n"
+    );
+    assert_eq!(
+        once(
+            "{ @m[1, \"a\"] = 2; @m[3, \"b\"] = 4; $sum = 0; $t = \"\";
+               for ($kv : @m) { $sum += $kv.0.0 * $kv.1; $t = $kv.0.1; } @ = ($sum, $t) }",
+            &[""]
+        ),
+        "@: (14, b)\n"
+    );
+    // Of what was cleared nothing is seen; break and continue are the loop's own.
+    assert_eq!(
+        once(
+            "{ @m[1] = 1; clear(@m); @m[2] = 2; @m[3] = 3; @m[4] = 4;
+               for ($kv : @m) { if ($kv.0 == 2) { continue; } @seen[$kv.0]++; break; } @after = 1 }",
+            &["seen", "after"]
+        ),
+        "@seen[3]: 1\n@after: 1\n"
+    );
+    assert_eq!(
+        once(
+            "{ @m[1] = 1; @m[2] = 2; for ($kv : @m) { @seen++; return; } @after = 1 }",
+            &["seen"]
+        ),
+        "@seen: 1\n"
+    );
+}
+
+#[test]
+fn loops_are_in_loops() {
+    let program = "{ @a[1] = 10; @a[2] = 20; @b[3] = 30; $n = 0; $last = (0, 0);
+        for ($x : @a) { for ($y : @b) { $n += $x.1 + $y.1; $last = ($x.0, $y.0); } }
+        @ = ($n, $last) }";
+    assert_eq!(once(program, &[""]), "@: (90, (2, 3))\n");
+}
+
+#[test]
+fn loops_read_what_is_gathered() {
+    let program = "{ @c[1] = count(); @c[2] = count(); for ($kv : @c) { @[$kv.0] = $kv.1; } }";
+    assert_eq!(once(program, &[""]), "@[1]: 1\n@[2]: 1\n");
+}
+
+#[test]
+fn loops_count_as_far_as_a_map_says() {
+    let program = "{ @to = 1000; $sum = 0; for ($i : 0..@to) { $sum += $i; if ($i == 900) { break; } @to += 1; } @ = $sum }";
+    assert_eq!(once(program, &["", "to"]), "@: 405450\n@to: 1900\n");
+    assert_eq!(
+        once("{ $n = 0; for ($i : arg2..arg1) { $n++; } @ = $n }", &[""]),
+        "@: 0\n"
+    );
+}
+
+#[test]
+fn maps_are_read_before_they_are_written() {
+    let mut made = Maps::program(&["{ for ($kv : @m) { @seen[$kv.0] = $kv.1; } }", "{ @m[5] = 6 }"]);
+    for program in [0, 1, 0] {
+        made.run(program, 0, &[0, 0, 0]);
+    }
+    assert_eq!(made.text("seen"), "@seen[5]: 6\n");
+}

@@ -1,0 +1,75 @@
+//! Types of traced programs: added to events where a handler's text asks for them; and those that a script defines, laid over what an event has.
+
+use kestrel_bpf::btf::Btf;
+use kestrel_catalog::catalog::{Catalog, Resolved};
+use kestrel_compiler::definition::overlay;
+use kestrel_compiler::lang::ast::Definition;
+use std::sync::Arc;
+
+/// Words by which a text asks for what debug information says.
+const OF_TYPES: &[&str] = &["args", "retval", "struct", "union", "enum", "entry"];
+
+/// Whether a text has such a word, or a star that may be one of a type's.
+fn names_types(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    text.contains("*)") || words.any(|word| OF_TYPES.contains(&word))
+}
+
+/// Adds to events what debug information says of them, where one of the texts of their handlers may need it: what it is costs time, which others do not pay.
+pub(crate) fn add<'s>(catalog: &Catalog, mut texts: impl Iterator<Item = &'s str>, events: &mut Resolved) {
+    if texts.any(names_types) {
+        catalog.add_types(events);
+    }
+}
+
+/// Lays the types that a program defines over those of events: the kernel's, for which that is `over_kernel`, or those of the traced program.
+pub(super) fn lay_over(
+    catalog: &Catalog,
+    definitions: &[Definition],
+    over_kernel: &Arc<Btf>,
+    events: &mut Resolved,
+) {
+    let kernel = catalog.types().ok();
+    let known = |name: &str| kernel.as_ref()?.enumerator(name).map(|found| found.value);
+    // The events of a set have the same.
+    let mut last: Option<(Arc<Btf>, Arc<Btf>)> = None;
+    let apart = events.apart.iter_mut().flat_map(|one| &mut one.ways);
+    for way in events.ways.iter_mut().chain(apart) {
+        let own = way.context.types.take();
+        let own = own.filter(|own| kernel.as_ref().is_none_or(|kernel| !Arc::ptr_eq(own, kernel)));
+        let Some(own) = own else {
+            way.context.types = Some(over_kernel.clone());
+            continue;
+        };
+        let over = match &last {
+            Some((of, over)) if Arc::ptr_eq(of, &own) => Some(over.clone()),
+            _ => overlay(definitions, Some(&own), &known).0,
+        };
+        last = over.clone().map(|over| (own, over));
+        way.context.types = over;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_ask_for_types_are_told_from_others() {
+        for text in [
+            "uprobe:a:f { print(args.x) }",
+            "uretprobe:a:f { print(retval->x) }",
+            "uprobe:a:f { print(((struct x *)arg0)->y) }",
+            "uprobe:a:f { print(*(name_t *)arg0) }",
+        ] {
+            assert!(names_types(text), "{text}");
+        }
+        for text in [
+            "uprobe:a:f { @[str(arg0)] = count() }",
+            "uprobe:a:f",
+            "uprobe:a:structure { print(1 * 2) }",
+        ] {
+            assert!(!names_types(text), "{text}");
+        }
+    }
+}
