@@ -44,9 +44,14 @@ const RUST_BUILDS: [(&str, &[&str]); 2] = [
 /// A program of calls with arguments that point to something.
 const CALLS: &str = "programs/awkward_calls.c";
 
+/// A program with events of its own, and where its header is.
+const SERVER: &str = "../../crates/tracepoint/examples/server.c";
+const HEADERS: &str = "../../crates/tracepoint/include";
+
 fn main() -> std::io::Result<()> {
     pages()?;
     programs()?;
+    tracepoints()?;
     println!("cargo::rerun-if-changed={DOCUMENTED}");
     println!("cargo::rerun-if-changed={PAGE}");
     let mut files: Vec<_> = fs::read_dir(DOCUMENTED)?
@@ -128,6 +133,21 @@ fn programs() -> std::io::Result<()> {
         .arg(CALLS)
         .status()?;
     assert!(status.success(), "cc of {CALLS}");
+    Ok(())
+}
+
+/// A program with events by the header, stripped.
+fn tracepoints() -> std::io::Result<()> {
+    println!("cargo::rerun-if-changed={SERVER}");
+    println!("cargo::rerun-if-changed={HEADERS}");
+    let to = env::var_os("OUT_DIR").unwrap_or_default();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-static-pie", "-s", "-O2", "-I", HEADERS, "-o"]);
+    let status = compiler
+        .arg(Path::new(&to).join("server_c"))
+        .arg(SERVER)
+        .status()?;
+    assert!(status.success(), "cc of {SERVER}");
     Ok(())
 }
 

@@ -56,6 +56,11 @@ pub(crate) fn cargo() -> Command {
 
 /// Builds what the cargo arguments select, statically, and returns the executables.
 fn build(profile: Profile, arguments: &[&str]) -> Result<Vec<Executable>> {
+    build_with(profile, arguments, &[])
+}
+
+/// The same, where `cargo rustc` hands some arguments on to the compiler.
+fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Vec<Executable>> {
     let mut cargo = cargo();
     cargo
         .args(arguments)
@@ -78,6 +83,9 @@ fn build(profile: Profile, arguments: &[&str]) -> Result<Vec<Executable>> {
             .env("CARGO_PROFILE_DEV_STRIP", "debuginfo")
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
     };
+    if !rustc.is_empty() {
+        cargo.arg("--").args(rustc);
+    }
     let output = cargo.stderr(Stdio::inherit()).output().context("run cargo")?;
     ensure!(
         output.status.success(),
@@ -179,6 +187,20 @@ pub(crate) fn examples(names: &[&str]) -> Result<Vec<Executable>> {
     let selected = names.iter().flat_map(|name| ["--example", name]);
     let arguments: Vec<&str> = ["build", "-p", "kestrel"].into_iter().chain(selected).collect();
     build(Profile::Quick, &arguments)
+}
+
+/// Builds examples with marks, by their packages and names. perf takes the address of a mark for its place in the file: these are linked so that both are the same.
+pub(crate) fn marked_examples(examples: &[(&str, &str)]) -> Result<Vec<Executable>> {
+    let mut all = Vec::new();
+    for (package, name) in examples {
+        let arguments = ["rustc", "-p", package, "--example", name];
+        all.extend(build_with(
+            Profile::Quick,
+            &arguments,
+            &["-C", "link-arg=-Wl,--no-rosegment"],
+        )?);
+    }
+    Ok(all)
 }
 
 /// Packages whose files of tests run in guests: those written for guests, and those that meet a kernel, which find more

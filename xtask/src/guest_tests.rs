@@ -30,6 +30,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("bpftool", &["6.1", "7.2"]),
     ("uprobes", &["6.1", "7.2", "7.3"]),
     ("stat", &["6.1", "7.3"]),
+    ("tracepoints", &["6.1", "6.12", "7.2"]),
     // What readers type is the same everywhere.
     ("pages", &["6.1", "7.3"]),
 ];
@@ -61,6 +62,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("stat", &["linux-perf"]),
     ("calls", &["strace"]),
     ("sched", &["linux-perf"]),
+    ("tracepoints", &["bpftrace", "linux-perf"]),
     ("perf_stacks", &["linux-perf", "python3-minimal"]),
 ];
 /// What stands before the names of modules in a guest that are there to be loaded, in the order of the file `order`.
@@ -74,10 +76,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "probe_processes",
             "probe_open_latency",
             "probe_fault",
+            "probe_tracepoint",
         ],
     ),
     ("objects", &["bpf_calls"]),
 ];
+
+/// Files of tests that run programs with tracepoints of their own, which are examples: of which package, and which.
+const TRACEPOINTS: &[(&str, &[(&str, &str)])] = &[(
+    "tracepoints",
+    &[
+        ("kestrel-tracepoint", "server"),
+        ("kestrel-tracepoint", "fork"),
+        ("kestrel-tracing", "shop"),
+    ],
+)];
 
 /// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.
 const GUESTS: usize = 2;
@@ -304,10 +317,13 @@ impl Queue {
             if tests.is_empty() {
                 continue;
             }
-            let examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
+            let mut examples = match EXAMPLES.iter().find(|(name, _)| *name == file.name) {
                 Some((_, names)) => artifact::examples(names)?,
                 None => Vec::new(),
             };
+            if let Some((_, marked)) = TRACEPOINTS.iter().find(|(name, _)| *name == file.name) {
+                examples.extend(artifact::marked_examples(marked)?);
+            }
             for series in on {
                 let expected = |test: &String| memory.expected(series, &format!("{}::{test}", file.name));
                 let job = Arc::new(Job {

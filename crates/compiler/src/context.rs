@@ -40,6 +40,13 @@ pub enum Source {
     Register { offset: u32 },
     /// The `index`th `u64` of the context; `trusted` where the verifier knows its BTF type and lets us read through it.
     Argument { index: u32, trusted: bool },
+    /// The process's memory at `offset` from the address that a register of the context holds (`register` as in [`Source::Register`]): the value itself, or, where it lies `behind`
+    /// that, a word with its address.
+    UserMemory {
+        register: u32,
+        offset: i64,
+        behind: bool,
+    },
     /// A struct by value: eight bytes after eight bytes from these, each a word.
     Words(Vec<Source>),
     /// An expression of the language over the event's other fields (a field rule of a raw tracepoint).
@@ -78,6 +85,10 @@ pub enum ValueType {
     Array { element: Box<ValueType>, count: u32 },
     /// Variable-length text (`__data_loc char[]`).
     String,
+    /// Variable-length text, cut to so many bytes.
+    Shorter { max: u32 },
+    /// At most so many bytes of memory.
+    Memory { max: u32 },
     /// An integer with names for its values.
     Enumeration {
         size: u8,

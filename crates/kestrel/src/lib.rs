@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod callbacks;
 pub mod dump;
 pub mod ftrace;
 pub mod plan;

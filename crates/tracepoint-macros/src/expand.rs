@@ -86,6 +86,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
             impl ::kestrel_tracepoint::Marked for #name {
                 const NAMES: (&'static str, &'static str) = (#group_text, #name_text);
                 const FIELDS: &'static [::kestrel_tracepoint::Field] = FIELDS;
+                const PRINT: &'static str = #format;
             }
 
             impl ::kestrel_tracepoint::Tracepoint for #name {

@@ -1,8 +1,10 @@
-//! A server of one file with four events. It answers lines, or, with a number, that many requests of its own; `slow` answers are printed by a callback.
+//! A server of one file with four events. It answers lines, or, with a number, that many requests of its own, with a second one as soon as so many of its events are listened to from outside;
+//! `slow` answers are printed by a callback.
 //!
 //! ```text
 //! cargo run --release --example server -- 100000
 //! KESTREL_TRACEPOINTS='server:*' cargo run --example server -- 3
+//! kestrel record -e 'usdt:./server:server:*' -- ./server 100000 4
 //! ```
 
 use std::io::{BufRead, Write};
@@ -73,9 +75,11 @@ fn main() -> std::io::Result<()> {
         .nth(1)
         .and_then(|count| count.parse::<u64>().ok());
     if let Some(count) = requests {
-        // It begins when a line comes, so that tracers can attach before.
-        if std::env::args().nth(2).is_some() {
-            std::io::stdin().lock().read_line(&mut String::new())?;
+        let listened = std::env::args()
+            .nth(2)
+            .and_then(|events| events.parse::<usize>().ok());
+        while kestrel_tracepoint::look() < listened.unwrap_or(0) {
+            std::thread::sleep(Duration::from_millis(10));
         }
         for number in 0..count {
             peer.number = number;

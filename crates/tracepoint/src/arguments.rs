@@ -1,15 +1,21 @@
 //! The values of an event as the arguments of its mark.
 
-use crate::mark::ARGUMENTS;
+use crate::mark::CARRIED;
 use crate::value::Value;
 
 /// Bytes of all texts of a mark together, each with its NUL.
 const TEXTS: usize = 1024;
 
+/// Reads the first and the last byte of what a tracer takes: it reads no page that is not in memory, as that of a constant may not be before it is first used.
+fn touch(bytes: &[u8]) {
+    let taken = bytes.get(..4096).unwrap_or(bytes);
+    core::hint::black_box((taken.first().copied(), taken.last().copied()));
+}
+
 /// Calls `hit` with the arguments: numbers as they are, floats as their bits, texts and arrays by address, bytes by address and number. A text ends in a NUL; what does not
 /// fit in [`TEXTS`] is cut.
 pub(crate) fn with(values: &[Value<'_>], hit: impl FnOnce(*const u64)) {
-    let (mut words, mut texts) = ([0_u64; ARGUMENTS], [0_u8; TEXTS]);
+    let (mut words, mut texts) = ([0_u64; CARRIED], [0_u8; TEXTS]);
     let mut left = texts.as_mut_slice();
     let mut next = words.iter_mut();
     for value in values {
@@ -31,6 +37,7 @@ pub(crate) fn with(values: &[Value<'_>], hit: impl FnOnce(*const u64)) {
             }
             Value::Elements(bytes) => *word = bytes.as_ptr() as u64,
             Value::Bytes(bytes) => {
+                touch(bytes);
                 *word = bytes.as_ptr() as u64;
                 if let Some(length) = next.next() {
                     *length = bytes.len() as u64;

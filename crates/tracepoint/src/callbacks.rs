@@ -122,7 +122,7 @@ impl<F: ?Sized + Send + Sync + 'static> Listeners for Callbacks<F> {
 
     fn remove(&'static self, event: &'static Event, id: u64) {
         // Turning a key off writes what was there before; where that is refused events come to an empty list.
-        free(self.list.remove(id, || drop(key::turn(event, false))));
+        free(self.list.remove(id, || _ = key::turn(event, false)));
     }
 }
 

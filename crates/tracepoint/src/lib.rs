@@ -64,6 +64,8 @@ use bare as thread;
 mod arguments;
 #[cfg(not(loom))]
 mod callbacks;
+#[cfg(patched_keys)]
+mod describe;
 #[cfg(all(not(loom), feature = "std"))]
 mod enable;
 #[cfg(not(loom))]
@@ -86,6 +88,8 @@ mod record;
 mod recorder;
 #[cfg(all(not(loom), feature = "std"))]
 mod thread;
+#[cfg(all(listed_events, feature = "std"))]
+mod user_events;
 #[cfg(not(loom))]
 mod value;
 #[cfg(all(not(loom), feature = "std"))]
@@ -106,13 +110,13 @@ mod api {
     #[cfg(not(feature = "std"))]
     pub use crate::io::Error;
     pub use crate::io::Result;
-    pub use crate::mark::{Marked, hit};
+    pub use crate::mark::hit;
     #[cfg(feature = "std")]
     pub use crate::place::{Places, Slot};
     pub use crate::record::Record;
     #[cfg(feature = "std")]
     pub use crate::recorder::{Mode, Options, RECORD, Recorded, Recorder, keep};
-    pub use crate::value::{AsField, Field, FieldType, Kind, Value, cut};
+    pub use crate::value::{AsField, Field, FieldType, Kind, Marked, Value, cut};
     #[cfg(feature = "std")]
     pub use crate::watch::{look, watch};
     /// For [`events!`].

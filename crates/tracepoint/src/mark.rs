@@ -4,13 +4,16 @@
 //! where its arguments are, and which word of memory tracers count themselves in: its semaphore. All arguments lie in an array that one register points to, so that the note
 //! of any event is a text which is known when it is compiled.
 
-use crate::value::Field;
+use crate::value::Marked;
 #[cfg(patched_keys)]
-use crate::value::Kind;
+use crate::value::{Field, Kind};
 use core::sync::atomic::AtomicU16;
 
 /// Arguments of a mark, at most: as many as tracers take.
-pub(crate) const ARGUMENTS: usize = 12;
+#[cfg(patched_keys)]
+const ARGUMENTS: usize = 12;
+/// Words that a mark's register points to: Kestrel, which knows what they are, reads more than the arguments.
+pub(crate) const CARRIED: usize = 32;
 
 /// Words of a note's text.
 #[cfg(patched_keys)]
@@ -41,7 +44,7 @@ impl Text {
         self
     }
 
-    const fn words(self) -> [u64; WORDS] {
+    const fn words(&self) -> [u64; WORDS] {
         let (mut words, mut at) = ([0; WORDS], 0);
         while at < BYTES {
             words[at / 8] |= (self.bytes[at] as u64) << (at % 8 * 8);
@@ -62,7 +65,7 @@ pub(crate) const fn arguments_of(kind: Kind) -> usize {
 
 /// `GROUP NUL NAME NUL ARGUMENTS NUL`, where the arguments are `8@0(%rax) -8@8(%rax) …`.
 #[cfg(patched_keys)]
-pub(crate) const fn text((group, name): (&str, &str), fields: &[Field]) -> [u64; WORDS] {
+const fn text((group, name): (&str, &str), fields: &[Field]) -> Text {
     const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     let mut text = Text {
         bytes: [0; BYTES],
@@ -90,15 +93,7 @@ pub(crate) const fn text((group, name): (&str, &str), fields: &[Field]) -> [u64;
         }
         field += 1;
     }
-    text.words()
-}
-
-/// What a mark of the type `T` is called and has.
-pub trait Marked {
-    /// Group and name.
-    const NAMES: (&'static str, &'static str);
-    /// Its fields.
-    const FIELDS: &'static [Field];
+    text
 }
 
 #[cfg(patched_keys)]
@@ -106,10 +101,17 @@ struct Note<T>(core::marker::PhantomData<T>);
 
 #[cfg(patched_keys)]
 impl<T: Marked> Note<T> {
-    const TEXT: [u64; WORDS] = text(T::NAMES, T::FIELDS);
+    const TEXT: Text = text(T::NAMES, T::FIELDS);
+    const WORDS: [u64; WORDS] = Self::TEXT.words();
+    /// With the NUL that ends it: bpftrace takes no note that has more.
+    const LENGTH: usize = Self::TEXT.length + 1;
+    const LAST: u64 = match Self::LENGTH / 8 {
+        WORDS => 0,
+        last => Self::WORDS[last],
+    };
 }
 
-/// The mark of `T`, hit with these arguments, [`ARGUMENTS`] words, or only looked at where they are null; gives its semaphore.
+/// The mark of `T`, hit with these arguments, [`CARRIED`] words, or only looked at where they are null; gives its semaphore.
 #[cfg(patched_keys)]
 #[doc(hidden)]
 #[inline(never)]
@@ -118,6 +120,7 @@ impl<T: Marked> Note<T> {
     reason = "an instruction for uprobes, and the linker's sections about it"
 )]
 pub fn hit<T: Marked>(arguments: *const u64) -> &'static AtomicU16 {
+    crate::describe::put::<T>();
     let semaphore: *mut u16;
     macro_rules! note {
         ($($word:ident $at:literal),*) => {
@@ -145,11 +148,22 @@ pub fn hit<T: Marked>(arguments: *const u64) -> &'static AtomicU16 {
                     // No section that says whether the file was moved since: such files are of the past.
                     ".quad 0",
                     ".quad 991b",
-                    $(concat!(".quad {", stringify!($word), "}"),)*
+                    $(concat!(".if {whole} > ", $at, "\n.quad {", stringify!($word), "}\n.endif"),)*
+                    // What is left is no whole word.
+                    ".if {rest} > 0\n.byte {last} & 255\n.endif",
+                    ".if {rest} > 1\n.byte ({last} >> 8) & 255\n.endif",
+                    ".if {rest} > 2\n.byte ({last} >> 16) & 255\n.endif",
+                    ".if {rest} > 3\n.byte ({last} >> 24) & 255\n.endif",
+                    ".if {rest} > 4\n.byte ({last} >> 32) & 255\n.endif",
+                    ".if {rest} > 5\n.byte ({last} >> 40) & 255\n.endif",
+                    ".if {rest} > 6\n.byte ({last} >> 48) & 255\n.endif",
                     "996:",
                     ".balign 4",
                     ".popsection",
-                    $($word = const Note::<T>::TEXT[$at],)*
+                    $($word = const Note::<T>::WORDS[$at],)*
+                    whole = const Note::<T>::LENGTH / 8,
+                    rest = const Note::<T>::LENGTH % 8,
+                    last = const Note::<T>::LAST,
                     semaphore = out(reg) semaphore,
                     in("rax") arguments,
                     options(nostack),

@@ -1,7 +1,9 @@
 //! The types of synchronization that are modelled: loom's in a model, the standard library's elsewhere.
 
+#[cfg(all(not(loom), feature = "std"))]
+pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicPtr, Ordering, fence};
 #[cfg(all(not(loom), not(feature = "std")))]
 pub(crate) use spin::Mutex;
 #[cfg(all(not(loom), feature = "std"))]

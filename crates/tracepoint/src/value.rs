@@ -50,6 +50,16 @@ pub struct Field {
     pub c_type: &'static str,
 }
 
+/// What a mark of the type `T` is called and has.
+pub trait Marked {
+    /// Group and name.
+    const NAMES: (&'static str, &'static str);
+    /// Its fields.
+    const FIELDS: &'static [Field];
+    /// Its print format.
+    const PRINT: &'static str;
+}
+
 /// A field's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {

@@ -1,4 +1,4 @@
-//! Tracers outside of the program, seen by the semaphores of its marks: their events are turned on while somebody is counted there.
+//! Tracers outside of the program, seen by the semaphores of its marks and by the words of its `user_events`: events are turned on while somebody is counted there.
 
 use crate::callbacks::Registration;
 use crate::event::Event;
@@ -13,7 +13,7 @@ static WATCHED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new
 /// How often semaphores are looked at: a tracer that attaches sees the first event so much later.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Looks at the semaphores of all marks, once. Gives how many events are on for tracers outside.
+/// Looks at the semaphores of all marks, and which tracepoints of the kernel's `user_events` are listened to, once. Gives how many events are on for tracers outside.
 pub fn look() -> usize {
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     let all = std::mem::take(&mut *watched);
@@ -26,12 +26,19 @@ pub fn look() -> usize {
             }
         }
     }
-    let count = on.len();
+    #[cfg_attr(not(listed_events), allow(unused_mut, reason = "no others there"))]
+    let mut all: Vec<&'static Event> = on.iter().map(|(event, _)| *event).collect();
     *watched = on;
     drop(watched);
     // Each waits for callbacks, which may look, too.
     drop(off);
-    count
+    #[cfg(listed_events)]
+    for event in crate::user_events::look() {
+        if !all.iter().any(|other| std::ptr::eq(*other, event)) {
+            all.push(event);
+        }
+    }
+    all.len()
 }
 
 /// Has a thread look ten times a second. Programs call [`crate::init`], which does.
@@ -44,6 +51,8 @@ pub fn watch() -> io::Result<()> {
     if *runs || events().is_empty() {
         return Ok(());
     }
+    #[cfg(listed_events)]
+    crate::user_events::register();
     let thread = std::thread::Builder::new()
         .name("kestrel-marks".to_owned())
         .stack_size(64 << 10);

@@ -7,7 +7,10 @@
 ))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use object::{Object, ObjectSection, ObjectSegment};
+mod notes;
+
+use notes::Mark;
+use object::{Object, ObjectSegment};
 use std::os::unix::fs::FileExt;
 
 kestrel_tracepoint::events! {
@@ -27,41 +30,12 @@ kestrel_tracepoint::events! {
     } print "{f0}";
 }
 
-/// A mark's note: where the `nop` and the semaphore are in the file's addresses, and the argument text.
-struct Note {
-    location: u64,
-    semaphore: u64,
-    arguments: String,
-}
-
-fn note(file: &object::File<'_>, name: &str) -> Note {
-    let notes = file.section_by_name(".note.stapsdt").unwrap();
-    let mut rest = notes.data().unwrap();
-    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-    let long = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    while !rest.is_empty() {
-        let (name_size, size, kind) = (word(rest, 0), word(rest, 4), word(rest, 8));
-        let begin = 12 + name_size.next_multiple_of(4);
-        assert_eq!((&rest[12..12 + name_size], kind), (&b"stapsdt\0"[..], 3));
-        let text = &rest[begin + 24..begin + size];
-        let mut parts = text
-            .split(|byte| *byte == 0)
-            .map(|part| String::from_utf8(part.to_vec()).unwrap());
-        let (group, of, arguments) = (
-            parts.next().unwrap(),
-            parts.next().unwrap(),
-            parts.next().unwrap(),
-        );
-        if (group.as_str(), of.as_str()) == ("marks", name) {
-            return Note {
-                location: long(rest, begin),
-                semaphore: long(rest, begin + 16),
-                arguments,
-            };
-        }
-        rest = &rest[(begin + size).next_multiple_of(4)..];
-    }
-    panic!("no note of {name}");
+fn note(file: &object::File<'_>, name: &str) -> Mark {
+    let all = notes::marks(file);
+    let found = all
+        .into_iter()
+        .find(|mark| mark.group == "marks" && mark.name == name);
+    found.unwrap_or_else(|| panic!("no note of {name}"))
 }
 
 /// How far the program lies in memory from the addresses of its file.
@@ -94,6 +68,24 @@ fn marks_are_noted_and_their_semaphores_turn_events_on() {
     let many = note(&file, "many").arguments;
     assert!(many.ends_with(" 8@80(%rax) 8@88(%rax)"), "{many}");
     assert_eq!(many.split(' ').count(), 12);
+
+    // Kestrel is told more.
+    let described = notes::texts(&file);
+    let fields = [
+        "a u32 unsigned int",
+        "b i8 signed char",
+        "path str char",
+        "body bytes unsigned char",
+        "pair u16[2] unsigned short",
+    ];
+    let one_is = [&["marks", "one", "{a} {b} {path} {body} {pair}"][..], &fields[..]].concat();
+    assert!(described.iter().any(|texts| *texts == one_is), "{described:?}");
+    assert!(
+        described
+            .iter()
+            .any(|texts| texts[1] == "many" && texts.len() == 3 + 13),
+        "{described:?}"
+    );
 
     let memory = std::fs::File::options()
         .read(true)

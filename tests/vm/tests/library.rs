@@ -66,6 +66,27 @@ fn the_example_of_fork_and_exec() {
 }
 
 #[test]
+fn the_example_of_a_tracepoint_with_several_closures() {
+    let said = run("probe_tracepoint", &["sh", "-c", "(true); (true); (true)"]).success();
+    let lines: Vec<&str> = said.lines().collect();
+    let events: Vec<&[&str]> = lines
+        .split(|line| line.starts_with("before: sched:sched_process_fork"))
+        .skip(1)
+        .collect();
+    assert!(
+        events.len() as u64 + missed(&said) >= 3 && events.len() >= 2,
+        "{said}"
+    );
+    // In order of priority; one ended itself at the first event, another was registered then.
+    assert_eq!((events[0][0], events[0][2]), ("the first one", "after"), "{said}");
+    assert!(events[0][1].contains(" has a child: "), "{said}");
+    for event in &events[1..] {
+        assert!(event[0].contains(" has a child: "), "{said}");
+        assert_eq!(event[1..3], ["after", "one more after"], "{said}");
+    }
+}
+
+#[test]
 fn the_example_of_open_latency() {
     fs::write("/tmp/opened", "x").unwrap();
     let files = ["/tmp/opened", "/tmp/not-there", "/proc/uptime"];

@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "kestrel-tracepoint",
         &["kestrel-layout", "kestrel-tracepoint-macros"],
     ),
+    ("kestrel-tracing", &["kestrel-tracepoint"]),
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
     ("kestrel-query", &["kestrel-trace", "kestrel-compiler"]),
     ("kestrel-kernel", &["kestrel-bpf"]),

@@ -12,6 +12,7 @@ mod raw_tracepoint;
 mod tracepoint;
 mod trampoline;
 mod uprobe;
+mod usdt;
 
 use crate::error::{Error, Result};
 pub use counter::{Counter, online};
@@ -29,6 +30,7 @@ use std::ops::Deref;
 pub use tracepoint::{Tracepoint, Tracepoints};
 pub use trampoline::{Trampoline, bound};
 pub use uprobe::{Uprobes, UserPlaces};
+pub use usdt::Usdt;
 
 macro_rules! mechanisms {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -76,6 +78,8 @@ mechanisms! {
     Uprobes,
     /// Nothing: the session runs the program itself.
     OnRequest,
+    /// A mark of a program or library.
+    Usdt,
 }
 
 impl Mechanism {

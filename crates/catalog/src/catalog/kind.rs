@@ -7,6 +7,7 @@ use crate::error::Result;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
+use kestrel_trace::print::OwnFormat;
 use std::fmt;
 
 /// A kind of event: where its names come from and how one is turned into something to attach to.
@@ -119,7 +120,6 @@ impl Kinds {
 const LATER: &[(&str, &[&str])] = &[
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
-    ("usdt", &["U"]),
     ("hardware", &["h"]),
     ("watchpoint", &["w"]),
     ("asyncwatchpoint", &["aw"]),
@@ -169,6 +169,8 @@ pub struct Instance {
     pub code: Option<u32>,
     /// How the fields of the default record are called for this one, where the program knows them only as an array.
     pub layout: Option<Layout>,
+    /// How its record is printed, where the event says so.
+    pub print: Option<OwnFormat>,
 }
 
 /// One way to see one event (or a set of functions): enough to compile a handler and attach it.
@@ -213,6 +215,7 @@ impl HelperHook {
             symbol: self.symbol.clone().or_else(|| instance.symbol.clone()),
             code: None,
             layout: None,
+            print: None,
         };
         served.iter().map(of).collect()
     }
@@ -247,6 +250,7 @@ impl Instance {
             symbol: None,
             code: None,
             layout: None,
+            print: None,
         }
     }
 

@@ -18,6 +18,7 @@ pub mod tracepoint;
 mod trampoline;
 mod typed;
 mod uprobe;
+mod usdt;
 mod user_files;
 mod user_types;
 
@@ -42,6 +43,7 @@ const KINDS: &[&dyn EventKind] = &[
     &trampoline::FEXIT,
     &uprobe::UPROBE,
     &uprobe::URETPROBE,
+    &usdt::Usdt,
     &class::ClassKind,
     &mark::Mark,
     &own::BEGIN,

@@ -181,7 +181,7 @@ impl UserProbe {
         }
     }
 
-    fn context(&self, catalog: &Catalog, name: String, number: EventNumber) -> Context {
+    pub(super) fn context(&self, catalog: &Catalog, name: String, number: EventNumber) -> Context {
         let program = match self.at_return {
             true => ProgramKind::Kretprobe,
             false => ProgramKind::Kprobe,

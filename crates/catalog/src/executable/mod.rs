@@ -1,12 +1,14 @@
-//! Programs and libraries as ELF files: their functions and where these lie in the file; not what they have mapped where.
+//! Programs and libraries as ELF files: their functions and marks, and where these lie in the file; not what they have mapped where.
 
 mod archive;
 pub mod language;
 mod library_cache;
 mod lookup;
+mod marks;
 mod site;
 
 pub use lookup::find;
+pub use marks::{Argument, ArgumentPlace, Description, Field, FieldKind, Mark, Marks, arguments};
 pub use site::Site;
 
 use crate::bounded_read;

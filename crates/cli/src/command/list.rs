@@ -335,6 +335,7 @@ fn globs_for(kind: &dyn EventKind, wanted: &Pattern) -> Option<Vec<Glob>> {
         (_, 0) => Some(Vec::new()),
         // The kind's name is all there is for a glob to match.
         (0, 1) if wanted.kind.is_none() && wanted.parts[0].matches(kind.name()) => Some(Vec::new()),
+        (3, 2) => Some(wanted.parts.clone()),
         (2, 1) => Some(vec![Glob::new("*"), wanted.parts[0].clone()]),
         (parts, given) if parts == given => Some(wanted.parts.clone()),
         _ => None,

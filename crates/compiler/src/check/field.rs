@@ -92,6 +92,26 @@ impl<'a> Checker<'a> {
                 let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
                 Ok(read_string(address, Some(Space::Kernel), STRING, span))
             }
+            &Source::UserMemory {
+                register,
+                offset,
+                behind,
+            } => {
+                let address = self.value_at(spot(register), Type::U64, span)?;
+                let there = |address, offset| Spot {
+                    address,
+                    offset,
+                    access: Access::User,
+                };
+                if !behind {
+                    return self.value_at(there(address, offset), ty, span);
+                }
+                let address = self.value_at(there(address, offset), Type::U64, span)?;
+                match ty {
+                    Type::String { max } => Ok(read_string(address, Some(Space::User), max, span)),
+                    ty => self.value_at(there(address, 0), ty, span),
+                }
+            }
             Source::Words(sources) => {
                 let words: Checked<Vec<Expr>> = sources
                     .iter()

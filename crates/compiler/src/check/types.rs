@@ -209,6 +209,10 @@ impl<'a> Checker<'a> {
                 count: *count,
             },
             ValueType::String => Type::String { max: STRING },
+            ValueType::Shorter { max } => Type::String {
+                max: (*max).min(STRING),
+            },
+            ValueType::Memory { max } => Type::Memory { max: *max },
             ValueType::Enumeration { size, signed, names } => Type::Integer {
                 size: *size,
                 signed: *signed,

@@ -246,13 +246,14 @@ impl Hook {
         let mut classes = Vec::new();
         for instance in &self.instances {
             for record in records() {
+                let layout = instance.named_layout(&record.layout);
                 classes.push(EventClass {
                     id: EventId(id),
                     name: instance.name.clone(),
                     kind: self.kind.to_owned(),
-                    layout: instance.named_layout(&record.layout),
+                    print: instance.print.as_ref().and_then(|print| print.of(&layout)),
+                    layout,
                     action: record.asks.clone(),
-                    print: None,
                 });
                 id += 1;
             }

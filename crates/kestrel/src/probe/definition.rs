@@ -5,10 +5,10 @@ use kestrel_catalog::{Error, Result};
 use std::fmt;
 
 /// What a hit is given to.
-pub(super) type Closure = Box<dyn FnMut(&Hit) + Send>;
+pub(super) type Closure = dyn FnMut(&Hit) + Send;
 
-/// A probe of any kind, not registered yet: what [`Kprobe`](super::Kprobe), [`Jprobe`](super::Jprobe) and
-/// [`Kretprobe`](super::Kretprobe) become, so that [`register_all`](super::register_all) takes them together.
+/// A probe of any kind, not registered yet: what [`Kprobe`](super::Kprobe), [`Jprobe`](super::Jprobe),
+/// [`Kretprobe`](super::Kretprobe) and [`Tracepoint`](super::Tracepoint) become, so that [`register_all`](super::register_all) takes them together.
 pub struct Probe {
     pub(super) kind: ProbeKind,
     pub(super) place: String,
@@ -17,7 +17,8 @@ pub struct Probe {
     pub(super) filter: Option<String>,
     /// The texts of handlers that were given, by phase.
     pub(super) handlers: Vec<(Phase, String)>,
-    pub(super) closure: Option<Closure>,
+    /// Closures with their priorities.
+    pub(super) closures: Vec<(i32, Box<Closure>)>,
     pub(super) stack: bool,
     pub(super) registers: bool,
     /// Values of the entry: names and expressions.
@@ -36,6 +37,8 @@ pub enum ProbeKind {
     Jprobe,
     /// A function's return.
     Kretprobe,
+    /// A tracepoint of the kernel.
+    Tracepoint,
 }
 
 impl ProbeKind {
@@ -45,15 +48,17 @@ impl ProbeKind {
             Self::Kprobe => "kprobe",
             Self::Jprobe => "jprobe",
             Self::Kretprobe => "kretprobe",
+            Self::Tracepoint => "tracepoint",
         }
     }
 
-    /// The letter that the kernel's list of probes (`debugfs/kprobes/list`) has for it.
+    /// The letter that the kernel's list of probes (`debugfs/kprobes/list`) has for it; `t` for tracepoints, which it does not list.
     pub fn letter(self) -> char {
         match self {
             Self::Kprobe => 'k',
             Self::Jprobe => 'j',
             Self::Kretprobe => 'r',
+            Self::Tracepoint => 't',
         }
     }
 
@@ -63,6 +68,7 @@ impl ProbeKind {
             Self::Kprobe => Phase::Pre,
             Self::Jprobe => Phase::Call,
             Self::Kretprobe => Phase::Return,
+            Self::Tracepoint => Phase::Event,
         }
     }
 }
@@ -76,9 +82,9 @@ impl Probe {
             module: None,
             filter: None,
             handlers: Vec::new(),
-            closure: None,
+            closures: Vec::new(),
             stack: false,
-            registers: kind != ProbeKind::Jprobe,
+            registers: matches!(kind, ProbeKind::Kprobe | ProbeKind::Kretprobe),
             entry: Vec::new(),
             maxactive: None,
             disabled: false,
@@ -143,6 +149,17 @@ impl Probe {
             let known = |c: char| c.is_ascii_alphanumeric() || "_.+*?[]-!".contains(c);
             !text.is_empty() && text.chars().all(known)
         };
+        if self.kind == ProbeKind::Tracepoint {
+            let mut parts = self.place.split(':');
+            let whole = parts.by_ref().take(2).filter(|part| plain(part)).count() == 2;
+            return match whole && parts.next().is_none() {
+                true => Ok(()),
+                false => Err(Error::WrongShape {
+                    wanted: self.name(),
+                    shape: "GROUP:NAME (sched:sched_switch), or patterns (sched:sched_wak*)".to_owned(),
+                }),
+            };
+        }
         if plain(&self.place) && self.module.as_deref().is_none_or(plain) {
             return Ok(());
         }
@@ -159,7 +176,7 @@ impl fmt::Debug for Probe {
             .field("name", &self.name())
             .field("filter", &self.filter)
             .field("handlers", &self.handlers)
-            .field("closure", &self.closure.is_some())
+            .field("closures", &self.closures.len())
             .field("entry", &self.entry)
             .field("disabled", &self.disabled)
             .finish_non_exhaustive()

@@ -3,6 +3,7 @@
 use super::definition::{Closure, Probe};
 use super::texts::{COMM, Owners, STACK, Text};
 use super::{Frame, Hit, Phase, Registers, Value};
+use crate::callbacks::{Callback, Callbacks};
 use crate::plan::{Hook, Plan};
 use crate::session::Session;
 use kestrel_catalog::arch;
@@ -24,7 +25,7 @@ use std::time::{Duration, SystemTime};
 /// Closures and what they are to be given.
 pub(super) struct Dispatch {
     routes: HashMap<u16, Route>,
-    closures: Vec<Option<Closure>>,
+    closures: Vec<Callbacks<Closure>>,
     hits: Vec<u64>,
     clock: ClockOffset,
     symbols: Symbols,
@@ -68,7 +69,7 @@ impl Dispatch {
         plan: &Plan,
         texts: &[Text],
         session: &Session,
-        closures: Vec<Option<Closure>>,
+        given: Vec<Vec<(i32, Box<Closure>)>>,
         host: &Host,
     ) -> Self {
         let mut routes = HashMap::new();
@@ -111,6 +112,12 @@ impl Dispatch {
                 .unwrap_or_default(),
             false => Symbols::default(),
         };
+        let closures: Vec<Callbacks<Closure>> = given.iter().map(|_| Callbacks::default()).collect();
+        for (callbacks, given) in closures.iter().zip(given) {
+            for (priority, closure) in given {
+                callbacks.register(priority, closure).keep();
+            }
+        }
         Self {
             routes,
             hits: vec![0; closures.len()],
@@ -136,18 +143,28 @@ impl Dispatch {
                 *hits += 1;
             }
         }
-        let wanted = |probe: &&usize| self.closures.get(**probe).is_some_and(Option::is_some);
-        if !route.probes.iter().any(|probe| wanted(&probe)) {
+        let heard = |probe: &usize| self.closures.get(*probe).is_some_and(|all| !all.is_empty());
+        if !route.probes.iter().any(heard) {
             return true;
         }
         let mut hit = self.hit(route, record);
         for &probe in &route.probes {
-            if let Some(Some(closure)) = self.closures.get_mut(probe) {
+            if let Some(callbacks) = self.closures.get(probe) {
                 hit.probe = probe;
-                closure(&hit);
+                callbacks.each(|closure| closure(&hit));
             }
         }
         true
+    }
+
+    /// Registers a closure of a probe.
+    pub(super) fn register(&self, probe: usize, priority: i32, closure: Box<Closure>) -> Option<Callback> {
+        Some(self.closures.get(probe)?.register(priority, closure))
+    }
+
+    /// The closures of a probe, to register some elsewhere.
+    pub(super) fn callbacks(&self, probe: usize) -> Option<Callbacks<Closure>> {
+        self.closures.get(probe).cloned()
     }
 
     fn hit(&self, route: &Route, record: &Record<'_>) -> Hit {

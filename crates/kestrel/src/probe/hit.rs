@@ -17,6 +17,8 @@ pub enum Phase {
     Call,
     /// A function returned (`handler` of `struct kretprobe`).
     Return,
+    /// The kernel came to a tracepoint.
+    Event,
 }
 
 /// A call on the stack.
@@ -55,7 +57,7 @@ pub struct Hit {
     pub comm: String,
     /// The registers, where the handler records them (`record(regs)`).
     pub registers: Option<Registers>,
-    /// The function's arguments by name (of a fault: `address`, `trap`, `error_code`), as far as the handler records them.
+    /// The function's arguments by name (of a fault: `address`, `trap`, `error_code`; of a tracepoint its fields), as far as the handler records them.
     pub arguments: Vec<(String, Value)>,
     /// The kernel's call stack, innermost first, where the handler records it ([`with_stack`](super::Kprobe::with_stack)).
     pub stack: Vec<Frame>,

@@ -1,4 +1,4 @@
-//! The three kinds of probe as people write them: each says what it can and nothing else, and becomes a [`Probe`].
+//! The kinds of probe as people write them: each says what it can and nothing else, and becomes a [`Probe`].
 
 use super::definition::{Probe, ProbeKind};
 use super::{Hit, Phase, Registration};
@@ -51,6 +51,38 @@ pub struct Jprobe(Probe);
 /// ```
 #[derive(Debug)]
 pub struct Kretprobe(Probe);
+
+/// A tracepoint of the kernel: what `register_trace_NAME` and `register_trace_prio_NAME` of `linux/tracepoint.h` do, with closures in a program instead of functions in a module.
+///
+/// ```no_run
+/// use kestrel::probe::Tracepoint;
+/// use std::time::Duration;
+///
+/// let mut probe = Tracepoint::on("sched:sched_process_fork")
+///     .on_hit(|hit| println!("{} has a child: {}", hit.comm, hit.get("child_pid").unwrap()))
+///     .register()?;
+/// let first = probe.listen(0, 10, |hit| println!("called before: {hit}"))?;
+/// probe.run_for(Duration::from_secs(1))?;
+/// drop(first);
+/// probe.run_for(Duration::from_secs(1))?;
+/// # Ok::<(), kestrel::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Tracepoint(Probe);
+
+impl Tracepoint {
+    /// The tracepoint `GROUP:NAME`, or all that a pattern names (`sched:sched_wak*`).
+    pub fn on(event: impl Into<String>) -> Self {
+        Self(Probe::new(ProbeKind::Tracepoint, event.into()))
+    }
+
+    /// A handler in the event language, with the fields as `args.NAME`. Without one all are recorded.
+    #[must_use]
+    pub fn handler(mut self, text: &str) -> Self {
+        self.0.handle(Phase::Event, text);
+        self
+    }
+}
 
 impl Kprobe {
     /// A probe at a function's first instruction, at `function+0xOFFSET`, or on every function that a pattern names (`tcp_*`), which
@@ -161,13 +193,6 @@ impl Kretprobe {
 macro_rules! kind {
     ($kind:ident) => {
         impl $kind {
-            /// Of this module's functions only, where several have the name; `vmlinux` is the kernel itself.
-            #[must_use]
-            pub fn module(mut self, module: &str) -> Self {
-                self.0.module = Some(module.to_owned());
-                self
-            }
-
             /// A condition in the event language that must hold for any of the handlers to run: `pid == 42`, `comm == "cat"`.
             #[must_use]
             pub fn filter(mut self, condition: &str) -> Self {
@@ -193,7 +218,16 @@ macro_rules! kind {
             /// [`Registration::poll`] or one of its kin: user space, shortly after the event, so it may take its time, allocate and print.
             #[must_use]
             pub fn on_hit(mut self, closure: impl FnMut(&Hit) + Send + 'static) -> Self {
-                self.0.closure = Some(Box::new(closure));
+                self.0.closures.retain(|(priority, _)| *priority != 0);
+                self.0.closures.push((0, Box::new(closure)));
+                self
+            }
+
+            /// One more closure, with a priority: higher ones are given a hit first, and [`on_hit`](Self::on_hit)'s has 0. [`Registration::listen`] registers closures later, and unregisters
+            /// them.
+            #[must_use]
+            pub fn on_hit_with(mut self, priority: i32, closure: impl FnMut(&Hit) + Send + 'static) -> Self {
+                self.0.closures.push((priority, Box::new(closure)));
                 self
             }
 
@@ -217,3 +251,22 @@ macro_rules! kind {
 kind!(Kprobe);
 kind!(Jprobe);
 kind!(Kretprobe);
+kind!(Tracepoint);
+
+/// What those have that are on functions.
+macro_rules! of_function {
+    ($kind:ident) => {
+        impl $kind {
+            /// Of this module's functions only, where several have the name; `vmlinux` is the kernel itself.
+            #[must_use]
+            pub fn module(mut self, module: &str) -> Self {
+                self.0.module = Some(module.to_owned());
+                self
+            }
+        }
+    };
+}
+
+of_function!(Kprobe);
+of_function!(Jprobe);
+of_function!(Kretprobe);

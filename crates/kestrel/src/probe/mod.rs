@@ -1,4 +1,4 @@
-//! Kprobes, jprobes and return probes under the names that kernel people know: registered, heard by closures, unregistered when dropped; no
+//! Kprobes, jprobes, return probes and tracepoints under the names that kernel people know: registered, heard by closures, unregistered when dropped; no
 //! kernel module, and nothing that outlives its process in the kernel (see [`crate::session::store`] for that).
 //!
 //! | the kernel's (`linux/kprobes.h`) | here |
@@ -7,6 +7,7 @@
 //! | `struct jprobe` (until 4.15) | [`Jprobe`] |
 //! | `struct kretprobe` with `entry_handler`, `data_size`, `maxactive` | [`Kretprobe`] with [`entry`](Kretprobe::entry), [`maxactive`](Kretprobe::maxactive) |
 //! | `register_kprobe`, `register_jprobe`, `register_kretprobe` | [`register`], or `.register()` |
+//! | `register_trace_NAME`, `register_trace_prio_NAME` (`linux/tracepoint.h`) | [`Tracepoint`]; [`Registration::listen`] with a priority |
 //! | `register_kprobes` and the like: all or none | [`register_all`] |
 //! | `unregister_kprobe` and the like | [`unregister`], or dropping the [`Registration`] |
 //! | `enable_kprobe`, `disable_kprobe` | [`Registration::enable_one`], [`Registration::disable_one`] |
@@ -46,12 +47,13 @@ mod registration;
 mod texts;
 mod value;
 
+pub use crate::callbacks::Callback;
 pub use crate::session::Missed;
 pub use definition::{Probe, ProbeKind};
 pub use hit::{Frame, Hit, Phase};
-pub use kinds::{Jprobe, Kprobe, Kretprobe};
+pub use kinds::{Jprobe, Kprobe, Kretprobe, Tracepoint};
 pub use registers::Registers;
-pub use registration::{Ended, Options, Registration, Status};
+pub use registration::{Ended, Listeners, Options, Registration, Status};
 pub use value::Value;
 
 use kestrel_catalog::Result;

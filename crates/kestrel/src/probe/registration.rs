@@ -1,8 +1,10 @@
 //! Registered probes: they are attached as long as their [`Registration`] lives.
 
+use super::definition::Closure;
 use super::dispatch::Dispatch;
 use super::texts::Texts;
 use super::{Probe, ProbeKind};
+use crate::callbacks::{Callback, Callbacks};
 use crate::plan::{self, Source};
 use crate::session::{Missed, Session};
 use crate::tail::Live;
@@ -160,7 +162,10 @@ impl Registration {
             let only = (probes.len() == 1).then(|| probes[0].name());
             refused(only, probes.len(), error)
         })?;
-        let closures = probes.iter_mut().map(|probe| probe.closure.take()).collect();
+        let closures = probes
+            .iter_mut()
+            .map(|probe| std::mem::take(&mut probe.closures))
+            .collect();
         let dispatch = Dispatch::new(&plan, &texts.texts, &session, closures, catalog.host());
         let known = |probe: Probe| KnownProbe {
             name: probe.name(),
@@ -284,10 +289,7 @@ impl Registration {
     fn turn(&mut self, probe: usize, on: bool) -> Result<()> {
         let what = if on { "enabling" } else { "disabling" };
         let Some(known) = self.probes.get(probe) else {
-            return Err(Error::Unsupported {
-                what: format!("{what} probe {probe}"),
-                why: format!("{} are registered here, counted from 0", self.probes.len()),
-            });
+            return Err(self.no_probe(what, probe));
         };
         let Some(switch) = self.texts.switches[probe] else {
             return Err(Error::Unsupported {
@@ -298,6 +300,39 @@ impl Registration {
         let (word, value) = self.texts.turn(switch, on);
         self.live.session().set_parameter(word, value);
         Ok(())
+    }
+
+    /// Registers one more closure of a probe, until what this gives is dropped. Closures of higher priorities are given a hit first, those of the same priority in the order in which
+    /// they were registered; those of [`on_hit`](super::Tracepoint::on_hit) have priority 0.
+    ///
+    /// # Errors
+    /// When there is no such probe.
+    pub fn listen(
+        &self,
+        probe: usize,
+        priority: i32,
+        closure: impl FnMut(&super::Hit) + Send + 'static,
+    ) -> Result<Callback> {
+        let registered = self.dispatch.register(probe, priority, Box::new(closure));
+        registered.ok_or_else(|| self.no_probe("listening to", probe))
+    }
+
+    /// What registers closures of a probe in other threads, and inside of closures, which run while this is borrowed.
+    ///
+    /// # Errors
+    /// When there is no such probe.
+    pub fn listeners(&self, probe: usize) -> Result<Listeners> {
+        let callbacks = self.dispatch.callbacks(probe);
+        callbacks
+            .map(Listeners)
+            .ok_or_else(|| self.no_probe("listening to", probe))
+    }
+
+    fn no_probe(&self, what: &str, probe: usize) -> Error {
+        Error::Unsupported {
+            what: format!("{what} probe {probe}"),
+            why: format!("{} are registered here, counted from 0", self.probes.len()),
+        }
     }
 
     /// The probes, in the order in which they were given.
@@ -364,6 +399,17 @@ impl Registration {
             lost: self.lost,
             missed,
         }
+    }
+}
+
+/// The closures of one probe.
+#[derive(Clone, Debug)]
+pub struct Listeners(Callbacks<Closure>);
+
+impl Listeners {
+    /// As [`Registration::listen`].
+    pub fn listen(&self, priority: i32, closure: impl FnMut(&super::Hit) + Send + 'static) -> Callback {
+        self.0.register(priority, Box::new(closure))
     }
 }
 

@@ -173,8 +173,11 @@ fn is_plain(probe: &Probe) -> bool {
         || probe.is_pattern()
         || probe.place.contains('+')
         || probe.place.starts_with(|c: char| c.is_ascii_digit());
-    // Each jprobe's parameters are its own.
-    !(several || elsewhere || probe.disabled || probe.kind == ProbeKind::Jprobe)
+    // Each jprobe's parameters are its own, and each tracepoint's fields.
+    !(several
+        || elsewhere
+        || probe.disabled
+        || matches!(probe.kind, ProbeKind::Jprobe | ProbeKind::Tracepoint))
 }
 
 /// Predicate and block of a handler: the one that was given, or the default one.

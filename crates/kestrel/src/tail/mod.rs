@@ -1,9 +1,11 @@
 //! Records as they come, in the order of their times over all CPUs, without a trace on disk: of a session of one's own, or beside other readers of a persistent one.
 
+mod listeners;
 mod live;
 mod queue;
 mod watch;
 mod watermark;
 
+pub use listeners::Listeners;
 pub use live::Live;
 pub use watch::{Unseen, Watch};

@@ -5,26 +5,12 @@
 
 use super::request::{AttachRequest, Binding};
 use crate::map::BpfMap;
-use kestrel_catalog::arch;
+use kestrel_catalog::Result;
 use kestrel_catalog::attach::{Links, UserPlaces};
-use kestrel_catalog::{Error, Result};
-use kestrel_catalog::{bounded_read, executable};
-use kestrel_compiler::lang::diag::nearest;
+use kestrel_catalog::executable::{self, Argument, ArgumentPlace, Mark, arguments};
 use kestrel_kernel::bpf::{Program, ProgramKind, ValueCheck};
 use kestrel_kernel::perf::UprobePlace;
-use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Endianness, Object, ObjectSection};
 use std::path::Path;
-
-/// One place of a mark.
-#[derive(Debug)]
-struct Mark {
-    provider: String,
-    name: String,
-    /// With the counter of listeners, where it has one: the program looks whether anybody listens.
-    place: UprobePlace,
-    arguments: String,
-}
 
 /// `libc:setjmp` of `/lib/libc.so.6:libc:setjmp`.
 fn split<'r>(request: &'r AttachRequest<'_>) -> Result<(String, &'r str, &'r str)> {
@@ -40,33 +26,8 @@ fn split<'r>(request: &'r AttachRequest<'_>) -> Result<(String, &'r str, &'r str
 
 fn marks(request: &AttachRequest<'_>) -> Result<(String, Vec<Mark>)> {
     let (path, provider, name) = split(request)?;
-    let bytes =
-        bounded_read::read(Path::new(&path), bounded_read::LARGEST_PROGRAM).map_err(|error| Error::Io {
-            action: "read",
-            subject: path.clone(),
-            error,
-        })?;
-    let all = read(&bytes).map_err(|why| Error::Object {
-        object: path.clone(),
-        why,
-    })?;
-    let known: Vec<String> = all
-        .iter()
-        .map(|mark| format!("{}:{}", mark.provider, mark.name))
-        .collect();
-    let found: Vec<Mark> = all
-        .into_iter()
-        .filter(|mark| mark.provider == provider && mark.name == name)
-        .collect();
-    if found.is_empty() {
-        let wanted = format!("{provider}:{name}");
-        let near = nearest(&wanted, known.iter().map(String::as_str));
-        return Err(Error::NoSuchEvent {
-            what: format!("USDT mark in {path}"),
-            near: near.into_iter().map(Into::into).collect(),
-            wanted,
-        });
-    }
+    let file = request.kernel.known.executables().get(Path::new(&path))?;
+    let found = file.places_of_mark(provider, name)?;
     Ok((path, found))
 }
 
@@ -87,7 +48,11 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: Progr
             Some(map) => enter(request, map, &specification)?,
             None => 0,
         };
-        places.push(UprobePlace { cookie, ..mark.place });
+        places.push(UprobePlace {
+            offset: mark.offset,
+            semaphore: mark.semaphore,
+            cookie,
+        });
     }
     let all = UserPlaces {
         path: &path,
@@ -130,131 +95,12 @@ fn enter(request: &AttachRequest<'_>, map: &BpfMap, specification: &[u8; ELEMENT
     )))
 }
 
-/// The note's owner and type.
-const OWNER: &[u8] = b"stapsdt\0";
-const TYPE: u32 = 3;
-
-/// All marks of a file.
-fn read(bytes: &[u8]) -> std::result::Result<Vec<Mark>, String> {
-    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| error.to_string())?;
-    let endian = file.endian();
-    let section = |name: &str| file.section_by_name(name);
-    let Some(notes) = section(".note.stapsdt") else {
-        return Err("it has no USDT marks (section .note.stapsdt)".to_owned());
-    };
-    let notes = notes.data().map_err(|error| error.to_string())?;
-    // A file that was prelinked has moved; its notes have not.
-    let base = section(".stapsdt.base").map(|base| base.address());
-    let offset_of = |address: u64| {
-        file.elf_program_headers().iter().find_map(|segment| {
-            let (start, size) = (
-                segment.p_vaddr(endian),
-                segment.p_filesz(endian).max(segment.p_memsz(endian)),
-            );
-            let loaded = segment.p_type(endian) == object::elf::PT_LOAD;
-            let inside = address.checked_sub(start).filter(|at| loaded && *at < size)?;
-            segment.p_offset(endian).checked_add(inside)
-        })
-    };
-    let mut marks = Vec::new();
-    let mut rest = notes;
-    while let Some((note, after)) = note(rest) {
-        rest = after;
-        let Note {
-            owner,
-            kind,
-            description,
-        } = note;
-        let (numbers, texts) = match description.split_at_checked(24) {
-            Some(parts) if owner == OWNER && kind == TYPE => parts,
-            _ => continue,
-        };
-        let number = |at: usize| numbers.get(at..)?.first_chunk().map(|n| u64::from_le_bytes(*n));
-        let (Some(address), Some(then), Some(semaphore)) = (number(0), number(8), number(16)) else {
-            continue;
-        };
-        let moved = base.map_or(0, |now| now.wrapping_sub(then));
-        let mut texts = texts.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let mut text = || texts.next().unwrap_or_default().into_owned();
-        let (provider, name, arguments) = (text(), text(), text());
-        let semaphore = match semaphore {
-            0 => 0,
-            at => offset_of(at.wrapping_add(moved)).ok_or_else(|| {
-                format!("the semaphore of its mark {provider}:{name} lies outside of what is loaded")
-            })?,
-        };
-        let offset = offset_of(address.wrapping_add(moved))
-            .ok_or_else(|| format!("its mark {provider}:{name} lies outside of what is loaded"))?;
-        marks.push(Mark {
-            provider,
-            name,
-            place: UprobePlace {
-                offset,
-                semaphore,
-                cookie: 0,
-            },
-            arguments,
-        });
-    }
-    Ok(marks)
-}
-
-/// One note of an ELF file.
-struct Note<'b> {
-    owner: &'b [u8],
-    kind: u32,
-    description: &'b [u8],
-}
-
-/// The first note, and what follows it.
-fn note(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
-    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|w| u32::from_le_bytes(*w));
-    let (owner, description, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
-    let begin = 12 + owner.next_multiple_of(4);
-    let end = begin.checked_add(description)?;
-    let found = Note {
-        owner: bytes.get(12..12 + owner)?,
-        kind,
-        description: bytes.get(begin..end)?,
-    };
-    Some((found, bytes.get(end.next_multiple_of(4)..).unwrap_or(&[])))
-}
-
-/// Where an argument is, with libbpf's number for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ArgumentPlace {
-    Constant(i64),
-    /// By the place of its register in `struct pt_regs`.
-    Register(u32),
-    Memory {
-        register: u32,
-        offset: i64,
-    },
-    /// Base, index and the logarithm of the scale (libbpf 1.7 and later).
-    Indexed {
-        register: u32,
-        index: u32,
-        scale: u32,
-        offset: i64,
-    },
-}
-
 /// The element of the map for a mark's arguments, as its note writes them: `-4@%edi 8@-16(%rbp)`.
 fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
     let mut element = [0; ELEMENT];
     let mut count = 0usize;
-    for argument in text.split_whitespace() {
-        let (size, operand) = argument
-            .split_once('@')
-            .ok_or_else(|| format!("the mark's argument `{argument}` has no size"))?;
-        let size: i32 = size
-            .parse()
-            .ok()
-            .filter(|size: &i32| [1, 2, 4, 8].contains(&size.abs()))
-            .ok_or_else(|| format!("the mark's argument `{argument}` has no known size"))?;
-        let place = place(operand).ok_or_else(|| {
-            format!("the mark's argument `{argument}` is in a place that programs cannot be told of")
-        })?;
+    for argument in arguments(text)? {
+        let Argument { size, signed, place } = argument;
         let room = element
             .get_mut(count * 16..count * 16 + 16)
             .filter(|_| count < MOST_ARGUMENTS);
@@ -263,6 +109,7 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
             ArgumentPlace::Constant(value) => (value, 0, 0),
             ArgumentPlace::Register(register) => (0, 1, register),
             ArgumentPlace::Memory { register, offset } => (offset, 2, register),
+            // Base, index and the logarithm of the scale: libbpf 1.7 and later.
             ArgumentPlace::Indexed {
                 register,
                 index,
@@ -274,8 +121,8 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
         bytes.extend(how.to_le_bytes());
         bytes.extend((register as u16).to_le_bytes());
         // The program reads 8 bytes and shifts the argument out of them, with its sign.
-        bytes.push(u8::from(size < 0));
-        bytes.push((64 - 8 * size.unsigned_abs()) as u8);
+        bytes.push(u8::from(signed));
+        bytes.push(64 - 8 * size);
         room.copy_from_slice(&bytes);
         count += 1;
     }
@@ -288,94 +135,9 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
     Ok(element)
 }
 
-/// An operand as the assembler writes it: `$5`, `%rax`, `-8(%rbp)`, `(%rax,%rdx,4)`.
-fn place(operand: &str) -> Option<ArgumentPlace> {
-    let number = |text: &str| -> Option<i64> {
-        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
-        let value = match digits.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16).ok()? as i64,
-            None => digits.parse::<u64>().ok()? as i64,
-        };
-        Some(value.wrapping_mul(sign))
-    };
-    let register = |text: &str| (arch::current().operand)(text.strip_prefix('%')?);
-    if let Some(constant) = operand.strip_prefix('$') {
-        return number(constant).map(ArgumentPlace::Constant);
-    }
-    let Some((offset, inside)) = operand.split_once('(') else {
-        return register(operand).map(ArgumentPlace::Register);
-    };
-    let offset = if offset.is_empty() { 0 } else { number(offset)? };
-    let mut parts = inside.strip_suffix(')')?.split(',');
-    let base = register(parts.next()?)?;
-    let Some(index) = parts.next() else {
-        return Some(ArgumentPlace::Memory {
-            register: base,
-            offset,
-        });
-    };
-    let scale = match parts.next().unwrap_or("1") {
-        "1" => 0,
-        "2" => 1,
-        "4" => 2,
-        "8" => 3,
-        _ => return None,
-    };
-    Some(ArgumentPlace::Indexed {
-        register: base,
-        index: register(index)?,
-        scale,
-        offset,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn operands_are_places() {
-        assert_eq!(place("$-5"), Some(ArgumentPlace::Constant(-5)));
-        assert_eq!(place("$0x10"), Some(ArgumentPlace::Constant(16)));
-        assert_eq!(place("%edi"), Some(ArgumentPlace::Register(112)));
-        assert_eq!(place("%r11d"), Some(ArgumentPlace::Register(48)));
-        assert_eq!(place("%sil"), Some(ArgumentPlace::Register(104)));
-        assert_eq!(
-            place("-16(%rbp)"),
-            Some(ArgumentPlace::Memory {
-                register: 32,
-                offset: -16
-            })
-        );
-        assert_eq!(
-            place("(%rax)"),
-            Some(ArgumentPlace::Memory {
-                register: 80,
-                offset: 0
-            })
-        );
-        assert_eq!(
-            place("8(%rax,%rdx,4)"),
-            Some(ArgumentPlace::Indexed {
-                register: 80,
-                index: 96,
-                scale: 2,
-                offset: 8
-            })
-        );
-        for strange in [
-            "",
-            "%",
-            "%xmm0",
-            "foo(%rip)",
-            "$",
-            "8(%rax",
-            "(%rax,%rdx,3)",
-            "%ripx",
-        ] {
-            assert_eq!(place(strange), None, "{strange}");
-        }
-    }
 
     #[test]
     fn arguments_have_the_layout_of_the_map() {
@@ -390,12 +152,5 @@ mod tests {
             [0; ELEMENT],
             "an element in use is not taken for a free one"
         );
-    }
-
-    #[test]
-    fn damaged_notes_end_the_list() {
-        assert!(note(&[]).is_none());
-        assert!(note(&[255; 12]).is_none());
-        assert!(read(b"no file").is_err());
     }
 }

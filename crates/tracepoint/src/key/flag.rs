@@ -39,6 +39,6 @@ pub(crate) fn turn(event: &'static Event, on: bool) -> io::Result<()> {
 
 /// The events that this program's code emits: none are known without a table.
 #[cfg(not(listed_events))]
-pub(crate) fn emitters() -> Vec<&'static Event> {
-    Vec::new()
+pub(crate) fn emitters() -> alloc::vec::Vec<&'static Event> {
+    alloc::vec::Vec::new()
 }

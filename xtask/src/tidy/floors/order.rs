@@ -14,6 +14,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         sources: "crates/kestrel/src/",
         rooms: &[
+            "callbacks",
             "ftrace",
             "syscalls",
             "plan",
@@ -52,6 +53,12 @@ pub(super) const ORDERS: &[Order] = &[
         apart: &[],
     },
     Order {
+        sources: "crates/tracing/src/",
+        rooms: &["events", "text", "layer", "forward"],
+        tables: &[],
+        apart: &[],
+    },
+    Order {
         sources: "crates/tracepoint-macros/src/",
         rooms: &["parse", "print", "expand"],
         tables: &[],
@@ -68,6 +75,7 @@ pub(super) const ORDERS: &[Order] = &[
             "value",
             "place",
             "print",
+            "describe",
             "mark",
             "arguments",
             "event",
@@ -77,6 +85,7 @@ pub(super) const ORDERS: &[Order] = &[
             "key",
             "callbacks",
             "events",
+            "user_events",
             "watch",
             "format",
             "recorder",

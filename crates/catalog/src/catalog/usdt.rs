@@ -1,0 +1,302 @@
+//! Marks of programs and libraries: `usdt:PATH:GROUP:NAME`, `usdt:PATH:NAME`, with patterns for either.
+//!
+//! A mark's note says how large its arguments are and where. Events of kestrel-tracepoint say more in a note beside it: their fields and how they are printed. The mark's one
+//! register points to a word for each of these.
+
+use super::glob::Glob;
+use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::lookup::Catalog;
+use super::spec::text_of;
+use super::uprobe::UPROBE;
+use crate::arch;
+use crate::attach::{self, Mechanism};
+use crate::error::{Error, Result};
+use crate::executable::{self, Argument, ArgumentPlace, Executable, FieldKind, Mark, Marks, arguments};
+use kestrel_compiler::context::{Context, EventField, EventNumber, Source, ValueType};
+use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::layout::Base;
+use kestrel_trace::print::OwnFormat;
+
+const NAME: &str = "usdt";
+/// The register that points to the words of an event which says its fields, and how many these are at most.
+const REGISTER: &str = "rax";
+const WORDS: u32 = 32;
+/// Most bytes of a field of bytes.
+const MOST_BYTES: u32 = 255;
+
+/// The kind.
+#[derive(Debug)]
+pub(super) struct Usdt;
+
+/// What one event's name asks for.
+fn wanted(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
+    let parts: Vec<&str> = spec.parts.iter().map(|part| part.text.as_str()).collect();
+    let has_offset = spec.parts.iter().any(|part| part.offset.is_some());
+    match parts.as_slice() {
+        [_, path, provider, name] if !has_offset => Ok((path, Glob::new(*provider), Glob::new(*name))),
+        [_, path, name] if !has_offset => Ok((path, Glob::new("*"), Glob::new(*name))),
+        _ => Err(Error::wrong_shape(spec, "usdt:PATH:GROUP:NAME or usdt:PATH:NAME")),
+    }
+}
+
+/// Names of a file's marks that match.
+fn matching(marks: &Marks, provider: &Glob, name: &Glob) -> Vec<(String, String)> {
+    let named = marks
+        .names()
+        .filter(|(p, n)| provider.matches(p) && name.matches(n));
+    named.map(|(p, n)| (p.to_owned(), n.to_owned())).collect()
+}
+
+impl EventKind for Usdt {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["U"]
+    }
+
+    /// There are as many as there are files.
+    fn listed(&self) -> bool {
+        false
+    }
+
+    fn parts(&self) -> usize {
+        3
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let any = Glob::new("*");
+        let (path, provider, name) = match patterns {
+            [path, provider, name] => (path, provider, name),
+            [path, name] => (path, &any, name),
+            _ => return Ok(()),
+        };
+        let file = catalog.executables().get(&executable::find(path.text())?)?;
+        for (provider, name) in matching(&file.marks()?, provider, name) {
+            found(&format!("{}:{provider}:{name}", file.path().display()));
+        }
+        Ok(())
+    }
+
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        let mut parts = name.rsplitn(3, ':');
+        let (Some(name), Some(provider), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+            return Ok(Description::default());
+        };
+        let file = catalog.executables().get(path.as_ref())?;
+        let marks = file.marks()?;
+        let fields = match marks.description(provider, name) {
+            Some(description) => description
+                .fields
+                .iter()
+                .map(|field| DescribedField {
+                    name: field.name.clone(),
+                    ty: match field.kind {
+                        FieldKind::String | FieldKind::Bytes => format!("{}[]", field.c_type),
+                        FieldKind::Text { size: count } | FieldKind::Array { count, .. } => {
+                            format!("{}[{count}]", field.c_type)
+                        }
+                        _ => field.c_type.clone(),
+                    },
+                })
+                .collect(),
+            None => {
+                let first = marks.named(provider, name).next();
+                let arguments = first.and_then(|mark| arguments(&mark.arguments).ok());
+                let described = |(at, Argument { size, signed, .. }): (usize, Argument)| DescribedField {
+                    name: format!("arg{at}"),
+                    ty: format!("{}{}", if signed { "s" } else { "u" }, size * 8),
+                };
+                arguments
+                    .unwrap_or_default()
+                    .into_iter()
+                    .enumerate()
+                    .map(described)
+                    .collect()
+            }
+        };
+        Ok(Description {
+            fields,
+            returns: None,
+        })
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let (path, provider, name) = wanted(spec)?;
+        let file = catalog.executables().get(&executable::find(path)?)?;
+        let marks = file.marks()?;
+        let names = matching(&marks, &provider, &name);
+        if names.is_empty() {
+            let text = format!("{}:{}", provider.text(), name.text());
+            return Err(file.no_mark(&marks, &text));
+        }
+        let mut all = Vec::new();
+        for (provider, name) in &names {
+            // Arguments may lie elsewhere at each place.
+            let mut alike: Vec<&Mark> = Vec::new();
+            for mark in marks.named(provider, name) {
+                if !alike.iter().any(|known| known.arguments == mark.arguments) {
+                    alike.push(mark);
+                }
+            }
+            for mark in alike {
+                all.push(one(catalog, &file, &marks, mark).map_err(|why| Error::Object {
+                    object: text_of(spec),
+                    why,
+                })?);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// All places of a mark whose arguments lie as at this one.
+fn one(
+    catalog: &Catalog,
+    file: &Executable,
+    marks: &Marks,
+    mark: &Mark,
+) -> std::result::Result<Resolved, String> {
+    let Mark { provider, name, .. } = mark;
+    let path = file.path().display();
+    let shown = format!("{NAME}:{path}:{provider}:{name}");
+    let description = marks.description(provider, name);
+    let (fields, by_number) = match description {
+        Some(description) => described(description)?,
+        None => plain(&mark.arguments)?,
+    };
+    let context = Context {
+        fields,
+        arguments: by_number,
+        ..UPROBE.context(catalog, shown.clone(), EventNumber::Constant(0))
+    };
+    Ok(Resolved {
+        kind: NAME,
+        instances: vec![Instance {
+            symbol: Some(format!("{provider}:{name}")),
+            identity: Some(format!("{path}:{:#x}", mark.offset)),
+            print: description.map(|description| OwnFormat {
+                text: description.print.clone(),
+                fields: description
+                    .fields
+                    .iter()
+                    .map(|field| field.name.clone())
+                    .collect(),
+            }),
+            ..Instance::named(shown)
+        }],
+        ways: vec![Strategy {
+            mechanism: Mechanism::Usdt(attach::Usdt {
+                path: file.path().to_owned(),
+                provider: provider.clone(),
+                name: name.clone(),
+                arguments: mark.arguments.clone(),
+            }),
+            context,
+            guard: None,
+            companions: None,
+        }],
+        apart: Vec::new(),
+    })
+}
+
+fn integer(size: u8, signed: bool) -> ValueType {
+    ValueType::Integer {
+        size,
+        signed,
+        base: Base::Decimal,
+    }
+}
+
+/// The fields of an event that says what they are, and its words by number.
+fn described(
+    description: &executable::Description,
+) -> std::result::Result<(Vec<EventField>, Vec<Source>), String> {
+    let register = (arch::current().operand)(REGISTER).ok_or_else(|| {
+        format!("this processor has no register {REGISTER}, by which the event gives its fields")
+    })?;
+    let word = |at: u32, behind| Source::UserMemory {
+        register,
+        offset: i64::from(at) * 8,
+        behind,
+    };
+    let mut at = 0;
+    let mut fields = Vec::new();
+    for field in &description.fields {
+        let (ty, behind) = match field.kind {
+            FieldKind::Integer { size, signed } => (integer(size, signed), false),
+            FieldKind::Float => {
+                let base = Base::Float;
+                (
+                    ValueType::Integer {
+                        size: 8,
+                        signed: false,
+                        base,
+                    },
+                    false,
+                )
+            }
+            FieldKind::Bool => (ValueType::Bool, false),
+            FieldKind::Text { size } => (
+                ValueType::Shorter {
+                    max: size.saturating_sub(1).max(1),
+                },
+                true,
+            ),
+            FieldKind::String => (ValueType::String, true),
+            FieldKind::Bytes => (ValueType::Memory { max: MOST_BYTES }, true),
+            FieldKind::Array { size, signed, count } => {
+                let element = Box::new(integer(size, signed));
+                (ValueType::Array { element, count }, true)
+            }
+        };
+        let words = field.kind.words();
+        let source = match at + words <= WORDS {
+            false => Source::Absent {
+                why: format!("a mark carries {WORDS} words, and it is not among them"),
+                instead: None,
+            },
+            true if field.kind == FieldKind::Bytes => Source::Expression(format!(
+                "buf(uptr(*(uint64 *)uptr(reg(\"{REGISTER}\") + {})), *(uint64 *)uptr(reg(\"{REGISTER}\") + {}), {MOST_BYTES})",
+                at * 8,
+                at * 8 + 8
+            )),
+            true => word(at, behind),
+        };
+        at += words;
+        fields.push(EventField {
+            name: field.name.clone(),
+            ty,
+            recorded: !matches!(source, Source::Absent { .. }),
+            source,
+        });
+    }
+    let by_number = (0..at.min(WORDS)).map(|at| word(at, false)).collect();
+    Ok((fields, by_number))
+}
+
+/// The arguments of a mark of which only the note knows: `arg0`, `arg1`, ….
+fn plain(text: &str) -> std::result::Result<(Vec<EventField>, Vec<Source>), String> {
+    let field = |(at, argument): (usize, Argument)| EventField {
+        name: format!("arg{at}"),
+        ty: integer(argument.size, argument.signed),
+        source: match argument.place {
+            ArgumentPlace::Constant(value) => Source::Expression(value.to_string()),
+            ArgumentPlace::Register(offset) => Source::Register { offset },
+            ArgumentPlace::Memory { register, offset } => Source::UserMemory {
+                register,
+                offset,
+                behind: false,
+            },
+            ArgumentPlace::Indexed { .. } => Source::Absent {
+                why: "the mark has it in an element of an array".to_owned(),
+                instead: None,
+            },
+        },
+        recorded: !matches!(argument.place, ArgumentPlace::Indexed { .. }),
+    };
+    let fields: Vec<EventField> = arguments(text)?.into_iter().enumerate().map(field).collect();
+    let by_number = (0..fields.len()).map(|at| Source::Expression(format!("args.arg{at}")));
+    Ok((fields.clone(), by_number.collect()))
+}
