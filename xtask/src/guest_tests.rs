@@ -41,7 +41,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("bpftool", &["bpftool"]),
     ("uprobes", &["bpftool"]),
     ("stat", &["linux-perf"]),
-    ("calls", &["strace"]),
+    ("calls", &["strace", "linux-perf"]),
     ("sched", &["linux-perf"]),
     ("perf_stacks", &["linux-perf", "python3-minimal"]),
 ];

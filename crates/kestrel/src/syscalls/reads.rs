@@ -1,9 +1,11 @@
 //! Memory that arguments point to as fields of a record: `mem1 = buf(…)`, by place, and by pointer in it.
 
-use super::numbers::is_one_of;
+use super::numbers::is_kind;
 use kestrel_catalog::arch;
-use kestrel_trace::calls::{EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, Signature, TEXT};
-use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, Shape, TEXT_BYTES, TEXTS, VECTORS};
+use kestrel_trace::calls::{
+    Abi, COMPAT_ID, EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT,
+};
+use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, TEXTS, VECTORS};
 use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use std::collections::BTreeSet;
 
@@ -14,53 +16,66 @@ const VECTOR: usize = 16;
 
 /// The entry of a call, or its return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Side {
     Entry,
     Return,
 }
 
-impl Moment {
+/// A moment of a call that was made through one of the kernel's interfaces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) side: Side,
+    pub(super) abi: Abi,
+}
+
+impl Side {
     pub(super) fn event(self) -> &'static str {
         match self {
             Self::Entry => RAW_ENTER,
             Self::Return => RAW_EXIT,
         }
     }
+}
 
+impl Moment {
     /// `record(…)` with what every record has, and these fields.
     pub(super) fn record(self, fields: &[String]) -> String {
-        let own = match self {
-            Self::Entry => "args.args",
-            Self::Return => "args.ret",
-        };
-        let all: Vec<&str> = [own]
-            .into_iter()
-            .chain(fields.iter().map(String::as_str))
-            .collect();
-        format!("record(args.{ID}, {})", all.join(", "))
+        let mut all = vec![match self.abi {
+            Abi::Native => format!("args.{ID}"),
+            Abi::Compat => format!("{COMPAT_ID} = args.{ID}"),
+        }];
+        match (self.side, self.abi) {
+            (Side::Entry, Abi::Native) => all.push("args.args".to_owned()),
+            (Side::Entry, Abi::Compat) => {
+                all.extend((0..PLACES).map(|place| format!("{REGISTER}{place} = {}", self.argument(place))));
+            }
+            (Side::Return, _) => all.push("args.ret".to_owned()),
+        }
+        all.extend(fields.iter().cloned());
+        format!("record({})", all.join(", "))
     }
 
     /// The argument at a place.
     fn argument(self, place: usize) -> String {
-        match self {
-            Self::Entry => format!("args.args[{place}]"),
-            Self::Return => {
-                let registers = arch::current().syscall_arguments;
-                format!("args.regs->{}", registers.get(place).copied().unwrap_or("di"))
-            }
+        let arch = arch::current();
+        let register = |registers: [&'static str; PLACES]| registers.get(place).copied().unwrap_or("di");
+        match (self.side, self.abi) {
+            (Side::Entry, Abi::Native) => format!("args.args[{place}]"),
+            (Side::Return, Abi::Native) => format!("args.regs->{}", register(arch.syscall_arguments)),
+            (_, Abi::Compat) => format!("(args.regs->{} & 0xffffffff)", register(arch.compat_arguments)),
         }
     }
 
     fn has(self, when: When) -> bool {
         match when {
             When::Both => true,
-            When::Before => self == Self::Entry,
-            When::After => self == Self::Return,
+            When::Before => self.side == Side::Entry,
+            When::After => self.side == Side::Return,
         }
     }
 }
 
-/// The fields with what these calls' arguments point to at a moment.
+/// The fields with what the arguments of calls of these kinds point to at a moment; a call stands for each kind.
 pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String> {
     let mut fields = Vec::new();
     for place in 0..PLACES {
@@ -69,7 +84,7 @@ pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String>
             .filter_map(|(number, it)| Some((*number, it.parameters.get(place)?.kind?)))
             .collect();
         fields.extend(text(&kinds, place, calls.len(), moment));
-        fields.extend(memory(&kinds, place, moment));
+        fields.extend(memory(&kinds, place, calls.len(), moment));
         let shape = kinds.iter().find_map(|(_, kind)| match kind {
             Kind::Pointed(what) if moment.has(what.when) => Some(what.shape),
             _ => None,
@@ -93,29 +108,29 @@ fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Opti
         let having = kinds.iter().filter(|(_, kind)| wanted(*kind));
         having.map(|(number, _)| *number).collect()
     };
-    let filled = match moment {
-        Moment::Entry => BTreeSet::new(),
-        Moment::Return => of(|kind| kind == Kind::FilledText),
+    let filled = match moment.side {
+        Side::Entry => BTreeSet::new(),
+        Side::Return => of(|kind| kind == Kind::FilledText),
     };
     let mut any = of(|kind| kind == Kind::Text);
     any.extend(&filled);
     let address = match any.len() {
         0 => return None,
         some if some == all => moment.argument(place),
-        _ => format!("{} ? {} : 0", is_one_of(&any), moment.argument(place)),
+        _ => format!("{} ? {} : 0", is_kind(&any), moment.argument(place)),
     };
     let length = match filled.is_empty() {
         true => String::new(),
         false => format!(
             ", {} ? (args.ret < 0 ? 0 : args.ret < {EXIT_TEXT} ? args.ret : {EXIT_TEXT}) : {EXIT_TEXT}",
-            is_one_of(&filled)
+            is_kind(&filled)
         ),
     };
     Some(format!("{TEXT}{place} = str({address}{length})"))
 }
 
 /// The memory that the argument at a place points to, of the calls where it is read: others read no bytes.
-fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String> {
+fn memory(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
     let readings = kinds
         .iter()
         .filter_map(|(number, kind)| Some((*number, kind.reading()?)));
@@ -129,13 +144,19 @@ fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String>
             None => lengths.push((length, [*number].into())),
         }
     }
-    let cases: String = lengths
+    // Where all have some memory here, the last needs no question.
+    let last = match readings.len() == all {
+        true => lengths.pop().map_or_else(|| "0".to_owned(), |(length, _)| length),
+        false => "0".to_owned(),
+    };
+    let cases = lengths
         .iter()
-        .map(|(length, numbers)| format!("{} ? {length} : ", is_one_of(numbers)))
-        .collect();
+        .map(|(length, kinds)| format!("{} ? {length} : ", is_kind(kinds)));
+    let cases: String = cases.collect();
+    // At no address nothing is read: it would cost a fault.
+    let address = moment.argument(place);
     Some(format!(
-        "{MEMORY}{place} = buf(uptr({}), {cases}0, {most})",
-        moment.argument(place)
+        "{MEMORY}{place} = buf(uptr({address}), {address} == 0 ? 0 : {cases}{last}, {most})"
     ))
 }
 
@@ -145,6 +166,12 @@ fn length(reading: Reading, most: u32, moment: Moment) -> String {
         Length::Fixed(bytes) => return bytes.to_string(),
         Length::Argument(place, size) => times(&count(&moment.argument(usize::from(place))), size),
         Length::Returned(size) => format!("(args.ret < 0 ? 0 : {})", times("args.ret", size)),
+        // TCGETS to TCSETSF.
+        Length::Request(place) => {
+            let request = moment.argument(usize::from(place));
+            let modes = reading.most;
+            format!("(({request} & 0xfffffffc) == 0x5400 || {request} == 0x5404 ? {modes} : 8)")
+        }
         Length::Behind(place) => half(&moment.argument(usize::from(place))),
     };
     match reading.most < most {
@@ -202,7 +229,12 @@ fn message(place: usize, address: &str) -> Vec<String> {
             VECTOR * VECTORS
         ),
     ];
-    fields.extend(vectors(place, 3, &table, &count));
+    fields.extend(vectors(place, CONTROL + 1, &table, &count));
+    fields.push(format!(
+        "{MEMORY}{place}_{CONTROL} = buf(uptr({}), {}, {ADDRESS})",
+        word(&at(32)),
+        word(&at(40))
+    ));
     fields
 }
 
