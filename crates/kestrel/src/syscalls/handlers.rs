@@ -2,7 +2,7 @@
 //! that others have.
 
 use super::numbers::{is_one_of, look_up};
-use super::reads::{Moment, Side, fields};
+use super::reads::{Moment, Side, read};
 use kestrel_trace::calls::{Abi, COMPAT_ID, Descriptors, EXIT, FORK, ID, Signature, Signatures};
 use kestrel_trace::syscall::shape::Shape;
 use kestrel_trace::syscall::{Kind, Set};
@@ -16,7 +16,7 @@ enum Group {
     Structures,
     Vectors(usize),
     Message(usize),
-    Exec(usize),
+    Exec,
 }
 
 /// Handlers that record number and result.
@@ -70,7 +70,16 @@ fn handlers(
         false => format!("/{IS_COMPAT} ? {} : {}/ ", is_one_of(&compat), is_one_of(&native)),
     };
     let handler = |side: Side| {
-        let of = |abi, calls| block(Moment { side, abi }, calls);
+        let of = |abi, calls| {
+            block(
+                Moment {
+                    side,
+                    abi,
+                    shifted: None,
+                },
+                calls,
+            )
+        };
         let (native, compat) = (of(Abi::Native, &native), of(Abi::Compat, &compat));
         format!(
             "{} {predicate}{{ if ({IS_COMPAT}) {{ {compat} }} else {{ {native} }} }}",
@@ -87,10 +96,15 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
     let calls = signatures.of(moment.abi);
     for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
         if let Some(group) = group(signature) {
-            // Those of 32-bit programs are rare.
-            let group = match moment.abi {
-                Abi::Native => (group, texts(signature)),
-                Abi::Compat => (Group::Structures, Texts::Elsewhere),
+            let group = match (moment.abi, group, texts(signature)) {
+                // Those of 32-bit programs are rare.
+                (Abi::Compat, ..) => (Group::Structures, Texts::Elsewhere),
+                (_, Group::Texts, Texts::Elsewhere) => (Group::Structures, Texts::Elsewhere),
+                (_, Group::Buffers | Group::Structures, Texts::First | Texts::Second) => {
+                    (Group::Structures, Texts::Elsewhere)
+                }
+                (_, Group::Vectors(_) | Group::Message(_) | Group::Exec, _) => (group, Texts::Nowhere),
+                (_, group, texts) => (group, texts),
             };
             let kinds = groups.entry(group).or_default();
             let calls = kinds.entry(reading(signature)).or_default();
@@ -106,15 +120,14 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
             .zip(examples)
             .map(|(kind, (_, signature))| (kind, *signature))
             .collect();
-        let fields = fields(&examples, moment);
-        if fields.is_empty() {
+        let Some(record) = read(&examples, moment) else {
             continue;
-        }
+        };
         for ((kind, _), calls) in examples.iter().zip(kinds.values()) {
             numbers.extend(calls.iter().map(|(number, _)| (*number, *kind)));
         }
         next += examples.len() as u64;
-        rows.push((next - 1, moment.record(&fields)));
+        rows.push((next - 1, record));
     }
     match rows.as_slice() {
         [(_, plain)] => plain.clone(),
@@ -179,7 +192,7 @@ fn group(signature: &Signature) -> Option<Group> {
             Kind::Pointed(what) => match what.shape {
                 Shape::Vectors => Group::Vectors(place),
                 Shape::Message => Group::Message(place),
-                Shape::Texts => Group::Exec(place),
+                Shape::Texts => Group::Exec,
                 _ => Group::Structures,
             },
             Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,

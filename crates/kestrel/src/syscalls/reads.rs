@@ -26,6 +26,8 @@ pub(super) enum Side {
 pub(super) struct Moment {
     pub(super) side: Side,
     pub(super) abi: Abi,
+    /// The kind of those calls whose arguments are one place further than their fields say ([`Signature::before_program`]).
+    pub(super) shifted: Option<u64>,
 }
 
 impl Side {
@@ -57,6 +59,17 @@ impl Moment {
 
     /// The argument at a place.
     fn argument(self, place: usize) -> String {
+        match self.shifted {
+            Some(kind) => format!(
+                "($kind == {kind} ? {} : {})",
+                self.register(place + 1),
+                self.register(place)
+            ),
+            None => self.register(place),
+        }
+    }
+
+    fn register(self, place: usize) -> String {
         let arch = arch::current();
         let register = |registers: [&'static str; PLACES]| registers.get(place).copied().unwrap_or("di");
         match (self.side, self.abi) {
@@ -75,13 +88,19 @@ impl Moment {
     }
 }
 
-/// The fields with what the arguments of calls of these kinds point to at a moment; a call stands for each kind.
-pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String> {
+/// The record with what the arguments of calls of these kinds point to at a moment, where that is anything; a call stands for each kind.
+pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String> {
+    let shifted = calls.iter().find(|(_, it)| it.before_program() > 0);
+    let moment = Moment {
+        shifted: shifted.map(|(kind, _)| *kind),
+        ..moment
+    };
     let mut fields = Vec::new();
+    let mut before = String::new();
     for place in 0..PLACES {
         let kinds: Vec<(u64, Kind)> = calls
             .iter()
-            .filter_map(|(number, it)| Some((*number, it.parameters.get(place)?.kind?)))
+            .filter_map(|(kind, it)| Some((*kind, it.parameters.get(place + it.before_program())?.kind?)))
             .collect();
         fields.extend(text(&kinds, place, calls.len(), moment));
         fields.extend(memory(&kinds, place, calls.len(), moment));
@@ -94,12 +113,19 @@ pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String>
                 let count = count(&moment.argument(place + 1));
                 fields.extend(vectors(place, 1, &moment.argument(place), &count));
             }
-            Some(Shape::Message) => fields.extend(message(place, &moment.argument(place))),
-            Some(Shape::Texts) => fields.extend(texts(place, &moment.argument(place))),
+            Some(Shape::Message) => {
+                let (words, parts) = message(place, &moment.argument(place));
+                before += &words;
+                fields.extend(parts);
+            }
+            Some(Shape::Texts) => {
+                before += &format!("$texts = {}; ", moment.argument(place));
+                fields.extend(texts(place, "$texts"));
+            }
             _ => {}
         }
     }
-    fields
+    (!fields.is_empty()).then(|| before + &moment.record(&fields))
 }
 
 /// The text at a place, of the calls that have one there; what a call fills has no NUL, but a length.
@@ -214,10 +240,11 @@ fn vectors(place: usize, first: usize, address: &str, count: &str) -> Vec<String
     (0..VECTORS).map(buffer).collect()
 }
 
-/// A message's name, its vector, and the buffers of that.
-fn message(place: usize, address: &str) -> Vec<String> {
+/// A message's name, its vector, and the buffers of that; before them statements that read where the vector is.
+fn message(place: usize, address: &str) -> (String, Vec<String>) {
     let at = |offset: usize| format!("{address} + {offset}");
-    let (table, count) = (word(&at(16)), word(&at(24)));
+    let words = format!("$table = {}; $many = {}; ", word(&at(16)), word(&at(24)));
+    let (table, count) = ("$table", "$many");
     let mut fields = vec![
         format!(
             "{MEMORY}{place}_1 = buf(uptr({}), {}, {ADDRESS})",
@@ -229,13 +256,13 @@ fn message(place: usize, address: &str) -> Vec<String> {
             VECTOR * VECTORS
         ),
     ];
-    fields.extend(vectors(place, CONTROL + 1, &table, &count));
+    fields.extend(vectors(place, CONTROL + 1, table, count));
     fields.push(format!(
         "{MEMORY}{place}_{CONTROL} = buf(uptr({}), {}, {ADDRESS})",
         word(&at(32)),
         word(&at(40))
     ));
-    fields
+    (words, fields)
 }
 
 /// The texts of an argument vector.

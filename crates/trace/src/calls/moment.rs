@@ -95,23 +95,29 @@ impl Reader {
     /// The moment that a record is of.
     pub fn read(&mut self, record: &Record<'_>) -> Option<Moment> {
         let event = self.event(record.event);
-        let pieces = || pieces(record);
         let number = || match record.get(ID).and_then(|id| id.as_u64()) {
             Some(number) => Some((Abi::Native, number)),
             None => Some((Abi::Compat, record.get(COMPAT_ID)?.as_u64()?)),
         };
+        let mut signature = || number().map(|(abi, number)| self.signatures.get(abi, number));
         let returned = || record.get("ret").and_then(|value| value.as_i64());
         Some(match event {
-            Event::RawEntry => Moment::Entry {
-                signature: number().map(|(abi, number)| self.signatures.get(abi, number))?,
-                values: registers(record),
-                pieces: pieces(),
-            },
-            Event::RawReturn => Moment::Return {
-                signature: number().map(|(abi, number)| self.signatures.get(abi, number))?,
-                value: returned()?,
-                pieces: pieces(),
-            },
+            Event::RawEntry => {
+                let signature = signature()?;
+                Moment::Entry {
+                    values: registers(record),
+                    pieces: pieces(record).shifted(signature.before_program()),
+                    signature,
+                }
+            }
+            Event::RawReturn => {
+                let signature = signature()?;
+                Moment::Return {
+                    value: returned()?,
+                    pieces: pieces(record).shifted(signature.before_program()),
+                    signature,
+                }
+            }
             Event::Entry(signature) => {
                 let fields = record.fields().filter(|(field, _)| is_argument(&field.name));
                 Moment::Entry {

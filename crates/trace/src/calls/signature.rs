@@ -2,6 +2,7 @@
 
 use crate::event::EventClass;
 use crate::layout::{Base, FieldType};
+use crate::syscall::shape::Shape;
 use crate::syscall::{Kind, Set, compat, kind, usual_name};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -65,7 +66,7 @@ impl Signature {
     pub fn of_abi(abi: Abi, call: &str, arguments: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let kind_of = |argument: &str| match abi {
             Abi::Native => kind(call, argument),
-            Abi::Compat => kind(compat::like(call).0, argument).filter(|kind| compat::is_alike(call, *kind)),
+            Abi::Compat => kind(compat::like(call).0, argument).filter(|kind| compat::is_alike(*kind)),
         };
         let parameters = arguments.into_iter().map(|(name, ty)| Parameter {
             kind: kind_of(&name),
@@ -77,6 +78,15 @@ impl Signature {
             abi,
             parameters: parameters.collect(),
         }
+    }
+
+    /// How many arguments stand before the program, of calls that execute one and have a directory before it: handlers record what their arguments point
+    /// to at the places that it has in the call that has none.
+    pub fn before_program(&self) -> usize {
+        let is_texts =
+            |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if what.shape == Shape::Texts);
+        let place = self.parameters.iter().position(is_texts);
+        place.map_or(0, |place| place.saturating_sub(1))
     }
 
     /// A call of which only the number is known: its registers are shown.
