@@ -34,6 +34,24 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("pages", &["6.1", "7.3"]),
 ];
 
+/// Files about what kernels do differently: attaching, verifying, memory that is shared with the kernel, loading objects, recovering. They run on the whole
+/// matrix; all others, on its oldest and its newest kernel: five emulated kernels for each file take longer than anybody waits.
+const WHOLE_MATRIX: &[&str] = &[
+    "buffers",
+    "functions",
+    "handlers",
+    "library",
+    "marks",
+    "missed",
+    "moments",
+    "named",
+    "objects",
+    "recover",
+    "run",
+    "session",
+    "shapes",
+];
+
 /// Files of tests that load compiled objects; they have modules to load, too.
 const OBJECTS: &[&str] = &["objects", "bpftool"];
 /// Files of tests whose guests have Debian packages, and which.
@@ -268,11 +286,12 @@ impl Queue {
     fn of(selection: &Selection<'_>, files: Vec<Executable>, memory: &Memory) -> Result<Self> {
         let mut all = Vec::new();
         for file in files {
-            let meant = ELSEWHERE
-                .iter()
-                .find(|(name, _)| *name == file.name)
-                .map_or(kernel::MATRIX, |(_, on)| on);
+            let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == file.name);
+            let meant = elsewhere.map_or(kernel::MATRIX, |(_, on)| on);
             let on: Vec<&str> = match selection.series {
+                None if elsewhere.is_none() && !WHOLE_MATRIX.contains(&&*file.name) => {
+                    kernel::MATRIX_ENDS.to_vec()
+                }
                 None => meant.to_vec(),
                 Some(series) => series
                     .iter()

@@ -78,7 +78,11 @@ fn help_footer() -> String {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(words()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    if is_bpftrace(&words) {
+        return command::as_bpftrace(words);
+    }
+    let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => {
             return print_usage(&error);
@@ -101,17 +105,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// The words of the command line: under the name `bpftrace` they are those of `kestrel run`.
-fn words() -> Vec<std::ffi::OsString> {
-    let mut words: Vec<_> = std::env::args_os().collect();
-    let is_bpftrace = words
-        .first()
-        .and_then(|name| std::path::Path::new(name).file_name())
-        .is_some_and(|name| name == "bpftrace");
-    if is_bpftrace {
-        words.insert(1, "run".into());
-    }
-    words
+/// Whether this is called by the name `bpftrace`.
+fn is_bpftrace(words: &[std::ffi::OsString]) -> bool {
+    let name = words.first().map(std::path::Path::new);
+    name.and_then(std::path::Path::file_name)
+        .is_some_and(|name| name == "bpftrace")
 }
 
 /// Prints what is wrong with the command line, or the help that was asked for: escaped, as file names may be in it.

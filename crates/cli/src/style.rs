@@ -1,6 +1,6 @@
 //! Colour, diagnostics with their source, and sizes and times in readable units.
 
-use kestrel::language::{Diagnostic, Style, render};
+use kestrel::language::{Diagnostic, Style, render, render_as_bpftrace};
 use std::io::IsTerminal;
 
 /// Whether colour is wanted on a stream: a terminal, and no `NO_COLOR`.
@@ -19,6 +19,23 @@ pub(crate) fn diagnostics_in(file: &str, all: &[Diagnostic], source: &str) -> St
         colour: colour(std::io::stderr().is_terminal()),
     };
     render(all, file, source, style).trim_end().to_owned()
+}
+
+/// Formats diagnostics about a text as bpftrace does.
+pub(crate) fn diagnostics_as_bpftrace(file: &str, all: &[Diagnostic], source: &str) -> String {
+    let style = Style {
+        colour: colour(std::io::stderr().is_terminal()),
+    };
+    render_as_bpftrace(all, file, source, style).trim_end().to_owned()
+}
+
+/// What the system says of an error, without its number: `No such file or directory`.
+pub(crate) fn system_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
 }
 
 /// Formats a size: `4.0 MiB`.

@@ -64,6 +64,12 @@ pub enum ValueType {
     Bool,
     /// An address of unknown type; `user` where it is the process's.
     Pointer { user: bool },
+    /// An address of what C spells so: `struct timespec`, behind `levels` more pointers.
+    PointerTo {
+        spelling: String,
+        levels: u8,
+        user: bool,
+    },
     /// `char *`: the address of a NUL-terminated string, in the process's or the kernel's memory.
     CString { user: bool },
     /// `char[n]`.

@@ -16,6 +16,8 @@ pub mod syscalls;
 pub mod tail;
 pub mod user_symbols;
 
+/// Types of the kernel and of objects.
+pub use kestrel_bpf::btf;
 pub use kestrel_catalog::{Error, Result};
 /// What stands around a handler in the kernel: rings, hooks, and the table files that ask for them.
 pub use kestrel_hook::{buffer, hook, table};
@@ -30,6 +32,6 @@ pub use kestrel_kernel as kernel;
 
 /// What the language says about a text: diagnostics, and how they are shown.
 pub mod language {
-    pub use kestrel_compiler::lang::diag::{Diagnostic, Style, render};
-    pub use kestrel_compiler::lang::{config, expand};
+    pub use kestrel_compiler::lang::diag::{Diagnostic, Style, render, render_as_bpftrace};
+    pub use kestrel_compiler::lang::{config, expand, format};
 }

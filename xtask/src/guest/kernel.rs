@@ -19,6 +19,9 @@ use super::{
 /// The kernels that the whole test suite runs on.
 pub(crate) const MATRIX: &[&str] = &["6.1", "6.12", "6.18", "7.2", "7.3"];
 
+/// The oldest and the newest kernel of the matrix.
+pub(crate) const MATRIX_ENDS: &[&str] = &["6.1", "7.3"];
+
 /// The matrix and the old kernel that gets a clear word.
 pub(crate) const ALL: &[&str] = &["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 

@@ -36,6 +36,11 @@ pub trait EventKind: Sync {
     /// When the kernel does not say what there is.
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()>;
 
+    /// All names that a text may have for events of this kind, where these are the same on every kernel: `cpu-clock` and `cpu`.
+    fn fixed_names(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// The fields of one event, typed, for people.
     ///
     /// # Errors
@@ -109,9 +114,6 @@ impl Kinds {
 
 /// Event kinds of bpftrace, with their short forms. One that has no row in the table of kinds is refused as not yet supported.
 const LATER: &[(&str, &[&str])] = &[
-    ("BEGIN", &["begin"]),
-    ("END", &["end"]),
-    ("self", &[]),
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
     ("usdt", &["U"]),

@@ -44,6 +44,9 @@ const KINDS: &[&dyn EventKind] = &[
     &mark::Mark,
     &own::BEGIN,
     &own::END,
+    &own::SELF,
+    &own::TEST,
+    &own::BENCH,
 ];
 
 /// All kinds, those of counters included.
@@ -56,7 +59,7 @@ pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
 
 /// Whether a kind is an event of a program that runs (`begin`, `end`), which sessions of other sources do not fire.
 pub fn is_own_event(kind: &str) -> bool {
-    [&own::BEGIN, &own::END].iter().any(|own| own.name() == kind)
+    own::OWN.iter().any(|own| own.name() == kind)
 }
 
 /// The kind with this name or alias.

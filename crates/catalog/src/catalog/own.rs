@@ -9,23 +9,56 @@ use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::layout::Space;
 
+/// Events of the session itself, in the order in which they are listed.
+pub(super) const OWN: &[OwnEvent] = &[BEGIN, END, SELF, TEST, BENCH];
+
 /// `begin`.
 pub(super) const BEGIN: OwnEvent = OwnEvent {
     name: "begin",
     aliases: &["BEGIN"],
+    shape: "begin",
+    parts: 0,
 };
 
 /// `end`.
 pub(super) const END: OwnEvent = OwnEvent {
     name: "end",
     aliases: &["END"],
+    shape: "end",
+    parts: 0,
 };
 
-/// A kind that is one event.
+/// `self:signal:SIGUSR1`: the process that runs the program got a signal.
+pub(super) const SELF: OwnEvent = OwnEvent {
+    name: "self",
+    aliases: &[],
+    shape: "self:signal:SIGUSR1",
+    parts: 2,
+};
+
+/// `test:NAME`: run once where tests are asked for.
+pub(super) const TEST: OwnEvent = OwnEvent {
+    name: "test",
+    aliases: &[],
+    shape: "test:NAME",
+    parts: 1,
+};
+
+/// `bench:NAME`: run again and again where its time is asked for.
+pub(super) const BENCH: OwnEvent = OwnEvent {
+    name: "bench",
+    aliases: &[],
+    shape: "bench:NAME",
+    parts: 1,
+};
+
+/// A kind whose events the session fires.
 #[derive(Debug)]
 pub(super) struct OwnEvent {
     name: &'static str,
     aliases: &'static [&'static str],
+    shape: &'static str,
+    parts: usize,
 }
 
 impl EventKind for OwnEvent {
@@ -42,7 +75,7 @@ impl EventKind for OwnEvent {
     }
 
     fn parts(&self) -> usize {
-        0
+        self.parts
     }
 
     fn names(&self, _catalog: &Catalog, _patterns: &[Glob], _found: &mut dyn FnMut(&str)) -> Result<()> {
@@ -54,16 +87,21 @@ impl EventKind for OwnEvent {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        if spec.parts.len() > 1 {
-            return Err(Error::wrong_shape(spec, self.name));
+        let parts: Vec<&str> = spec.parts[1..].iter().map(|part| part.text.as_str()).collect();
+        let known = match (self.name, parts.as_slice()) {
+            ("self", ["signal", "SIGUSR1"]) => true,
+            ("self", _) => false,
+            (_, parts) => parts.len() == self.parts,
+        };
+        if !known {
+            return Err(Error::wrong_shape(spec, self.shape));
         }
+        let name = [&[self.name], parts.as_slice()].concat().join(":");
         let program = ProgramKind::RawTracepoint;
         let way = Strategy {
-            mechanism: Mechanism::OnRequest(OnRequest {
-                name: self.name.to_owned(),
-            }),
+            mechanism: Mechanism::OnRequest(OnRequest { name: name.clone() }),
             context: Context {
-                name: self.name.to_owned(),
+                name: name.clone(),
                 function: None,
                 program,
                 number: EventNumber::Constant(0),
@@ -87,7 +125,7 @@ impl EventKind for OwnEvent {
         };
         Ok(vec![Resolved {
             kind: self.name,
-            instances: vec![Instance::named(self.name)],
+            instances: vec![Instance::named(&name)],
             ways: vec![way],
             apart: Vec::new(),
         }])

@@ -3,6 +3,7 @@
 use super::glob::Glob;
 use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
+use super::spec::text_of;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
@@ -19,6 +20,9 @@ pub(super) struct RawTracepoint;
 const TYPEDEF: &str = "btf_trace_";
 /// Prefix of a function with the same parameters, which bear names.
 const NAMED: &str = "__traceiter_";
+
+/// The module that the kernel itself counts as.
+const KERNEL: &str = "vmlinux";
 
 /// What BTF says of one raw tracepoint.
 pub(super) struct RawTarget {
@@ -104,8 +108,16 @@ impl EventKind for RawTracepoint {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let [part] = &spec.parts[1..] else {
-            return Err(Error::wrong_shape(spec, "rawtracepoint:NAME"));
+        let part = match &spec.parts[1..] {
+            [part] => part,
+            // Those that the kernel itself has are the only ones whose types are read.
+            [module, part] if Glob::new(&module.text).matches(KERNEL) => part,
+            [_, _] => {
+                let wanted = text_of(spec);
+                let wanted = wanted.split_once(':').map_or("", |(_, name)| name);
+                return Err(nothing_matches("rawtracepoint", wanted, Vec::new()));
+            }
+            _ => return Err(Error::wrong_shape(spec, "rawtracepoint:[MODULE:]NAME")),
         };
         catalog.types()?;
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;

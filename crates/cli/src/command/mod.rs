@@ -23,6 +23,8 @@ mod stop;
 mod table;
 mod trace;
 
+pub(crate) use run::as_bpftrace;
+
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 

@@ -7,6 +7,7 @@ mod counts;
 mod house;
 mod manual;
 mod right;
+mod run;
 mod sched;
 mod stat;
 mod syscalls;

@@ -5,6 +5,7 @@ use super::tree::Type;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What the probes of one table file or script share. Checking a probe may add to it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +32,8 @@ pub struct Globals {
     pub open: BTreeSet<u32>,
     /// The name of the text that is checked, where one event may stand in several texts: each text keeps its maps apart.
     pub text: String,
+    /// Name and text of a program, in which `errorf` and `warnf` name their places.
+    pub source: Option<(String, Arc<str>)>,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
     /// Whether a program may run commands (`--unsafe`).

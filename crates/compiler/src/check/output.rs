@@ -5,7 +5,7 @@ use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, Statem
 use super::value::{constant, text_constant};
 use crate::builtin::Use;
 use crate::lang::ast::{self, Span};
-use crate::lang::diag::Diagnostic;
+use crate::lang::diag::{Diagnostic, place};
 use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
@@ -103,14 +103,17 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(usage.span, message).hint(hint)))
     }
 
-    /// `errorf`, `warnf`: a format behind the place that it is written at, bytes of the text until who shows it knows its lines.
+    /// `errorf`, `warnf`: a format behind the place that it is written at.
     pub(crate) fn placed(&mut self, usage: &Use<'_>, verb: &str) -> Checked<StatementKind> {
         let made = self.formatted(usage, verb)?;
         let StatementKind::Record(mut record) = made else {
             return Ok(made);
         };
         if let Some(asked) = &mut record.asks {
-            let place = format!("{}-{}", usage.span.start, usage.span.end);
+            let place = match &self.globals.source {
+                Some((name, text)) => place(name, text, usage.span),
+                None => String::new(),
+            };
             asked.text = format!("{place}\u{1f}{}", asked.text);
         }
         Ok(StatementKind::Record(record))

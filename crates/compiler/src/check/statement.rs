@@ -16,6 +16,10 @@ impl Checker<'_> {
     pub(super) fn block(&mut self, block: &Block) -> Vec<Statement> {
         self.scopes.push(HashMap::new());
         let mut all = Vec::new();
+        if let Some(unreachable) = unreachable(block) {
+            let message = "Unreachable statement";
+            self.report(Diagnostic::warning(unreachable.span, message));
+        }
         for statement in &block.statements {
             // What is wrong has been reported; the other statements are still checked.
             let _reported = self.statement(statement, &mut all);
@@ -446,4 +450,15 @@ impl Checker<'_> {
         );
         self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
     }
+}
+
+/// The first statement of a block that is never reached: it follows one that leaves the block.
+fn unreachable(block: &Block) -> Option<&ast::Statement> {
+    let leaves = |statement: &ast::Statement| match &statement.kind {
+        Written::Return(_) | Written::Break | Written::Continue => true,
+        Written::Expr(expr) => matches!(&expr.kind, Kind::Call { name, .. } if name.node == "exit"),
+        _ => false,
+    };
+    let place = block.statements.iter().position(leaves)?;
+    block.statements.get(place + 1)
 }

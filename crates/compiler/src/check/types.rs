@@ -178,6 +178,29 @@ impl<'a> Checker<'a> {
             },
             ValueType::Bool => Type::Bool,
             ValueType::Pointer { user } => pointer(Pointee::Unknown, *user),
+            ValueType::PointerTo {
+                spelling,
+                levels,
+                user,
+            } => {
+                let known = |btf: &'a Btf| Some(pointer_to(btf, btf.find_c(spelling)?));
+                let known = match spelling.as_str() {
+                    "char" => None,
+                    _ => self.btf().and_then(known),
+                };
+                let to = if spelling == "char" {
+                    Pointee::Char
+                } else {
+                    Pointee::Unknown
+                };
+                Type::Pointer(Pointer {
+                    to: known.map_or(to, |known| known.to),
+                    levels: known.map_or(0, |known| known.levels) + levels,
+                    space: if *user { Space::User } else { Space::Kernel },
+                    trusted: false,
+                    symbolic: !user,
+                })
+            }
             ValueType::CString { user } => pointer(Pointee::Char, *user),
             ValueType::Text { size } => Type::Text { size: *size },
             ValueType::Array { element, count } => Type::Array {

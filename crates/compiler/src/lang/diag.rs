@@ -146,6 +146,55 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
     out
 }
 
+/// Shows diagnostics as bpftrace does, for scripts and people that read its messages; `colour` paints the word of severity:
+///
+/// ```text
+/// stdin:1:18-22: ERROR: unknown name "pidd"
+/// kprobe:vfs_read /pidd == 42/
+///                  ~~~~
+/// HINT: did you mean "pid"?
+/// ```
+pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) -> String {
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        let (word, colour) = match diagnostic.severity {
+            Severity::Error => ("ERROR:", RED),
+            Severity::Warning => ("WARNING:", YELLOW),
+        };
+        if diagnostic.span.end == 0 {
+            out += &format!("{} {}\n", style.paint(colour, word), diagnostic.message);
+            continue;
+        }
+        let line = Line::at(text, diagnostic.span);
+        let place = place(name, text, diagnostic.span);
+        out += &format!("{place}: {} {}\n", style.paint(colour, word), diagnostic.message);
+        let under = "~".repeat(width(&line.text[line.start..line.end]).max(1));
+        let indent = " ".repeat(width(&line.text[..line.start]));
+        let shown: String = line.text.chars().map(visible).collect();
+        out += &format!("{shown}\n{indent}{under}\n");
+        for hint in &diagnostic.hints {
+            out += &format!("{} {hint}\n", style.paint(CYAN, "HINT:"));
+        }
+    }
+    out
+}
+
+/// Where a span is, as bpftrace names places: `FILE:LINE:COLUMN-COLUMN`, of several lines `FILE:LINE-LINE`.
+pub fn place(name: &str, text: &str, span: Span) -> String {
+    let line = Line::at(text, span);
+    let end = floor(text, span.end as usize);
+    let more = text[floor(text, span.start as usize).min(end)..end]
+        .matches('\n')
+        .count();
+    match more {
+        0 => {
+            let width = line.text[line.start..line.end].chars().count();
+            format!("{name}:{}:{}-{}", line.number, line.column, line.column + width)
+        }
+        more => format!("{name}:{}-{}", line.number, line.number + more),
+    }
+}
+
 /// The line of the source where a span begins.
 struct Line<'a> {
     /// Counted from 1.

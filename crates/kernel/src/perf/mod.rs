@@ -110,6 +110,13 @@ impl Software {
         row.map_or("", |(_, name, _)| name)
     }
 
+    /// As perf calls it, and its other spelling where it has one.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let row = Self::ALL.iter().find(|(counter, ..)| *counter == self);
+        let names = row.map(|(_, name, other)| [*name, *other]);
+        names.into_iter().flatten().filter(|name| !name.is_empty())
+    }
+
     /// Whether it counts nanoseconds.
     pub fn counts_time(self) -> bool {
         matches!(self, Self::CpuClock | Self::TaskClock)

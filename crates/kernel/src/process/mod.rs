@@ -13,7 +13,7 @@ pub use background_close::{CLOSER, close_apart};
 pub use files::{allow_open_files, inherited};
 pub use held::Held;
 pub use pidfd::Watched;
-pub use signal::{Interrupt, Signal, send, send_to_group};
+pub use signal::{Interrupt, Signal, UserSignal, send, send_to_group};
 pub use thread::{pin_to_cpu, set_niceness, thread_id};
 pub use times::children_times;
 pub use user::{FileRights, user};

@@ -38,6 +38,30 @@ impl Interrupt {
     }
 }
 
+/// `SIGUSR1`s that came and were not yet answered; they end the process no more.
+#[derive(Clone, Debug)]
+pub struct UserSignal {
+    came: Arc<AtomicBool>,
+}
+
+impl UserSignal {
+    /// From now on the signal is noted.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn install() -> Result<Self> {
+        let came = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(libc::SIGUSR1, came.clone())
+            .map_err(|error| Error::system("watch for", "SIGUSR1", error))?;
+        Ok(Self { came })
+    }
+
+    /// Whether one has come since this was asked last.
+    pub fn take(&self) -> bool {
+        self.came.swap(false, Ordering::Relaxed)
+    }
+}
+
 /// A signal to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "signal(7)'s own names")]

@@ -166,6 +166,16 @@ impl<'a> Events<'a> {
         place
     }
 
+    /// The name by which an event was asked for, with its kind.
+    pub(super) fn full_name(&self, found: Matched) -> String {
+        let event = &self.all[found.event];
+        let name = event.names.get(found.name).map_or("", String::as_str);
+        match name.split_once(':') {
+            Some((kind, _)) if kind == event.kind => name.to_owned(),
+            _ => format!("{}:{name}", event.kind),
+        }
+    }
+
     /// A name by which an event is asked for and another one by which it was asked for before, where either names it alone.
     pub(super) fn known_as(&self, found: Matched) -> Option<(&str, &str)> {
         let names = &self.all[found.event].names;

@@ -9,6 +9,7 @@ mod existing;
 mod findings;
 mod hook;
 mod load;
+mod missing;
 mod own_events;
 mod per_event;
 mod planned;
@@ -33,7 +34,7 @@ pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;
 pub use show::show;
-pub use source::{Options, ProgramText, Source, UserStack};
+pub use source::{Options, ProbeFilter, ProgramText, Source, UserStack};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
@@ -148,6 +149,7 @@ fn program_hooks(
             rounds: true,
             allows_unsafe: options.allows_unsafe,
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
+            source: Some((program.name.clone(), program.text.clone())),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);

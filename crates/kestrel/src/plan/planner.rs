@@ -14,6 +14,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{Probe, Span, Spanned};
+use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::parse_probes;
 use kestrel_hook::hook::process_filter::ProcessFilter;
@@ -65,8 +66,8 @@ pub(super) struct Done {
 }
 
 /// The text whose probes are being planned.
-struct Text {
-    source: Arc<str>,
+pub(super) struct Text {
+    pub(super) source: Arc<str>,
     /// The name of the table file; texts of `-e` have none.
     file: Option<String>,
     /// The directory that paths of compiled objects count from.
@@ -88,10 +89,10 @@ struct Written {
 /// The planner: texts become hooks.
 pub(super) struct Planner<'a> {
     pub(super) catalog: &'a Catalog,
-    options: Options,
+    pub(super) options: Options,
     pub(super) events: Events<'a>,
     pub(super) globals: Globals,
-    text: Text,
+    pub(super) text: Text,
     handlers: Vec<Written>,
     /// Handlers of the text by what is written.
     known: HashMap<String, usize>,
@@ -99,7 +100,9 @@ pub(super) struct Planner<'a> {
     jprobes: HashSet<String>,
     objects: Vec<Arc<HandlerFile>>,
     pub(super) findings: Findings,
-    warnings: Vec<(String, Diagnostic)>,
+    pub(super) warnings: Vec<(String, Diagnostic)>,
+    /// What is done about events that do not exist, where a program is planned.
+    pub(super) missing_probes: Option<MissingProbes>,
     /// The kernel's types with those that a program defines, if it does.
     types: Option<Arc<Btf>>,
     /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
@@ -124,6 +127,7 @@ impl<'a> Planner<'a> {
             objects: Vec::new(),
             findings: Findings::default(),
             warnings: Vec::new(),
+            missing_probes: None,
             types: None,
             unwritten: Vec::new(),
         }
@@ -183,15 +187,21 @@ impl<'a> Planner<'a> {
             }
             self.types = types;
         }
+        self.missing_probes = Some(program.config.missing_probes);
         let mut failed = None;
         for (number, probe) in program.probes.iter().enumerate() {
             match self.text_probe(&program.text, probe, number) {
+                Ok(more) if more.is_empty() => self.without_events(probe),
                 Ok(more) => hooks.extend(more),
                 // What the other probes say of maps is wanted all the same.
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => failed = failed.or(Some(self.alone(probe, error))),
             }
         }
-        failed.map_or(Ok(hooks), Err)
+        match failed {
+            Some(error) => Err(error),
+            None if hooks.is_empty() => Err(self.nothing_left(&program.probes)),
+            None => Ok(hooks),
+        }
     }
 
     /// The hooks of one probe, whatever other probes its events meet; `number` tells it from those.
@@ -250,7 +260,7 @@ impl<'a> Planner<'a> {
             };
             // Only a program that runs fires them.
             let own = spec.parts.first().and_then(|part| find_kind(&part.text));
-            let own = own.filter(|kind| kind.parts() == 0 && !self.globals.rounds);
+            let own = own.filter(|_| !self.globals.rounds);
             let found = match own {
                 Some(kind) if is_own_event(kind.name()) => Err(Error::NotYet {
                     wanted: text_of(spec),
@@ -261,7 +271,10 @@ impl<'a> Planner<'a> {
             let matched = match found {
                 Ok(matched) => matched,
                 Err(_) if !unlisted.is_empty() => Rc::default(),
-                Err(error) if !in_file => return Err(error),
+                Err(error) if !in_file => {
+                    self.missing(spec, error)?;
+                    continue;
+                }
                 Err(error) => {
                     // Where a kernel has nothing of a kind, masking that is no mistake.
                     let quiet = masks && self.events.may_be_absent(spec, &error);
@@ -276,6 +289,9 @@ impl<'a> Planner<'a> {
                 .iter()
                 .filter(|found| !matched.iter().any(|m| m.event == found.event));
             for found in matched.iter().chain(unlisted) {
+                if !self.is_wanted(*found) {
+                    continue;
+                }
                 let before = cells[found.event];
                 let same = |cell: &Cell| Some(cell.handler) == handler;
                 let is_single = |cell: &Cell| same(cell) && !cell.in_set;

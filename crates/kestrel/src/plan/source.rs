@@ -6,12 +6,13 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
-use kestrel_compiler::lang::expand::{Inputs, expand};
+use kestrel_compiler::lang::expand::{Inputs, NamedOption, expand};
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::procfs::CpuList;
+use regex_lite::Regex;
 use std::sync::Arc;
 
 /// Where the handlers stand.
@@ -40,6 +41,10 @@ pub struct ProgramText {
     pub definitions: Vec<Definition>,
     /// Its settings.
     pub config: Config,
+    /// The named parameters that it asks for (`getopt`).
+    pub options: Vec<NamedOption>,
+    /// Named parameters that were given and that it does not ask for.
+    pub unexpected_options: Vec<String>,
     /// What is odd about the text.
     pub warnings: Vec<Diagnostic>,
 }
@@ -73,6 +78,8 @@ impl ProgramText {
             maps,
             definitions: expanded.definitions,
             config: expanded.config,
+            options: expanded.options,
+            unexpected_options: expanded.unknown,
             warnings: expanded.found,
         })
     }
@@ -101,6 +108,25 @@ impl UserStack {
             Self::FramePointers => Some("ustack".to_owned()),
             Self::Copy { bytes } => Some(format!("ustack = ustack_copy({bytes})")),
         }
+    }
+}
+
+/// A pattern for names of probes: `interval:ms:(200|300)`.
+#[derive(Clone, Debug)]
+pub struct ProbeFilter(Regex);
+
+impl ProbeFilter {
+    /// Reads a regular expression.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(text: &str) -> std::result::Result<Self, String> {
+        Regex::new(text).map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Whether a probe of that name is wanted: the pattern matches anywhere in it.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
     }
 }
 
@@ -134,6 +160,8 @@ pub struct Options {
     pub bell: Bell,
     /// Parameters that texts of `-e` may name; a table file declares its own.
     pub parameters: Vec<Parameter>,
+    /// The names of a program's probes that are planned, begin and end apart.
+    pub probe_filter: Option<ProbeFilter>,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Most keys of each map of texts of `-e`; a table file says so itself.

@@ -9,7 +9,13 @@ pub use perform::{Outcome, Perform};
 use crate::session::Session;
 use crate::tail::Live;
 use kestrel_catalog::Result;
+use kestrel_kernel::bpf::enable_stats;
 use kestrel_trace::record::Record;
+use std::time::{Duration, Instant};
+
+/// For how long a benchmark runs, and how often between two readings of what it prints.
+const BENCH_TIME: Duration = Duration::from_millis(500);
+const BENCH_STEP: u32 = 64;
 
 /// A program whose handlers are attached.
 #[derive(Debug)]
@@ -82,11 +88,41 @@ impl Running {
     /// # Errors
     /// As [`Running::begin`].
     pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
+        // Commands take far longer than what asks for them: those of a backlog could take minutes.
+        perform.ending = self.exit.is_none();
         self.drain(perform)?;
+        perform.ending = false;
         if self.session().fire("end")? {
             self.drain(perform)?;
         }
         Ok(())
+    }
+
+    /// Runs the handlers of an own event, as `self:signal:SIGUSR1` for a signal that came; says whether there are any.
+    ///
+    /// # Errors
+    /// As [`Running::begin`].
+    pub fn fire(&mut self, name: &str) -> Result<bool> {
+        self.session().fire(name)
+    }
+
+    /// Runs the handlers of an own event again and again, for some time; gives how often that was and how many nanoseconds one took.
+    ///
+    /// # Errors
+    /// As [`Running::begin`].
+    pub fn bench(&mut self, name: &str, perform: &mut Perform) -> Result<(u64, u64)> {
+        let _timed = enable_stats()?;
+        let before = self.session().own_runs(name)?;
+        let begun = Instant::now();
+        while begun.elapsed() < BENCH_TIME && self.exit.is_none() {
+            for _ in 0..BENCH_STEP {
+                self.session().fire(name)?;
+            }
+            self.poll(perform)?;
+        }
+        let after = self.session().own_runs(name)?;
+        let runs = after.0 - before.0;
+        Ok((runs, (after.1 - before.1) / runs.max(1)))
     }
 
     fn drain(&mut self, perform: &mut Perform) -> Result<()> {

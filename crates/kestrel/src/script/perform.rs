@@ -42,6 +42,9 @@ pub struct Perform {
     pub out: Vec<u8>,
     /// What was said on standard error since that was taken last.
     pub err: Vec<u8>,
+    /// Whether commands are run no more, since the program was asked to end, and how many were not.
+    pub ending: bool,
+    not_run: u64,
     symbols: Symbols,
     names: Arc<SystemNames>,
     host: Host,
@@ -58,6 +61,8 @@ impl Perform {
             max_cat: MOST_OF_A_FILE,
             out: Vec::new(),
             err: Vec::new(),
+            ending: false,
+            not_run: 0,
             symbols: symbols.with_names(names.clone()),
             names,
             host,
@@ -65,7 +70,8 @@ impl Perform {
         }
     }
 
-    fn form(&self) -> Form<'_> {
+    /// How output looks.
+    pub fn form(&self) -> Form<'_> {
         Form {
             json: self.json,
             trailer: &self.trailer,
@@ -114,6 +120,10 @@ impl Perform {
     }
 
     fn run(&mut self, command: &[u8]) {
+        if self.ending {
+            self.not_run += 1;
+            return;
+        }
         let shell = Command::new("/bin/sh")
             .arg("-c")
             .arg(OsStr::from_bytes(command))
@@ -142,6 +152,19 @@ impl Perform {
         let symbols = symbols.with_names(self.names.clone());
         for snapshot in &snapshots {
             self.out.extend(self.form().map(snapshot, top, div, &symbols));
+        }
+    }
+
+    /// Says how many commands were not run because the program was asked to end before.
+    pub fn say_not_run(&mut self) {
+        match std::mem::take(&mut self.not_run) {
+            0 => {}
+            not_run => {
+                let line = format!(
+                    "WARNING: {not_run} commands of system() were not run: the program was ended before\n"
+                );
+                self.err.extend_from_slice(line.as_bytes());
+            }
         }
     }
 

@@ -358,6 +358,30 @@ impl Session {
         Ok(any)
     }
 
+    /// Names of the events that [`Session::fire`] fires: `begin`, `bench:lhist`, in the order of the program.
+    pub fn own_events(&self) -> Vec<String> {
+        let names = self.hooks.iter().filter_map(|hook| match &hook.mechanism {
+            Some(Mechanism::OnRequest(own)) => Some(own.name.clone()),
+            _ => None,
+        });
+        names.collect()
+    }
+
+    /// How often the handlers of an own event have run, and for how many nanoseconds, while [`kestrel_kernel::bpf::enable_stats`] was on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn own_runs(&self, name: &str) -> Result<(u64, u64)> {
+        let mut runs = (0, 0);
+        for hook in &self.hooks {
+            if matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name) {
+                let info = hook.program.info()?;
+                runs = (runs.0 + info.runs, runs.1 + info.run_time);
+            }
+        }
+        Ok(runs)
+    }
+
     /// Gives one of its parameters another value.
     pub(crate) fn set_parameter(&self, index: usize, value: u64) {
         self.resources.control.set_parameter(index, value);

@@ -8,7 +8,9 @@ pub(super) static JOIN: Output = Output {
     effect: |reached| {
         let mut line = Vec::new();
         for value in &reached.values {
-            join(*value, reached.text, &mut line);
+            if !join(*value, reached.text, &mut line) {
+                break;
+            }
         }
         if !reached.form.json {
             line.push(b'\n');
@@ -17,17 +19,18 @@ pub(super) static JOIN: Output = Output {
     },
 };
 
-/// Appends the texts in a value that are not empty.
-fn join(value: Value<'_>, between: &str, line: &mut Vec<u8>) {
+/// Appends the texts in a value up to the first empty one, as which the end of an array of arguments is read; `false` if that has come.
+fn join(value: Value<'_>, between: &str, line: &mut Vec<u8>) -> bool {
     match value {
         Value::Text(text) | Value::CutText(text) if !text.is_empty() => {
             if !line.is_empty() {
                 line.extend_from_slice(between.as_bytes());
             }
             line.extend_from_slice(text);
+            true
         }
-        Value::Array(elements) => elements.iter().for_each(|value| join(value, between, line)),
-        Value::Composite(parts) => parts.iter().for_each(|(_, value)| join(value, between, line)),
-        _ => {}
+        Value::Array(elements) => elements.iter().all(|value| join(value, between, line)),
+        Value::Composite(parts) => parts.iter().all(|(_, value)| join(value, between, line)),
+        _ => false,
     }
 }

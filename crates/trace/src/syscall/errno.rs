@@ -40,6 +40,11 @@ const NAMES: &[(i64, &str)] = names!(
     EMEDIUMTYPE ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED EOWNERDEAD ENOTRECOVERABLE ERFKILL EHWPOISON
 );
 
+/// The names of errors and their numbers.
+pub fn error_numbers() -> impl Iterator<Item = (&'static str, i64)> {
+    NAMES.iter().map(|(number, name)| (*name, *number))
+}
+
 /// The number of an error's name: `ENOENT` is 2.
 pub fn error_number(name: &str) -> Option<i64> {
     let restarts = RESTARTS.iter().map(|(number, name, _)| (*number, *name));

@@ -17,7 +17,7 @@ mod written;
 pub use argument::{ARGUMENTS, Kind, kind, meaning};
 pub use class::{CLASSES, Class, Set, usual_name};
 pub use control::{Taken, device_control, file_control, process_control_arguments};
-pub use errno::{Errno, error_number, error_text};
+pub use errno::{Errno, error_number, error_numbers, error_text};
 pub use family::{Family, Row, Unnamed, family, number as named_number};
 pub use meaning::{MEANINGS, Meaning};
 pub use name::system_call;

@@ -105,6 +105,10 @@ impl EventKind for Hardware {
         Ok(())
     }
 
+    fn fixed_names(&self) -> Vec<&'static str> {
+        names().filter(|name| !name.is_empty()).collect()
+    }
+
     fn describe(&self, _catalog: &Catalog, _name: &str) -> Result<Description> {
         Ok(no_fields())
     }

@@ -55,6 +55,10 @@ impl EventKind for SoftwareKind {
         Ok(())
     }
 
+    fn fixed_names(&self) -> Vec<&'static str> {
+        counters().flat_map(|counter| counter.names()).collect()
+    }
+
     fn describe(&self, _catalog: &Catalog, _name: &str) -> Result<Description> {
         Ok(no_fields())
     }

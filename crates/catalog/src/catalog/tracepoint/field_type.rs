@@ -40,10 +40,20 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
     }
     if text.ends_with('*') {
         let user = user_pointers;
-        return match text.trim_end_matches('*').trim_end() {
-            "char" | "const char" => Some(ValueType::CString { user }),
-            _ => Some(ValueType::Pointer { user }),
-        };
+        let levels = text.bytes().filter(|byte| *byte == b'*').count() - 1;
+        let words = text
+            .split([' ', '*'])
+            .filter(|word| !matches!(*word, "" | "const"));
+        let spelling = words.collect::<Vec<_>>().join(" ");
+        return Some(match (spelling.as_str(), levels) {
+            ("char", 0) => ValueType::CString { user },
+            ("void", _) => ValueType::Pointer { user },
+            _ => ValueType::PointerTo {
+                spelling,
+                levels: levels as u8,
+                user,
+            },
+        });
     }
     scalar(format, field)
 }

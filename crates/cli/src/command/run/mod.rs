@@ -1,97 +1,36 @@
 //! `kestrel run`: a program of the language, as bpftrace runs it.
 
+mod bpftrace;
+mod files;
+mod info;
+mod listing;
+mod message;
+mod modes;
+mod options;
+mod read;
+
+pub(crate) use bpftrace::main as as_bpftrace;
+pub(crate) use options::Options;
+
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach};
 use crate::output::losses::report_lost;
 use crate::selection::hold;
-use crate::style;
-use clap::{Args, ValueEnum};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::language::config::Config;
-use kestrel::language::expand::Inputs;
-use kestrel::plan::{Options as PlanOptions, Plan, ProgramText, Source};
+use kestrel::kernel::process::{Held, UserSignal};
+use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
+use options::{Buffering, OutputFormat, RunMode};
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{BufWriter, LineWriter, Write};
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// Options of `run`.
-#[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Options {
-    /// The program's file, or - for standard input
-    #[arg(value_name = "SCRIPT", required_unless_present = "program")]
-    script: Option<OsString>,
-    /// The program itself
-    #[arg(short = 'e', value_name = "PROGRAM")]
-    program: Option<String>,
-    /// Values of $1, $2, … and of named parameters
-    #[arg(value_name = "ARGUMENT", trailing_var_arg = true)]
-    arguments: Vec<OsString>,
-    /// A command to run meanwhile: the program ends with it
-    #[arg(short = 'c', value_name = "COMMAND")]
-    command: Option<String>,
-    /// The process whose functions and marks are probed; the program ends with it
-    #[arg(short = 'p', value_name = "PID")]
-    pid: Option<u32>,
-    /// How output looks
-    #[arg(short = 'f', value_enum, default_value = "text")]
-    format: OutputFormat,
-    /// Write output to a file
-    #[arg(short = 'o', value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Print nothing but the program's own output
-    #[arg(short, long)]
-    quiet: bool,
-    /// Print the plan (programs, maps, records) and exit; nothing is loaded
-    #[arg(long)]
-    dry_run: bool,
-    /// Print how events are attached, how long that took, and the BPF code
-    #[arg(short, long)]
-    verbose: bool,
-    /// Let the program run commands: system()
-    #[arg(long)]
-    r#unsafe: bool,
-    /// Taken for scripts that give it to bpftrace: nothing here is made by LLVM
-    #[arg(long, hide = true)]
-    verify_llvm_ir: bool,
-    /// When output is written: at once, by line, or when there is much of it
-    #[arg(short = 'B', value_name = "MODE", hide_short_help = true)]
-    buffering: Option<String>,
-    /// Print no warnings
-    #[arg(long)]
-    no_warnings: bool,
-    /// Taken for scripts of bpftrace: types come from the kernel
-    #[arg(short = 'I', value_name = "DIR", hide = true)]
-    include_directory: Vec<PathBuf>,
-    /// Taken for scripts of bpftrace: types come from the kernel
-    #[arg(long, value_name = "FILE", hide = true)]
-    include: Vec<PathBuf>,
-    /// Say what goes wrong in helpers: -k errors, -kk all
-    #[arg(short = 'k', action = clap::ArgAction::Count, hide_short_help = true)]
-    helper_errors: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OutputFormat {
-    /// As bpftrace prints
-    Text,
-    /// One JSON object a line, in bpftrace's shapes
-    Json,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  kestrel run script.bt                       a program of bpftrace's language
-  kestrel run -e 'begin { printf(\"hello\\n\"); exit() }'
-  kestrel run -e 'tracepoint:sched:sched_switch { @[args.prev_comm] = count() }'";
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The pause between two polls while records wait for others that may be earlier.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -100,135 +39,164 @@ const CALM: Duration = Duration::from_millis(200);
 
 /// Runs.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let program = read(options)?;
+    if options.info {
+        return info::run();
+    }
+    if let Some(path) = &options.fmt {
+        return formatted(path, options);
+    }
     let catalog = Catalog::new(Host::default());
+    if options.list && !listing::is_program(options) {
+        return listing::matching(options, &catalog);
+    }
+    let target = target(options)?;
     let held = match &options.command {
-        Some(command) if !options.dry_run => hold(&split(command))?,
+        Some(command) if !options.list => hold(&split(command))?,
         _ => None,
     };
-    let target = options
-        .pid
-        .map_or(ProcessFilter::All, |pid| ProcessFilter::Processes(vec![pid]));
+    let mut program = read::program(options, held.as_ref().map(Held::pid))?;
+    modes::keep(&mut program, options.mode);
     let plan = plan(&program, options, &catalog)?;
-    if options.dry_run || options.verbose {
-        let text = kestrel::plan::show(&plan, options.verbose)?;
-        match options.dry_run {
-            true => {
-                crate::screen::out().write_all(text.as_bytes())?;
-                return Ok(Exit::Done);
-            }
-            false => eprint!("{text}"),
-        }
+    if options.list {
+        return listing::of_program(&plan, options, &catalog);
+    }
+    if options.verbose {
+        eprint!("{}", kestrel::plan::show(&plan, options.verbose)?);
     }
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
     let json = options.format == OutputFormat::Json;
-    let out: Box<dyn Write> = match &options.output {
-        Some(path) => Box::new(
-            std::fs::File::create(path)
-                .map_err(|e| Failure::new(Exit::Failed, format!("cannot write {}: {e}", path.display())))?,
-        ),
-        None => Box::new(crate::screen::out()),
-    };
+    let mut perform = Perform::new(symbols, catalog.host().clone(), json);
+    perform.trailer.clone_from(&program.config.str_trunc_trailer);
+    perform.max_cat = program.config.max_cat_bytes;
     let mut work = ProgramRun {
         running: Running::new(session),
-        perform: Perform::new(symbols, catalog.host().clone(), json),
-        out,
+        perform,
+        out: output(options)?,
+        prints_maps: program.config.print_maps_on_exit,
+        said: Instant::now(),
+        signal: None,
     };
-    attached(&plan, options)?;
+    if work
+        .running
+        .session()
+        .own_events()
+        .iter()
+        .any(|name| name == USER_SIGNAL)
+    {
+        work.signal = Some(UserSignal::install()?);
+    }
+    work.attached(&plan, options)?;
+    if options.dry_run {
+        detach(work.running.session_mut());
+        return Ok(Exit::Done);
+    }
     work.running.begin(&mut work.perform)?;
     work.write()?;
-    foreground.release(held)?;
-    foreground.run(&mut work)?;
-    report_lost(&work.running.live_mut().lost());
+    if options.mode == Some(RunMode::Bench) {
+        let results = work.bench()?;
+        work.poll(true)?;
+        modes::print_benchmarks(&results)?;
+        detach(work.running.session_mut());
+        return Ok(Exit::Done);
+    }
+    if options.command.is_none() && options.pid.is_none() && has_run(&plan) {
+        work.poll(true)?;
+    } else {
+        foreground.release(held)?;
+        foreground.run(&mut work)?;
+    }
     detach(work.running.session_mut());
     match work.running.exit() {
         Some(code) if code != 0 => std::process::exit(code as i32),
-        _ => Ok(foreground.exit()),
+        _ => Ok(Exit::Done),
     }
 }
 
-/// Says how many probes are attached.
-fn attached(plan: &Plan, options: &Options) -> Result<(), Failure> {
-    let probes: usize = plan
-        .hooks
-        .iter()
-        .filter(|hook| !hook.companion)
-        .map(|hook| hook.instances.len())
-        .sum();
-    if !options.quiet {
-        match options.format {
-            OutputFormat::Json => {
-                println!("{{\"type\": \"attached_probes\", \"data\": {{\"probes\": {probes}}}}}")
-            }
-            OutputFormat::Text => println!("Attached {probes} probe{}", if probes == 1 { "" } else { "s" }),
-        }
-    }
-    if std::env::var_os("__BPFTRACE_NOTIFY_PROBES_ATTACHED").is_some() {
-        println!("__BPFTRACE_NOTIFY_PROBES_ATTACHED");
-    }
-    Ok(())
+/// Whether nothing of a program can run any more once its `begin` has: it has `begin` and `end` alone.
+fn has_run(plan: &Plan) -> bool {
+    plan.hooks.iter().all(|hook| matches!(hook.kind, "begin" | "end"))
 }
 
-/// Reads the program.
-fn read(options: &Options) -> Result<ProgramText, Failure> {
-    let (name, text) = match (&options.program, &options.script) {
-        (Some(program), _) => ("<program>".to_owned(), program.clone()),
-        (None, Some(path)) => {
-            let path = std::path::Path::new(path);
-            let mut text = String::new();
-            let fails = |e: std::io::Error| {
-                Failure::new(Exit::Failed, format!("cannot read {}: {e}", path.display()))
-            };
-            match path.as_os_str() == "-" {
-                true => std::io::stdin().read_to_string(&mut text).map_err(fails)?,
-                false => std::fs::File::open(path)
-                    .and_then(|mut file| file.read_to_string(&mut text))
-                    .map_err(fails)?,
-            };
-            (path.display().to_string(), text)
-        }
-        (None, None) => return Err(Failure::new(Exit::Usage, "there is no program")),
+/// Prints a file in the language's layout.
+fn formatted(path: &Path, options: &Options) -> Result<Exit, Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let why = crate::style::system_words(&error);
+        Failure::new(Exit::Failed, format!("failed to open file '{name}': {why}"))
+    })?;
+    let tidy = kestrel::language::format::format(&text).map_err(|diagnostics| {
+        let error = kestrel::Error::Program {
+            source_text: text.clone(),
+            diagnostics,
+        };
+        message::failure(options, &name, error)
+    })?;
+    crate::screen::out().write_all(tidy.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// Most numbers of processes that Linux gives out.
+const MOST_PROCESSES: u64 = 1 << 22;
+
+/// The process that is probed.
+fn target(options: &Options) -> Result<ProcessFilter, Failure> {
+    let Some(word) = &options.pid else {
+        return Ok(ProcessFilter::All);
     };
-    let arguments = match (&options.program, &options.script) {
-        (Some(_), Some(first)) => std::iter::once(first).chain(&options.arguments).collect(),
-        _ => options.arguments.iter().collect::<Vec<_>>(),
-    };
-    let (mut positional, mut named) = (Vec::new(), Vec::new());
-    for word in arguments {
-        let word = word.to_string_lossy();
-        match word.strip_prefix("--") {
-            Some(option) if !option.is_empty() => {
-                let (name, value) = match option.split_once('=') {
-                    Some((name, value)) => (name, Some(value.to_owned())),
-                    None => (option, None),
-                };
-                named.push((name.to_owned(), value));
-            }
-            _ => positional.push(word.into_owned()),
-        }
+    let wrong = |message: String| Err(Failure::new(Exit::Usage, message));
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    match word.parse::<u64>() {
+        Ok(pid @ 1..=MOST_PROCESSES) => Ok(ProcessFilter::Processes(vec![pid as u32])),
+        Ok(_) => wrong(format!("Pid out of range: {word}")),
+        Err(_) if digits == word.len() && digits > 0 => wrong(format!("Pid out of range: {word}")),
+        Err(_) if digits > 0 => wrong(format!("Failed to parse pid: invalid trailing bytes: {word}")),
+        Err(_) => wrong(format!("Failed to parse pid: invalid integer: {word}")),
     }
-    let inputs = Inputs {
-        positional: &positional,
-        named: &named,
-        ..Inputs::default()
+}
+
+/// Where output goes.
+fn output(options: &Options) -> Result<Box<dyn Write>, Failure> {
+    let out: Box<dyn Write> = match &options.output {
+        Some(path) => Box::new(std::fs::File::create(path).map_err(|error| {
+            let why = crate::style::system_words(&error);
+            Failure::new(
+                Exit::Failed,
+                format!("failed to open file '{}': {why}", path.display()),
+            )
+        })?),
+        None => Box::new(crate::screen::out()),
     };
-    Ok(ProgramText::read(&name, &text, Config::default(), &inputs)?)
+    Ok(match options.buffering {
+        Buffering::None => out,
+        Buffering::Line => Box::new(LineWriter::new(out)),
+        Buffering::Full => Box::new(BufWriter::new(out)),
+    })
 }
 
 fn plan(program: &ProgramText, given: &Options, catalog: &Catalog) -> Result<Plan, Failure> {
+    let config = &program.config;
+    let page = 4096;
+    let probe_filter = given.probe_filter.as_deref().map(ProbeFilter::new).transpose();
+    let probe_filter = probe_filter.map_err(|why| {
+        Failure::new(
+            Exit::Usage,
+            format!("--probe-filter is no regular expression: {why}"),
+        )
+    })?;
     let options = PlanOptions {
         mode: Some(Mode::Stream),
         bell: Bell::Records,
+        probe_filter,
         allows_unsafe: given.r#unsafe,
-        max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
+        max_map_keys: u32::try_from(config.max_map_keys).ok(),
+        buffer_bytes: config.perf_rb_pages.map(|pages| pages * page),
         ..PlanOptions::default()
     };
-    let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)?;
-    for (text, warning) in plan.warnings.iter().filter(|_| !given.no_warnings) {
-        eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
-    }
+    let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)
+        .map_err(|error| message::failure(given, &program.name, error))?;
+    message::warnings(given, &program.name, &plan.warnings);
     Ok(plan)
 }
 
@@ -242,17 +210,73 @@ struct ProgramRun {
     running: Running,
     perform: Perform,
     out: Box<dyn Write>,
+    prints_maps: bool,
+    /// When losses were said last.
+    said: Instant,
+    /// Where the program has handlers for it.
+    signal: Option<UserSignal>,
 }
 
+/// The event of a signal to this process.
+const USER_SIGNAL: &str = "self:signal:SIGUSR1";
+
+/// Losses are said so often at most.
+const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
+
 impl ProgramRun {
+    /// Says how many probes are attached.
+    fn attached(&mut self, plan: &Plan, options: &Options) -> Result<(), Failure> {
+        let own = plan.hooks.iter().filter(|hook| !hook.companion);
+        let probes: usize = own.map(|hook| hook.instances.len()).sum();
+        if !options.quiet {
+            let line = self.perform.form().attached(probes as u64);
+            self.out.write_all(line.as_bytes())?;
+        }
+        self.out.flush()?;
+        if std::env::var_os("__BPFTRACE_NOTIFY_PROBES_ATTACHED").is_some() {
+            println!("__BPFTRACE_NOTIFY_PROBES_ATTACHED");
+        }
+        Ok(())
+    }
+
     /// Writes what was printed.
     fn write(&mut self) -> Result<(), Failure> {
         self.out.write_all(&self.perform.out)?;
-        self.out.flush()?;
         self.perform.out.clear();
         if !self.perform.err.is_empty() {
+            self.out.flush()?;
             crate::screen::err().write_all(&self.perform.err)?;
             self.perform.err.clear();
+        }
+        Ok(())
+    }
+
+    /// Runs the benchmarks, one after the other: their names, runs, and nanoseconds of one.
+    fn bench(&mut self) -> Result<Vec<(String, u64, u64)>, Failure> {
+        let mut results = Vec::new();
+        for event in self.running.session().own_events() {
+            if let Some(name) = event.strip_prefix("bench:") {
+                let (runs, time) = self.running.bench(&event, &mut self.perform)?;
+                results.push((name.to_owned(), runs, time));
+                self.write()?;
+            }
+        }
+        Ok(results)
+    }
+
+    /// Says what was lost since that was said last.
+    fn losses(&mut self, last: bool) -> Result<(), Failure> {
+        if !last && self.said.elapsed() < BETWEEN_LOSSES {
+            return Ok(());
+        }
+        self.said = Instant::now();
+        let (full, frozen) = self.running.live_mut().take_lost();
+        if full + frozen > 0 {
+            let line = self.perform.form().lost(full + frozen);
+            self.out.write_all(line.as_bytes())?;
+        }
+        if last {
+            report_lost(&self.running.live_mut().lost());
         }
         Ok(())
     }
@@ -262,12 +286,21 @@ impl Work for ProgramRun {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         if last || self.running.exit().is_some() {
             self.running.end(&mut self.perform)?;
-            self.perform.maps(self.running.session())?;
+            self.perform.say_not_run();
+            self.losses(true)?;
+            if self.prints_maps {
+                self.perform.maps(self.running.session())?;
+            }
             self.write()?;
+            self.out.flush()?;
             return Ok(Duration::ZERO);
+        }
+        if self.signal.as_ref().is_some_and(UserSignal::take) {
+            self.running.fire(USER_SIGNAL)?;
         }
         let came = self.running.poll(&mut self.perform)?;
         self.write()?;
+        self.losses(false)?;
         Ok(match came {
             0 if self.running.has_waiting() => POLL_INTERVAL,
             0 => CALM,

@@ -106,8 +106,7 @@ impl Lower<'_> {
             });
         }
         let bytes = self.stage(value, size)?;
-        let to = self.b.slot_address(slot, offset);
-        self.copy_all(bytes, size, to, 0);
+        self.copy_to_frame(bytes, size, slot, offset);
         Ok(())
     }
 
@@ -127,6 +126,16 @@ impl Lower<'_> {
         let to = self.b.add(to, offset);
         let reader = self.reader(Access::Kernel);
         self.b.helper(reader, &[to.into(), size.into(), from.into()]);
+    }
+
+    /// Copies bytes to a frame object, wherever they begin there.
+    fn copy_to_frame(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
+        if size > WORDS {
+            let to = self.b.slot_address(slot, offset);
+            return self.copy_all(bytes, size, to, 0);
+        }
+        let to = self.b.slot_address(slot, 0);
+        self.copy_aligned(bytes, size, to, offset);
     }
 
     /// A frame object with a copy of what a map holds; zeroes where it holds nothing.

@@ -47,22 +47,38 @@ impl Bytes {
 
     /// Cuts `size` bytes into accesses: offset within the bytes, and width.
     fn cut(self, size: u32) -> Vec<(i32, Width)> {
-        let mut cuts = Vec::new();
-        let mut at = 0u32;
-        while at < size {
-            let fits = |w: &Width| {
-                let absolute = self.offset + at.cast_signed();
-                w.bytes() <= size - at && (!self.aligned || absolute % w.bytes().cast_signed() == 0)
-            };
-            let width = [Width::B8, Width::B4, Width::B2]
-                .into_iter()
-                .find(fits)
-                .unwrap_or(Width::B1);
-            cuts.push((at.cast_signed(), width));
-            at += width.bytes();
-        }
-        cuts
+        cut(size, |at, width| {
+            !self.aligned || is_multiple(self.offset + at, width)
+        })
     }
+
+    /// Cuts `size` bytes into accesses that are aligned here and where they are copied to, `to` of a frame object.
+    fn cut_for_frame(self, size: u32, to: u32) -> Vec<(i32, Width)> {
+        let free = matches!(self.at, At::Pointer(_)) && !self.aligned;
+        cut(size, |at, width| {
+            is_multiple(to.cast_signed() + at, width) && (free || is_multiple(self.offset + at, width))
+        })
+    }
+}
+
+fn is_multiple(offset: i32, width: Width) -> bool {
+    offset % width.bytes().cast_signed() == 0
+}
+
+/// Cuts `size` bytes into the widest accesses that may be, by their offset and width.
+fn cut(size: u32, may: impl Fn(i32, Width) -> bool) -> Vec<(i32, Width)> {
+    let mut cuts = Vec::new();
+    let mut at = 0u32;
+    while at < size {
+        let fits = |w: &Width| w.bytes() <= size - at && may(at.cast_signed(), *w);
+        let width = [Width::B8, Width::B4, Width::B2]
+            .into_iter()
+            .find(fits)
+            .unwrap_or(Width::B1);
+        cuts.push((at.cast_signed(), width));
+        at += width.bytes();
+    }
+    cuts
 }
 
 impl Lower<'_> {
@@ -178,9 +194,13 @@ impl Lower<'_> {
     pub(super) fn text_into(&mut self, text: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
         let (bytes, has) = match &text.kind {
             ExprKind::Text(known) => {
-                let to = self.b.slot_address(slot, offset);
+                let to = self.b.slot_address(slot, 0);
                 let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
-                self.store_text(&known[..end], size, to, 0);
+                for (within, width) in cut(size, |at, width| is_multiple(offset.cast_signed() + at, width)) {
+                    let word = word_of(&known[..end], within, width);
+                    let (to, offset) = self.near(to, offset.cast_signed() + within);
+                    self.b.store(width, to, offset, word);
+                }
                 return Ok(());
             }
             // What follows the NUL of a text in memory may be anything.
@@ -230,8 +250,8 @@ impl Lower<'_> {
             }
         };
         let has = has.min(size);
-        let to = self.b.slot_address(slot, offset);
-        self.copy(bytes, has, to, 0);
+        let to = self.b.slot_address(slot, 0);
+        self.copy_aligned(bytes, has, to, offset);
         self.clear(slot, offset + has, offset + size);
         Ok(())
     }
@@ -297,6 +317,15 @@ impl Lower<'_> {
     /// Copies `size` bytes to `to + offset`, word by word.
     pub(super) fn copy(&mut self, bytes: Bytes, size: u32, to: Vreg, offset: u32) {
         for (within, width) in bytes.cut(size) {
+            let word = self.load_bytes(bytes, within, width);
+            let (to, offset) = self.near(to, offset.cast_signed() + within);
+            self.b.store(width, to, offset, word);
+        }
+    }
+
+    /// Copies `size` bytes to `offset` of the frame object that `to` is the address of.
+    pub(super) fn copy_aligned(&mut self, bytes: Bytes, size: u32, to: Vreg, offset: u32) {
+        for (within, width) in bytes.cut_for_frame(size, offset) {
             let word = self.load_bytes(bytes, within, width);
             let (to, offset) = self.near(to, offset.cast_signed() + within);
             self.b.store(width, to, offset, word);

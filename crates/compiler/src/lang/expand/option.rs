@@ -193,7 +193,8 @@ impl Expander<'_> {
         answer.unwrap_or_else(|wanted| {
             let value = given.flatten().unwrap_or_default();
             let message = format!("program command line option --{name} invalid {wanted} (value: {value})");
-            self.error(Diagnostic::error(span, message))
+            // The command line is wrong, and no place of the text.
+            self.error(Diagnostic::error(Span { start: 0, end: 0 }, message))
         })
     }
 }

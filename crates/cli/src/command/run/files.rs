@@ -1,0 +1,137 @@
+//! Files that a script takes in: imports beside it, headers of its own.
+
+use kestrel::language::expand::{Files, ImportedText};
+use kestrel_trace::syscall::error_numbers;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where the files of a script are.
+pub(super) struct ScriptFiles<'a> {
+    /// Where headers are sought (`-I`).
+    pub(super) directories: &'a [PathBuf],
+}
+
+/// Directories of the kernel's headers: their types are in BTF, so that the files need not be there.
+const KERNELS: &[&str] = &[
+    "acpi",
+    "asm",
+    "asm-generic",
+    "bpf",
+    "crypto",
+    "drm",
+    "generated",
+    "keys",
+    "kunit",
+    "kvm",
+    "linux",
+    "math-emu",
+    "media",
+    "misc",
+    "mtd",
+    "net",
+    "pcmcia",
+    "ras",
+    "rdma",
+    "rv",
+    "scsi",
+    "soc",
+    "sound",
+    "target",
+    "trace",
+    "uapi",
+    "ufs",
+    "vdso",
+    "video",
+    "xen",
+];
+/// Where headers of user space are; they are not read.
+const SYSTEM: &[&str] = &[
+    "/usr/include",
+    "/usr/local/include",
+    "/usr/include/x86_64-linux-gnu",
+];
+/// Most bytes of a file that is taken in.
+const MOST: u64 = 4 << 20;
+
+impl Files for ScriptFiles<'_> {
+    fn import(&self, path: &str, from: &str) -> Result<Vec<ImportedText>, String> {
+        let whole = beside(from).join(path);
+        let found = fs::metadata(&whole).map_err(|error| crate::style::system_words(&error))?;
+        let directory = match found.is_dir() {
+            true => whole.clone(),
+            false => whole.parent().unwrap_or(Path::new(".")).to_owned(),
+        };
+        let mode = fs::metadata(&directory).map_err(|error| crate::style::system_words(&error))?;
+        if mode.permissions().mode() & 0o002 != 0 {
+            let directory = directory.display();
+            return Err(format!(
+                "anybody can write to {directory} (`chmod o-w {directory}`)"
+            ));
+        }
+        if !found.is_dir() {
+            return Ok(vec![read(&whole)?]);
+        }
+        let entries = fs::read_dir(&whole).map_err(|error| crate::style::system_words(&error))?;
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        files.retain(|path| {
+            path.is_file() && matches!(path.extension(), Some(end) if end == "bt" || end == "h")
+        });
+        files.sort();
+        files.iter().map(|path| read(path)).collect()
+    }
+
+    fn header(&self, path: &str, own: bool, from: &str) -> Result<Option<ImportedText>, String> {
+        let beside = own.then(|| beside(from));
+        let places = beside.into_iter().chain(self.directories.iter().cloned());
+        for place in places {
+            let whole = place.join(path);
+            if whole.is_file() {
+                return read(&whole).map(Some);
+            }
+        }
+        if path.ends_with("errno.h") {
+            return Ok(Some(ImportedText {
+                name: path.to_owned(),
+                text: error_numbers()
+                    .map(|(name, number)| format!("#define {name} {number}\n"))
+                    .collect(),
+            }));
+        }
+        let first = path.split('/').next().unwrap_or_default();
+        let is_known =
+            KERNELS.contains(&first) || SYSTEM.iter().any(|place| Path::new(place).join(path).is_file());
+        match is_known {
+            true => Ok(None),
+            false => Err(format!("'{path}' file not found")),
+        }
+    }
+}
+
+/// The directory that paths in a file count from: its own; for texts that are no files, the one that Kestrel runs in.
+fn beside(from: &str) -> PathBuf {
+    let from = Path::new(from);
+    match (from.is_file(), from.parent()) {
+        (true, Some(parent)) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        (true, Some(parent)) => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn read(path: &Path) -> Result<ImportedText, String> {
+    let name = path.display().to_string();
+    if name.ends_with(".bpf.c") {
+        return Err(
+            "it is C: compile it and load it with `kestrel bpf run`; scripts take in .bt and .h files"
+                .to_owned(),
+        );
+    }
+    let size = fs::metadata(path)
+        .map_err(|error| crate::style::system_words(&error))?
+        .len();
+    if size > MOST {
+        return Err(format!("it has {size} bytes, more than the {MOST} that are read"));
+    }
+    let text = fs::read_to_string(path).map_err(|error| crate::style::system_words(&error))?;
+    Ok(ImportedText { name, text })
+}

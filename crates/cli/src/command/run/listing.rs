@@ -1,0 +1,182 @@
+//! `-l`: the events that match patterns, or those of a program, as bpftrace lists them.
+
+use super::options::Options;
+use crate::exit::{Exit, Failure};
+use kestrel::btf::Kind;
+use kestrel::catalog::{Catalog, EventKind, Glob, kinds};
+use kestrel::plan::Plan;
+use std::io::Write;
+use std::path::Path;
+
+/// Whether the words of `-l` are a program rather than patterns.
+pub(super) fn is_program(options: &Options) -> bool {
+    options.program.is_some()
+        || options
+            .script
+            .as_deref()
+            .is_some_and(|script| Path::new(script).is_file())
+}
+
+/// Lists the events of a program.
+pub(super) fn of_program(plan: &Plan, options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
+    let mut out = Vec::new();
+    for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
+        let Some(kind) = kestrel::catalog::find_kind(hook.kind) else {
+            continue;
+        };
+        for instance in &hook.instances {
+            let prefix = format!("{}:", kind.name());
+            let name = instance.name.strip_prefix(&prefix).unwrap_or(&instance.name);
+            line(kind, name, options, catalog, &mut out)?;
+        }
+    }
+    crate::screen::out().write_all(&out)?;
+    Ok(Exit::Done)
+}
+
+/// Lists the events that match patterns, all of them where there are none.
+pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
+    let given = options
+        .script
+        .as_deref()
+        .map(|script| script.to_string_lossy().into_owned());
+    let given = given.unwrap_or_else(|| "*".to_owned());
+    if given.ends_with(".bt") && !options.no_warnings {
+        eprintln!(
+            "WARNING: It appears that '{given}' is a filename but the file does not exist. Treating '{given}' as a search pattern."
+        );
+    }
+    for prefix in ["struct ", "union ", "enum "] {
+        if let Some(name) = given.strip_prefix(prefix) {
+            return definitions(prefix.trim(), name.trim(), catalog);
+        }
+    }
+    let mut out = Vec::new();
+    for pattern in patterns(&given) {
+        let parts: Vec<&str> = pattern.split(':').collect();
+        let (kind_pattern, parts) = match parts.as_slice() {
+            [lone] => ("*", vec![*lone]),
+            [kind, rest @ ..] => (*kind, rest.to_vec()),
+            [] => continue,
+        };
+        for kind in listed(kind_pattern) {
+            let Some(globs) = globs_for(kind, &parts) else {
+                continue;
+            };
+            let fixed = kind.fixed_names();
+            if !fixed.is_empty() {
+                let wanted = |name: &&str| globs.first().is_none_or(|glob| glob.matches(name));
+                for name in fixed.into_iter().filter(wanted) {
+                    writeln!(out, "{}:{name}:", kind.name())?;
+                }
+                continue;
+            }
+            let mut names = Vec::new();
+            // What this kernel does not tell is not listed; `kestrel doctor` says why.
+            let _ = kind.names(catalog, &globs, &mut |name| names.push(name.to_owned()));
+            for name in names {
+                line(kind, &name, options, catalog, &mut out)?;
+            }
+        }
+    }
+    crate::screen::out().write_all(&out)?;
+    Ok(Exit::Done)
+}
+
+/// Patterns that commas part; commas in braces and quotes do not.
+fn patterns(given: &str) -> impl Iterator<Item = &str> {
+    given
+        .split(',')
+        .map(str::trim)
+        .filter(|pattern| !pattern.is_empty())
+}
+
+/// The kinds that a pattern for them means.
+fn listed(pattern: &str) -> Vec<&'static dyn EventKind> {
+    if let Some(kind) = kestrel::catalog::find_kind(pattern) {
+        return vec![kind];
+    }
+    let glob = Glob::new(pattern);
+    let wanted = |kind: &&dyn EventKind| glob.matches(kind.name()) && is_bpftraces(kind.name());
+    kinds().filter(wanted).collect()
+}
+
+/// Whether bpftrace has such a kind.
+fn is_bpftraces(kind: &str) -> bool {
+    !matches!(kind, "jprobe" | "instruction" | "mark" | "counter")
+}
+
+/// The globs for a kind's parts; `None` where the pattern cannot mean it.
+fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
+    let of_user_space = matches!(kind.name(), "uprobe" | "uretprobe" | "usdt");
+    let globs = |parts: &[&str]| parts.iter().map(|part| Glob::new(*part)).collect();
+    match (kind.parts(), parts.len()) {
+        (_, 1) if parts[0] == "*" => (!of_user_space).then(Vec::new),
+        (0, _) => None,
+        // A module before a function, the period behind a clock.
+        (1, 2) if parts[1].is_empty() => Some(globs(&parts[..1])),
+        (2, 1) if !of_user_space => Some(vec![Glob::new("*"), Glob::new(parts[0])]),
+        (wanted, given) if wanted == given => Some(globs(parts)),
+        _ => None,
+    }
+}
+
+/// An event, and with -v what is in `args`.
+fn line(
+    kind: &dyn EventKind,
+    name: &str,
+    options: &Options,
+    catalog: &Catalog,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    // The period is the user's.
+    let shown = match (kind.name(), name.strip_suffix("COUNT")) {
+        (_, Some(unit)) => unit.to_owned(),
+        ("software" | "hardware", None) => format!("{name}:"),
+        _ => name.to_owned(),
+    };
+    match shown.as_str() {
+        "" => writeln!(out, "{}", kind.name())?,
+        shown => writeln!(out, "{}:{shown}", kind.name())?,
+    }
+    if !options.verbose {
+        return Ok(());
+    }
+    let Ok(description) = kind.describe(catalog, name) else {
+        return Ok(());
+    };
+    for field in &description.fields {
+        writeln!(out, "    {} {}", field.ty, field.name)?;
+    }
+    if let Some(returns) = &description.returns {
+        writeln!(out, "    {returns} retval")?;
+    }
+    Ok(())
+}
+
+/// Prints types of the kernel's whose names match.
+fn definitions(tag: &str, name: &str, catalog: &Catalog) -> Result<Exit, Failure> {
+    let types = catalog.types()?;
+    let kind = match tag {
+        "struct" => Kind::Struct,
+        "union" => Kind::Union,
+        _ => Kind::Enum,
+    };
+    let glob = Glob::new(name);
+    let mut out = Vec::new();
+    for id in types.ids() {
+        let same = match types.kind(id) {
+            Some(Kind::Enum64) => kind == Kind::Enum,
+            found => found == Some(kind),
+        };
+        if same && glob.matches(types.name(id)) && !types.name(id).is_empty() {
+            writeln!(out, "vmlinux: {};\n", types.definition(id))?;
+        }
+    }
+    if out.is_empty() {
+        let message = format!("this kernel has no {tag} {name}");
+        return Err(Failure::new(Exit::Failed, message));
+    }
+    crate::screen::out().write_all(&out)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,124 @@
+//! The command line of `kestrel run`: bpftrace's options.
+
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Options of `run`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The program's file, or - for standard input; with -l also a pattern of events
+    #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "list", "info", "fmt"])]
+    pub(super) script: Option<OsString>,
+    /// The program itself
+    #[arg(short = 'e', value_name = "PROGRAM")]
+    pub(super) program: Option<String>,
+    /// Values of $1, $2, …; behind -- also of named parameters: --NAME=VALUE
+    #[arg(value_name = "ARGUMENT", trailing_var_arg = true)]
+    pub(super) arguments: Vec<OsString>,
+    /// List the events that match a pattern, or those of a program; with -v, what is in `args`
+    #[arg(short = 'l')]
+    pub(super) list: bool,
+    /// A command to run meanwhile: the program ends with it
+    #[arg(short = 'c', long = "cmd", value_name = "COMMAND")]
+    pub(super) command: Option<String>,
+    /// Probe only this process; the program ends with it
+    #[arg(short = 'p', long = "pid", value_name = "PID")]
+    pub(super) pid: Option<String>,
+    /// How output looks
+    #[arg(short = 'f', long = "format", value_enum, default_value = "text")]
+    pub(super) format: OutputFormat,
+    /// Write output to a file
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Print nothing but the program's own output
+    #[arg(short, long)]
+    pub(super) quiet: bool,
+    /// Attach everything and end; with -v, print the plan (programs, maps, records)
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Print how events are attached, how long that took, and the BPF code
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// Let the program change more than itself: system(), signal(), …
+    #[arg(long)]
+    pub(super) r#unsafe: bool,
+    /// Only probes whose names match
+    #[arg(long, value_name = "REGEX")]
+    pub(super) probe_filter: Option<String>,
+    /// Print no warnings
+    #[arg(long)]
+    pub(super) no_warnings: bool,
+    /// Say when a map has no such key or memory cannot be read, and where
+    #[arg(short = 'k', action = clap::ArgAction::Count)]
+    pub(super) helper_errors: u8,
+    /// Print the file in the language's standard layout
+    #[arg(long, value_name = "FILE")]
+    pub(super) fmt: Option<PathBuf>,
+    /// Print what this kernel can do
+    #[arg(long)]
+    pub(super) info: bool,
+    /// Run the program's bench: events again and again and print how long one takes
+    #[arg(long = "mode", value_enum, value_name = "MODE")]
+    pub(super) mode: Option<RunMode>,
+    /// When output is written: at once, by line, or when there is much of it
+    #[arg(
+        short = 'B',
+        value_enum,
+        value_name = "MODE",
+        default_value = "line",
+        hide_short_help = true
+    )]
+    pub(super) buffering: Buffering,
+    /// Taken for scripts of bpftrace: types come from the kernel
+    #[arg(short = 'I', value_name = "DIR", hide = true)]
+    pub(super) include_directory: Vec<PathBuf>,
+    /// Taken for scripts of bpftrace: types come from the kernel
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(super) include: Vec<PathBuf>,
+    /// Taken for scripts of bpftrace: semaphores of marks are always raised by the file
+    #[arg(long, hide = true)]
+    pub(super) usdt_file_activation: bool,
+    /// Taken for scripts of bpftrace: ways to attach are chosen by what the kernel can do
+    #[arg(long, value_name = "FEATURE", hide = true)]
+    pub(super) no_feature: Vec<String>,
+    /// Taken for scripts of bpftrace: nothing here is made by LLVM
+    #[arg(long, hide = true)]
+    pub(super) verify_llvm_ir: bool,
+    /// Whether it was called by the name bpftrace
+    #[arg(skip)]
+    pub(super) as_bpftrace: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputFormat {
+    /// As bpftrace prints
+    Text,
+    /// One JSON object a line, in bpftrace's shapes
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum RunMode {
+    /// Benchmarks
+    Bench,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Buffering {
+    /// As soon as possible
+    None,
+    /// By line
+    Line,
+    /// When there is much of it
+    Full,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel run script.bt                       a program of bpftrace's language
+  kestrel run -e 'begin { printf(\"hello\\n\"); exit() }'
+  kestrel run -e 'tracepoint:sched:sched_switch { @[args.prev_comm] = count() }'
+  kestrel run -l 'tracepoint:syscalls:*open*' which events there are; -lv also what is in args
+  kestrel run -l script.bt                    the events that a program attaches to";

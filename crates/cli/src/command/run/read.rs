@@ -1,0 +1,103 @@
+//! Reading a program: its text, its arguments, the settings of the environment.
+
+use super::files::ScriptFiles;
+use super::options::Options;
+use crate::exit::{Exit, Failure};
+use kestrel::language::config::Config;
+use kestrel::language::expand::Inputs;
+use kestrel::plan::ProgramText;
+use std::io::Read;
+use std::path::Path;
+
+/// The name of texts that are no files, in messages.
+const STDIN: &str = "stdin";
+
+/// Reads the program.
+pub(super) fn program(options: &Options, command: Option<u32>) -> Result<ProgramText, Failure> {
+    let (name, text) = text(options)?;
+    let (positional, named) = arguments(options);
+    let files = ScriptFiles {
+        directories: &options.include_directory,
+    };
+    let command = command.unwrap_or(0).to_string();
+    let inputs = Inputs {
+        positional: &positional,
+        named: &named,
+        files: &files,
+        defined: &[("cpid", command.as_str())],
+        ..Inputs::default()
+    };
+    let text = options.include.iter().rfold(text, |text, header| {
+        format!("#include <{}>\n{text}", header.display())
+    });
+    let program = ProgramText::read(&name, &text, settings()?, &inputs)
+        .map_err(|error| super::message::failure(options, &name, error))?;
+    if let [first, ..] = program.unexpected_options.as_slice() {
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("unexpected program command line options: --{first}"),
+        );
+        let expected = program.options.iter().map(|option| format!("--{}", option.name));
+        let expected = expected.collect::<Vec<_>>().join(", ");
+        return Err(match expected.is_empty() {
+            true => failure,
+            false => failure.hint(format!("expected program options: {expected}")),
+        });
+    }
+    Ok(program)
+}
+
+/// The name and text of a program.
+fn text(options: &Options) -> Result<(String, String), Failure> {
+    if let Some(program) = &options.program {
+        return Ok((STDIN.to_owned(), program.clone()));
+    }
+    let Some(path) = options.script.as_deref().map(Path::new) else {
+        return Err(Failure::new(Exit::Usage, "there is no program"));
+    };
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.map_err(|error| Failure::new(Exit::Failed, format!("cannot read standard input: {error}")))?;
+        return Ok((STDIN.to_owned(), text));
+    }
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((path.display().to_string(), text)),
+        Err(error) => {
+            let why = crate::style::system_words(&error);
+            let message = format!("failed to open file '{}': {why}", path.display());
+            Err(Failure::new(Exit::Failed, message))
+        }
+    }
+}
+
+/// Positional and named arguments.
+fn arguments(options: &Options) -> (Vec<String>, Vec<(String, Option<String>)>) {
+    let first = options.script.iter().filter(|_| options.program.is_some());
+    let (mut positional, mut named) = (Vec::new(), Vec::new());
+    for word in first.chain(&options.arguments) {
+        let word = word.to_string_lossy();
+        match word.strip_prefix("--") {
+            Some(option) if !option.is_empty() => {
+                let (name, value) = match option.split_once('=') {
+                    Some((name, value)) => (name, Some(value.to_owned())),
+                    None => (option, None),
+                };
+                named.push((name.to_owned(), value));
+            }
+            _ => positional.push(word.into_owned()),
+        }
+    }
+    (positional, named)
+}
+
+/// The settings that the environment gives by variables `BPFTRACE_…`.
+fn settings() -> Result<Config, Failure> {
+    let mut config = Config::default();
+    for (name, value) in std::env::vars() {
+        if let Err(why) = config.read_variable(&name, &value) {
+            return Err(Failure::new(Exit::Usage, format!("{name}: {why}")));
+        }
+    }
+    Ok(config)
+}

@@ -1,0 +1,121 @@
+//! Probes of a program whose events do not exist here: an error, a warning or nothing, as its setting `missing_probes` says.
+
+use super::events::Matched;
+use super::planner::Planner;
+use kestrel_catalog::catalog::text_of;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
+use kestrel_compiler::lang::config::MissingProbes;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_kernel::{Errno, Error as Kernel};
+use std::io::ErrorKind;
+
+const HINT: &str = "if this is expected, set the `missing_probes` config variable to \"warn\"";
+
+impl Planner<'_> {
+    /// Takes an event that was not found, and goes on where the program says so.
+    ///
+    /// # Errors
+    /// The error itself where no program is planned or where it says more than that the event does not exist; else a diagnostic at its place.
+    pub(super) fn missing(&mut self, spec: &EventSpec, error: Error) -> Result<()> {
+        let Some(policy) = self.missing_probes.filter(|_| is_missing(&error)) else {
+            return Err(error);
+        };
+        let name = bpftrace_name(spec);
+        match policy {
+            MissingProbes::Error => {
+                let why = error.to_string();
+                let found = Diagnostic::error(spec.span, format!("No matches for {name}."));
+                Err(self.refusal(vec![found.hint(why).hint(HINT)]))
+            }
+            MissingProbes::Warn => {
+                self.warn(spec.span, format!("No matches for {name}. Skipping."));
+                Ok(())
+            }
+            MissingProbes::Ignore => Ok(()),
+        }
+    }
+
+    /// Whether the filter of probes lets an event through.
+    pub(super) fn is_wanted(&self, found: Matched) -> bool {
+        let filter = self.options.probe_filter.as_ref();
+        filter.is_none_or(|filter| {
+            let name = self.events.full_name(found);
+            matches!(name.as_str(), "begin:begin" | "end:end") || filter.matches(&name)
+        })
+    }
+
+    /// Says of a probe that none of its events exist.
+    pub(super) fn without_events(&mut self, probe: &Probe) {
+        if self.missing_probes == Some(MissingProbes::Warn) && self.options.probe_filter.is_none() {
+            let message = "Probe has no valid attach points. It is being removed which may cause issues with program behavior.";
+            self.warn(probe.span, message.to_owned());
+        }
+    }
+
+    /// Adds to the error of a probe that it has no other events.
+    pub(super) fn alone(&self, probe: &Probe, error: Error) -> Error {
+        match error {
+            Error::Program {
+                source_text,
+                mut diagnostics,
+            } if probe.events.len() == 1
+                && diagnostics
+                    .iter()
+                    .any(|d| d.message.starts_with("No matches for ")) =>
+            {
+                let message = "Probe has no valid attach points.";
+                diagnostics.push(Diagnostic::error(probe.span, message));
+                Error::Program {
+                    source_text,
+                    diagnostics,
+                }
+            }
+            error => error,
+        }
+    }
+
+    /// The error of a program none of whose probes can be attached.
+    pub(super) fn nothing_left(&self, program: &[Probe]) -> Error {
+        let span = program
+            .first()
+            .map_or(Span { start: 0, end: 0 }, |probe| probe.span);
+        let warnings = self.warnings.iter().map(|(_, warning)| warning.clone());
+        let error = Diagnostic::error(span, "No probes to attach");
+        self.refusal(warnings.chain([error]).collect())
+    }
+
+    fn warn(&mut self, span: Span, message: String) {
+        let text = self.text.source.to_string();
+        self.warnings.push((text, Diagnostic::warning(span, message)));
+    }
+
+    fn refusal(&self, diagnostics: Vec<Diagnostic>) -> Error {
+        Error::Program {
+            source_text: self.text.source.to_string(),
+            diagnostics,
+        }
+    }
+}
+
+/// Whether an error says that there is no such event, file or function.
+fn is_missing(error: &Error) -> bool {
+    match error {
+        Error::NoSuchEvent { .. } | Error::NoFunction { .. } | Error::NoPlace { .. } => true,
+        Error::Kernel(Kernel::System { errno, .. }) => *errno == Errno::ENOENT,
+        Error::Trace(kestrel_trace::Error::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+/// An event as bpftrace names it in messages: its kind, a space, the rest.
+fn bpftrace_name(spec: &EventSpec) -> String {
+    let text = text_of(spec);
+    match text.split_once(':') {
+        Some((kind, rest)) => {
+            let kind = kestrel_catalog::catalog::find_kind(kind).map_or(kind, |kind| kind.name());
+            format!("{kind} {rest}")
+        }
+        None => text,
+    }
+}
