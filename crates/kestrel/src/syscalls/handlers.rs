@@ -99,12 +99,12 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
             let group = match (moment.abi, group, texts(signature)) {
                 // Those of 32-bit programs are rare.
                 (Abi::Compat, ..) => (Group::Structures, Texts::Elsewhere),
-                (_, Group::Texts, Texts::Elsewhere) => (Group::Structures, Texts::Elsewhere),
-                (_, Group::Buffers | Group::Structures, Texts::First | Texts::Second) => {
+                (_, Group::Buffers | Group::Structures, Texts::Nowhere) => (group, Texts::Nowhere),
+                (_, Group::Texts, texts) if texts != Texts::Elsewhere => (group, texts),
+                (_, Group::Texts | Group::Buffers | Group::Structures, _) => {
                     (Group::Structures, Texts::Elsewhere)
                 }
                 (_, Group::Vectors(_) | Group::Message(_) | Group::Exec, _) => (group, Texts::Nowhere),
-                (_, group, texts) => (group, texts),
             };
             let kinds = groups.entry(group).or_default();
             let calls = kinds.entry(reading(signature)).or_default();
@@ -162,7 +162,7 @@ fn reading(signature: &Signature) -> String {
 }
 
 /// Where a call has texts. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all else that
-/// is done for a call. Others share one, as each record takes its part of the program.
+/// is done for a call. Others share one with those that have structures, too, as each record takes its part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Texts {
     First,
