@@ -151,6 +151,19 @@ pub(crate) fn shipped() -> Result<PathBuf> {
     Ok(kestrel.context("cargo built no kestrel")?.path)
 }
 
+/// Builds `kestrel` as `cargo build --release` does, beside what a developer builds.
+pub(crate) fn release() -> Result<PathBuf> {
+    let mut cargo = cargo();
+    cargo.args(["build", "--quiet", "--release", "--bins", "-p", PACKAGES[0]]);
+    cargo.arg("--message-format=json-render-diagnostics");
+    let output = cargo.stderr(Stdio::inherit()).output().context("run cargo")?;
+    ensure!(output.status.success(), "cargo build: {}", output.status);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut built = text.lines().filter_map(executable);
+    let kestrel = built.find(|built| built.name == "kestrel");
+    Ok(kestrel.context("cargo built no kestrel")?.path)
+}
+
 /// Builds the example of the library that measures what a switch costs.
 pub(crate) fn switch() -> Result<PathBuf> {
     let built = build(

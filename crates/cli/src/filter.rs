@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::style;
+use crate::targets::nobodys_own;
 use clap::Args;
 use kestrel_query::{Background, Clocks, Filter, Moment, Wanted};
 use kestrel_trace::ctf::directory::Trace;
@@ -76,6 +77,9 @@ impl Options {
     /// Makes the choice for a trace of which nothing was read, and lets its reader step over what lies out of the times. `follows_names`: names of threads are
     /// wanted for something else, too.
     pub(crate) fn choose(&self, trace: &mut Trace, follows_names: bool) -> Result<Choice, Failure> {
+        if self.only_own && self.pids.is_empty() && self.tids.is_empty() {
+            return Err(nobodys_own("-p or -t"));
+        }
         let begin_ns = trace.reader.begin()?.unwrap_or(0);
         let background = Background::new(trace.processes.clone(), begin_ns).with_tasks(trace.tasks.clone());
         if !self.are_given() {

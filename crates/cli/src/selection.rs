@@ -7,7 +7,7 @@ use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::sampling::Sampling;
 use crate::style;
-use crate::targets::Targets;
+use crate::targets::{Targets, nobodys_own};
 use clap::{Args, ValueEnum};
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
@@ -188,11 +188,12 @@ pub(crate) fn print_plan(selection: &Selection, plan: &Plan) -> Result<bool, Fai
 fn target(selection: &Selection, held: Option<&Held>, host: &Host) -> Result<ProcessFilter, Failure> {
     let named = selection.targets.find(host)?;
     let held = held.filter(|_| !selection.all);
-    Ok(match (named, held) {
-        (Some(named), _) => named,
-        (None, Some(held)) => ProcessFilter::Command(held.pid()),
-        (None, None) => ProcessFilter::All,
-    })
+    match (named, held) {
+        (Some(named), _) => Ok(named),
+        (None, Some(held)) => Ok(ProcessFilter::Command(held.pid())),
+        (None, None) if selection.targets.only_own => Err(nobodys_own("-p, -t or `-- COMMAND` without -a")),
+        (None, None) => Ok(ProcessFilter::All),
+    }
 }
 
 /// The catalog of events, with `--nested` applied.

@@ -92,6 +92,14 @@ fn with_name(name: &str, host: &Host) -> Result<Vec<u32>, Failure> {
     }
 }
 
+/// What is said where `--only-own` has no targets whose events it could tell from others'.
+pub(crate) fn nobodys_own(options: &str) -> Failure {
+    let message = "--only-own has nothing to leave out: everybody's events are asked for";
+    Failure::new(Exit::Usage, message).hint(format!(
+        "{options} says whose; --only-own then leaves out what others do to them (wakeups, switches, signals)"
+    ))
+}
+
 /// Checks that a number is the PID of a process, not of a thread.
 pub(crate) fn check_process(pid: u32, host: &Host) -> Result<(), Failure> {
     let fails = |why: &str| Failure::new(Exit::Failed, format!("cannot trace process {pid}: {why}"));

@@ -207,6 +207,33 @@ impl Number {
     }
 }
 
+impl Number {
+    /// Whether the value depends on nothing but the event, the thread and its name, and the CPU.
+    pub(crate) fn is_of_thread(&self) -> bool {
+        match self {
+            Self::Constant(_) => true,
+            Self::Header(header) => *header != Header::Time,
+            Self::Field { .. } => false,
+            Self::BitField { value, .. } | Self::Unary(_, value) | Self::Convert { value, .. } => {
+                value.is_of_thread()
+            }
+            Self::Binary { left, right, .. }
+            | Self::Compare { left, right, .. }
+            | Self::Logic { left, right, .. } => left.is_of_thread() && right.is_of_thread(),
+            Self::Ternary {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let then = then.as_ref().is_none_or(|then| then.is_of_thread());
+                then && condition.is_of_thread() && otherwise.is_of_thread()
+            }
+            Self::TextEqual { left, right, .. } => left.is_of_thread() && right.is_of_thread(),
+            Self::TextGlob { text, .. } => text.is_of_thread(),
+        }
+    }
+}
+
 impl Header {
     fn value(self, of: &Subject<'_>) -> u64 {
         match self {
@@ -241,6 +268,19 @@ impl Text {
                 0 => otherwise.value(of),
                 _ => then.value(of),
             },
+        }
+    }
+}
+
+impl Text {
+    /// Whether the text depends on nothing but the event, the thread and its name, and the CPU.
+    pub(crate) fn is_of_thread(&self) -> bool {
+        match self {
+            Self::Constant(_) | Self::Comm => true,
+            Self::Field { .. } => false,
+            Self::Choice(condition, then, otherwise) => {
+                condition.is_of_thread() && then.is_of_thread() && otherwise.is_of_thread()
+            }
         }
     }
 }

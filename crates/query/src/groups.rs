@@ -4,6 +4,7 @@ use crate::background::Background;
 use crate::error::Result;
 use crate::keys::Keys;
 use crate::measure::Measure;
+use crate::recent::Recent;
 use crate::sort::{self, Row, Sort};
 use crate::spread::{PERCENTILES, Spread};
 use foldhash::fast::RandomState;
@@ -16,9 +17,18 @@ use std::collections::HashMap;
 pub struct Groups {
     keys: Keys,
     measure: Option<Measure>,
-    /// By what tells the keys from others.
-    groups: HashMap<Vec<u8>, Group, RandomState>,
+    table: Table,
+    recent: Recent,
     without: u64,
+}
+
+/// The groups.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    groups: Vec<Group>,
+    /// Their places, by what tells the keys from others.
+    places: HashMap<Vec<u8>, usize, RandomState>,
+    /// The last record's.
     identity: Vec<u8>,
 }
 
@@ -56,34 +66,31 @@ impl Groups {
         Self {
             keys,
             measure,
-            groups: HashMap::default(),
+            table: Table::default(),
+            recent: Recent::default(),
             without: 0,
-            identity: Vec::new(),
         }
     }
 
     /// Takes a record.
+    #[inline]
     pub fn add(&mut self, record: &Record<'_>, background: &Background) {
-        self.identity.clear();
-        if !self.keys.identity(record, background, &mut self.identity) {
+        let (keys, table) = (&self.keys, &mut self.table);
+        let place = match keys.are_of_thread(record) {
+            // Such keys are there at this event, so there is a group.
+            true => self.recent.place(0, record, background, || {
+                table.place(keys, record, background).unwrap_or(usize::MAX)
+            }),
+            false => table.place(keys, record, background).unwrap_or(usize::MAX),
+        };
+        let Some(group) = self.table.groups.get_mut(place) else {
             self.without += 1;
             return;
-        }
-        let group = match self.groups.get_mut(&self.identity) {
-            Some(group) => group,
-            None => {
-                let group = Group {
-                    shown: self.keys.shown(record, background),
-                    keys: self.keys.json(record, background),
-                    count: 0,
-                    values: Spread::default(),
-                };
-                self.groups.entry(self.identity.clone()).or_insert(group)
-            }
         };
         group.count += 1;
-        let measure = self.measure.as_ref();
-        if let Some(value) = measure.and_then(|measure| measure.value(record, background)) {
+        if let Some(measure) = &self.measure
+            && let Some(value) = measure.value(record, background)
+        {
             group.values.add(value);
         }
     }
@@ -93,7 +100,7 @@ impl Groups {
     /// # Errors
     /// When there is no such column.
     pub fn finish(self, order: Option<&Sort>, limit: Option<usize>) -> Result<Grouped> {
-        let mut groups: Vec<Group> = self.groups.into_values().collect();
+        let mut groups = self.table.groups;
         let figures: Vec<&str> = match self.measure {
             None => vec!["count"],
             Some(_) => FIGURES
@@ -110,6 +117,28 @@ impl Groups {
             others: (others.len() as u64, others.iter().map(|group| group.count).sum()),
             without: self.without,
         })
+    }
+}
+
+impl Table {
+    /// The place of a record's group; none where the event lacks a field of the keys.
+    fn place(&mut self, keys: &Keys, record: &Record<'_>, background: &Background) -> Option<usize> {
+        self.identity.clear();
+        if !keys.identity(record, background, &mut self.identity) {
+            return None;
+        }
+        if let Some(place) = self.places.get(&self.identity) {
+            return Some(*place);
+        }
+        self.groups.push(Group {
+            shown: keys.shown(record, background),
+            keys: keys.json(record, background),
+            count: 0,
+            values: Spread::default(),
+        });
+        let place = self.groups.len() - 1;
+        self.places.insert(self.identity.clone(), place);
+        Some(place)
     }
 }
 

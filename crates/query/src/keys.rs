@@ -21,6 +21,8 @@ use serde_json::Value as Json;
 pub struct Keys {
     names: Vec<String>,
     columns: Vec<ByEvent<Column>>,
+    /// By the number of an event: whether its values depend on nothing but the event, the thread and its name, and the CPU.
+    of_thread: Vec<bool>,
     warnings: Vec<Diagnostic>,
     symbols: Symbols,
 }
@@ -61,9 +63,17 @@ impl Keys {
             columns.push(column);
             warnings.extend(found);
         }
+        let mut of_thread = Vec::new();
+        for event in events {
+            let number = usize::from(event.id.0);
+            of_thread.resize(of_thread.len().max(number + 1), false);
+            let of_event = |column: &ByEvent<Column>| column.at(event.id).is_some_and(Column::is_of_thread);
+            of_thread[number] = columns.iter().all(of_event);
+        }
         Ok(Self {
             names,
             columns,
+            of_thread,
             warnings,
             symbols,
         })
@@ -92,7 +102,25 @@ fn whole(expr: &ast::Expr, event: &EventClass) -> Option<Column> {
         .map(Column::Field)
 }
 
+impl Column {
+    fn is_of_thread(&self) -> bool {
+        match self {
+            Self::Field(_) => false,
+            Self::Event | Self::Thread | Self::Process => true,
+            Self::Value(bind::Value::Number(number, _)) => number.is_of_thread(),
+            Self::Value(bind::Value::Text(text)) => text.is_of_thread(),
+        }
+    }
+}
+
 impl Keys {
+    /// Whether all values of a record depend on nothing but its event, its thread with its name, and its CPU.
+    #[inline]
+    pub(crate) fn are_of_thread(&self, record: &Record<'_>) -> bool {
+        let number = usize::from(record.event.id.0);
+        self.of_thread.get(number).is_some_and(|of_thread| *of_thread)
+    }
+
     /// The expressions as they were written.
     pub fn names(&self) -> &[String] {
         &self.names

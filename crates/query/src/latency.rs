@@ -1,9 +1,11 @@
 //! How long it took from one event to another that belongs to it: the same thread, or the same value of a key.
 
 use crate::background::Background;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::Keys;
+use crate::open::Open;
 use crate::pairs::{Pair, Pairs, Side};
+use crate::recent::Recent;
 use crate::sort::{self, Row, Sort};
 use crate::spread::{PERCENTILES, Spread};
 use foldhash::fast::RandomState;
@@ -20,12 +22,24 @@ pub struct Latencies {
     pairs: Vec<Paired>,
     /// By the number of an event: its pairs, and whether it is the begin.
     roles: Vec<Vec<(usize, bool)>>,
+    /// Begins of pairs whose key is the thread, by pair and thread.
+    of_threads: Open<Begun>,
+    /// Begins of the others, by pair and key.
+    of_keys: HashMap<Vec<u8>, Begun, RandomState>,
+    table: Table,
+    /// Rows of the table.
+    recent: Recent,
+    /// The key of the record at hand.
+    text: Vec<u8>,
+}
+
+/// The rows, by pair and the values of keys that split.
+#[derive(Clone, Debug)]
+struct Table {
     by: Option<Keys>,
-    /// By pair and key.
-    begun: HashMap<Vec<u8>, Begun, RandomState>,
+    rows: Vec<Latency>,
     /// By pair and what tells the values of `by` from others.
-    rows: HashMap<Vec<u8>, usize, RandomState>,
-    table: Vec<Latency>,
+    places: HashMap<Vec<u8>, usize, RandomState>,
     text: Vec<u8>,
 }
 
@@ -88,10 +102,11 @@ impl Latencies {
             events.iter().filter(|event| ids.contains(&event.id)).collect()
         };
         let keys = |text: &str, side: &Side| Keys::new(text, of(&side.events), Symbols::default());
-        let (mut pairs, mut roles, mut begins) = (Vec::new(), Vec::<Vec<(usize, bool)>>::new(), Vec::new());
+        let (mut pairs, mut roles) = (Vec::new(), Vec::<Vec<(usize, bool)>>::new());
+        let (mut begins, mut ends) = (Vec::new(), Vec::new());
         for wanted in wanted {
             for pair in wanted.pairs {
-                let key = wanted.key.as_ref();
+                let key = pair.key.as_ref();
                 let key = key.map(|(begin, end)| Ok((keys(begin, &pair.begin)?, keys(end, &pair.end)?)));
                 let index = pairs.len();
                 // An event that is both ends what was, and begins anew.
@@ -103,6 +118,7 @@ impl Latencies {
                     }
                 }
                 begins.extend(pair.begin.events.iter().copied());
+                ends.extend(pair.end.events.iter().copied());
                 pairs.push(Paired {
                     pair,
                     key: key.transpose()?,
@@ -113,12 +129,17 @@ impl Latencies {
         Ok(Self {
             pairs,
             roles,
-            by: by
-                .map(|by| Keys::new(by, of(&begins), symbols.clone()))
-                .transpose()?,
-            begun: HashMap::default(),
-            rows: HashMap::default(),
-            table: Vec::new(),
+            of_threads: Open::default(),
+            of_keys: HashMap::default(),
+            table: Table {
+                by: by
+                    .map(|by| split(by, &of(&begins), &of(&ends), symbols))
+                    .transpose()?,
+                rows: Vec::new(),
+                places: HashMap::default(),
+                text: Vec::new(),
+            },
+            recent: Recent::default(),
             text: Vec::new(),
         })
     }
@@ -126,7 +147,7 @@ impl Latencies {
     /// What is probably not meant so.
     pub fn warnings(&self) -> Vec<Diagnostic> {
         let keys = self.pairs.iter().filter_map(|paired| paired.key.as_ref());
-        let keys = keys.flat_map(|(begin, end)| [begin, end]).chain(&self.by);
+        let keys = keys.flat_map(|(begin, end)| [begin, end]).chain(&self.table.by);
         keys.flat_map(Keys::warnings).cloned().collect()
     }
 
@@ -135,81 +156,53 @@ impl Latencies {
         let id = usize::from(record.event.id.0);
         for role in 0..self.roles.get(id).map_or(0, Vec::len) {
             let (pair, begins) = self.roles[id][role];
+            let paired = &mut self.pairs[pair];
+            let Some((begin, end)) = &paired.key else {
+                let key = (pair as u32, thread(record));
+                match begins {
+                    true => {
+                        let begun =
+                            self.table
+                                .begins(&mut self.recent, pair, &paired.pair, record, background);
+                        paired.unpaired.0 += u64::from(self.of_threads.insert(key, begun));
+                    }
+                    false => self.table.ends(self.of_threads.remove(key), paired, record),
+                }
+                continue;
+            };
             self.text.clear();
             self.text.extend_from_slice(&(pair as u32).to_le_bytes());
-            let paired = &mut self.pairs[pair];
-            let known = match &paired.key {
-                Some((begin, end)) => {
-                    let keys = if begins { begin } else { end };
-                    keys.identity(record, background, &mut self.text)
-                }
-                None => {
-                    thread(record, &mut self.text);
-                    true
-                }
-            };
+            let keys = if begins { begin } else { end };
+            if !keys.identity(record, background, &mut self.text) {
+                continue;
+            }
             match begins {
-                _ if !known => {}
-                true => self.begins(pair, record, background),
-                false => match self.begun.remove(&self.text) {
-                    Some(begun) => {
-                        let ns = record.time_ns.saturating_sub(begun.time_ns);
-                        self.table[begun.row]
-                            .ns
-                            .add(i64::try_from(ns).unwrap_or(i64::MAX));
+                true => {
+                    let begun = self
+                        .table
+                        .begins(&mut self.recent, pair, &paired.pair, record, background);
+                    match self.of_keys.get_mut(&self.text) {
+                        Some(before) => {
+                            *before = begun;
+                            paired.unpaired.0 += 1;
+                        }
+                        None => {
+                            self.of_keys.insert(self.text.clone(), begun);
+                        }
                     }
-                    None => paired.unpaired.1 += 1,
-                },
+                }
+                false => self.table.ends(self.of_keys.remove(&self.text), paired, record),
             }
         }
-    }
-
-    fn begins(&mut self, pair: usize, record: &Record<'_>, background: &Background) {
-        let begun = Begun {
-            time_ns: record.time_ns,
-            row: self.row(pair, record, background),
-        };
-        match self.begun.get_mut(&self.text) {
-            Some(before) => {
-                *before = begun;
-                self.pairs[pair].unpaired.0 += 1;
-            }
-            None => {
-                self.begun.insert(self.text.clone(), begun);
-            }
-        }
-    }
-
-    /// The row of a begin.
-    fn row(&mut self, pair: usize, record: &Record<'_>, background: &Background) -> usize {
-        let mut text = (pair as u32).to_le_bytes().to_vec();
-        let has_keys = self
-            .by
-            .as_ref()
-            .map(|by| by.identity(record, background, &mut text));
-        if let Some(row) = self.rows.get(&text) {
-            return *row;
-        }
-        let none = || self.by.as_ref().map_or(0, |by| by.names().len());
-        let (values, keys) = match (&self.by, has_keys) {
-            (Some(by), Some(true)) => (by.shown(record, background), by.json(record, background)),
-            _ => (vec![String::new(); none()], vec![Json::Null; none()]),
-        };
-        let Pair { begin, end } = &self.pairs[pair].pair;
-        self.table.push(Latency {
-            begin: begin.name.clone(),
-            end: end.name.clone(),
-            shown: values,
-            keys,
-            ns: Spread::default(),
-        });
-        self.rows.insert(text, self.table.len() - 1);
-        self.table.len() - 1
     }
 
     /// Names of the keys that split.
     pub fn names(&self) -> Vec<String> {
-        self.by.as_ref().map(|by| by.names().to_vec()).unwrap_or_default()
+        self.table
+            .by
+            .as_ref()
+            .map(|by| by.names().to_vec())
+            .unwrap_or_default()
     }
 
     /// The answer: rows in an order, those of the longest total time first where none is asked for, and what was left without a partner.
@@ -217,14 +210,18 @@ impl Latencies {
     /// # Errors
     /// When there is no such column.
     pub fn finish(mut self, order: Option<&Sort>) -> Result<(Vec<Latency>, Vec<Unpaired>)> {
-        for key in self.begun.keys() {
-            let pair = key
-                .first_chunk()
-                .map_or(0, |pair| u32::from_le_bytes(*pair) as usize);
-            self.pairs[pair].unpaired.0 += 1;
+        let pair_of = |key: &Vec<u8>| key.first_chunk().map_or(0, |pair| u32::from_le_bytes(*pair));
+        let of_keys = self.of_keys.keys().map(pair_of);
+        for pair in of_keys.chain(self.of_threads.keys().map(|(pair, _)| pair)) {
+            self.pairs[pair as usize].unpaired.0 += 1;
         }
         let names = self.names();
-        let mut table: Vec<Latency> = self.table.into_iter().filter(|row| row.ns.count() > 0).collect();
+        let mut table: Vec<Latency> = self
+            .table
+            .rows
+            .into_iter()
+            .filter(|row| row.ns.count() > 0)
+            .collect();
         let figures = ["count", "sum", "avg", "min", "max"];
         let figures: Vec<&str> = figures
             .into_iter()
@@ -242,11 +239,73 @@ impl Latencies {
     }
 }
 
+impl Table {
+    /// The begin of a latency, with its row.
+    fn begins(
+        &mut self,
+        recent: &mut Recent,
+        pair: usize,
+        events: &Pair,
+        record: &Record<'_>,
+        background: &Background,
+    ) -> Begun {
+        let of_thread = self.by.as_ref().is_none_or(|by| by.are_of_thread(record));
+        let row = match of_thread {
+            true => recent.place(pair as u32, record, background, || {
+                self.row(pair, events, record, background)
+            }),
+            false => self.row(pair, events, record, background),
+        };
+        Begun {
+            time_ns: record.time_ns,
+            row,
+        }
+    }
+
+    /// The end of what began, if it did.
+    fn ends(&mut self, begun: Option<Begun>, paired: &mut Paired, record: &Record<'_>) {
+        match begun {
+            Some(begun) => {
+                let ns = record.time_ns.saturating_sub(begun.time_ns);
+                self.rows[begun.row].ns.add(i64::try_from(ns).unwrap_or(i64::MAX));
+            }
+            None => paired.unpaired.1 += 1,
+        }
+    }
+
+    /// The row of a begin.
+    fn row(&mut self, pair: usize, events: &Pair, record: &Record<'_>, background: &Background) -> usize {
+        self.text.clear();
+        self.text.extend_from_slice(&(pair as u32).to_le_bytes());
+        let by = self.by.as_ref();
+        let has_keys = by.is_some_and(|by| by.identity(record, background, &mut self.text));
+        if let Some(row) = self.places.get(&self.text) {
+            return *row;
+        }
+        let (shown, keys) = match by {
+            Some(by) if has_keys => (by.shown(record, background), by.json(record, background)),
+            _ => {
+                let none = by.map_or(0, |by| by.names().len());
+                (vec![String::new(); none], vec![Json::Null; none])
+            }
+        };
+        self.rows.push(Latency {
+            begin: events.begin.name.clone(),
+            end: events.end.name.clone(),
+            shown,
+            keys,
+            ns: Spread::default(),
+        });
+        self.places.insert(self.text.clone(), self.rows.len() - 1);
+        self.rows.len() - 1
+    }
+}
+
 /// The thread of a record. The idle tasks all have the number 0, one for each CPU.
-fn thread(record: &Record<'_>, out: &mut Vec<u8>) {
-    out.extend_from_slice(&record.tid.to_le_bytes());
-    if record.tid == 0 {
-        out.extend_from_slice(&record.cpu.to_le_bytes());
+fn thread(record: &Record<'_>) -> u64 {
+    match record.tid {
+        0 => u64::from(record.cpu) << 32,
+        tid => tid.into(),
     }
 }
 
@@ -258,4 +317,28 @@ impl Row for Latency {
     fn figure(&self, name: &str) -> Option<i128> {
         self.ns.figure(name)
     }
+}
+
+/// The keys that split pairs, which are read at their begins.
+fn split(by: &str, begins: &[&EventClass], ends: &[&EventClass], symbols: &Symbols) -> Result<Keys> {
+    Keys::new(by, begins.iter().copied(), symbols.clone()).map_err(|error| {
+        let all = begins.iter().chain(ends).copied();
+        let at_ends = Keys::new(by, all, Symbols::default()).is_ok();
+        match error {
+            Error::Expression { text, mut found } if at_ends => {
+                if let Some(first) = found.first_mut() {
+                    let mut names: Vec<&str> = begins.iter().map(|event| event.name.as_str()).collect();
+                    names.dedup();
+                    first.message = format!("`{text}` means nothing where these pairs begin");
+                    let begin = names.join(", ");
+                    first.hints.insert(
+                        0,
+                        format!("--by is read at the begin, {begin}, and this is of the end"),
+                    );
+                }
+                Error::Expression { text, found }
+            }
+            error => error,
+        }
+    })
 }

@@ -11,8 +11,6 @@ use std::collections::BTreeMap;
 pub struct Pairs {
     /// The pairs.
     pub(crate) pairs: Vec<Pair>,
-    /// The key at the begin and at the end; none where it is the thread.
-    pub(crate) key: Option<(String, String)>,
 }
 
 /// One pair; several classes of events may have one name.
@@ -20,6 +18,8 @@ pub struct Pairs {
 pub(crate) struct Pair {
     pub(crate) begin: Side,
     pub(crate) end: Side,
+    /// The key at the begin and at the end; none where it is the thread.
+    pub(crate) key: Option<(String, String)>,
 }
 
 /// One side of a pair.
@@ -42,6 +42,9 @@ const WORDS: [(&str, &str); 9] = [
     ("uprobe", "uretprobe"),
 ];
 
+/// Events that begin something which ends in another thread, or in an interrupt, with the fields by which its end is known where no other key is given.
+const KEYS: [(&str, &str); 1] = [("block:block_rq_issue", "dev,sector")];
+
 /// Events of a trace by their names.
 type Named = BTreeMap<String, Vec<EventId>>;
 
@@ -60,7 +63,7 @@ impl Pairs {
             text: text.to_owned(),
             why: why.to_owned(),
         };
-        let (pairs, rest) = match parts.as_slice() {
+        let (mut pairs, rest) = match parts.as_slice() {
             [one] => (counterparts(one, events, &named)?, &[][..]),
             [begin, end, rest @ ..] if is_pattern(begin) && is_pattern(end) => {
                 let pairs = alike(begin, end, events, &named)?;
@@ -76,6 +79,7 @@ impl Pairs {
                 let pair = Pair {
                     begin: only(begin, events)?,
                     end: only(end, events)?,
+                    key: None,
                 };
                 (vec![pair], rest)
             }
@@ -85,8 +89,29 @@ impl Pairs {
             let why = "no two of its events are the begin and the end of something; give both: `BEGIN,END`";
             return Err(wrong(why));
         }
-        let key = (!rest.is_empty()).then(|| sides(rest));
-        Ok(Self { pairs, key })
+        for pair in &mut pairs {
+            let known = KEYS.iter().find(|(begin, key)| {
+                let keeps = |side: &Side| side.keeps(key, events);
+                *begin == pair.begin.name && keeps(&pair.begin) && keeps(&pair.end)
+            });
+            pair.key = match known {
+                _ if !rest.is_empty() => Some(sides(rest)),
+                Some((_, key)) => Some(((*key).to_owned(), (*key).to_owned())),
+                None => None,
+            };
+        }
+        Ok(Self { pairs })
+    }
+}
+
+impl Side {
+    /// Whether its records have fields of these names: handlers choose what they record.
+    fn keeps(&self, names: &str, events: &[EventClass]) -> bool {
+        let mut own = events.iter().filter(|event| self.events.contains(&event.id));
+        own.all(|event| {
+            let mut names = names.split(',');
+            names.all(|name| event.layout.fields().iter().any(|field| field.name == name))
+        })
     }
 }
 
@@ -164,6 +189,7 @@ fn pair(begin: &str, end: &str, named: &Named) -> Option<Pair> {
     Some(Pair {
         begin: side(begin)?,
         end: side(end)?,
+        key: None,
     })
 }
 
@@ -192,14 +218,18 @@ fn assigned(text: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kestrel_trace::layout::Layout;
+    use kestrel_trace::layout::{FieldType, Layout};
 
     fn events(names: &[&str]) -> Vec<EventClass> {
+        let field = |name: &str| (name.to_owned(), FieldType::Pointer { symbolic: false });
         let event = |(id, name): (u16, &&str)| EventClass {
             id: EventId(id),
             name: (*name).to_owned(),
             kind: "tracepoint".to_owned(),
-            layout: Layout::new([]),
+            layout: match name.starts_with("block:") {
+                true => Layout::new(["dev", "sector"].map(field)),
+                false => Layout::new([]),
+            },
             action: None,
         };
         (1..).zip(names).map(event).collect()
@@ -249,12 +279,22 @@ mod tests {
 
     #[test]
     fn a_key_may_differ_at_begin_and_end() {
-        let all = events(&["a:b", "a:c"]);
-        let key = |text: &str| Pairs::new(text, &all).unwrap().key;
+        let all = events(&["a:b", "a:c", "block:block_rq_issue", "block:block_rq_complete"]);
+        let key = |text: &str| Pairs::new(text, &all).unwrap().pairs[0].key.clone();
         let both = |begin: &str, end: &str| Some((begin.to_owned(), end.to_owned()));
         assert_eq!(key("a:b,a:c"), None);
         assert_eq!(key("a:b,a:c,dev,sector"), both("dev,sector", "dev,sector"));
         assert_eq!(key("a:b,a:c,args.pid=next_pid"), both("args.pid", "next_pid"));
         assert_eq!(key("a:b,a:c,x == 1"), both("x == 1", "x == 1"));
+        assert_eq!(key("block:*"), both("dev,sector", "dev,sector"));
+        assert_eq!(key("block_rq_issue,block_rq_complete"), key("block:*"));
+        assert_eq!(key("block_rq_issue,block_rq_complete,tid"), both("tid", "tid"));
+        let mut others = all.clone();
+        others[3].layout = Layout::new([]);
+        assert_eq!(
+            Pairs::new("block:*", &others).unwrap().pairs[0].key,
+            None,
+            "it has no such fields"
+        );
     }
 }

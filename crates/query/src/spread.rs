@@ -12,8 +12,15 @@ pub struct Spread {
     min: i64,
     max: i64,
     /// By bucket: a group of few values takes little, one of many no more than there are buckets.
-    counts: BTreeMap<i32, u64>,
+    few: BTreeMap<i32, u64>,
+    /// The same of buckets that are not negative, from the time on when there are many values: in stretches of [`STRETCH`], so that none is searched for.
+    many: Vec<Option<Box<[u64; STRETCH]>>>,
 }
+
+/// Values from which on buckets are found by their numbers.
+const MANY: u64 = 4096;
+/// Buckets that lie together.
+const STRETCH: usize = 64;
 
 /// Each power of two is cut into so many buckets: `2^PARTS`.
 const PARTS: u32 = 8;
@@ -31,7 +38,40 @@ impl Spread {
         self.sum += i128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        *self.counts.entry(index(value)).or_default() += 1;
+        let index = index(value);
+        match usize::try_from(index) {
+            Ok(index) if self.count > MANY => self.add_to_many(index),
+            _ => *self.few.entry(index).or_default() += 1,
+        }
+    }
+
+    #[inline]
+    fn add_to_many(&mut self, index: usize) {
+        let (stretch, place) = (index / STRETCH, index % STRETCH);
+        match self.many.get_mut(stretch) {
+            Some(Some(counts)) => counts[place] += 1,
+            _ => {
+                let stretches = self.many.len().max(stretch + 1);
+                self.many.resize(stretches, None);
+                self.many[stretch].get_or_insert_with(|| Box::new([0; STRETCH]))[place] += 1;
+            }
+        }
+    }
+
+    /// The counts of all buckets that have any, in their order; a bucket may come twice in a row.
+    fn counts(&self) -> impl Iterator<Item = (i32, u64)> {
+        let stretches = self.many.iter().enumerate();
+        let many = stretches.flat_map(|(stretch, counts)| {
+            let counts = counts.iter().flat_map(|counts| counts.iter().enumerate());
+            counts.map(move |(place, count)| ((stretch * STRETCH + place) as i32, *count))
+        });
+        let mut few = self.few.iter().map(|(index, count)| (*index, *count)).peekable();
+        let mut many = many.filter(|(_, count)| *count > 0).peekable();
+        std::iter::from_fn(move || match (few.peek(), many.peek()) {
+            (Some((one, _)), Some((other, _))) if one > other => many.next(),
+            (Some(_), _) => few.next(),
+            (None, _) => many.next(),
+        })
     }
 
     /// How many values there are.
@@ -66,10 +106,10 @@ impl Spread {
             .div_ceil(1000)
             .max(1);
         let mut seen = 0;
-        for (index, count) in &self.counts {
-            seen += u128::from(*count);
+        for (index, count) in self.counts() {
+            seen += u128::from(count);
             if seen >= rank {
-                return least(*index).clamp(self.min, self.max);
+                return least(index).clamp(self.min, self.max);
             }
         }
         self.max
@@ -93,9 +133,9 @@ impl Spread {
     /// Counts by powers of two, for a histogram; the first is for negative values.
     fn powers(&self) -> Vec<u64> {
         let mut powers = vec![0; POWERS.count() as usize];
-        for (index, count) in &self.counts {
+        for (index, count) in self.counts() {
             // A bucket lies within a power of two.
-            powers[POWERS.index(least(*index).cast_unsigned()) as usize] += count;
+            powers[POWERS.index(least(index).cast_unsigned()) as usize] += count;
         }
         powers
     }
@@ -162,8 +202,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn figures_are_those_of_the_sorted_values(values in prop::collection::vec((any::<i64>(), 0..63u32), 1..300)) {
+        fn figures_are_those_of_the_sorted_values(values in prop::collection::vec((any::<i64>(), 0..63u32), 1..300), times in prop::sample::select(vec![1usize, 60])) {
             let mut values: Vec<i64> = values.into_iter().map(|(value, shift)| value >> shift).collect();
+            // Many values are counted in another way than few.
+            values = values.repeat(times);
             let mut spread = Spread::default();
             values.iter().for_each(|value| spread.add(*value));
             values.sort_unstable();

@@ -41,7 +41,7 @@ pub enum Damage {
 }
 
 /// A record's header and extent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
     /// Index of the class; none of a piece of a stack.
     class: Option<u32>,
@@ -89,6 +89,7 @@ impl EventTable {
         self.classes.iter().map(|class| &class.event)
     }
 
+    #[inline]
     fn index(&self, id: u16) -> Option<usize> {
         (*self.by_id.get(usize::from(id))? as usize).checked_sub(1)
     }
@@ -101,6 +102,7 @@ impl EventTable {
     }
 
     /// Finds how far the record at the start of `bytes` reaches, and its time.
+    #[inline(always)]
     pub(crate) fn extent(&self, bytes: &[u8], previous_ns: u64) -> Result<Extent, Damage> {
         let header = u64::from_le_bytes(*bytes.first_chunk().ok_or(Damage::TooLong)?);
         let id = header as u16;
@@ -121,6 +123,7 @@ impl EventTable {
     }
 
     /// The record that `extent` found in the same `bytes`.
+    #[inline(always)]
     pub(crate) fn at<'a>(&'a self, extent: Extent, bytes: &'a [u8], cpu: u32) -> Option<Record<'a>> {
         let bytes = bytes.get(..extent.size)?;
         let context = bytes.get(8..PAYLOAD as usize)?;
@@ -162,10 +165,15 @@ impl Class {
         }
     }
 
+    #[inline]
     fn size(&self, bytes: &[u8]) -> Option<usize> {
-        if self.constant != 0 {
-            return Some(self.constant);
+        match self.constant {
+            0 => self.variable_size(bytes),
+            size => Some(size),
         }
+    }
+
+    fn variable_size(&self, bytes: &[u8]) -> Option<usize> {
         let mut end = self.event.layout.fixed_end() as usize;
         for (offset, unit) in &self.counts {
             let count = bytes.get(*offset..)?.first_chunk()?;
@@ -176,6 +184,7 @@ impl Class {
 }
 
 /// Completes a 48-bit time: times in a packet never run backwards, so a smaller low part means that 2^48 ns (78 hours) went by.
+#[inline]
 fn complete(low: u64, previous_ns: u64) -> u64 {
     let mask = (1 << TIME_BITS) - 1;
     let time = (previous_ns & !mask) | low;

@@ -15,6 +15,7 @@ pub use named::{DateClock, Named};
 use crate::syscall::Meaning;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes before the payload: event header (8) and common context, pid and tid (8).
 pub const PAYLOAD: u32 = 16;
@@ -185,7 +186,7 @@ pub struct Field {
 }
 
 /// The payload of one event class.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// In the order in which people read them.
     fields: Vec<Field>,
@@ -193,6 +194,17 @@ pub struct Layout {
     fixed_end: u32,
     /// Whether each field has a word of 8 bytes of its own.
     words: bool,
+    /// What copies of it have in common with it and with no other layout.
+    identity: u64,
+}
+
+/// The next layout's identity; that of the empty default is 0.
+static IDENTITY: AtomicU64 = AtomicU64::new(1);
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.fields, self.fixed_end, self.words) == (&other.fields, other.fixed_end, other.words)
+    }
 }
 
 impl FieldType {
@@ -299,6 +311,7 @@ impl Layout {
             fields,
             fixed_end: end,
             words: false,
+            identity: IDENTITY.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -317,7 +330,13 @@ impl Layout {
             words: fields.iter().any(|field| field.ty.fixed_size() < 8),
             fields,
             fixed_end: end,
+            identity: IDENTITY.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// A number that only copies of this layout have: what was made of a layout with the same one fits.
+    pub fn identity(&self) -> u64 {
+        self.identity
     }
 
     /// Whether each field has words of its own ([`Layout::words`]).

@@ -2,16 +2,30 @@
 
 use crate::error::{Error, Result};
 use crate::event::EventClass;
-use crate::layout::FieldType;
+use crate::layout::{Field, FieldType};
 use crate::record::Record;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Thread number → name (`comm`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Processes {
     names: HashMap<u32, String, RandomState>,
+    /// Another number after each change.
+    version: u64,
 }
+
+/// The version after the next change of any names; that of none is 0.
+static VERSION: AtomicU64 = AtomicU64::new(1);
+
+impl PartialEq for Processes {
+    fn eq(&self, other: &Self) -> bool {
+        self.names == other.names
+    }
+}
+
+impl Eq for Processes {}
 
 impl Processes {
     /// Its file within a trace's side folder: one line `TID COMM` each.
@@ -20,11 +34,22 @@ impl Processes {
     /// Gives a thread a name.
     pub fn insert(&mut self, tid: u32, name: impl Into<String>) {
         self.names.insert(tid, name.into());
+        self.changed();
     }
 
     /// Takes the names that another knows: they count before those known so far.
     pub fn extend(&mut self, newer: Self) {
         self.names.extend(newer.names);
+        self.changed();
+    }
+
+    fn changed(&mut self) {
+        self.version = VERSION.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A number that all names of these versions have in common: what was made of names with the same one still holds.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The name of a thread: its own, or its process's, or `<idle>` for 0.
@@ -68,7 +93,9 @@ impl Processes {
             };
             names.insert(tid, name.to_owned());
         }
-        Ok(Self { names })
+        let mut read = Self { names, version: 0 };
+        read.changed();
+        Ok(read)
     }
 
     fn learn(&mut self, tid: u32, name: &[u8]) {
@@ -77,60 +104,164 @@ impl Processes {
         }
         match self.names.get_mut(&tid) {
             Some(known) if known.as_bytes() == name => {}
-            Some(known) => *known = String::from_utf8_lossy(name).into_owned(),
-            None => {
-                self.names.insert(tid, String::from_utf8_lossy(name).into_owned());
+            Some(known) => {
+                let name = String::from_utf8_lossy(name);
+                if *known != name {
+                    *known = name.into_owned();
+                    self.changed();
+                }
             }
+            None => self.insert(tid, String::from_utf8_lossy(name)),
         }
+    }
+}
+
+/// Something made of a thread's name, kept while no name changes: a table in which threads whose numbers have the same low bits take each other's place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PerThread<T> {
+    slots: Vec<Slot<T>>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<T> {
+    thread: (u32, u32),
+    /// Of the names that it was made of; none has the greatest number.
+    version: u64,
+    made: T,
+}
+
+/// Slots of a [`PerThread`].
+const SLOTS: usize = 256;
+
+impl<T: Clone + Default> PerThread<T> {
+    /// What was made for the record's thread, by `make` where that was not done since a name changed; it is given the thread's name.
+    #[inline]
+    pub(crate) fn of(
+        &mut self,
+        record: &Record<'_>,
+        processes: &Processes,
+        make: impl FnOnce(&mut T, Option<&str>),
+    ) -> &T {
+        if self.slots.is_empty() {
+            let none = Slot {
+                thread: (0, 0),
+                version: u64::MAX,
+                made: T::default(),
+            };
+            self.slots.resize(SLOTS, none);
+        }
+        let slot = &mut self.slots[record.tid as usize % SLOTS];
+        let thread = (record.tid, record.pid);
+        if (slot.thread, slot.version) != (thread, processes.version) {
+            make(&mut slot.made, processes.name(record.tid, record.pid));
+            (slot.thread, slot.version) = (thread, processes.version);
+        }
+        &slot.made
     }
 }
 
 /// Learns names of threads from records as they pass: pairs of fields such as `prev_pid`, `prev_comm`, or a lone `comm`.
 #[derive(Clone, Debug, Default)]
 pub struct Learner {
-    /// By event number: the event's name, and its roles.
-    roles: Vec<Option<(String, Roles)>>,
+    /// By event number: the layout's identity, and the roles of its fields.
+    roles: Vec<Option<(u64, Roles)>>,
+    /// What was learned last, by the low bits of a thread's number.
+    seen: Vec<Seen>,
+}
+
+/// A name that a thread has already: where no name was changed since, learning it again changes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    tid: u32,
+    name: [u8; COMM],
+    version: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Roles {
-    /// Indices of fields: a thread's number and its name.
-    pairs: Vec<(usize, usize)>,
+    /// A thread's number and its name.
+    pairs: Vec<NamedThread>,
     /// Index of the field with the name of the thread that the record is about.
     own: Option<usize>,
     /// Index of the field with the path of the program that the thread runs from now on.
     file: Option<usize>,
+    /// Whether there is any of these.
+    any: bool,
+}
+
+/// Two fields, by their indices.
+#[derive(Clone, Copy, Debug)]
+struct NamedThread {
+    tid: usize,
+    name: usize,
+    /// Offsets of both, where they lie as the kernel's events have them: four bytes, and a `char[16]`.
+    plain: Option<(usize, usize)>,
 }
 
 /// Bytes of a thread's name, its NUL included (`TASK_COMM_LEN`).
 const COMM: usize = 16;
 
+/// Entries of [`Learner::seen`].
+const SEEN: usize = 256;
+
+/// The only event whose `filename` is what its thread runs from then on.
+const EXEC: &str = "sched:sched_process_exec";
+
 impl Learner {
     /// Takes what `record` tells into `processes`.
+    #[inline]
     pub fn learn(&mut self, record: &Record<'_>, processes: &mut Processes) {
-        let id = usize::from(record.event.id.0);
+        let known = self.roles.get(usize::from(record.event.id.0));
+        match known {
+            Some(Some((identity, roles))) if *identity == record.event.layout.identity() => {
+                if !roles.any {
+                    return;
+                }
+            }
+            _ => self.prepare(record.event),
+        }
+        self.learn_names(record, processes);
+    }
+
+    #[cold]
+    fn prepare(&mut self, event: &EventClass) {
+        let id = usize::from(event.id.0);
         if self.roles.len() <= id {
             self.roles.resize(id + 1, None);
         }
-        let fresh = !matches!(&self.roles[id], Some((name, _)) if *name == record.event.name);
-        if fresh {
-            self.roles[id] = Some((record.event.name.clone(), Roles::of(record.event)));
-        }
-        let Some((_, roles)) = &self.roles[id] else { return };
+        self.roles[id] = Some((event.layout.identity(), Roles::of(event)));
+        self.seen.resize(SEEN, Seen::default());
+    }
+
+    fn learn_names(&mut self, record: &Record<'_>, processes: &mut Processes) {
+        let Some(Some((_, roles))) = self.roles.get(usize::from(record.event.id.0)) else {
+            return;
+        };
         let fields = record.event.layout.fields();
         let text = |index: usize| match record.value(&fields[index]) {
             crate::value::Value::Text(name) => name,
             _ => &[],
         };
-        for (tid, name) in &roles.pairs {
-            if let Some(tid) = record.value(&fields[*tid]).as_u64() {
-                processes.learn(tid as u32, text(*name));
+        for pair in &roles.pairs {
+            let plain = pair.plain.and_then(|(tid, name)| {
+                let tid = u32::from_le_bytes(*record.bytes.get(tid..)?.first_chunk()?);
+                Some((tid, *record.bytes.get(name..)?.first_chunk::<COMM>()?))
+            });
+            if let Some((tid, name)) = plain {
+                let seen = &mut self.seen[tid as usize % SEEN];
+                if (seen.tid, seen.name, seen.version) == (tid, name, processes.version) {
+                    continue;
+                }
+                processes.learn(tid, text(pair.name));
+                (seen.tid, seen.name, seen.version) = (tid, name, processes.version);
+            } else if let Some(tid) = record.value(&fields[pair.tid]).as_u64() {
+                processes.learn(tid as u32, text(pair.name));
             }
         }
         if let Some(own) = roles.own {
             processes.learn(record.tid, text(own));
         }
-        if let Some(file) = roles.file {
+        if let Some(file) = roles.file.filter(|_| record.event.name == EXEC) {
             // As `begin_new_exec` in fs/exec.c: the last part of the path, which `strscpy` cuts to the name's room.
             let name = text(file).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             if !name.is_empty() {
@@ -163,14 +294,26 @@ impl Roles {
                 continue;
             };
             match find(pid) {
-                Some(pid) => roles.pairs.push((pid, comm)),
+                Some(pid) => roles.pairs.push(NamedThread {
+                    tid: pid,
+                    name: comm,
+                    plain: plain(&fields[pid], &fields[comm]),
+                }),
                 None if pid == "pid" => roles.own = Some(comm),
                 None => {}
             }
         }
-        if event.name == "sched:sched_process_exec" {
-            roles.file = find("filename").filter(|index| is_text(*index));
-        }
+        roles.file = find("filename").filter(|index| is_text(*index));
+        roles.any = !roles.pairs.is_empty() || roles.own.is_some() || roles.file.is_some();
         roles
     }
+}
+
+/// Offsets of a number of four bytes and of a name of [`COMM`] bytes.
+fn plain(tid: &Field, name: &Field) -> Option<(usize, usize)> {
+    let kinds = (&tid.ty, &name.ty);
+    let (FieldType::Integer { size: 4, .. }, FieldType::Text { size }) = kinds else {
+        return None;
+    };
+    (*size as usize == COMM).then_some((tid.offset() as usize, name.offset() as usize))
 }

@@ -323,7 +323,9 @@ fn tables_of_threads_are_perfs() {
     let theirs = of_first_thread(&fs::read_to_string("/tmp/perf.txt").unwrap());
     assert!(theirs.len() > 50, "{theirs:?}");
     let live = ["trace", "--syscalls", "--summary", "--by", "thread", "--", path];
-    let live = kestrel(&live).success();
+    let live = kestrel(&live);
+    assert_eq!(live.code, Some(0), "{}{}", live.out, live.err);
+    let live = live.err;
     assert_eq!(theirs, of_first_thread(&live), "{live}");
     assert!(live.contains(" ENOENT: "), "{live}");
 }
@@ -333,7 +335,10 @@ fn tables_are_straces() {
     let path = program();
     run("strace", &["-f", "-c", "-o", "/tmp/counts.txt", path]).success();
     let theirs = counts(&fs::read_to_string("/tmp/counts.txt").unwrap(), of_strace);
-    let live = kestrel(&["trace", "--syscalls", "--summary", "--", path]).success();
+    let live = kestrel(&["trace", "--syscalls", "--summary", "--", path]);
+    assert_eq!(live.code, Some(0), "{}{}", live.out, live.err);
+    // Its standard output is the command's.
+    let live = live.err;
     let mut ours = counts(&live, of_strace);
     // Its thread was killed in it. strace counts what returns.
     assert_eq!(ours.remove("tgkill"), Some(1), "{live}");

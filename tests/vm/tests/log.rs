@@ -3,6 +3,7 @@
 
 use kestrel::kernel::Host;
 use kestrel::session::store::Store;
+use kestrel_trace::ctf::directory;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -283,7 +284,7 @@ fn files_are_the_users_and_of_limited_size_and_number() {
         said().contains("removed")
     });
     // What is left when the session ends is kept, too.
-    shell("calls getppid 7").success();
+    shell("calls getppid 7 2").success();
     drop(session);
     until("ending", || said().contains("it has ended, and its log is whole"));
     end(keeper);
@@ -311,6 +312,21 @@ fn files_are_the_users_and_of_limited_size_and_number() {
     }
     let last = all_records("/tmp/rotated/main");
     assert_eq!(different(&last), last.len());
+    // The threads that called have other numbers than their process, and ended long before the file did.
+    let newest = names.last().unwrap();
+    let tasks = directory::open(newest).unwrap().tasks;
+    let of_threads: Vec<Record> = records(newest.to_str().unwrap())
+        .into_iter()
+        .filter(|record| record.tid != record.pid)
+        .collect();
+    assert!(!of_threads.is_empty(), "{names:?}");
+    for record in of_threads {
+        assert_eq!(
+            u64::from(tasks.process(record.tid as u32)),
+            record.pid,
+            "{record:?}"
+        );
+    }
     let report = kestrel(&["report", names[1].to_str().unwrap()]).success();
     assert!(report.contains("sys_enter_getppid"), "{report}");
 }

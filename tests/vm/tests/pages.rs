@@ -21,6 +21,11 @@ fn commands_of_the_page_about_the_language_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_scripts_run() {
+    Page::of("scripts.md").run(2);
+}
+
+#[test]
 fn commands_of_the_page_about_reading_run() {
     Page::of("reading-a-recording.md").run(6);
 }

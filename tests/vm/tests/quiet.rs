@@ -10,7 +10,7 @@ use kestrel::session::process_filter::ProcessFilter;
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vm_tests::recording::{Record, records};
+use vm_tests::recording::{Record, Recorder, records};
 use vm_tests::{getppid_calls, kestrel, shell, until};
 
 /// Wakes of an idle program in a second.
@@ -109,10 +109,7 @@ fn idle(event: &str, options: &[&str]) -> (Vec<Record>, Vec<Record>) {
     let mut recorder = Command::new("kestrel").args(command).spawn().unwrap();
     let pid = u64::from(recorder.id());
     assert!(recorder.wait().unwrap().success());
-    let is_own = |record: &&Record| {
-        let mut fields = ["prev_comm", "next_comm"].iter();
-        record.pid == pid || fields.any(|comm| record.fields.get(*comm).is_some_and(|it| it == "kestrel"))
-    };
+    let is_own = |record: &&Record| record.pid == pid || has_own_name(record);
     let all = records("/tmp/idle");
     let own = all.iter().filter(is_own).cloned().collect();
     (all, own)
@@ -143,6 +140,28 @@ fn the_recorder_is_left_out_unless_it_is_asked_for() {
     assert!(!without.is_empty());
     // What is left of the recorder are switches to and from other programs, which are about those.
     assert_eq!(alone(&own), 0, "of {} switches", without.len());
+    own_share_is_small(event);
+}
+
+/// The recorder's part of what an otherwise idle machine does: one thread that sleeps now and then, as all machines have some. The recorder wakes as often as its ring
+/// fills by a quarter and ten times a second; of each wake two switches at most are left, where another program ran just before or after it.
+fn own_share_is_small(event: &str) {
+    const SLEEPS: usize = 2_000;
+    let recorder = Recorder::start("quiet-share", &["-a", "-e", event]);
+    for _ in 0..SLEEPS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (all, _, said) = recorder.stop();
+    let own = all.iter().filter(|record| has_own_name(record)).count();
+    println!("{own} of {} switches are the recorder's", all.len());
+    assert!(all.len() > SLEEPS, "{} of {SLEEPS} sleeps: {said}", all.len());
+    assert!(own * 100 < all.len(), "{own} of {}: {said}", all.len());
+}
+
+/// Whether a switch is one to or from a recorder.
+fn has_own_name(record: &Record) -> bool {
+    let mut fields = ["prev_comm", "next_comm"].iter();
+    fields.any(|comm| record.fields.get(*comm).is_some_and(|it| it == "kestrel"))
 }
 
 #[test]

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
 use vm_tests::recording::missed;
-use vm_tests::{run, skip, until};
+use vm_tests::{getpriority_calls, run, skip, until};
 
 const CALLS: u64 = 5_000;
 const GETPPID: &str = "syscalls:sys_enter_getppid";
+const GETPRIORITY: &str = "syscalls:sys_enter_getpriority";
 
 /// Rows of columns, and what was said beside them.
 struct Rows {
@@ -39,6 +43,13 @@ impl Rows {
         // No task of the command ran in that interval.
         let ran = of_event.filter(|row| row[at] != "<not counted>");
         ran.map(|row| row[at].parse::<u64>().unwrap()).sum()
+    }
+
+    /// The count of an event in an interval that is shown as text, where it has no unit.
+    fn shown(&self, event: &str) -> u64 {
+        let row = self.rows.iter().find(|row| row.contains(&event.to_owned()));
+        let row = row.unwrap_or_else(|| panic!("{event}: {:?}", self.rows));
+        row[1].parse::<f64>().unwrap() as u64
     }
 
     /// All of them, or what is missing was said.
@@ -195,19 +206,28 @@ fn waiting(script: &str) -> Child {
 /// Counts beside a program until that has ended, and reads the rows.
 fn beside(options: &[&str], mut child: Child) -> Rows {
     let file = Path::new("/tmp/stat.beside");
+    let counting = counting(file, options);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    finish(counting, file)
+}
+
+/// Begins to count. The title of intervals is written as soon as it counts; the interval never ends.
+fn counting(file: &Path, options: &[&str]) -> Child {
     let _ = fs::remove_file(file);
-    // The title of intervals is written as soon as it counts; the interval never ends.
     let counting = Command::new("kestrel")
         .args(["stat", "-I", "100000000", "-o", file.to_str().unwrap()])
         .args(options)
         .stderr(Stdio::piped())
         .spawn();
-    let counting = counting.unwrap();
     until("counting", || {
         fs::read_to_string(file).is_ok_and(|text| text.starts_with('#'))
     });
-    drop(child.stdin.take());
-    child.wait().unwrap();
+    counting.unwrap()
+}
+
+/// The rows of what was counted, which ends by itself or was ended.
+fn finish(counting: Child, file: &Path) -> Rows {
     let done = counting.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success(), "{said}");
@@ -232,16 +252,102 @@ fn a_process_is_counted_until_it_ends_and_nobody_else() {
         &["-p", &pid, "-e", &format!("{GETPPID},page-faults,task-clock")],
         program,
     );
-    // Not the words of a unit: the rows are text here.
-    let of = |event: &str| -> u64 {
-        let row = rows.rows.iter().find(|row| row.contains(&event.to_owned()));
-        row.unwrap_or_else(|| panic!("{event}: {:?}", rows.rows))[1]
-            .parse::<f64>()
-            .unwrap() as u64
-    };
-    rows.is_all(of(GETPPID), 2 * CALLS);
+    let of = |event: &str| rows.shown(event);
+    // By the kernel's counters, which the second thread inherits.
+    assert_eq!(of(GETPPID), 2 * CALLS, "{:?} {}", rows.rows, rows.said);
     assert!(of("page-faults") > 10, "{:?}", rows.rows);
     assert!(of("task-clock") > 0, "{:?}", rows.rows);
+}
+
+/// Threads that come all the time, until this is dropped.
+struct Churn {
+    goes_on: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Churn {
+    fn start() -> Self {
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let until = Arc::clone(&goes_on);
+        let churn = move || {
+            while until.load(Relaxed) {
+                // Each is made by the one before it: none of them is there for long.
+                thread::spawn(|| thread::spawn(|| {}).join().unwrap())
+                    .join()
+                    .unwrap();
+            }
+        };
+        Self {
+            goes_on,
+            thread: Some(thread::spawn(churn)),
+        }
+    }
+}
+
+impl Drop for Churn {
+    fn drop(&mut self) {
+        self.goes_on.store(false, Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn threads_that_come_while_counting_begins_are_counted() {
+    let own = std::process::id().to_string();
+    let file = Path::new("/tmp/stat.churn");
+    for churns in [false, true] {
+        let churn = churns.then(Churn::start);
+        let counting = counting(file, &["-p", &own, "-e", GETPRIORITY]);
+        drop(churn);
+        let threads: Vec<_> = (0..4)
+            .map(|_| thread::spawn(|| getpriority_calls(CALLS).unwrap()))
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        vm_tests::shell(&format!("kill -INT {}", counting.id())).success();
+        let rows = finish(counting, file);
+        rows.is_all(rows.shown(GETPRIORITY), 4 * CALLS);
+    }
+}
+
+#[test]
+fn counters_behind_several_events_of_one_text_keep_their_names() {
+    let texts = [
+        "minor-faults",
+        "syscalls:sys_enter_getp*,syscalls:sys_enter_getuid /pid > 0/",
+        "page-faults",
+        "{context-switches,faults}",
+        "syscalls:sys_enter_getppid /pid == 1/",
+        "task-clock",
+    ];
+    let options: Vec<&str> = texts.iter().flat_map(|text| ["-e", text]).collect();
+    let rows = counted_calls(&options, "1");
+    let names: Vec<&str> = rows.rows.iter().map(|row| row[2].as_str()).collect();
+    let place = |name: &str| {
+        names
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or_else(|| panic!("{name}: {names:?}"))
+    };
+    // As they were asked for.
+    let order = [
+        "minor-faults",
+        "syscalls:sys_enter_getppid /pid > 0/",
+        "syscalls:sys_enter_getuid /pid > 0/",
+        "page-faults",
+        "context-switches",
+        "faults",
+        "syscalls:sys_enter_getppid /pid == 1/",
+        "task-clock",
+    ]
+    .map(place);
+    assert!(order.is_sorted(), "{names:?}");
+    rows.is_all(rows.sum(0, "syscalls:sys_enter_getppid /pid > 0/"), CALLS);
+    assert_eq!(rows.sum(0, "syscalls:sys_enter_getppid /pid == 1/"), 0);
+    let faults = rows.sum(0, "page-faults");
+    assert_eq!(faults, rows.sum(0, "faults"), "{:?}", rows.rows);
+    let minor = rows.sum(0, "minor-faults");
+    assert!(minor > 10 && minor <= faults, "{:?}", rows.rows);
+    assert_eq!(rows.rows[place("task-clock")][1], "msec", "{:?}", rows.rows);
 }
 
 #[test]
@@ -269,6 +375,14 @@ fn a_cgroup_is_counted_with_those_below_it() {
         );
         rows.is_all(rows.sum(0, &events), runs * CALLS);
         assert!(rows.sum(0, "page-faults") > 10, "{:?}", rows.rows);
+        // By the kernel's counters; shells ask for their parent, too.
+        let rows = Rows::of(&["-G", group, "-e", GETPPID], &["sh", "-c", &script]);
+        let counted = rows.sum(0, GETPPID);
+        assert!(
+            counted >= runs * CALLS && counted < runs * CALLS + 20,
+            "{group}: {:?}",
+            rows.rows
+        );
     }
     let wrong = run("kestrel", &["stat", "-G", "statt", "--", "true"]);
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what tracing costs, one file per way of measuring it.
+//! `cargo xtask bench`: what tracing and reading recordings costs, one file or folder per way of measuring it.
 
 use std::process::ExitCode;
 
@@ -9,6 +9,7 @@ mod exactness;
 pub(crate) mod instructions;
 mod lkst;
 mod overhead;
+mod read;
 mod switch;
 
 /// Measure what tracing costs.
@@ -24,6 +25,7 @@ enum What {
     Instructions(instructions::Options),
     Lkst(lkst::Options),
     Overhead(overhead::Options),
+    Read(read::Options),
     Switch(switch::Options),
 }
 
@@ -34,6 +36,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Instructions(options) => instructions::run(options),
         What::Lkst(options) => lkst::run(options),
         What::Overhead(options) => overhead::run(options),
+        What::Read(options) => read::run(options),
         What::Switch(options) => switch::run(options),
     }
 }

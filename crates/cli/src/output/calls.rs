@@ -28,9 +28,8 @@ impl From<By> for calls::By {
     }
 }
 
-/// Prints counted calls.
-pub(crate) fn print(groups: &[Group], format: Format) -> Result<(), Failure> {
-    let mut out = crate::screen::out();
+/// Writes counted calls.
+pub(crate) fn write(groups: &[Group], format: Format, out: &mut impl Write) -> Result<(), Failure> {
     match format {
         Format::Text => write!(out, "{}", table(groups))?,
         Format::Json => {

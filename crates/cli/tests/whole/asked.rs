@@ -214,6 +214,19 @@ fn wrong_questions_are_explained() {
             &["this is a text"],
         ),
         (&["report", "--latency", "sched:*"], &["is no pair of events"]),
+        (
+            &[
+                "report",
+                "--latency",
+                "sys_enter_read,sys_exit_read",
+                "--by",
+                "ret",
+            ],
+            &[
+                "`ret` means nothing where these pairs begin",
+                "syscalls:sys_enter_read, and this is of the end",
+            ],
+        ),
     ] {
         place.run(options).fails(2, words);
     }

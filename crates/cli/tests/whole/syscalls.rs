@@ -228,7 +228,8 @@ fn tables_count_what_strace_counts() {
     let live = place
         .run(&["trace", "--syscalls", "--summary", "--", "perl", AWKWARD])
         .succeeds();
-    check(&live.out, "live");
+    // Its standard output is the command's.
+    check(&live.err, "live");
     place
         .run(&["record", "--syscalls", "--", "perl", AWKWARD])
         .succeeds();
@@ -256,6 +257,25 @@ fn tables_count_what_strace_counts() {
     let calls = |row: &serde_json::Value| (row["calls"].as_u64().unwrap(), row["errors"].as_u64().unwrap());
     let openat = rows.iter().find(|row| row["call"] == "openat").map(calls);
     assert_eq!(openat.as_ref(), theirs.get("openat"));
+}
+
+#[test]
+fn what_libraries_call_in_the_place_of_a_call_is_said() {
+    needs_tracing!();
+    let place = Place::new();
+    let hint = |set: &str| {
+        let answer = place.run(&["trace", &format!("--syscalls={set}"), "--", "cat", "/dev/null"]);
+        answer.succeeds().err
+    };
+    let others =
+        "none of these calls came; libraries may make others in their place: --syscalls=openat,openat2";
+    assert!(hint("open").contains(others), "{}", hint("open"));
+    let sethostname = hint("sethostname");
+    assert!(
+        sethostname.contains("none of these calls came\n"),
+        "{sethostname}"
+    );
+    assert!(!hint("open,openat").contains("none of these calls"));
 }
 
 #[test]

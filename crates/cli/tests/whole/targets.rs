@@ -97,6 +97,14 @@ fn what_does_not_run_is_named() {
     fails(&["-C", "8000"], 1, &["CPU 8000", "does not run"]);
     fails(&["-C", ""], 2, &["0,2-3"]);
     fails(&["-p", "1", "-t", "1"], 2, &["cannot be used with"]);
+    let nobodys = &["--only-own has nothing to leave out", "-- COMMAND"];
+    fails(&["--only-own"], 2, nobodys);
+    fails(&["--only-own", "-C", "0"], 2, nobodys);
+    fails(&["--only-own", "-a", "--", "true"], 2, nobodys);
+    place.run(&["record", "-e", SWITCH, "--", "true"]).succeeds();
+    place
+        .run(&["print", "--only-own"])
+        .fails(2, &["--only-own has nothing to leave out", "-p or -t"]);
     place
         .run(&["record", "-e", "sched:sched_waking /is_target(args.pid)/", "-a"])
         .fails(2, &["no processes are selected", "-p PID"]);

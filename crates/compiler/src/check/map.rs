@@ -611,7 +611,7 @@ impl Checker<'_> {
         }
         let map = MapType {
             number,
-            entries: self.entries(&keys, &value, MapType::is_hidden_name(&name)),
+            entries: self.entries(&name, &keys, &value),
             name,
             keys,
             value,
@@ -639,8 +639,10 @@ impl Checker<'_> {
     }
 
     /// How many keys a new map has room for.
-    fn entries(&self, keys: &[FieldType], value: &ValueKind, hidden: bool) -> u32 {
-        match self.globals.max_map_keys {
+    fn entries(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> u32 {
+        let hidden = MapType::is_hidden_name(name);
+        let declared = self.globals.declared.get(name).map(|declared| declared.entries);
+        match declared.or(self.globals.max_map_keys) {
             _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
             _ if keys.is_empty() => 1,
             Some(most) if !hidden => most.max(1),
@@ -723,7 +725,7 @@ impl Checker<'_> {
         }
         // The expression that read it first did not know how its values are shown.
         let map = MapType {
-            entries: self.entries(&map.keys, kind, false),
+            entries: self.entries(&map.name, &map.keys, kind),
             value: kind.clone(),
             ..map
         };

@@ -226,17 +226,25 @@ fn number_compared(
     }
 }
 
-/// `CPU & CPUS{0-3}`: one of these.
+/// `CPU & CPUS{0-3}`: one of these. A set is compared by `==` and `!=`, too: a single CPU equals one of one CPU only.
 fn cpus_compared(subject: &str, operator: &str, cpus: &str, place: Span) -> Result<String, Diagnostic> {
-    if operator != "&" {
-        return Err(Diagnostic::error(place, "CPUS{…} stands behind & only"));
-    }
+    let (compare, joint) = match operator {
+        "&" => ("==", " || "),
+        "==" => ("==", " && "),
+        "!=" => ("!=", " || "),
+        _ => {
+            return Err(Diagnostic::error(
+                place,
+                "CPUS{…} stands behind &, == and != only",
+            ));
+        }
+    };
     let list = CpuList::parse(cpus).map_err(|error| Diagnostic::error(place, error.to_string()))?;
-    let one = |cpu: u32| format!("{subject} == {cpu}");
+    let one = |cpu: u32| format!("{subject} {compare} {cpu}");
     let some: Vec<String> = list.iter().map(one).collect();
     match some.is_empty() {
         true => Err(Diagnostic::error(place, "no CPU is named")),
-        false => Ok(format!("({})", some.join(" || "))),
+        false => Ok(format!("({})", some.join(joint))),
     }
 }
 
@@ -289,6 +297,11 @@ mod tests {
                 "args.comm == \"sh\" && comm == \"ps\"",
             ),
             ("CPU & CPUS{0,2-3}", "(cpu == 0 || cpu == 2 || cpu == 3)"),
+            (
+                "CPU == CPUS{1} || CPU != CPUS{0-1}",
+                "(cpu == 1) || (cpu != 0 || cpu != 1)",
+            ),
+            ("CPU == CPUS{0-1}", "(cpu == 0 && cpu == 1)"),
             ("prev_pid >= -1", "args.prev_pid >= -1"),
         ] {
             assert_eq!(

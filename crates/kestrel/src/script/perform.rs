@@ -7,9 +7,10 @@ use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::output::{Effect, Form, Sites};
-use kestrel_trace::print::shown;
+use kestrel_trace::print::{counted, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -45,6 +46,8 @@ pub struct Perform {
     /// Whether commands are run no more, since the program was asked to end, and how many were not.
     pub ending: bool,
     not_run: u64,
+    /// Updates of maps that were lost and have been said, by the maps' names.
+    lost: HashMap<String, u64>,
     symbols: Symbols,
     names: Arc<SystemNames>,
     host: Host,
@@ -63,6 +66,7 @@ impl Perform {
             err: Vec::new(),
             ending: false,
             not_run: 0,
+            lost: HashMap::new(),
             symbols: symbols.with_names(names.clone()),
             names,
             host,
@@ -147,7 +151,22 @@ impl Perform {
         self.err.extend_from_slice(format!("ERROR: {why}\n").as_bytes());
     }
 
-    fn snapshots(&mut self, snapshots: Vec<Snapshot>, top: u64, div: u64) {
+    fn snapshots(&mut self, mut snapshots: Vec<Snapshot>, top: u64, div: u64) {
+        for snapshot in &mut snapshots {
+            let lost = std::mem::take(&mut snapshot.lost);
+            let before = self.lost.insert(snapshot.ty.name.clone(), lost).unwrap_or(0);
+            if lost > before {
+                let title = snapshot.ty.title();
+                let (updates, keys) = (
+                    counted(lost - before, "update"),
+                    counted(snapshot.ty.entries.into(), "key"),
+                );
+                let line = format!(
+                    "WARNING: Map full; can't update element. {title} has room for {keys}: {updates} lost; `config = {{ max_map_keys = N }}` or `let {title} = hash(N)` gives it more\n"
+                );
+                self.err.extend_from_slice(line.as_bytes());
+            }
+        }
         let (symbols, _notes) = symbols(&snapshots, &self.host, None);
         let symbols = symbols.with_names(self.names.clone());
         for snapshot in &snapshots {

@@ -1,12 +1,14 @@
 //! Perf events that count, each as often as its scope has threads or CPUs, added up by part when they are read.
 
+use super::cgroup::Cgroup;
 use super::count::{Amount, Count, Part};
 use super::request::Request;
 use super::scope::Target;
-use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
+use kestrel_catalog::catalog::counter::counted::{self, Meaning, Named};
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::perf::{Begin, Counted, PerfEvent, Reading, Whose};
+use kestrel_kernel::perf::{Begin, Counted, Inherit, PerfEvent, Reading, Software, Whose};
 use kestrel_kernel::process::allow_open_files;
+use kestrel_kernel::procfs::online_cpus;
 use kestrel_kernel::{Errno, Error as Kernel, Host};
 
 /// Counters that the processor has all together or not at all; mostly one.
@@ -50,7 +52,12 @@ impl Place {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     opened: Vec<Opened>,
+    /// Whether threads came while counters of their process were opened: those have none.
+    pub(super) may_miss: bool,
 }
+
+/// How often counters of a process are opened anew because it made threads meanwhile.
+const ATTEMPTS: u32 = 8;
 
 /// Descriptors beside those of counters.
 const OTHER_FILES: u64 = 256;
@@ -60,15 +67,37 @@ impl Counters {
     ///
     /// # Errors
     /// The kernel's, but for what this machine cannot count.
-    pub(super) fn open(groups: Vec<Group>, request: &Request, host: &Host) -> Result<Self> {
+    pub(super) fn open(groups: &[Group], request: &Request, host: &Host) -> Result<Self> {
         if groups.is_empty() {
             return Ok(Self::default());
         }
+        // Replaced only when the next ones are there: the kernel waits for a grace period where the last counter leaves a tracepoint.
+        let mut counters = Self::default();
+        for _ in 0..ATTEMPTS {
+            let before = request.scope.threads(host)?;
+            counters = Self::open_once(groups, request, host)?;
+            let now = request.scope.threads(host).unwrap_or_default();
+            counters.may_miss = now.iter().any(|thread| !before.contains(thread));
+            if !counters.may_miss {
+                break;
+            }
+        }
+        Ok(counters)
+    }
+
+    /// Moves events to the places that they have by now.
+    pub(super) fn renumber(&mut self, places: &[usize]) {
+        for opened in &mut self.opened {
+            opened.event = places[opened.event];
+        }
+    }
+
+    fn open_once(groups: &[Group], request: &Request, host: &Host) -> Result<Self> {
         let targets = request.scope.targets(&request.split, host)?;
         let events: usize = groups.iter().map(|group| group.named.len()).sum();
         allow_open_files((targets.len() * events) as u64 + OTHER_FILES);
         let mut opened = Vec::new();
-        for group in &groups {
+        for group in groups {
             let mut places: Vec<Vec<Place>> = group.named.iter().map(|_| Vec::new()).collect();
             let cpus = group.named.first().and_then(|named| named.cpus.as_ref());
             let counts = |target: &&Target<'_>| match (cpus, target.cpu) {
@@ -88,7 +117,10 @@ impl Counters {
                     .map(|(event, places)| Opened { event, places }),
             );
         }
-        Ok(Self { opened })
+        Ok(Self {
+            opened,
+            may_miss: false,
+        })
     }
 
     /// Switches on those that do not wait for an exec.
@@ -208,6 +240,21 @@ fn open_group(group: &Group, target: &Target<'_>) -> Result<Vec<Option<Place>>> 
         }));
     }
     Ok(places)
+}
+
+/// Whether perf can count the tasks of a cgroup.
+pub(super) fn knows(cgroup: &Cgroup, host: &Host) -> bool {
+    let named = counted::of_software(Software::CpuClock);
+    let counted = |cpu| Counted {
+        counter: &named.counter,
+        levels: named.levels,
+        whose: Whose::Cgroup(cgroup.directory()),
+        cpu: Some(cpu),
+        inherit: Inherit::Nothing,
+        begin: Begin::WhenEnabled,
+    };
+    let first = online_cpus(host).ok().and_then(|cpus| cpus.iter().next());
+    first.is_some_and(|cpu| PerfEvent::counting(&counted(cpu), None).is_ok())
 }
 
 /// Whether perf does not know a cgroup: every machine has the kernel's own counters.

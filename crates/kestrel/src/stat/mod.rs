@@ -8,6 +8,7 @@
 //!                   └──► traced (session) ─┴─► Count { event, part, amount }
 //! ```
 
+mod arranged;
 mod cgroup;
 mod count;
 mod counters;
@@ -25,6 +26,7 @@ pub use request::Request;
 pub use scope::{Scope, Split};
 
 use crate::session::Session;
+use arranged::{Arranged, ordered};
 use counters::Counters;
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
@@ -52,67 +54,38 @@ impl Stat {
     /// its amount is [`Amount::NotSupported`].
     pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
-            [] => vec![Wanted::Counters(counted::usual(), false)],
+            [] => vec![Wanted::Counters(counted::usual(), false, 0)],
             texts => wanted::parse(texts, catalog.host())?,
         };
-        let usual = request.events.is_empty();
-        let mut events = Vec::new();
-        let mut groups = Vec::new();
-        let mut texts = Vec::new();
-        let plain = plain::of(&wanted, request, catalog);
-        for (one, plain) in wanted.into_iter().zip(plain) {
-            if let Some(plain) = plain {
-                for tracepoint in plain {
-                    groups.push(counters::Group {
-                        first: events.len(),
-                        named: vec![Named::tracepoint(tracepoint.counter)],
-                    });
-                    events.push(Event {
-                        name: tracepoint.name,
-                        counter: None,
-                    });
-                }
-                continue;
-            }
-            match one {
-                Wanted::Counters(named, grouped) => {
-                    let named: Vec<Named> = named
-                        .into_iter()
-                        .map(|it| request.scope.suited(it, usual))
-                        .collect();
-                    let first = events.len();
-                    events.extend(named.iter().map(|named| Event {
-                        name: named.name.clone(),
-                        counter: Some(named.clone()),
-                    }));
-                    match grouped {
-                        true => groups.push(counters::Group { first, named }),
-                        false => {
-                            groups.extend(named.into_iter().enumerate().map(|(nth, named)| counters::Group {
-                                first: first + nth,
-                                named: vec![named],
-                            }))
-                        }
-                    }
-                }
-                Wanted::Traced(text) => {
-                    let text = traced::Text::new(text, texts.len(), request);
-                    events.extend(std::iter::once(Event {
-                        name: String::new(),
-                        counter: None,
-                    }));
-                    texts.push((events.len() - 1, text));
-                }
-            }
+        let mut plain = plain::of(&wanted, request, catalog);
+        let mut counters = Counters::open(
+            &Arranged::of(&wanted, &plain, request).groups,
+            request,
+            catalog.host(),
+        )?;
+        if counters.may_miss && plain.iter().any(Option::is_some) {
+            // Programs see the events of threads whenever these come.
+            plain = plain::none(&wanted);
+            counters = Counters::open(
+                &Arranged::of(&wanted, &plain, request).groups,
+                request,
+                catalog.host(),
+            )?;
         }
+        let Arranged {
+            mut events, texts, ..
+        } = Arranged::of(&wanted, &plain, request);
         let mut traced = match texts.is_empty() {
             true => None,
             false => Some(Traced::start(texts, request, catalog)?),
         };
+        let of_counters = events.len();
+        events.extend(traced.iter().flat_map(Traced::named));
+        let (events, places) = ordered(events);
+        counters.renumber(&places[..of_counters]);
         if let Some(traced) = &mut traced {
-            events = traced.name_events(events, &mut groups);
+            traced.renumber(&places[of_counters..]);
         }
-        let counters = Counters::open(groups, request, catalog.host())?;
         Ok(Self {
             events,
             counters,

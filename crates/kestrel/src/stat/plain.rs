@@ -1,5 +1,6 @@
 //! Tracepoints of which nothing but the count is asked: the kernel's own counters give that for a quarter of what a program takes.
 
+use super::counters;
 use super::request::Request;
 use super::scope::{Scope, Split};
 use super::wanted::Wanted;
@@ -16,39 +17,59 @@ pub(super) struct Plain {
     pub(super) name: String,
     /// The kernel's number of it.
     pub(super) counter: Counter,
+    /// Where it stands in the texts.
+    pub(super) place: usize,
 }
 
 /// More are cheaper to attach and to detach as programs: the kernel waits for a grace period for each counter that it takes off a tracepoint.
 const MOST: usize = 4;
 
+/// Each thread of a process has a counter of its own; a program is one for all of them.
+const MOST_COUNTERS: usize = 1024;
+
 /// What each text asks for, if it is tracepoints by their names and nothing more.
 pub(super) fn of(wanted: &[Wanted], request: &Request, catalog: &Catalog) -> Vec<Option<Vec<Plain>>> {
-    let none = || wanted.iter().map(|_| None).collect();
     let is_split = !matches!(request.split, Split::None | Split::Cpu);
-    // Threads that come while counters of a process are opened, one by one, would not be counted; perf may not know a cgroup.
-    let is_other = matches!(request.scope, Scope::Processes(_) | Scope::Cgroup(_));
-    if is_split || is_other || request.via != Via::Auto {
-        return none();
+    if is_split || request.via != Via::Auto {
+        return none(wanted);
     }
     let Ok(tracefs) = Tracefs::mount(catalog.host()) else {
-        return none();
+        return none(wanted);
     };
-    let of_tasks = matches!(request.scope, Scope::Command(_) | Scope::Threads(_));
+    let of_tasks = match &request.scope {
+        Scope::Command(_) | Scope::Threads(_) | Scope::Processes(_) => true,
+        Scope::All | Scope::Cpus(_) | Scope::Cgroup(_) => false,
+    };
     let all: Vec<Option<Vec<Plain>>> = wanted
         .iter()
         .map(|wanted| match wanted {
-            Wanted::Traced(text) => plain(text, of_tasks, &tracefs),
+            Wanted::Traced(text, places) => plain(text, places, of_tasks, &tracefs),
             Wanted::Counters(..) => None,
         })
         .collect();
-    match all.iter().flatten().map(Vec::len).sum::<usize>() <= MOST {
+    let tracepoints = all.iter().flatten().map(Vec::len).sum::<usize>();
+    let counters = tracepoints
+        * request
+            .scope
+            .threads(catalog.host())
+            .map_or(0, |threads| threads.len());
+    let can = match &request.scope {
+        Scope::Cgroup(cgroup) => tracepoints > 0 && counters::knows(cgroup, catalog.host()),
+        _ => true,
+    };
+    match tracepoints <= MOST && counters <= MOST_COUNTERS && can {
         true => all,
-        false => none(),
+        false => none(wanted),
     }
 }
 
+/// Nothing is counted so.
+pub(super) fn none(wanted: &[Wanted]) -> Vec<Option<Vec<Plain>>> {
+    wanted.iter().map(|_| None).collect()
+}
+
 /// The tracepoints of a text that has nothing else.
-fn plain(text: &str, of_tasks: bool, tracefs: &Tracefs) -> Option<Vec<Plain>> {
+fn plain(text: &str, places: &[usize], of_tasks: bool, tracefs: &Tracefs) -> Option<Vec<Plain>> {
     let (probes, found) = parse_probes(text);
     let bare = probes
         .iter()
@@ -57,15 +78,17 @@ fn plain(text: &str, of_tasks: bool, tracefs: &Tracefs) -> Option<Vec<Plain>> {
         return None;
     }
     let events = probes.iter().flat_map(|probe| &probe.events);
-    let mut all: Vec<Plain> = events
-        .map(|event| one(event, of_tasks, tracefs))
-        .collect::<Option<_>>()?;
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    all.dedup();
+    let mut all: Vec<Plain> = Vec::new();
+    for (event, place) in events.zip(places) {
+        let plain = one(event, *place, of_tasks, tracefs)?;
+        if all.iter().all(|known| known.name != plain.name) {
+            all.push(plain);
+        }
+    }
     Some(all)
 }
 
-fn one(event: &EventSpec, of_tasks: bool, tracefs: &Tracefs) -> Option<Plain> {
+fn one(event: &EventSpec, place: usize, of_tasks: bool, tracefs: &Tracefs) -> Option<Plain> {
     let parts: Vec<&str> = event.parts.iter().map(|part| part.text.as_str()).collect();
     let (group, name) = match parts.as_slice() {
         ["tracepoint" | "t", group, name] | [group, name] => (*group, *name),
@@ -79,5 +102,6 @@ fn one(event: &EventSpec, of_tasks: bool, tracefs: &Tracefs) -> Option<Plain> {
     Some(Plain {
         name: format!("{group}:{name}"),
         counter: Counter::tracepoint(id, format!("{group}:{name}")),
+        place,
     })
 }

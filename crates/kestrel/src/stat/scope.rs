@@ -103,10 +103,7 @@ impl Scope {
                 Self::on_cpus(whose, procfs::online_cpus(host)?.iter(), split, host)
             }
             Self::Processes(pids) => {
-                let mut threads = Vec::new();
-                for pid in pids {
-                    threads.extend(procfs::threads(host, *pid)?);
-                }
+                let threads = threads(pids, host)?;
                 of_threads(&threads, Inherit::Threads, Begin::WhenEnabled, split, host)
             }
             Self::Threads(tids) => of_threads(tids, Inherit::Nothing, Begin::WhenEnabled, split, host),
@@ -115,6 +112,17 @@ impl Scope {
                 shape: "-p, -t or -a with it: which threads a command will have is not known when its counters are opened (events of tracers can be counted so)".to_owned(),
             }),
             Self::Command(pid) => of_threads(&[*pid], Inherit::Children, Begin::AtExec, split, host),
+        }
+    }
+
+    /// The threads of which each must get a counter of its own, whose later threads then inherit it: there may be more at any time.
+    ///
+    /// # Errors
+    /// A process that has ended.
+    pub(super) fn threads(&self, host: &Host) -> Result<Vec<u32>> {
+        match self {
+            Self::Processes(pids) => threads(pids, host),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -144,6 +152,14 @@ impl Scope {
         };
         Ok(cpus.map(target).collect())
     }
+}
+
+fn threads(pids: &[u32], host: &Host) -> Result<Vec<u32>> {
+    let mut threads = Vec::new();
+    for pid in pids {
+        threads.extend(procfs::threads(host, *pid)?);
+    }
+    Ok(threads)
 }
 
 fn of_threads<'a>(

@@ -1,7 +1,6 @@
 //! Events of tracers, counted in the kernel: a session whose handlers count in maps, per CPU and without a lock, so that no hit is lost to another.
 
 use super::count::{Amount, Count, Event, Part};
-use super::counters::Group;
 use super::request::Request;
 use super::scope::{Scope, Split};
 use crate::plan::{self, Options, Plan, Source};
@@ -36,6 +35,8 @@ pub(super) struct Text {
     map: String,
     /// Whether the map's first key is the event.
     by_event: bool,
+    /// The last part of each event as it is written, and its place in all texts.
+    places: Vec<(String, usize)>,
 }
 
 /// A session that counts.
@@ -53,15 +54,18 @@ pub(super) struct Traced {
 #[derive(Debug)]
 struct Placed {
     text: Text,
-    /// The place of the first one.
-    first: usize,
     /// Their names, sorted.
     names: Vec<String>,
+    /// Which events of the whole they are.
+    events: Vec<usize>,
 }
 
 impl Text {
-    pub(super) fn new(text: String, number: usize, request: &Request) -> Self {
+    pub(super) fn new(text: String, places: Vec<usize>, number: usize, request: &Request) -> Self {
         let (probes, _) = parse_probes(&text);
+        let events = probes.iter().flat_map(|probe| &probe.events);
+        let last = events.map(|event| event.parts.last().map_or(String::new(), |part| part.text.clone()));
+        let places = last.zip(places).collect();
         let by_event = !is_one(&probes);
         let map = format!("stat_{number}");
         let mut keys: Vec<&str> = Vec::new();
@@ -87,7 +91,16 @@ impl Text {
             predicate: predicate(&text, &probes),
             map,
             by_event,
+            places,
         }
+    }
+
+    /// The place of an event in all texts: that of the first word that means it, or of the last one.
+    fn place(&self, name: &str) -> usize {
+        let own = name.rsplit(':').next().unwrap_or(name);
+        let mut places = self.places.iter();
+        let meant = places.find(|(word, _)| Glob::new(word).matches(own));
+        meant.or(self.places.last()).map_or(0, |(_, place)| *place)
     }
 }
 
@@ -112,12 +125,12 @@ fn predicate(text: &str, probes: &[Probe]) -> String {
 }
 
 impl Traced {
-    /// Loads and attaches the programs, masked. Each text comes with the place of its event.
+    /// Loads and attaches the programs, masked.
     ///
     /// # Errors
     /// As [`plan::plan`] and [`Session::start`].
-    pub(super) fn start(texts: Vec<(usize, Text)>, request: &Request, catalog: &Catalog) -> Result<Self> {
-        let handlers: Vec<String> = texts.iter().map(|(_, text)| text.handler.clone()).collect();
+    pub(super) fn start(texts: Vec<Text>, request: &Request, catalog: &Catalog) -> Result<Self> {
+        let handlers: Vec<String> = texts.iter().map(|text| text.handler.clone()).collect();
         let split = matches!(request.split, Split::Thread | Split::By(_));
         let options = Options {
             target: request.scope.filter(),
@@ -129,9 +142,9 @@ impl Traced {
             ..Options::default()
         };
         let plan = plan::plan(Source::Events(&handlers), &options, catalog)?;
-        let placed = texts.into_iter().map(|(first, text)| Placed {
+        let placed = texts.into_iter().map(|text| Placed {
             names: names(&plan, &text.handler),
-            first,
+            events: Vec::new(),
             text,
         });
         let texts = placed.collect();
@@ -149,25 +162,25 @@ impl Traced {
         })
     }
 
-    /// Puts the events of each text where one stood for all of them, and moves the groups of counters behind it.
-    pub(super) fn name_events(&mut self, events: Vec<Event>, groups: &mut [Group]) -> Vec<Event> {
-        let mut all = Vec::new();
-        for (place, event) in events.into_iter().enumerate() {
-            if let Some(group) = groups.iter_mut().find(|group| group.first == place) {
-                group.first = all.len();
-            }
-            match self.texts.iter_mut().find(|placed| placed.first == place) {
-                None => all.push(event),
-                Some(placed) => {
-                    placed.first = all.len();
-                    all.extend(placed.names.iter().map(|name| Event {
-                        name: format!("{name} {}", placed.text.predicate).trim_end().to_owned(),
-                        counter: None,
-                    }));
-                }
-            }
+    /// The events of all texts, each with its place in these.
+    pub(super) fn named(&self) -> Vec<(usize, Event)> {
+        let of_text = |placed: &Placed| -> Vec<(usize, Event)> {
+            let event = |name: &String| Event {
+                name: format!("{name} {}", placed.text.predicate).trim_end().to_owned(),
+                counter: None,
+            };
+            let named = placed.names.iter();
+            named.map(|name| (placed.text.place(name), event(name))).collect()
+        };
+        self.texts.iter().flat_map(of_text).collect()
+    }
+
+    /// Says where the events are by now, in the order of [`Traced::named`].
+    pub(super) fn renumber(&mut self, places: &[usize]) {
+        let mut rest = places.iter().copied();
+        for placed in &mut self.texts {
+            placed.events = rest.by_ref().take(placed.names.len()).collect();
         }
-        all
     }
 
     pub(super) fn warnings(&self) -> &[(String, Diagnostic)] {
@@ -245,8 +258,8 @@ impl Traced {
             Split::Thread | Split::By(_) => return,
         };
         for placed in &self.texts {
-            for event in placed.first..placed.first + placed.names.len() {
-                sums.extend(parts.iter().map(|part| ((event, part.clone()), 0)));
+            for event in &placed.events {
+                sums.extend(parts.iter().map(|part| ((*event, part.clone()), 0)));
             }
         }
     }
@@ -290,7 +303,7 @@ impl Placed {
                 self.names.iter().position(|known| *known == name)?
             }
         };
-        Some((self.first + place, keys.map(shown).collect()))
+        Some((*self.events.get(place)?, keys.map(shown).collect()))
     }
 }
 

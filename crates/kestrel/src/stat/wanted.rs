@@ -8,13 +8,13 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_kernel::Host;
 
-/// What a piece of a text asks for.
+/// What pieces of a text ask for. Places are the pieces' numbers in all texts: figures are shown in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wanted {
-    /// Counters; whether they are a group, which has counters of the processor all together or not at all.
-    Counters(Vec<Named>, bool),
-    /// Events of tracers with their predicate, if they have one.
-    Traced(String),
+    /// Counters; whether they are a group, which has counters of the processor all together or not at all; the place.
+    Counters(Vec<Named>, bool, usize),
+    /// Events of tracers with their predicate, if they have one; the place of each.
+    Traced(String, Vec<usize>),
 }
 
 /// Takes texts apart.
@@ -22,36 +22,40 @@ pub(super) enum Wanted {
 /// # Errors
 /// A counter that does not exist, a text with a block, braces that do not close.
 pub(super) fn parse(texts: &[String], host: &Host) -> Result<Vec<Wanted>> {
-    let mut all = Vec::new();
+    let (mut all, mut place) = (Vec::new(), 0);
     for text in texts {
-        let mut traced: Vec<&str> = Vec::new();
+        let (mut traced, mut places) = (Vec::new(), Vec::new());
         for piece in pieces(text) {
+            place += 1;
             match of_piece(piece, text, host)? {
-                Some(counters) => all.push(counters),
-                None => traced.push(piece),
+                Some((counters, grouped)) => all.push(Wanted::Counters(counters, grouped, place)),
+                None => {
+                    traced.push(piece);
+                    places.push(place);
+                }
             }
         }
         if !traced.is_empty() {
             let traced = traced.join(",");
             check(&traced)?;
-            all.push(Wanted::Traced(traced));
+            all.push(Wanted::Traced(traced, places));
         }
     }
     Ok(all)
 }
 
-/// The counters of a piece, or nothing where it is for tracers.
-fn of_piece(piece: &str, text: &str, host: &Host) -> Result<Option<Wanted>> {
+/// The counters of a piece and whether they are a group, or nothing where it is for tracers.
+fn of_piece(piece: &str, text: &str, host: &Host) -> Result<Option<(Vec<Named>, bool)>> {
     if let Some(inside) = piece.strip_prefix('{') {
         let inside = inside.strip_suffix('}').ok_or_else(|| shape(text))?;
         let group = pieces(inside).into_iter().map(|name| {
             let counter = counter(name, host)?;
             counter.ok_or_else(|| not_in_groups(name))
         });
-        return Ok(Some(Wanted::Counters(group.collect::<Result<_>>()?, true)));
+        return Ok(Some((group.collect::<Result<_>>()?, true)));
     }
     if let Some(named) = pmu::find(piece, host)? {
-        return Ok(Some(Wanted::Counters(vec![named], false)));
+        return Ok(Some((vec![named], false)));
     }
     if piece.contains(['/', '{']) {
         return match counted::find(head(piece)) {
@@ -60,7 +64,7 @@ fn of_piece(piece: &str, text: &str, host: &Host) -> Result<Option<Wanted>> {
         };
     }
     let named = counted::find(piece)?;
-    Ok(named.map(|named| Wanted::Counters(vec![named], false)))
+    Ok(named.map(|named| (vec![named], false)))
 }
 
 /// A counter by the name that a unit or perf has for it.
@@ -153,8 +157,8 @@ mod tests {
     fn parsed(text: &str) -> Vec<String> {
         let wanted = parse(&[text.to_owned()], &Host::new("/nowhere")).unwrap();
         let shown = wanted.into_iter().map(|one| match one {
-            Wanted::Traced(text) => text,
-            Wanted::Counters(named, grouped) => {
+            Wanted::Traced(text, places) => format!("{places:?} {text}"),
+            Wanted::Counters(named, grouped, _) => {
                 let names: Vec<String> = named.into_iter().map(|named| named.name).collect();
                 format!("{}{}", if grouped { "group " } else { "" }, names.join(" "))
             }
@@ -169,12 +173,12 @@ mod tests {
             parsed("{cycles, instructions:u},sched:sched_switch, sched:sched_wakeup /args.prio == 3/"),
             [
                 "group cycles instructions:u",
-                "sched:sched_switch,sched:sched_wakeup /args.prio == 3/"
+                "[2, 3] sched:sched_switch,sched:sched_wakeup /args.prio == 3/"
             ]
         );
         assert_eq!(
             parsed("kprobe:vfs_read /comm == \"a,b\"/"),
-            ["kprobe:vfs_read /comm == \"a,b\"/"]
+            ["[1] kprobe:vfs_read /comm == \"a,b\"/"]
         );
     }
 

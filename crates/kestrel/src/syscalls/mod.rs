@@ -13,6 +13,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
 use kestrel_trace::calls::{Abi, Descriptors, Signatures};
 use kestrel_trace::syscall::{CLASSES, Set, usual_name};
+use std::collections::BTreeSet;
 
 /// What is recorded of each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,7 @@ pub struct Calls {
     pub events: Vec<String>,
     /// All calls of the kernel.
     pub signatures: Signatures,
+    set: Set,
 }
 
 impl Calls {
@@ -56,8 +58,40 @@ impl Calls {
             Detail::Times => times(set, &signatures),
             Detail::Lines => lines(set, &signatures),
         };
-        Ok(Self { events, signatures })
+        Ok(Self {
+            events,
+            signatures,
+            set: set.clone(),
+        })
     }
+
+    /// Whether some calls are left out.
+    pub fn is_choice(&self) -> bool {
+        self.signatures.iter().any(|(_, it)| !it.is_in(&self.set))
+    }
+
+    /// Calls that are not asked for and came later than some that are, for the same: `openat` for `open`, `newfstatat` for `stat`.
+    pub fn later(&self) -> Vec<String> {
+        let names = |shown: bool| {
+            let own = self.signatures.of(Abi::Native);
+            let of = own.filter(move |(_, it)| it.is_in(&self.set) == shown);
+            of.map(|(_, it)| usual_name(&it.call).to_owned())
+        };
+        let asked: BTreeSet<String> = names(true).collect();
+        let later = names(false).filter(|name| asked.iter().any(|asked| is_later(name, asked)));
+        later.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+/// Whether a call has another's name with something that later calls have behind theirs.
+fn is_later(name: &str, other: &str) -> bool {
+    const BEHIND: [&str; 8] = ["at", "at2", "2", "3", "4", "64", "x", "_pwait"];
+    let names = [Some(name), name.strip_prefix("new"), name.strip_prefix("newf")];
+    let mut behind = names
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.strip_prefix(other));
+    behind.any(|behind| BEHIND.contains(&behind))
 }
 
 fn unknown(word: &str, calls: &[(String, Vec<String>)]) -> Error {
@@ -95,4 +129,32 @@ pub fn open_files(host: &Host, pid: Option<u32>) -> Vec<(u32, i64, String)> {
         all.extend(named);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_calls_have_something_behind_the_names_of_others() {
+        for (name, other) in [
+            ("openat", "open"),
+            ("openat2", "open"),
+            ("newfstatat", "fstat"),
+            ("newfstatat", "stat"),
+            ("dup3", "dup"),
+            ("accept4", "accept"),
+            ("statx", "stat"),
+        ] {
+            assert!(is_later(name, other), "{name} {other}");
+        }
+        for (name, other) in [
+            ("open", "openat"),
+            ("open_tree", "open"),
+            ("read", "read"),
+            ("readlink", "read"),
+        ] {
+            assert!(!is_later(name, other), "{name} {other}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::Count;
+use super::tally::Tally;
 use crate::record::Record;
-use std::collections::BTreeMap;
 
 pub(super) const KIND: AnalysisKind = AnalysisKind {
     name: "cpus",
@@ -16,12 +16,12 @@ pub(super) const KIND: AnalysisKind = AnalysisKind {
 /// Counts by CPU.
 #[derive(Clone, Debug, Default)]
 struct Cpus {
-    counts: BTreeMap<u32, u64>,
+    counts: Tally<u32>,
 }
 
 impl Analysis for Cpus {
     fn add(&mut self, record: &Record<'_>) {
-        *self.counts.entry(record.cpu).or_default() += 1;
+        self.counts.add(record.cpu, record.cpu);
     }
 
     /// In the order of the CPUs.
@@ -30,6 +30,6 @@ impl Analysis for Cpus {
             name: format!("CPU {cpu}"),
             count,
         };
-        self.counts.into_iter().map(row).collect()
+        self.counts.finish().into_iter().map(row).collect()
     }
 }

@@ -6,6 +6,7 @@ mod count;
 mod cpus;
 mod events;
 mod processes;
+mod tally;
 mod threads;
 mod timeline;
 mod values;

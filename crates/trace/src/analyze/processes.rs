@@ -2,9 +2,9 @@
 
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};
+use super::tally::Tally;
 use crate::process::{Learner, Processes};
 use crate::record::Record;
-use std::collections::BTreeMap;
 
 pub(super) const KIND: AnalysisKind = AnalysisKind {
     name: "processes",
@@ -22,7 +22,7 @@ pub(super) const KIND: AnalysisKind = AnalysisKind {
 /// Counts by process, whose names it learns from the records too.
 #[derive(Clone, Debug, Default)]
 struct ProcessCounts {
-    counts: BTreeMap<u32, u64>,
+    counts: Tally<u32>,
     names: Processes,
     learner: Learner,
 }
@@ -30,7 +30,7 @@ struct ProcessCounts {
 impl Analysis for ProcessCounts {
     fn add(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.names);
-        *self.counts.entry(record.pid).or_default() += 1;
+        self.counts.add(record.pid, record.pid);
     }
 
     fn learn(&mut self, record: &Record<'_>) {
@@ -39,9 +39,10 @@ impl Analysis for ProcessCounts {
 
     /// `comm-pid`, the largest first.
     fn finish(self: Box<Self>) -> Vec<Count> {
-        let rows = self.counts.iter().map(|(pid, count)| Count {
-            name: format!("{}-{pid}", self.names.name(*pid, *pid).unwrap_or("<...>")),
-            count: *count,
+        let names = self.names;
+        let rows = self.counts.finish().into_iter().map(|(pid, count)| Count {
+            name: format!("{}-{pid}", names.name(pid, pid).unwrap_or("<...>")),
+            count,
         });
         largest_first(rows.collect())
     }

@@ -2,9 +2,9 @@
 
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};
+use super::tally::Tally;
 use crate::process::{Learner, Processes};
 use crate::record::Record;
-use std::collections::BTreeMap;
 
 pub(super) const KIND: AnalysisKind = AnalysisKind {
     name: "threads",
@@ -23,7 +23,7 @@ pub(super) const KIND: AnalysisKind = AnalysisKind {
 #[derive(Clone, Debug, Default)]
 struct Threads {
     /// By process and thread.
-    counts: BTreeMap<(u32, u32), u64>,
+    counts: Tally<(u32, u32)>,
     names: Processes,
     learner: Learner,
 }
@@ -31,7 +31,7 @@ struct Threads {
 impl Analysis for Threads {
     fn add(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.names);
-        *self.counts.entry((record.pid, record.tid)).or_default() += 1;
+        self.counts.add((record.pid, record.tid), record.tid);
     }
 
     fn learn(&mut self, record: &Record<'_>) {
@@ -40,13 +40,14 @@ impl Analysis for Threads {
 
     /// `comm-tid (pid)`, the largest first; of the idle tasks, which all have the number 0, one row.
     fn finish(self: Box<Self>) -> Vec<Count> {
-        let row = |(&(pid, tid), &count): (&(u32, u32), &u64)| {
-            let name = self.names.name(tid, pid).unwrap_or("<...>");
+        let names = self.names;
+        let row = |((pid, tid), count): ((u32, u32), u64)| {
+            let name = names.name(tid, pid).unwrap_or("<...>");
             Count {
                 name: format!("{name}-{tid} ({pid})"),
                 count,
             }
         };
-        largest_first(self.counts.iter().map(row).collect())
+        largest_first(self.counts.finish().into_iter().map(row).collect())
     }
 }

@@ -8,7 +8,8 @@ use serde::Serialize;
 pub struct Timeline {
     begin_ns: u64,
     last_ns: u64,
-    width_ns: u64,
+    /// The width of a bucket is two to the power of this, ns.
+    shift: u32,
     buckets: Vec<u64>,
 }
 
@@ -37,14 +38,13 @@ impl Timeline {
     fn add_time(&mut self, time_ns: u64) {
         if self.buckets.is_empty() {
             self.begin_ns = time_ns;
-            self.width_ns = 1;
         }
         self.last_ns = self.last_ns.max(time_ns);
         let since = time_ns.saturating_sub(self.begin_ns);
-        while since / self.width_ns >= BUCKETS as u64 {
+        while since >> self.shift >= BUCKETS as u64 {
             self.halve();
         }
-        let bucket = (since / self.width_ns) as usize;
+        let bucket = (since >> self.shift) as usize;
         if self.buckets.len() <= bucket {
             self.buckets.resize(bucket + 1, 0);
         }
@@ -53,15 +53,16 @@ impl Timeline {
 
     fn halve(&mut self) {
         self.buckets = self.buckets.chunks(2).map(|pair| pair.iter().sum()).collect();
-        self.width_ns *= 2;
+        self.shift += 1;
     }
 
     /// The answer.
     pub fn finish(self) -> Histogram {
+        let empty = self.buckets.is_empty();
         Histogram {
             begin_ns: self.begin_ns,
             end_ns: self.last_ns,
-            bucket_ns: self.width_ns,
+            bucket_ns: if empty { 0 } else { 1 << self.shift },
             counts: self.buckets,
         }
     }

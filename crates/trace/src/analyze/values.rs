@@ -4,6 +4,7 @@ use super::count::{Count, largest_first};
 use crate::print;
 use crate::record::Record;
 use crate::symbol::Symbols;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// Counts by the value of the field of one name, in whichever events have it.
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 pub struct Values {
     field: String,
     symbols: Symbols,
-    counts: HashMap<Vec<u8>, u64>,
+    counts: HashMap<Vec<u8>, u64, RandomState>,
     others: u64,
     text: Vec<u8>,
 }
@@ -25,7 +26,7 @@ impl Values {
         Self {
             field: field.into(),
             symbols,
-            counts: HashMap::new(),
+            counts: HashMap::default(),
             others: 0,
             text: Vec::new(),
         }

@@ -4,7 +4,7 @@ mod lock;
 
 use super::packet::Packet;
 use super::read::Reader;
-use super::write::{Folder as Place, StreamFile, Writer, side_files, unwound_file};
+use super::write::{Folder as Place, StreamFile, Writer, side_files, tasks_file, unwound_file};
 use super::{METADATA, SIDE, metadata};
 use crate::aggregate::KeptMaps;
 use crate::calls::Kept;
@@ -455,6 +455,7 @@ pub fn complete(
     summary: &Summary,
     symbols: &Symbols,
     processes: &Processes,
+    tasks: &Tasks,
     unwound: &Unwound,
 ) -> Result<()> {
     let mut directory = Directory {
@@ -462,6 +463,7 @@ pub fn complete(
         path: path.into(),
         _lock: None,
     };
+    tasks_file(&mut directory, tasks)?;
     if !unwound.is_empty() {
         unwound_file(&mut directory, unwound)?;
     }

@@ -1,6 +1,6 @@
 //! Reads a trace: streams merged by time, packet by packet in constant memory, losses counted, cuts survived and named.
 
-use super::packet::{Continuity, NotAPacket, Packet, Page, State};
+use super::packet::{Continuity, NotAPacket, Packet, State};
 use crate::decode::{EventTable, Extent};
 use crate::error::{Error, Result};
 use crate::info::{BufferInfo, TraceInfo};
@@ -12,7 +12,7 @@ use crate::unwound::Unwound;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::ops::RangeInclusive;
 
 /// What is not in a trace though it happened, as far as its packets tell.
@@ -43,6 +43,8 @@ pub struct Reader<R> {
     streams: Vec<Stream<R>>,
     /// The next times of all streams but the current.
     order: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The first of these; the greatest there is where there are none.
+    limit: (u64, usize),
     /// The stream of the record handed out last.
     current: Option<usize>,
     started: bool,
@@ -67,15 +69,20 @@ impl std::fmt::Debug for Watch {
 #[derive(Debug)]
 struct Stream<R> {
     name: String,
-    input: BufReader<R>,
-    page: Box<Page>,
+    input: R,
+    /// What was read at once, and of it: how much is there, where the page at hand begins, and where the next one does.
+    chunk: Vec<u8>,
+    there: usize,
+    page: usize,
+    next_page: usize,
     cpu: u32,
     buffer: u32,
-    /// The records of the page that were not handed out: these bytes of it.
+    /// The records of the page that were not handed out: these bytes of the chunk.
     at: usize,
     end: usize,
-    /// The record at `at`.
-    next: Option<Extent>,
+    /// The record at `at`, as long as one was found there.
+    next: Extent,
+    found: bool,
     previous_ns: u64,
     continuity: Continuity,
     packets: u64,
@@ -86,6 +93,9 @@ struct Stream<R> {
 
 /// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
 const CHUNK: usize = 16 * PAGE as usize;
+
+/// The limit where no other stream has records.
+const NONE: (u64, usize) = (u64::MAX, usize::MAX);
 
 /// Packets of a stream between two calls of the progress function.
 const TELL: u64 = 256;
@@ -100,6 +110,7 @@ impl<R: Read> Reader<R> {
                 .map(|(name, input)| Stream::new(name, input))
                 .collect(),
             order: BinaryHeap::new(),
+            limit: NONE,
             current: None,
             started: false,
             partial: false,
@@ -127,6 +138,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next record in time.
+    #[inline(always)]
     #[allow(
         clippy::should_implement_trait,
         reason = "the record borrows the reader, which an iterator's cannot"
@@ -139,29 +151,43 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// As [`Reader::next`].
+    #[inline(always)]
     pub fn next_in(&mut self) -> Result<Option<(u32, Record<'_>)>> {
-        let (current, extent) = loop {
-            self.advance()?;
-            self.tell();
+        let current = loop {
+            // Most records are followed by one of the same page, before those of all other streams.
+            let at_hand = match self.current {
+                Some(current) => match self.streams.get_mut(current) {
+                    Some(stream) => stream.step(&self.events) && (stream.next.time_ns, current) < self.limit,
+                    None => false,
+                },
+                None => false,
+            };
+            if !at_hand {
+                self.advance()?;
+            }
             let Some(current) = self.current else {
                 return Ok(None);
             };
-            let stream = &self.streams[current];
-            match stream.next {
-                Some(extent) if extent.is_stack_piece() => {
-                    let bytes = &stream.page[stream.at..stream.end];
-                    if let Some(piece) = self.events.at(extent, bytes, stream.cpu) {
-                        self.pieces.take(&piece);
-                    }
-                }
-                next => break (current, next),
+            if self.watch.0.is_some() {
+                self.tell(current);
+            }
+            let Some(stream) = self.streams.get_mut(current) else {
+                return Ok(None);
+            };
+            if !stream.next.is_stack_piece() {
+                break current;
+            }
+            let bytes = stream.chunk.get(stream.at..stream.end).unwrap_or_default();
+            if let Some(piece) = self.events.at(stream.next, bytes, stream.cpu) {
+                self.pieces.take(&piece);
             }
         };
-        let stream = &mut self.streams[current];
-        stream.records += u64::from(extent.is_some());
-        let stream = &self.streams[current];
-        let bytes = &stream.page[stream.at..stream.end];
-        let record = extent.and_then(|extent| self.events.at(extent, bytes, stream.cpu));
+        let Some(stream) = self.streams.get_mut(current) else {
+            return Ok(None);
+        };
+        stream.records += 1;
+        let bytes = stream.chunk.get(stream.at..stream.end).unwrap_or_default();
+        let record = self.events.at(stream.next, bytes, stream.cpu);
         let record = record.map(|record| Record {
             rest: self.pieces.rest_of(&record),
             ..record
@@ -195,38 +221,50 @@ impl<R: Read> Reader<R> {
     }
 
     /// Calls the progress function, at the first record of every so-many-th packet of a stream.
-    fn tell(&mut self) {
-        let (Some(progress), Some(current)) = (self.watch.0.as_mut(), self.current) else {
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, current: usize) {
+        let Some(progress) = self.watch.0.as_mut() else {
             return;
         };
         let stream = &self.streams[current];
-        if stream.at == HEADER as usize && stream.packets.is_multiple_of(TELL) {
+        if stream.at == stream.page + HEADER as usize && stream.packets.is_multiple_of(TELL) {
             progress(self.streams.iter().map(|stream| stream.packets).sum());
         }
     }
 
-    /// Makes the stream of the next record the current one.
+    /// Makes the stream of the next record the current one, where that is in another page or another stream than the last.
+    #[inline(never)]
     fn advance(&mut self) -> Result<()> {
         if !self.started {
             self.start()?;
-        } else if let Some(current) = self.current
-            && let Some(time) = self.streams[current].advance(&self.events, &self.info, &self.within)?
-        {
-            match self.order.peek() {
-                Some(Reverse(other)) if *other < (time, current) => self.order.push(Reverse((time, current))),
-                _ => return Ok(()),
+        } else if let Some(current) = self.current {
+            let stream = &mut self.streams[current];
+            let found = stream.found || stream.advance(&self.events, &self.info, &self.within)?;
+            let first = (stream.next.time_ns, current);
+            if found && first < self.limit {
+                return Ok(());
+            }
+            if found {
+                self.order.push(Reverse(first));
             }
         }
-        self.current = self.order.pop().map(|Reverse((_, index))| index);
+        self.take_first();
         Ok(())
+    }
+
+    /// Makes the stream with the first record the current one.
+    fn take_first(&mut self) {
+        self.current = self.order.pop().map(|Reverse((_, index))| index);
+        self.limit = self.order.peek().map_or(NONE, |Reverse(first)| *first);
     }
 
     /// Puts the first records of all streams in order.
     fn start(&mut self) -> Result<()> {
         self.started = true;
         for (index, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(time) = stream.advance(&self.events, &self.info, &self.within)? {
-                self.order.push(Reverse((time, index)));
+            if stream.advance(&self.events, &self.info, &self.within)? {
+                self.order.push(Reverse((stream.next.time_ns, index)));
             }
         }
         Ok(())
@@ -240,7 +278,7 @@ impl<R: Read> Reader<R> {
 
     /// The source of the stream of that index, in the order given to `new`.
     pub fn source(&mut self, index: usize) -> Option<&mut R> {
-        self.streams.get_mut(index).map(|stream| stream.input.get_mut())
+        self.streams.get_mut(index).map(|stream| &mut stream.input)
     }
 
     /// Packets read so far.
@@ -287,13 +325,17 @@ impl<R: Read> Stream<R> {
     fn new(name: String, input: R) -> Self {
         Self {
             name,
-            input: BufReader::with_capacity(CHUNK, input),
-            page: Box::new([0; PAGE as usize]),
+            input,
+            chunk: Vec::new(),
+            there: 0,
+            page: 0,
+            next_page: 0,
             cpu: 0,
             buffer: 0,
             at: 0,
             end: 0,
-            next: None,
+            next: Extent::default(),
+            found: false,
             previous_ns: 0,
             continuity: Continuity::default(),
             packets: 0,
@@ -302,50 +344,66 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Steps over the record at hand to the next one, in the next page if need be; gives its time.
+    /// Steps over the record at hand to the next one of the same page; false where there is none, or what is there is damaged.
+    #[inline(always)]
+    fn step(&mut self, events: &EventTable) -> bool {
+        if self.found {
+            self.at += self.next.size;
+            self.previous_ns = self.next.time_ns;
+        }
+        let bytes = self.chunk.get(self.at..self.end).unwrap_or_default();
+        // There is none at the end.
+        match events.extent(bytes, self.previous_ns) {
+            Ok(extent) => {
+                self.next = extent;
+                self.found = true;
+            }
+            Err(_) => self.found = false,
+        }
+        self.found
+    }
+
+    /// Goes to the next record where [`Stream::step`] found none, in the next page if need be; false at the end.
     fn advance(
         &mut self,
         events: &EventTable,
         info: &TraceInfo,
         within: &RangeInclusive<u64>,
-    ) -> Result<Option<u64>> {
-        if let Some(extent) = self.next.take() {
-            self.at += extent.size;
-            self.previous_ns = extent.time_ns;
-        }
+    ) -> Result<bool> {
         loop {
             if self.at < self.end {
-                match events.extent(&self.page[self.at..self.end], self.previous_ns) {
+                match events.extent(&self.chunk[self.at..self.end], self.previous_ns) {
                     Ok(extent) => {
-                        self.next = Some(extent);
-                        return Ok(Some(extent.time_ns));
+                        self.next = extent;
+                        self.found = true;
+                        return Ok(true);
                     }
                     Err(damage) => {
-                        let at = self.at;
+                        let at = self.at - self.page;
                         self.damaged(&format!("{damage} at byte {at}"));
                         self.at = self.end;
                     }
                 }
             } else if !self.load(info, within)? {
-                return Ok(None);
+                return Ok(false);
             }
         }
     }
 
     /// Reads the next page; false at the end of the file. Of one that is whole and out of the times that are asked for only the header counts.
     fn load(&mut self, info: &TraceInfo, within: &RangeInclusive<u64>) -> Result<bool> {
-        let read =
-            fill(&mut self.input, self.page.as_mut_slice()).map_err(Error::io("read stream", &self.name))?;
+        let read = self.read_page().map_err(Error::io("read stream", &self.name))?;
         (self.at, self.end) = (0, 0);
         if read == 0 {
             return Ok(false);
         }
         self.packets += 1;
-        if read < self.page.len() {
+        let page = &self.chunk[self.page..self.page + read];
+        if read < PAGE as usize {
             self.damaged(&format!("only {read} bytes of it are there, the file was cut"));
             return Ok(false);
         }
-        match Packet::parse(self.page.as_slice()) {
+        match Packet::parse(page) {
             Ok(packet) if packet.uuid != info.uuid => {
                 let why = format!("it belongs to trace {}", packet.uuid);
                 self.damaged(&why);
@@ -353,7 +411,7 @@ impl<R: Read> Stream<R> {
             Ok(packet) => {
                 let gap = self.continuity.follow(&packet);
                 (self.cpu, self.buffer, self.previous_ns) = (packet.cpu, packet.buffer, packet.begin_ns);
-                self.at = HEADER as usize;
+                self.at = self.page + HEADER as usize;
                 self.end = self.at + packet.content().len();
                 let unsealed = packet.state != State::Whole;
                 if !unsealed && (packet.end_ns < *within.start() || packet.begin_ns > *within.end()) {
@@ -367,12 +425,31 @@ impl<R: Read> Stream<R> {
                     self.damaged("its writers never left it; what they committed is read");
                 }
             }
-            Err(why @ NotAPacket::Magic) if self.page.iter().all(|byte| *byte == 0) => {
+            Err(why @ NotAPacket::Magic) if page.iter().all(|byte| *byte == 0) => {
                 self.damaged(&format!("{why}: it is all zeros"));
             }
             Err(why) => self.damaged(&why.to_string()),
         }
         Ok(true)
+    }
+
+    /// Makes the next page the one at hand; gives how much of it there is: a page, less at the end of the file.
+    fn read_page(&mut self) -> io::Result<usize> {
+        self.page = self.next_page;
+        if self.there < self.page + PAGE as usize {
+            self.chunk.resize(CHUNK, 0);
+            self.chunk.copy_within(self.page..self.there, 0);
+            self.there -= self.page;
+            self.page = 0;
+            self.there += fill(
+                &mut self.input,
+                &mut self.chunk[self.there..],
+                PAGE as usize - self.there,
+            )?;
+        }
+        let read = (self.there - self.page).min(PAGE as usize);
+        self.next_page = self.page + read;
+        Ok(read)
     }
 
     fn damaged(&mut self, why: &str) {
@@ -384,10 +461,10 @@ impl<R: Read> Stream<R> {
     }
 }
 
-/// Reads until `bytes` are full or the input ends; gives how many were read.
-fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+/// Reads into `bytes` until at least so many are there or the input ends; gives how many were read.
+fn fill(input: &mut impl Read, bytes: &mut [u8], least: usize) -> io::Result<usize> {
     let mut done = 0;
-    while done < bytes.len() {
+    while done < least {
         match input.read(&mut bytes[done..]) {
             Ok(0) => break,
             Ok(read) => done += read,

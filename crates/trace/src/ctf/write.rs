@@ -189,8 +189,7 @@ impl<F: Folder> Writer<F> {
     /// # Errors
     /// When the file cannot be written: events about threads are found by these alone.
     pub fn keep_tasks(&mut self, tasks: &Tasks) -> Result<()> {
-        let name = format!("{SIDE}/{}", Tasks::FILE);
-        self.folder.replace(&name, tasks.to_text().as_bytes())
+        tasks_file(&mut self.folder, tasks)
     }
 
     /// Writes what a recording of system calls keeps, beside the streams.
@@ -222,6 +221,11 @@ impl<F: Folder> Writer<F> {
 pub(super) fn unwound_file<F: Folder>(folder: &mut F, unwound: &Unwound) -> Result<()> {
     let name = format!("{SIDE}/{}", Unwound::FILE);
     folder.replace(&name, unwound.to_text().as_bytes())
+}
+
+pub(super) fn tasks_file<F: Folder>(folder: &mut F, tasks: &Tasks) -> Result<()> {
+    let name = format!("{SIDE}/{}", Tasks::FILE);
+    folder.replace(&name, tasks.to_text().as_bytes())
 }
 
 /// Writes what CTF cannot hold.

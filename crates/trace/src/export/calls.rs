@@ -75,6 +75,7 @@ pub struct Calls {
     clock: Clock,
     nanoseconds: bool,
     summary: Option<Summary>,
+    lines: u64,
 }
 
 impl Calls {
@@ -91,7 +92,13 @@ impl Calls {
             clock: Clock::new(style.times),
             nanoseconds: style.nanoseconds,
             summary: None,
+            lines: 0,
         }
+    }
+
+    /// How many calls were shown so far.
+    pub fn lines(&self) -> u64 {
+        self.lines
     }
 
     /// They are counted instead of shown.
@@ -204,6 +211,7 @@ impl Calls {
         if self.shown.failed_only && call.error().is_none() {
             return;
         }
+        self.lines += 1;
         let comm = self.processes.name(call.tid, call.pid);
         match self.layout {
             Layout::Lines => {

@@ -1,6 +1,6 @@
 //! Which times of records are shown: the kernel's, those of a clock on the wall, since the start, since the record before; and how they look in lines.
 
-use crate::print::padded;
+use crate::print::{Piece, Scratch, padded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -30,8 +30,8 @@ pub(super) struct Clock {
     times: Times,
     previous_ns: Option<u64>,
     zone: TimeZone,
-    /// A second since 1970, and its time of day.
-    second: (u64, String),
+    /// A second, and how it stands in lines: with the point behind it.
+    second: (u64, Piece),
 }
 
 impl Clock {
@@ -40,7 +40,7 @@ impl Clock {
             times,
             previous_ns: None,
             zone: TimeZone::system(),
-            second: (u64::MAX, String::new()),
+            second: (u64::MAX, Piece::default()),
         }
     }
 
@@ -57,28 +57,56 @@ impl Clock {
 
     /// Appends the time of a record as lines have it: seconds, or a time of day.
     pub(super) fn text(&mut self, time_ns: u64, nanoseconds: bool, out: &mut Vec<u8>) {
-        let time = self.ns(time_ns);
-        let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
-        match self.times {
-            Times::Wall { .. } => out.extend_from_slice(self.of_day(seconds).as_bytes()),
-            _ => padded(seconds, 6, b' ', out),
-        }
-        out.push(b'.');
+        let (seconds, ns) = self.split(time_ns);
+        out.extend_from_slice(self.second(seconds).text());
         match nanoseconds {
             true => padded(ns, 9, b'0', out),
             false => padded(ns / 1000, 6, b'0', out),
         }
     }
 
-    /// `12:03:04`, computed once for each second.
-    fn of_day(&mut self, seconds: u64) -> &str {
+    /// The same for a line under construction.
+    #[inline]
+    pub(super) fn write(&mut self, time_ns: u64, nanoseconds: bool, line: &mut Scratch) {
+        let (seconds, ns) = self.split(time_ns);
+        line.piece(self.second(seconds));
+        match nanoseconds {
+            true => {
+                line.digits6(ns / 1000);
+                line.digits3(ns % 1000);
+            }
+            false => line.digits6(ns / 1000),
+        }
+    }
+
+    fn split(&mut self, time_ns: u64) -> (u64, u64) {
+        let time = self.ns(time_ns);
+        (time / 1_000_000_000, time % 1_000_000_000)
+    }
+
+    /// `   123.` or `12:03:04.`, made once for each second.
+    #[inline]
+    fn second(&mut self, seconds: u64) -> &Piece {
         if self.second.0 != seconds {
-            let moment = Timestamp::from_second(seconds.cast_signed()).unwrap_or_default();
-            let time = moment.to_zoned_datetime(self.zone.clone()).time();
-            let (hour, minute, second) = (time.hour(), time.minute(), time.second());
-            self.second = (seconds, format!("{hour:02}:{minute:02}:{second:02}"));
+            self.begin_second(seconds);
         }
         &self.second.1
+    }
+
+    #[cold]
+    fn begin_second(&mut self, seconds: u64) {
+        let mut text = Vec::new();
+        match self.times {
+            Times::Wall { .. } => {
+                let moment = Timestamp::from_second(seconds.cast_signed()).unwrap_or_default();
+                let time = moment.to_zoned_datetime(self.zone.clone()).time();
+                let (hour, minute, second) = (time.hour(), time.minute(), time.second());
+                text.extend_from_slice(format!("{hour:02}:{minute:02}:{second:02}").as_bytes());
+            }
+            _ => padded(seconds, 6, b' ', &mut text),
+        }
+        text.push(b'.');
+        self.second = (seconds, Piece::new(&text));
     }
 }
 

@@ -1,14 +1,15 @@
 //! Comma-separated values (RFC 4180, lines that end with LF): a line of names, then a line for each record, for spreadsheets and data frames.
 
 use super::clock::{Clock, Times};
+use super::field::{Part, Words};
 use super::format::{Export, Format};
 use crate::event::EventClass;
-use crate::print::{decimal, escape::escape, value};
-use crate::process::{Learner, Processes};
+use crate::layout::UNUSED;
+use crate::print::{Piece, Scratch, decimal, escape::escape, value};
+use crate::process::{Learner, PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
-use std::collections::HashMap;
 
 pub(super) const FORMAT: Format = Format {
     name: "csv",
@@ -29,10 +30,24 @@ struct Csv {
     learner: Learner,
     /// Names of the fields' columns.
     names: Vec<String>,
-    /// Of each event, by its number: the columns of its fields.
-    columns: HashMap<u16, Vec<usize>>,
-    /// Values of the record at hand, by column.
-    row: Vec<Vec<u8>>,
+    /// Rows of each event, by its number.
+    rows: Vec<Option<Row>>,
+    /// A value in the making.
+    cell: Vec<u8>,
+    /// `,1977,1977,bash`
+    threads: PerThread<Piece>,
+    line: Scratch,
+}
+
+/// What the rows of an event have in common.
+#[derive(Clone, Debug)]
+struct Row {
+    /// `,sched:sched_switch`
+    event: Piece,
+    /// Its fields in the order of the columns, with the commas before each.
+    cells: Vec<Part>,
+    /// The commas behind the last one, and the end of the line.
+    end: Piece,
 }
 
 impl Csv {
@@ -43,14 +58,17 @@ impl Csv {
             processes,
             learner: Learner::default(),
             names: Vec::new(),
-            columns: HashMap::new(),
-            row: Vec::new(),
+            rows: Vec::new(),
+            cell: Vec::new(),
+            threads: PerThread::default(),
+            line: Scratch::default(),
         }
     }
 }
 
 impl Export for Csv {
     fn begin(&mut self, events: &[&EventClass], out: &mut Vec<u8>) {
+        let mut all = Vec::new();
         for event in events {
             let mut columns = Vec::new();
             for field in event.layout.shown() {
@@ -66,9 +84,13 @@ impl Export for Csv {
                 });
                 columns.push(column);
             }
-            self.columns.insert(event.id.0, columns);
+            all.push((event, columns));
         }
-        self.row = vec![Vec::new(); self.names.len()];
+        for (event, columns) in all {
+            let number = usize::from(event.id.0);
+            self.rows.resize(self.rows.len().max(number + 1), None);
+            self.rows[number] = Some(Row::new(event, &columns, self.names.len()));
+        }
         let names = COLUMNS.into_iter().chain(self.names.iter().map(String::as_str));
         for (index, name) in names.enumerate() {
             if index > 0 {
@@ -85,37 +107,35 @@ impl Export for Csv {
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
-        for number in [
-            self.clock.ns(record.time_ns),
-            record.cpu.into(),
-            record.pid.into(),
-            record.tid.into(),
-        ] {
-            decimal(number, out);
-            out.push(b',');
+        let (line, symbols, cell) = (&mut self.line, &self.symbols, &mut self.cell);
+        line.clear();
+        line.decimal(self.clock.ns(record.time_ns));
+        line.byte(b',');
+        line.decimal(record.cpu.into());
+        let thread = |piece: &mut Piece, name: Option<&str>| piece.set(&thread(record, name));
+        line.piece(self.threads.of(record, &self.processes, thread));
+        let number = usize::from(record.event.id.0);
+        if self.rows.len() <= number {
+            self.rows.resize(number + 1, None);
         }
-        if let Some(name) = self.processes.name(record.tid, record.pid) {
-            text(name, out);
-        }
-        out.push(b',');
-        text(&record.event.name, out);
-        self.row.iter_mut().for_each(Vec::clear);
-        let columns = self.columns.get(&record.event.id.0);
-        for ((_, it), column) in record.fields().zip(columns.into_iter().flatten()) {
-            if let Some(cell) = self.row.get_mut(*column) {
+        // One that was not said to come has no columns.
+        let none = || Row::new(record.event, &[], self.names.len());
+        let row = self.rows[number].get_or_insert_with(none);
+        line.piece(&row.event);
+        for part in &mut row.cells {
+            part.write(record, line, |it, out| {
+                cell.clear();
                 match it {
                     // Programs read these: numbers are numbers, whatever base people want them in.
                     Value::Signed { value, .. } => decimal(value, cell),
                     Value::Unsigned { value, .. } => decimal(value, cell),
-                    it => value(it, &self.symbols, cell),
+                    it => value(it, symbols, cell),
                 }
-            }
+                quoted(cell, out);
+            });
         }
-        for cell in &self.row {
-            out.push(b',');
-            quoted(cell, out);
-        }
-        out.extend_from_slice(b"\n");
+        line.piece(&row.end);
+        out.extend_from_slice(line.bytes());
     }
 
     fn processes_mut(&mut self) -> &mut Processes {
@@ -125,6 +145,50 @@ impl Export for Csv {
     fn symbols_mut(&mut self) -> &mut Symbols {
         &mut self.symbols
     }
+}
+
+impl Row {
+    /// A row of an event whose fields that are shown have these columns, of so many.
+    fn new(event: &EventClass, columns: &[usize], all: usize) -> Self {
+        let mut name = b",".to_vec();
+        text(&event.name, &mut name);
+        let fields = event.layout.fields().iter().enumerate();
+        let shown = fields.filter(|(_, field)| field.name != UNUSED);
+        let mut cells: Vec<(usize, usize)> = columns
+            .iter()
+            .copied()
+            .zip(shown.map(|(index, _)| index))
+            .collect();
+        cells.sort_unstable();
+        let mut before = 0;
+        let mut parts = Vec::new();
+        for (column, field) in cells {
+            let commas = vec![b','; column + 1 - before];
+            parts.push(Part::new(Words::Cells, &commas, event, field, true));
+            before = column + 1;
+        }
+        let mut end = vec![b','; all - before];
+        end.push(b'\n');
+        Self {
+            event: Piece::new(&name),
+            cells: parts,
+            end: Piece::new(&end),
+        }
+    }
+}
+
+/// `,1977,1977,bash`
+fn thread(record: &Record<'_>, name: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for number in [record.pid, record.tid] {
+        out.push(b',');
+        decimal(number, &mut out);
+    }
+    out.push(b',');
+    if let Some(name) = name {
+        text(name, &mut out);
+    }
+    out
 }
 
 /// Appends a name of others, as values are shown: what a terminal would obey is spelled out.

@@ -1,10 +1,12 @@
 //! One record as one JSON object on one line, written without a tree of values in between.
 
 use super::clock::{Clock, Times};
+use super::field::{Part, Words};
 use super::format::{Export, Format};
 use crate::event::EventClass;
-use crate::print::{JsonStyle, decimal, json, string};
-use crate::process::{Learner, Processes};
+use crate::layout::UNUSED;
+use crate::print::{JsonStyle, Piece, Scratch, decimal, json, string};
+use crate::process::{Learner, PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -31,16 +33,21 @@ pub struct Json {
     learner: Learner,
     /// By event number.
     keys: Vec<Option<Keys>>,
+    /// `,"pid":1977,"tid":1977,"comm":"bash"`
+    threads: PerThread<Piece>,
+    line: Scratch,
 }
 
 /// The parts of an event's lines that are always the same.
 #[derive(Clone, Debug)]
 struct Keys {
     name: String,
+    /// The layout's identity: a live trace may describe another class under the number.
+    layout: u64,
     /// `,"event":"…","fields":{`
-    head: Vec<u8>,
-    /// `"prev_comm":`, with the comma before it.
-    fields: Vec<Vec<u8>>,
+    head: Piece,
+    /// Values with `"prev_comm":` before them, and the comma before that.
+    fields: Vec<Part>,
 }
 
 impl Json {
@@ -52,6 +59,8 @@ impl Json {
             processes,
             learner: Learner::default(),
             keys: Vec::new(),
+            threads: PerThread::default(),
+            line: Scratch::default(),
         }
     }
 
@@ -81,30 +90,41 @@ impl Export for Json {
         if self.keys.len() <= id {
             self.keys.resize(id + 1, None);
         }
-        let known = matches!(&self.keys[id], Some(keys) if keys.name == record.event.name);
-        if !known {
+        let known = self.keys[id].as_ref();
+        if !known.is_some_and(|keys| keys.are_of(record.event)) {
             self.keys[id] = Some(Keys::of(record.event));
         }
-        let Some(keys) = &self.keys[id] else { return };
-        out.extend_from_slice(b"{\"time\":");
-        decimal(self.clock.ns(record.time_ns), out);
-        out.extend_from_slice(b",\"cpu\":");
-        decimal(record.cpu, out);
-        out.extend_from_slice(b",\"pid\":");
-        decimal(record.pid, out);
-        out.extend_from_slice(b",\"tid\":");
-        decimal(record.tid, out);
-        if let Some(name) = self.processes.name(record.tid, record.pid) {
-            out.extend_from_slice(b",\"comm\":");
-            string(name.as_bytes(), out);
+        let Some(keys) = &mut self.keys[id] else { return };
+        let (line, symbols) = (&mut self.line, &self.symbols);
+        line.clear();
+        line.text(b"{\"time\":");
+        line.decimal(self.clock.ns(record.time_ns));
+        line.text(b",\"cpu\":");
+        line.decimal(record.cpu.into());
+        let thread = |piece: &mut Piece, name: Option<&str>| piece.set(&thread(record, name));
+        line.piece(self.threads.of(record, &self.processes, thread));
+        line.piece(&keys.head);
+        for part in &mut keys.fields {
+            part.write(record, line, |value, out| {
+                json(value, JsonStyle::Record, symbols, out)
+            });
         }
-        out.extend_from_slice(&keys.head);
-        for ((_, value), key) in record.fields().zip(&keys.fields) {
-            out.extend_from_slice(key);
-            json(value, JsonStyle::Record, &self.symbols, out);
-        }
-        out.extend_from_slice(b"}}\n");
+        line.text(b"}}\n");
+        out.extend_from_slice(line.bytes());
     }
+}
+
+/// `,"pid":1977,"tid":1977,"comm":"bash"`
+fn thread(record: &Record<'_>, name: Option<&str>) -> Vec<u8> {
+    let mut out = b",\"pid\":".to_vec();
+    decimal(record.pid, &mut out);
+    out.extend_from_slice(b",\"tid\":");
+    decimal(record.tid, &mut out);
+    if let Some(name) = name {
+        out.extend_from_slice(b",\"comm\":");
+        string(name.as_bytes(), &mut out);
+    }
+    out
 }
 
 impl Keys {
@@ -112,17 +132,24 @@ impl Keys {
         let mut head = b",\"event\":".to_vec();
         string(event.name.as_bytes(), &mut head);
         head.extend_from_slice(b",\"fields\":{");
-        let key = |(i, field): (usize, &crate::layout::Field)| {
-            let mut key = if i > 0 { b",".to_vec() } else { Vec::new() };
+        let fields = event.layout.fields().iter().enumerate();
+        let shown = fields.filter(|(_, field)| field.name != UNUSED).enumerate();
+        let part = |(place, (index, field)): (usize, (usize, &crate::layout::Field))| {
+            let mut key = if place > 0 { b",".to_vec() } else { Vec::new() };
             string(field.name.as_bytes(), &mut key);
             key.push(b':');
-            key
+            Part::new(Words::Json, &key, event, index, true)
         };
         Self {
             name: event.name.clone(),
-            head,
-            fields: event.layout.shown().enumerate().map(key).collect(),
+            layout: event.layout.identity(),
+            head: Piece::new(&head),
+            fields: shown.map(part).collect(),
         }
+    }
+
+    fn are_of(&self, event: &EventClass) -> bool {
+        self.layout == event.layout.identity() && self.name == event.name
     }
 }
 

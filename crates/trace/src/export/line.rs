@@ -1,11 +1,12 @@
 //! Lines of an event, prepared once for all its records: what stands in each of them, and where the values lie that stand between.
 
+use super::field::{Part, Words};
 use super::format::CALLS;
 use super::registers;
 use crate::event::EventClass;
-use crate::layout::{Base, Field, FieldPlace, FieldType, UNUSED};
+use crate::layout::UNUSED;
 use crate::print::escape::escape;
-use crate::print::{decimal, hexadecimal, value};
+use crate::print::{Piece, Scratch, value};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -21,11 +22,11 @@ pub(super) struct Lines {
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     event: String,
-    /// Where the fields of the class lay in memory, and how many: a live trace may describe another class under the number.
-    fields: (usize, usize),
+    /// The layout's identity: a live trace may describe another class under the number.
+    layout: u64,
     /// `sched:sched_switch:`.
-    head: Vec<u8>,
-    parts: Vec<Part>,
+    head: Piece,
+    values: Vec<Shown>,
     call: bool,
     /// Whether a field is a stack: those have lines of their own.
     pub(super) stacks: bool,
@@ -35,37 +36,31 @@ pub(super) struct Line {
 
 /// A value of the line.
 #[derive(Clone, Debug)]
-struct Part {
-    /// What stands before it: ` prev_comm=`.
-    label: Vec<u8>,
-    /// Its place among the event's fields.
-    field: usize,
+struct Shown {
+    /// With what stands before it: ` prev_comm=`.
+    part: Part,
     stack: bool,
-    read: Read,
-}
-
-/// How a value becomes text: the usual kinds without a look at what else it could be.
-#[derive(Clone, Copy, Debug)]
-enum Read {
-    Signed(usize, u8),
-    Unsigned(usize, u8),
-    Hexadecimal(usize, u8),
-    Text(usize, usize),
-    Other,
 }
 
 impl Lines {
     /// The line of the record's event.
-    pub(super) fn of(&mut self, record: &Record<'_>) -> Option<&Line> {
+    #[inline]
+    pub(super) fn of(&mut self, record: &Record<'_>) -> Option<&mut Line> {
         let id = usize::from(record.event.id.0);
+        let known = self.lines.get(id).and_then(Option::as_ref);
+        if !known.is_some_and(|line| line.is_of(record.event)) {
+            self.prepare(record.event);
+        }
+        self.lines.get_mut(id)?.as_mut()
+    }
+
+    #[cold]
+    fn prepare(&mut self, event: &EventClass) {
+        let id = usize::from(event.id.0);
         if self.lines.len() <= id {
             self.lines.resize(id + 1, None);
         }
-        let line = &mut self.lines[id];
-        if !line.as_ref().is_some_and(|line| line.is_of(record.event)) {
-            *line = Some(Line::new(record.event));
-        }
-        line.as_ref()
+        self.lines[id] = Some(Line::new(event));
     }
 }
 
@@ -82,19 +77,26 @@ impl Line {
             head.push(b'(');
         }
         let registers = registers::places(event.layout.shown());
-        let (mut parts, mut stacks) = (Vec::<Part>::new(), false);
+        let (mut values, mut stacks) = (Vec::new(), false);
         let shown = event.layout.fields().iter().enumerate();
         for (place, (index, field)) in shown.filter(|(_, field)| field.name != UNUSED).enumerate() {
             stacks |= field.ty.is_stack();
             if !registers.contains(&place) {
-                parts.push(Part::new(call, index, field));
+                let mut label = if call { Vec::new() } else { b" ".to_vec() };
+                escape(field.name.as_bytes(), &mut label);
+                label.push(b'=');
+                values.push(Shown {
+                    // The texts of a call have quotes.
+                    part: Part::new(Words::Lines, &label, event, index, !call),
+                    stack: field.ty.is_stack(),
+                });
             }
         }
         Self {
             event: event.name.clone(),
-            fields: address(event),
-            head,
-            parts,
+            layout: event.layout.identity(),
+            head: Piece::new(&head),
+            values,
             call,
             stacks,
             registers,
@@ -102,159 +104,41 @@ impl Line {
     }
 
     fn is_of(&self, event: &EventClass) -> bool {
-        self.fields == address(event) && self.event == event.name
+        self.layout == event.layout.identity() && self.event == event.name
     }
 
     /// Appends the line from the event's name on.
-    pub(super) fn write(&self, record: &Record<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
-        let opened = out.len();
-        for part in &self.parts {
+    pub(super) fn write(&mut self, record: &Record<'_>, symbols: &Symbols, line: &mut Scratch) {
+        line.piece(&self.head);
+        let mut first = true;
+        for shown in &mut self.values {
             // A stack is in the line only where it could not be read.
-            if part.stack && part.is_stack_of(record) {
+            if shown.stack && shown.is_stack_of(record) {
                 continue;
             }
-            if self.call && out.len() > opened {
-                out.extend_from_slice(b", ");
+            if self.call && !first {
+                line.two(*b", ");
             }
-            out.extend_from_slice(&part.label);
-            if !part.read.write(record.bytes, out) {
-                part.other(record, self.call, symbols, out);
-            }
+            first = false;
+            shown.part.write(record, line, |it, out| match it {
+                Value::Text(text) if self.call => {
+                    out.push(b'"');
+                    escape(text, out);
+                    out.push(b'"');
+                }
+                it => value(it, symbols, out),
+            });
         }
-        out.extend_from_slice(if self.call { b")\n" } else { b"\n" });
+        match self.call {
+            true => line.two(*b")\n"),
+            false => line.byte(b'\n'),
+        }
     }
 }
 
-impl Part {
-    fn new(call: bool, index: usize, field: &Field) -> Self {
-        let mut label = if call { Vec::new() } else { b" ".to_vec() };
-        escape(field.name.as_bytes(), &mut label);
-        label.push(b'=');
-        Self {
-            label,
-            field: index,
-            stack: field.ty.is_stack(),
-            read: match Read::of(field) {
-                // It has quotes.
-                Read::Text(..) if call => Read::Other,
-                read => read,
-            },
-        }
-    }
-
+impl Shown {
     fn is_stack_of(&self, record: &Record<'_>) -> bool {
-        let field = record.event.layout.fields().get(self.field);
+        let field = self.part.field(record);
         field.is_some_and(|field| matches!(record.value(field), Value::Stack(_)))
     }
-
-    /// A value of another kind, or one that the record is too short for.
-    #[cold]
-    #[inline(never)]
-    fn other(&self, record: &Record<'_>, call: bool, symbols: &Symbols, out: &mut Vec<u8>) {
-        let Some(field) = record.event.layout.fields().get(self.field) else {
-            return;
-        };
-        match record.value(field) {
-            Value::Text(text) if call => {
-                out.push(b'"');
-                escape(text, out);
-                out.push(b'"');
-            }
-            it => value(it, symbols, out),
-        }
-    }
-}
-
-impl Read {
-    fn of(field: &Field) -> Self {
-        let FieldPlace::Fixed { offset } = field.place else {
-            return Self::Other;
-        };
-        let at = offset as usize;
-        match field.ty {
-            FieldType::Integer {
-                size,
-                signed: true,
-                base: Base::Decimal,
-            } => Self::Signed(at, size),
-            FieldType::Integer {
-                size,
-                signed: false,
-                base: Base::Decimal,
-            } => Self::Unsigned(at, size),
-            FieldType::Integer {
-                size,
-                signed: false,
-                base: Base::Hexadecimal,
-            } => Self::Hexadecimal(at, size),
-            FieldType::Pointer { symbolic: false } => Self::Hexadecimal(at, 8),
-            FieldType::Text { size } => Self::Text(at, size as usize),
-            _ => Self::Other,
-        }
-    }
-
-    /// Appends the value; false where it is none of the usual kinds.
-    #[inline]
-    fn write(self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
-        match self {
-            Self::Signed(at, 4) => match number(bytes, at).map(i32::from_le_bytes) {
-                Some(value) => small(value.into(), out),
-                None => return false,
-            },
-            Self::Signed(at, 8) => match number(bytes, at).map(i64::from_le_bytes) {
-                Some(value) => small(value, out),
-                None => return false,
-            },
-            Self::Unsigned(at, 4) => match number(bytes, at).map(u32::from_le_bytes) {
-                Some(value) => small(value.into(), out),
-                None => return false,
-            },
-            Self::Unsigned(at, 8) => match number(bytes, at).map(u64::from_le_bytes) {
-                Some(value) => decimal(value, out),
-                None => return false,
-            },
-            Self::Hexadecimal(at, 4) => match number(bytes, at).map(u32::from_le_bytes) {
-                Some(value) => hexadecimal(value.into(), out),
-                None => return false,
-            },
-            Self::Hexadecimal(at, 8) => match number(bytes, at).map(u64::from_le_bytes) {
-                Some(value) => hexadecimal(value, out),
-                None => return false,
-            },
-            Self::Text(at, size) => return text(bytes.get(at..at + size), out),
-            _ => return false,
-        }
-        true
-    }
-}
-
-/// Appends a text that is plain; others are left to [`value`].
-fn text(bytes: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
-    let Some(bytes) = bytes else { return false };
-    let plain = bytes.iter().position(|byte| !(0x20..0x7f).contains(byte));
-    match plain.map(|end| (end, bytes[end])) {
-        // One that begins with its end may be one that could not be read.
-        Some((end @ 1.., 0)) => out.extend_from_slice(&bytes[..end]),
-        None => out.extend_from_slice(bytes),
-        _ => return false,
-    }
-    true
-}
-
-/// Appends a number, most of which have one digit.
-fn small(value: i64, out: &mut Vec<u8>) {
-    match value {
-        0..10 => out.push(b'0' + value as u8),
-        _ => decimal(value, out),
-    }
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
-}
-
-fn address(event: &EventClass) -> (usize, usize) {
-    let fields = event.layout.fields();
-    (fields.as_ptr().addr(), fields.len())
 }

@@ -4,6 +4,7 @@
 mod calls;
 mod clock;
 mod csv;
+mod field;
 mod format;
 mod json;
 mod line;

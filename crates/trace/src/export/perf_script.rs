@@ -2,12 +2,13 @@
 
 use super::format::{Export, Format, Style};
 use crate::event::EventClass;
-use crate::layout::Space;
+use crate::layout::{FieldType, Space, StackMode};
 use crate::print::escape::escape;
-use crate::print::{pad_left, shown, symbol, user_frame, value};
+use crate::print::{hexadecimal, pad_left, shown, source_line, symbol, value};
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
+use crate::user_symbol::{Location, code_address};
 use crate::value::{Frames, Value};
 
 pub(super) const FORMAT: Format = Format {
@@ -19,11 +20,15 @@ pub(super) const FORMAT: Format = Format {
             symbols,
             processes,
             learner: Learner::default(),
+            stacks: false,
         })
     },
 };
 
-/// A head line for each record, then a line for each frame from the innermost on, then an empty line.
+/// A head line for each record, then a line for each frame from the innermost on, then an empty line. Without any stacks: head lines, in columns.
+///
+/// Readers of the layout take a line for the head of a sample where a name begins it, all up to the next empty line for its frames, and a frame's last word
+/// in parentheses, without a blank, for its binary.
 ///
 /// ```text
 /// spin 10781 [000]  1377.842512:          1 sched:sched_switch: prev_comm=spin prev_pid=10781
@@ -36,9 +41,19 @@ struct PerfScript {
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
+    /// Whether any event of the trace has stacks.
+    stacks: bool,
 }
 
 impl Export for PerfScript {
+    fn begin(&mut self, events: &[&EventClass], _out: &mut Vec<u8>) {
+        let mut fields = events.iter().flat_map(|event| event.layout.shown());
+        self.stacks = fields.any(|field| match &field.ty {
+            FieldType::HeldStack(stack) => stack.mode != StackMode::BuildId,
+            ty => ty.is_stack(),
+        });
+    }
+
     fn processes_mut(&mut self) -> &mut Processes {
         &mut self.processes
     }
@@ -54,7 +69,9 @@ impl Export for PerfScript {
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learn(record);
         let name = shown(self.processes.name(record.tid, record.pid).unwrap_or(":-1"));
-        pad_left(16usize.saturating_sub(name.chars().count()), out);
+        if !self.stacks {
+            pad_left(16usize.saturating_sub(name.chars().count()), out);
+        }
         out.extend_from_slice(name.as_bytes());
         let (seconds, ns) = (record.time_ns / 1_000_000_000, record.time_ns % 1_000_000_000);
         let fraction = match self.style.nanoseconds {
@@ -71,7 +88,10 @@ impl Export for PerfScript {
         out.extend_from_slice(b": ");
         let mut stacks: Vec<Frames<'_>> = Vec::new();
         for (field, it) in record.fields() {
-            if let Value::Stack(frames) = it {
+            // Frames by build id have no addresses.
+            if let Value::Stack(frames) = it
+                && frames.mode != Some(StackMode::BuildId)
+            {
                 stacks.push(frames);
                 continue;
             }
@@ -87,7 +107,7 @@ impl Export for PerfScript {
         for frames in &stacks {
             self.frames(frames, out);
         }
-        if !stacks.is_empty() {
+        if self.stacks {
             out.push(b'\n');
         }
     }
@@ -96,6 +116,24 @@ impl Export for PerfScript {
 impl PerfScript {
     fn frames(&self, frames: &Frames<'_>, out: &mut Vec<u8>) {
         for (index, address) in frames.iter().enumerate() {
+            let location = match frames.space {
+                Space::Kernel => None,
+                Space::User => {
+                    let called = code_address(address, index == 0);
+                    let user = self.symbols.user();
+                    user.locate(frames.pid, frames.time_ns, called)
+                        .map(|location| (location, address - called))
+                }
+            };
+            // What the compiler put in the place of calls has lines of its own, innermost first.
+            let code = location.as_ref().and_then(|(location, _)| location.code());
+            for inlined in code.iter().flat_map(|code| code.inlined.iter().rev()) {
+                out.extend_from_slice(format!("\t{address:16x} ").as_bytes());
+                escape(inlined.function.as_bytes(), out);
+                out.extend_from_slice(b" (inlined)");
+                source_line(inlined.line.as_ref(), out);
+                out.push(b'\n');
+            }
             out.extend_from_slice(format!("\t{address:16x} ").as_bytes());
             match frames.space {
                 Space::Kernel => {
@@ -114,12 +152,45 @@ impl PerfScript {
                         }
                     }
                 }
-                Space::User if user_frame(frames, index, address, &self.symbols, out) => {}
-                Space::User => out.extend_from_slice(b"[unknown] ([unknown])"),
+                Space::User => match &location {
+                    Some((location, behind)) => user(location, *behind, out),
+                    None => out.extend_from_slice(b"[unknown] ([unknown])"),
+                },
             }
             out.push(b'\n');
         }
     }
+}
+
+/// `function+0x10 (/its/binary)`, or `[unknown] (/its/binary+0x1234)`; the address of a call is `behind` bytes before that of the frame.
+fn user(location: &Location<'_>, behind: u64, out: &mut Vec<u8>) {
+    let code = location.code();
+    match code {
+        Some(code) => {
+            escape(code.function.as_bytes(), out);
+            out.push(b'+');
+            hexadecimal(code.offset.saturating_add(behind), out);
+        }
+        None => out.extend_from_slice(b"[unknown]"),
+    }
+    out.extend_from_slice(b" (");
+    let start = out.len();
+    escape(location.binary.path.as_bytes(), out);
+    if out[start..].contains(&b' ') {
+        let path = out.split_off(start);
+        for byte in path {
+            match byte {
+                b' ' => out.extend_from_slice(b"\\x20"),
+                byte => out.push(byte),
+            }
+        }
+    }
+    if code.is_none() {
+        out.push(b'+');
+        hexadecimal(location.at.saturating_add(behind), out);
+    }
+    out.push(b')');
+    source_line(code.and_then(|code| code.line.as_ref()), out);
 }
 
 /// perf's name of an event, and for clocks and counters their period: `profile:hz:99` is `cpu-clock` once in so many ns.

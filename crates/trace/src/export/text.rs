@@ -6,8 +6,8 @@ use super::line::Lines;
 use super::registers;
 use crate::layout::Space;
 use crate::print::escape::escape;
-use crate::print::{TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame};
-use crate::process::{Learner, Processes};
+use crate::print::{Piece, Scratch, TRUNCATED, decimal, pad_left, shown, symbol, user_frame};
+use crate::process::{Learner, PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -32,6 +32,9 @@ pub struct Text {
     processes: Processes,
     learner: Learner,
     lines: Lines,
+    /// `            bash-1977    [`
+    threads: PerThread<Piece>,
+    line: Scratch,
 }
 
 impl Export for Text {
@@ -49,9 +52,11 @@ impl Export for Text {
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         self.learner.learn(record, &mut self.processes);
-        self.head(record, out);
+        self.line.clear();
+        self.head(record);
         let Some(line) = self.lines.of(record) else { return };
-        line.write(record, &self.symbols, out);
+        line.write(record, &self.symbols, &mut self.line);
+        out.extend_from_slice(self.line.bytes());
         if !line.registers.is_empty() {
             registers::block(record, line.registers.clone(), &self.symbols, out);
         }
@@ -71,28 +76,25 @@ impl Text {
             processes,
             learner: Learner::default(),
             lines: Lines::default(),
+            threads: PerThread::default(),
+            line: Scratch::default(),
         }
     }
 
-    /// `comm-tid [cpu] time: event:`, in columns.
-    fn head(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        let start = out.len();
-        let name = shown(self.processes.name(record.tid, record.pid).unwrap_or("<...>"));
-        let columns = if name.is_ascii() {
-            name.len()
-        } else {
-            name.chars().count()
-        };
-        pad_left(16usize.saturating_sub(columns), out);
-        out.extend_from_slice(name.as_bytes());
-        out.push(b'-');
-        decimal(record.tid, out);
-        pad_left((start + 24 + name.len() - columns).saturating_sub(out.len()), out);
-        out.extend_from_slice(b" [");
-        padded(u64::from(record.cpu), 3, b'0', out);
-        out.extend_from_slice(b"] ");
-        self.clock.text(record.time_ns, self.nanoseconds, out);
-        out.extend_from_slice(b": ");
+    /// `comm-tid [cpu] time: `, in columns.
+    fn head(&mut self, record: &Record<'_>) {
+        let line = &mut self.line;
+        let thread = self.threads.of(record, &self.processes, |piece, name| {
+            piece.set(&columns(name.unwrap_or("<...>"), record.tid));
+        });
+        line.piece(thread);
+        match record.cpu {
+            0..1000 => line.digits3(record.cpu.into()),
+            cpu => line.decimal(cpu.into()),
+        }
+        line.two(*b"] ");
+        self.clock.write(record.time_ns, self.nanoseconds, line);
+        line.two(*b": ");
     }
 
     fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {
@@ -120,4 +122,22 @@ impl Text {
             }
         }
     }
+}
+
+/// `            bash-1977    [`
+fn columns(name: &str, tid: u32) -> Vec<u8> {
+    let name = shown(name);
+    let columns = if name.is_ascii() {
+        name.len()
+    } else {
+        name.chars().count()
+    };
+    let mut out = Vec::new();
+    pad_left(16usize.saturating_sub(columns), &mut out);
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'-');
+    decimal(tid, &mut out);
+    pad_left((24 + name.len() - columns).saturating_sub(out.len()), &mut out);
+    out.extend_from_slice(b" [");
+    out
 }

@@ -7,6 +7,7 @@ mod names;
 mod number;
 mod piece;
 pub mod printf;
+pub(crate) mod scratch;
 mod stack;
 mod text;
 
@@ -15,8 +16,9 @@ pub use json::{JsonStyle, json};
 pub(crate) use json::{bpftrace_string, signed, string, whole};
 pub use number::{are, counted, duration, thousands, were};
 pub(crate) use piece::{
-    TRUNCATED, decimal, flag_names, hexadecimal, pad_left, padded, separate, symbol, user_frame,
+    TRUNCATED, decimal, flag_names, hexadecimal, pad_left, padded, separate, source_line, symbol, user_frame,
 };
+pub(crate) use scratch::{Piece, Scratch};
 pub(crate) use text::tuple_members;
 pub use text::{Style, styled};
 

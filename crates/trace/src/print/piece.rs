@@ -93,7 +93,7 @@ pub(crate) fn user_frame(
     // Innermost first, as stacks are.
     for inlined in code.inlined.iter().rev() {
         escape(inlined.function.as_bytes(), out);
-        line(inlined.line.as_ref(), out);
+        source_line(inlined.line.as_ref(), out);
         out.extend_from_slice(b" (inlined) <- ");
     }
     escape(code.function.as_bytes(), out);
@@ -102,12 +102,12 @@ pub(crate) fn user_frame(
     out.extend_from_slice(b" (");
     escape(location.binary.path.as_bytes(), out);
     out.push(b')');
-    line(code.line.as_ref(), out);
+    source_line(code.line.as_ref(), out);
     true
 }
 
 /// ` file.c:12`, if it is known.
-fn line(line: Option<&Line>, out: &mut Vec<u8>) {
+pub(crate) fn source_line(line: Option<&Line>, out: &mut Vec<u8>) {
     if let Some(line) = line {
         out.push(b' ');
         escape(line.file.as_bytes(), out);

@@ -207,6 +207,7 @@ fn a_trace_goes_nowhere_else_while_its_directory_is_exchanged() {
             &Default::default(),
             &Default::default(),
             &Default::default(),
+            &Default::default(),
         );
         let _ = directory::publish(&beside, &trace);
         let _ = directory::discard(&beside);

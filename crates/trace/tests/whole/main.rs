@@ -5,6 +5,7 @@ mod arbitrary;
 mod attacks;
 mod babeltrace;
 mod images;
+mod importers;
 mod lines;
 mod metadata;
 mod pages;

@@ -202,6 +202,8 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "error",
             "background",
+            "recent",
+            "open",
             "pattern",
             "spread",
             "words",

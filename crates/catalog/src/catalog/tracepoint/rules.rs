@@ -227,6 +227,35 @@ const RULES: &[Rule<'static>] = &[
         fields: TASK,
     },
     Rule {
+        event: "sched:sched_process_fork",
+        raw: "sched_process_fork",
+        fields: &[
+            ("parent_comm", "parent->comm"),
+            ("parent_pid", "parent->pid"),
+            ("child_comm", "child->comm"),
+            ("child_pid", "child->pid"),
+        ],
+    },
+    Rule {
+        event: "sched:sched_process_exec",
+        raw: "sched_process_exec",
+        fields: &[
+            ("filename", "kstr(bprm->filename)"),
+            ("pid", "p->pid"),
+            ("old_pid", "old_pid"),
+        ],
+    },
+    Rule {
+        event: "task:task_newtask",
+        raw: "task_newtask",
+        fields: &[
+            ("pid", "task->pid"),
+            ("comm", "task->comm"),
+            ("clone_flags", "clone_flags"),
+            ("oom_score_adj", "task->signal->oom_score_adj"),
+        ],
+    },
+    Rule {
         event: "sched:sched_wait_task",
         raw: "sched_wait_task",
         fields: TASK,

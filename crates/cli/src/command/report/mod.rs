@@ -83,7 +83,7 @@ Examples:
   kestrel report --by comm,args.target_cpu --limit 10     counts by what expressions are
   kestrel report --by comm --value 'ret > 0 ? ret : 0' -e 'sys_exit_read' --sort sum
   kestrel report --latency 'syscalls:*' --by comm         how long system calls took
-  kestrel report --latency block:block_rq_issue,block:block_rq_complete,dev,sector
+  kestrel report --latency 'block:*' --by dev             and requests of block devices
   kestrel report --latency sched:sched_waking,sched:sched_switch,args.pid=next_pid
   kestrel report --syscalls                               system calls, as strace -c counts them
   kestrel report --syscalls --by thread                   of each thread, as perf trace -s does

@@ -40,13 +40,13 @@ use std::time::{Duration, Instant};
 pub(crate) struct Options {
     #[command(flatten)]
     events: Events,
-    /// Count for all processes (the default without a command)
+    /// Count events of all processes (the default without a command)
     #[arg(short, long)]
     all: bool,
-    /// Count for these processes, with all their threads, until they exit
+    /// Count events of these processes, with all their threads, until they exit: what happens while they run, not what others do to them
     #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
     pid: Vec<u32>,
-    /// Count for these threads, until they exit
+    /// Count events of these threads, until they exit
     #[arg(
         short,
         long = "tid",
@@ -55,10 +55,10 @@ pub(crate) struct Options {
         value_delimiter = ','
     )]
     thread: Vec<u32>,
-    /// Count on these CPUs, for all processes: 0,2-3
+    /// Count events on these CPUs, of all processes: 0,2-3
     #[arg(short = 'C', long = "cpu", id = "cpus", value_name = "CPUS", value_parser = cpus)]
     cpus: Option<CpuList>,
-    /// Count for the tasks of this cgroup and of those below it: a path, or one below the mount point
+    /// Count events of the tasks of this cgroup and of those below it: a path, or one below the mount point
     #[arg(short = 'G', long, value_name = "CGROUP")]
     cgroup: Option<String>,
     /// Print what fell into each interval of so many milliseconds
@@ -119,7 +119,7 @@ Examples:
   kestrel stat -e irq:irq_handler_entry -a --per-cpu -x, --duration 1
 
 With a command the figures go to standard error, as perf's do, since standard output is the command's; without one to standard output; with -o
-to a file. `kestrel list` shows the events.";
+to a file. Rows come in the order of -e. `kestrel list` shows the events.";
 
 fn cpus(text: &str) -> Result<CpuList, String> {
     let list = CpuList::parse(text).map_err(|error| error.to_string())?;

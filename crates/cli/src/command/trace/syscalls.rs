@@ -8,7 +8,7 @@ use crate::calls::{Traced, files_of, traced};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
-use crate::output::calls::{By, print};
+use crate::output::calls::{By, write};
 use crate::selection::{self, Selection};
 use crate::status_line::StatusLine;
 use clap::Args;
@@ -32,7 +32,7 @@ use std::time::Duration;
 pub(crate) struct CallOptions {
     #[command(flatten)]
     pub(super) traced: Traced,
-    /// Count the calls and show a table of them at the end, as strace -c does
+    /// Count the calls and show a table of them at the end, as strace -c does; with a COMMAND, whose standard output that is, on standard error
     #[arg(short, long, requires = "syscalls")]
     summary: bool,
     /// Only calls that fail
@@ -59,7 +59,7 @@ pub(super) fn run(
         true => Detail::Times,
         false => Detail::Lines,
     };
-    let (calls, events) = traced(set, selection, &catalog, detail)?;
+    let (asked, events) = traced(set, selection, &catalog, detail)?;
     let mode = (Mode::Stream, Bell::Records);
     let plan = selection::plan_of(&events, selection, held.as_ref(), mode, &catalog)?;
     if selection::print_plan(selection, &plan)? {
@@ -82,7 +82,7 @@ pub(super) fn run(
     let mut shown = LiveCalls {
         other: Lines::new(LineFormat::of(format), symbols, names()?, code),
         names: names()?,
-        calls: view(&calls, set, options, (format, &plan.target)),
+        calls: view(&asked, set, options, (format, &plan.target)),
         out: Vec::new(),
         tally: Tally::default(),
         live,
@@ -109,9 +109,16 @@ pub(super) fn run(
     // Calls that have not returned, or the table.
     if let Some(summary) = calls.finish(&mut out) {
         let groups = summary.finish(&|tid, pid| calls.name(tid, pid).map(str::to_owned));
-        print(&groups, format)?;
+        match plan.target {
+            // The standard output is the command's.
+            ProcessFilter::Command(_) => write(&groups, format, &mut crate::screen::err())?,
+            _ => write(&groups, format, &mut crate::screen::out())?,
+        }
     }
     write_out(&mut out)?;
+    if !options.summary && asked.is_choice() && calls.lines() == 0 && tally.lost == 0 {
+        hint_at_others(&asked, options.failed_only, tally.came());
+    }
     let shown = (format, selection.verbose);
     end(live, other.code(), (&tally, &plan.target), catalog.host(), shown)?;
     Ok(foreground.exit())
@@ -209,5 +216,21 @@ impl Work for LiveCalls {
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {
         bells(&self.live)
+    }
+}
+
+/// Says that none of the calls came that were asked for, and which others may have come in their place.
+fn hint_at_others(calls: &kestrel::syscalls::Calls, failed_only: bool, records: u64) {
+    let came = if failed_only { "failed" } else { "came" };
+    match calls.later().as_slice() {
+        // That nothing came at all is said anyway.
+        [] if records == 0 => {}
+        [] => remark!("hint: none of these calls {came}"),
+        later => {
+            let later = later.join(",");
+            remark!(
+                "hint: none of these calls {came}; libraries may make others in their place: --syscalls={later}"
+            );
+        }
     }
 }

@@ -371,7 +371,14 @@ impl Ending {
             return Ok(finished);
         }
         let summary = summary(&self.info, &seen, &lost);
-        directory::complete(&beside, &summary, &seen.symbols, &seen.processes, &seen.unwound)?;
+        directory::complete(
+            &beside,
+            &summary,
+            &seen.symbols,
+            &seen.processes,
+            &seen.tasks,
+            &seen.unwound,
+        )?;
         directory::sync(&beside)?;
         let path = self.place.path();
         let named = own(&self.place.folder)?.rename(leaf(&beside), leaf(&path));
