@@ -23,6 +23,7 @@ pub(crate) use event::func::FUNC;
 pub(crate) use event::probe::PROBE;
 pub(crate) use event::reg::REG;
 pub(crate) use event::regs::REGS;
+pub(crate) use output::exit::EXIT;
 pub use row::Builtin;
 pub(crate) use row::{Gather, Use};
 pub(crate) use text::str::STR;

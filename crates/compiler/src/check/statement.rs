@@ -456,7 +456,9 @@ impl Checker<'_> {
 fn unreachable(block: &Block) -> Option<&ast::Statement> {
     let leaves = |statement: &ast::Statement| match &statement.kind {
         Written::Return(_) | Written::Break | Written::Continue => true,
-        Written::Expr(expr) => matches!(&expr.kind, Kind::Call { name, .. } if name.node == "exit"),
+        Written::Expr(expr) => {
+            matches!(&expr.kind, Kind::Call { name, .. } if name.node == builtin::EXIT.name)
+        }
         _ => false,
     };
     let place = block.statements.iter().position(leaves)?;

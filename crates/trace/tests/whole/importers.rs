@@ -150,6 +150,7 @@ fn speedscope_and_firefox_take_every_sample_and_frame() {
         let bytes = record(event, time, 7, tid, &cells);
         export.record(
             &Record {
+                rest: &[],
                 time_ns: time,
                 cpu: 3,
                 pid: 7,
@@ -226,6 +227,7 @@ fn held_stacks_have_lines_of_frames() {
     let bytes = record(&event, 5_000_001_000, 7, 7, &[Cell::A(words.to_vec())]);
     export.record(
         &Record {
+            rest: &[],
             time_ns: 5_000_001_000,
             cpu: 3,
             pid: 7,
