@@ -153,7 +153,6 @@ fn choose(rows: &[(u64, String)]) -> String {
 fn reading(signature: &Signature) -> String {
     let argument = |kind: Option<Kind>| match kind {
         Some(Kind::Text) => "text".to_owned(),
-        Some(Kind::FilledText) => "filled".to_owned(),
         Some(kind) => format!("{:?}", kind.reading()),
         None => String::new(),
     };
@@ -173,12 +172,12 @@ enum Texts {
 
 fn texts(signature: &Signature) -> Texts {
     let kinds = signature.parameters.iter().map(|it| it.kind).enumerate();
-    let texts = kinds.filter(|(_, kind)| matches!(kind, Some(Kind::Text | Kind::FilledText)));
-    let texts: Vec<(usize, Option<Kind>)> = texts.collect();
+    let texts = kinds.filter(|(_, kind)| matches!(kind, Some(Kind::Text)));
+    let texts: Vec<usize> = texts.map(|(place, _)| place).collect();
     match texts[..] {
         [] => Texts::Nowhere,
-        [(0, Some(Kind::Text))] => Texts::First,
-        [(1, Some(Kind::Text))] => Texts::Second,
+        [0] => Texts::First,
+        [1] => Texts::Second,
         _ => Texts::Elsewhere,
     }
 }
@@ -187,7 +186,7 @@ fn group(signature: &Signature) -> Option<Group> {
     let kinds = signature.parameters.iter().enumerate();
     let each = kinds.filter_map(|(place, parameter)| {
         Some(match parameter.kind? {
-            Kind::Text | Kind::FilledText => Group::Texts,
+            Kind::Text => Group::Texts,
             Kind::Given(_) | Kind::Filled => Group::Buffers,
             Kind::Pointed(what) => match what.shape {
                 Shape::Vectors => Group::Vectors(place),
@@ -195,7 +194,7 @@ fn group(signature: &Signature) -> Option<Group> {
                 Shape::Texts => Group::Exec,
                 _ => Group::Structures,
             },
-            Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,
+            Kind::FilledText | Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,
             _ => return None,
         })
     });

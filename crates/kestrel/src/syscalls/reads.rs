@@ -2,9 +2,7 @@
 
 use super::numbers::is_kind;
 use kestrel_catalog::arch;
-use kestrel_trace::calls::{
-    Abi, COMPAT_ID, EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT,
-};
+use kestrel_trace::calls::{Abi, COMPAT_ID, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT};
 use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, TEXTS, VECTORS};
 use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use std::collections::BTreeSet;
@@ -128,31 +126,16 @@ pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String
     (!fields.is_empty()).then(|| before + &moment.record(&fields))
 }
 
-/// The text at a place, of the calls that have one there; what a call fills has no NUL, but a length.
+/// The text at a place, of the calls that have one there.
 fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
-    let of = |wanted: fn(Kind) -> bool| -> BTreeSet<u64> {
-        let having = kinds.iter().filter(|(_, kind)| wanted(*kind));
-        having.map(|(number, _)| *number).collect()
-    };
-    let filled = match moment.side {
-        Side::Entry => BTreeSet::new(),
-        Side::Return => of(|kind| kind == Kind::FilledText),
-    };
-    let mut any = of(|kind| kind == Kind::Text);
-    any.extend(&filled);
+    let having = kinds.iter().filter(|(_, kind)| *kind == Kind::Text);
+    let any: BTreeSet<u64> = having.map(|(number, _)| *number).collect();
     let address = match any.len() {
         0 => return None,
         some if some == all => moment.argument(place),
         _ => format!("{} ? {} : 0", is_kind(&any), moment.argument(place)),
     };
-    let length = match filled.is_empty() {
-        true => String::new(),
-        false => format!(
-            ", {} ? (args.ret < 0 ? 0 : args.ret < {EXIT_TEXT} ? args.ret : {EXIT_TEXT}) : {EXIT_TEXT}",
-            is_kind(&filled)
-        ),
-    };
-    Some(format!("{TEXT}{place} = str({address}{length})"))
+    Some(format!("{TEXT}{place} = str({address})"))
 }
 
 /// The memory that the argument at a place points to, of the calls where it is read: others read no bytes.

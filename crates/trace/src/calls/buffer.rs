@@ -38,7 +38,10 @@ pub(super) fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
     }
     match argument.parameter.kind {
         // The length may count the NUL.
-        Some(Kind::FilledText) => quoted(text, text.len() + 1 < length, out),
+        Some(Kind::FilledText) => {
+            let text = text.strip_suffix(b"\0").unwrap_or(text);
+            quoted(text, text.len() + 1 < length, out);
+        }
         _ => {
             let shown = &text[..text.len().min(BUFFER as usize)];
             quoted(shown, shown.len() < length, out);

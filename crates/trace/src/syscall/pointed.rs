@@ -260,6 +260,7 @@ impl Kind {
         match self {
             Self::Given(place) => plain(When::Both, Length::Argument(place, 1), BUFFER),
             Self::Filled => plain(When::After, Length::Returned(1), BUFFER),
+            Self::FilledText => plain(When::After, Length::Returned(1), MOST),
             Self::Remaining(structure) => {
                 let size = structure.size as u32;
                 plain(When::After, Length::Fixed(size), size)
