@@ -53,7 +53,7 @@ const VARYING: &[&str] = &[
     "getpid",
 ];
 /// Calls with structures, of which those of 32-bit programs show the address.
-const OF_STRUCTURES: &[&str] = &["pipe2(", "clock_gettime", "poll("];
+const OF_STRUCTURES: &[&str] = &["pipe2(", "clock_getres", "poll("];
 /// Calls whose arguments strace shows in another order than the kernel has them.
 const REORDERED: &[&str] = &["clone"];
 
