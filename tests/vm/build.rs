@@ -41,8 +41,11 @@ const RUST_BUILDS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// A program of calls with arguments that point to something.
-const CALLS: &str = "programs/awkward_calls.c";
+/// Programs of calls with arguments that point to something: as programs of the kernel's own interface make them, and as 32-bit programs do.
+const CALLS: [(&str, &str, &[&str]); 2] = [
+    ("awkward_calls", "programs/awkward_calls.c", &["-static"]),
+    ("compat_calls", "programs/compat_calls.c", &["-static", "-no-pie"]),
+];
 
 /// A program with events of its own, and where its header is.
 const SERVER: &str = "../../crates/tracepoint/examples/server.c";
@@ -125,14 +128,13 @@ fn programs() -> std::io::Result<()> {
             .status()?;
         assert!(status.success(), "rustc of {RUST}");
     }
-    println!("cargo::rerun-if-changed={CALLS}");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-static", "-O0", "-w", "-o"]);
-    let status = compiler
-        .arg(Path::new(&to).join("awkward_calls"))
-        .arg(CALLS)
-        .status()?;
-    assert!(status.success(), "cc of {CALLS}");
+    for (name, source, options) in CALLS {
+        println!("cargo::rerun-if-changed={source}");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O0", "-w"]).args(options).arg("-o");
+        let status = compiler.arg(Path::new(&to).join(name)).arg(source).status()?;
+        assert!(status.success(), "cc of {source}");
+    }
     Ok(())
 }
 

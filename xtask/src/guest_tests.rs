@@ -60,7 +60,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("bpftool", &["bpftool"]),
     ("uprobes", &["bpftool"]),
     ("stat", &["linux-perf"]),
-    ("calls", &["strace"]),
+    ("calls", &["strace", "linux-perf"]),
     ("sched", &["linux-perf"]),
     ("tracepoints", &["bpftrace", "linux-perf"]),
     ("perf_stacks", &["linux-perf", "python3-minimal"]),

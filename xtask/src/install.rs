@@ -24,7 +24,11 @@ pub(crate) const GUESTS: &[Need] = &[
 pub(crate) const IMAGES: &[Need] = &[("mmdebstrap", "mmdebstrap"), ("mke2fs", "e2fsprogs")];
 
 /// What speed is compared with.
-pub(crate) const TRACERS: &[Need] = &[("perf", "linux-perf"), ("taskset", "util-linux")];
+pub(crate) const TRACERS: &[Need] = &[
+    ("perf", "linux-perf"),
+    ("strace", "strace"),
+    ("taskset", "util-linux"),
+];
 
 /// What host tests compare with.
 pub(crate) const PEERS: &[Need] = &[("babeltrace2", "babeltrace2"), ("bpftool", "bpftool")];

@@ -29,6 +29,7 @@ macro_rules! eprint {
 mod actor;
 mod arguments;
 mod call_graph;
+mod calls;
 mod command;
 mod events;
 mod exit;

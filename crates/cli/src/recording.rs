@@ -2,6 +2,7 @@
 
 use crate::actor::{ActionOutcome, Actor, lost_messages};
 use crate::arguments::command_line;
+use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
 use crate::output::Format;
@@ -14,10 +15,13 @@ use crate::style::bytes;
 use kestrel::agent::Answer;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
+use kestrel::kernel::Host;
 use kestrel::kernel::process::set_niceness;
 use kestrel::record::{Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
+use kestrel::syscalls::Detail;
+use kestrel_trace::calls::Kept;
 use kestrel_trace::print::{counted, thousands, were};
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -32,12 +36,14 @@ const BUSY: Duration = Duration::from_millis(1);
 const READER_NICENESS: i32 = -15;
 
 /// What a recording keeps.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Keep {
     /// The newest events when a ring is full, not the oldest.
     pub(crate) newest: bool,
     /// Inlined functions and source lines of user stacks.
     pub(crate) lines: bool,
+    /// The set of system calls to record, beside the events that are selected.
+    pub(crate) calls: Option<String>,
 }
 
 /// Records what is selected into the directory `output`.
@@ -55,7 +61,15 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     } else {
         Mode::Stream
     };
-    let plan = selection::plan(selection, held.as_ref(), (mode, Bell::Filled), &catalog)?;
+    let mode = (mode, Bell::Filled);
+    let (plan, mut calls) = match &keep.calls {
+        None => (selection::plan(selection, held.as_ref(), mode, &catalog)?, None),
+        Some(set) => {
+            let (calls, events) = calls::traced(set, selection, &catalog, Detail::Lines)?;
+            let plan = selection::plan_of(&events, selection, held.as_ref(), mode, &catalog)?;
+            (plan, Some(Kept::new(&calls.signatures, set)))
+        }
+    };
     if selection.dry_run {
         selection::print_plan(selection, &plan)?;
         return Ok(Exit::Done);
@@ -89,7 +103,10 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     if keep.lines {
         recording.recorder.keep_lines();
     }
-    recording.recorder.start();
+    match &mut calls {
+        Some(kept) => start_with_calls(&mut recording.recorder, kept, &plan.target, catalog.host())?,
+        None => recording.recorder.start(),
+    }
     if selection.verbose {
         eprintln!("recording into {}", show_path(output));
     }
@@ -133,6 +150,25 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         eprintln!("detached in {:.1} ms", ending.elapsed().as_secs_f64() * 1e3);
     }
     Ok(foreground.exit())
+}
+
+/// Lets calls in, and keeps what their lines need: what processes had open, and which process is the command's until its exec.
+fn start_with_calls(
+    recorder: &mut Recorder,
+    kept: &mut Kept,
+    target: &ProcessFilter,
+    host: &Host,
+) -> Result<(), Failure> {
+    if let ProcessFilter::Command(pid) = target {
+        recorder.session().admit_before_exec(*pid)?;
+        kept.command = Some(*pid);
+    }
+    let before = calls::files_of(target, host);
+    recorder.start();
+    let after = calls::files_of(target, host);
+    kept.files = before.intersection(&after).cloned().collect();
+    recorder.keep_calls(kept)?;
+    Ok(())
 }
 
 /// A recording in progress: the recorder, and the actor for actions of its records.

@@ -98,7 +98,7 @@ enum ViaOption {
 impl Selection {
     /// The events of -e, as texts of the language.
     pub(crate) fn events(&self, catalog: &Catalog) -> Result<Vec<String>, Failure> {
-        self.events.texts(catalog)
+        self.sampling.events(&self.events.texts(catalog)?)
     }
 
     /// The same with these events before those of its own, of all processes where none are named.
@@ -248,7 +248,7 @@ pub(crate) fn plan(
     (mode, bell): (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
-    let events = selection.sampling.events(&selection.events.texts(catalog)?)?;
+    let events = selection.events(catalog)?;
     if events.is_empty() && selection.table.is_none() {
         let failure = Failure::new(Exit::Usage, "nothing says what to trace");
         return Err(failure.hint(
@@ -267,9 +267,10 @@ pub(crate) fn plan_of(
     events: &[String],
     selection: &Selection,
     held: Option<&Held>,
+    mode: (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
-    let options = checked_options(selection, held, (Mode::Stream, Bell::Records), catalog)?;
+    let options = checked_options(selection, held, mode, catalog)?;
     of_events(events, &options, catalog)
 }
 

@@ -10,6 +10,7 @@ use kestrel_compiler::check::{check, globals::Globals};
 use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::lang::diag::{Style, has_errors, render};
 use kestrel_compiler::lang::parse_events;
+use kestrel_trace::syscall::{MEANINGS, family};
 use std::sync::Arc;
 
 /// `sched_switch` with its `prev`, and `vfs_read`'s registers, on the running kernel.
@@ -32,6 +33,29 @@ fn context() -> Option<Context> {
         fields: vec![prev],
         ..base
     })
+}
+
+/// What the names of the kernel's enumerations for user space begin with.
+const ENUMERATIONS: [&str; 5] = ["BPF_", "FSCONFIG_", "MEMBARRIER_CMD_", "MPOL_", "RTM_"];
+
+#[test]
+fn names_of_numbers_in_calls_are_the_kernels_enumerators() {
+    let Ok(blob) = std::fs::read("/sys/kernel/btf/vmlinux") else {
+        return;
+    };
+    let btf = Btf::parse(blob).unwrap();
+    let mut found = 0;
+    for (meaning, word) in MEANINGS {
+        for row in family(*meaning).unwrap().rows {
+            let is_enumerator = ENUMERATIONS.iter().any(|prefix| row.name.starts_with(prefix));
+            // Newer ones may not be there yet.
+            if let Some(own) = btf.enumerator(row.name).filter(|_| is_enumerator) {
+                assert_eq!(own.value, row.value, "{word} {}", row.name);
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 50, "{found}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::KeptMaps;
+use kestrel_trace::calls::Kept;
 use kestrel_trace::ctf::directory::{self, Directory};
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::ctf::write::{Writer, Written};
@@ -158,6 +159,14 @@ impl Recorder {
         if let Some(code) = &mut self.code {
             code.want_lines();
         }
+    }
+
+    /// Keeps what the lines of system calls need beside their records.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep_calls(&mut self, calls: &Kept) -> Result<()> {
+        Ok(self.writer.keep_calls(calls)?)
     }
 
     /// What a reader sleeps on: the session's bell, and where stacks of processes are recorded the news that one has mapped code.

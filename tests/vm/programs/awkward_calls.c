@@ -19,8 +19,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/times.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
@@ -93,7 +95,7 @@ static void events(void) {
     CALL(select, ends[1] + 1, NULL, NULL, NULL, &(struct timeval){0, 5});
 }
 
-static void times(void) {
+static void clocks(void) {
     struct timespec time = {0, 1};
     CALL(clock_nanosleep, CLOCK_MONOTONIC, 0, &time, NULL);
     CALL(nanosleep, &time, NULL);
@@ -188,14 +190,97 @@ static void processes(void) {
     CALL(execve, "/no/such", (void *)1, (void *)1);
 }
 
+/* Control messages: descriptors and who sends. */
+static void controls(void) {
+    int pair[2], on = 1;
+    char room[CMSG_SPACE(2 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))] = {0};
+    struct iovec one = {"x", 1}, into = {small, 1};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = CMSG_SPACE(2 * sizeof(int))};
+    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+    socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair);
+    control->cmsg_level = SOL_SOCKET, control->cmsg_type = SCM_RIGHTS, control->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    memcpy(CMSG_DATA(control), ends, sizeof ends);
+    sendmsg(pair[0], &message, 0);
+    setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    message.msg_iov = &into, message.msg_controllen = sizeof room;
+    recvmsg(pair[1], &message, MSG_CMSG_CLOEXEC);
+    message.msg_controllen = 0;
+    sendmsg(pair[0], &message, 0);
+    struct nlmsghdr nothing = {.nlmsg_len = 16, .nlmsg_type = NLMSG_NOOP, .nlmsg_flags = NLM_F_REQUEST, .nlmsg_seq = 7};
+    int netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+    sendto(netlink, &nothing, sizeof nothing, 0, NULL, 0);
+}
+
+/* Signals with what they say, children with how they end. */
+static void reasons(void) {
+    sigset_t set;
+    siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    CALL(rt_sigprocmask, SIG_BLOCK, &set, NULL, 8);
+    info.si_value.sival_int = 5;
+    CALL(rt_sigqueueinfo, getpid(), SIGUSR1, &info);
+    CALL(rt_sigtimedwait, &set, &info, &(struct timespec){1, 0}, 8);
+    CALL(rt_sigtimedwait, &set, &info, &(struct timespec){0, 1}, 8);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(3);
+    CALL(waitid, P_PID, child, &info, WEXITED | WNOWAIT, NULL);
+    CALL(waitid, P_PID, child, &info, WEXITED, NULL);
+    CALL(waitid, P_ALL, 0, &info, WEXITED | WNOHANG, NULL);
+}
+
+/* Structures of fewer calls. */
+static void rest(void) {
+    struct {
+        unsigned size, policy;
+        unsigned long long flags;
+        int nice;
+        unsigned priority;
+        unsigned long long runtime, deadline, period;
+        unsigned least, most;
+    } attributes = {.size = 56, .nice = 1};
+    unsigned long mask = 1;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+    unsigned params[30] = {0};
+    unsigned long long mount[4] = {1, 0, 0, 0};
+    int timer, cpu;
+    CALL(sched_getattr, 0, &attributes, sizeof attributes, 0);
+    CALL(sched_setattr, 0, &attributes, 0);
+    CALL(sched_setaffinity, 0, sizeof mask, &mask);
+    CALL(sched_getaffinity, 0, sizeof mask, &mask);
+    CALL(getcpu, &cpu, NULL, NULL);
+    CALL(timer_create, CLOCK_MONOTONIC, &event, &timer);
+    CALL(sysinfo, &(struct sysinfo){0});
+    CALL(times, &(struct tms){0});
+    CALL(utimes, "/no/such", ((struct timeval[2]){{1, 2}, {3, 4}}));
+    CALL(io_uring_setup, 0, params);
+    CALL(fsopen, "no-such-files", 1);
+    CALL(fsconfig, -1, 0, "ro", NULL, 0);
+    CALL(fsmount, -1, 1, 1);
+    CALL(open_tree, AT_FDCWD, "/no/such", 1 | AT_RECURSIVE);
+    CALL(move_mount, -1, "", AT_FDCWD, "/no/such", 4);
+    CALL(mount_setattr, -1, "", AT_EMPTY_PATH, mount, sizeof mount);
+    int terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+    struct termios modes;
+    char kernels[64];
+    CALL(ioctl, terminal, TCGETS, kernels);
+    CALL(ioctl, terminal, TCSETSW, kernels);
+    CALL(ioctl, terminal, TIOCGWINSZ, kernels);
+    (void)modes;
+}
+
 int main(void) {
     access("/kestrel-begin", F_OK);
     pipe2(ends, O_CLOEXEC);
     sockets();
     events();
-    times();
+    clocks();
     signals();
     files();
+    controls();
+    reasons();
+    rest();
     processes();
     access("/kestrel-end", F_OK);
     return 0;

@@ -43,6 +43,11 @@ const PERF: &str = "perf record -p";
 /// The row of a program that reads the clock and keeps nothing.
 const FLOOR: &str = "kestrel, clock only";
 
+/// System calls as people read them: ours, and the peers' views, which write their lines meanwhile.
+const SYSCALLS: &str = "kestrel --syscalls";
+const PERF_TRACE: &str = "perf trace";
+const STRACE: &str = "strace -f";
+
 /// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when it is attached. perf does not say when it is: soon
 /// after it has written the head of its file; its count of samples tells.
 const WORDS: [(&str, &str); 4] = [
@@ -127,10 +132,26 @@ const ROWS: &[Row] = &[
         line: "sh -c 'RECORD -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
         promises: &[(0.60, "tracefs ring"), (0.20, PERF)],
     },
+    // Calls as people read them: entry and return, with all arguments.
+    Row {
+        name: SYSCALLS,
+        line: "sh -c 'RECORD --syscalls RECORDED ATTACHED; exec LOAD'",
+        promises: &[],
+    },
+    Row {
+        name: PERF_TRACE,
+        line: "perf trace -o DIR/lines LOAD",
+        promises: &[],
+    },
+    Row {
+        name: STRACE,
+        line: "strace -f -o DIR/lines LOAD",
+        promises: &[],
+    },
 ];
 
 /// What else is worth comparing: a row, a peer, what is told by it.
-const BESIDE: [(&str, &str, &str); 5] = [
+const BESIDE: [(&str, &str, &str); 7] = [
     (
         FLOOR,
         "tracefs ring",
@@ -148,6 +169,8 @@ const BESIDE: [(&str, &str, &str); 5] = [
         "tracefs, mono, read",
         "the same clock, and both are read meanwhile",
     ),
+    (SYSCALLS, PERF_TRACE, "each call with its return"),
+    (SYSCALLS, STRACE, "each call with its return"),
 ];
 
 /// Measure nanoseconds per recorded event, beside tracefs and perf.

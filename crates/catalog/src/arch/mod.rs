@@ -34,6 +34,10 @@ pub struct Arch {
     pub return_value: u32,
     /// Members of `struct pt_regs` that hold a system call's arguments at its entry.
     pub syscall_arguments: [&'static str; 6],
+    /// The same of a call of a 32-bit program, of whose registers the low half counts.
+    pub compat_arguments: [&'static str; 6],
+    /// The name of a call of 32-bit programs by its number.
+    pub compat_name: fn(u32) -> Option<&'static str>,
     /// Member of `struct pt_regs` that holds the system call's number.
     pub syscall_number: &'static str,
     /// What stands before that name in the name of the function that does it, whose only argument are the registers.

@@ -19,6 +19,8 @@ pub(super) const ARCH: Arch = Arch {
     ],
     return_value: 80,
     syscall_arguments: ["di", "si", "dx", "r10", "r8", "r9"],
+    compat_arguments: ["bx", "cx", "dx", "si", "di", "bp"],
+    compat_name,
     syscall_number: "orig_ax",
     syscall_function: "__x64_sys_",
     syscall,
@@ -174,6 +176,11 @@ fn syscall_name(number: u32) -> Option<&'static str> {
     Some(call.name())
 }
 
+fn compat_name(number: u32) -> Option<&'static str> {
+    let call = syscalls::x86::Sysno::new(usize::try_from(number).ok()?)?;
+    Some(call.name())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,5 +193,6 @@ mod tests {
         assert_eq!(syscall("no_such_call"), None);
         assert_eq!(syscall_name(5), Some("fstat"));
         assert_eq!(syscall_name(5000), None);
+        assert_eq!((compat_name(5), compat_name(295)), (Some("open"), Some("openat")));
     }
 }

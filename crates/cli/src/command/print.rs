@@ -1,6 +1,7 @@
 //! `kestrel print`: a recorded trace as lines, in order of time.
 
 use crate::arguments::default_trace;
+use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::output::losses::report_read;
@@ -8,8 +9,9 @@ use crate::progress;
 use crate::stacks::with_lines;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use kestrel_trace::ctf::directory;
-use kestrel_trace::export::{self, Style, Times};
+use kestrel_trace::ctf::directory::{self, Trace};
+use kestrel_trace::export::{self, Calls, Layout, Style, Times};
+use kestrel_trace::record::Record;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -35,6 +37,16 @@ pub(crate) struct Options {
     /// Times with nine decimals
     #[arg(long)]
     ns: bool,
+    /// System calls as strace shows them, a line for each: all that were recorded, or a SET as `trace` takes it. Recordings of `record --syscalls` are shown so
+    /// without it
+    #[arg(long, value_name = "SET", num_args = 0..=1, require_equals = true, default_missing_value = calls::ALL)]
+    syscalls: Option<String>,
+    /// Only calls that fail
+    #[arg(long)]
+    failed_only: bool,
+    /// Each record on a line of its own, entries and returns of system calls, too
+    #[arg(long, conflicts_with_all = ["syscalls", "failed_only"])]
+    records: bool,
     #[command(flatten)]
     filter: filter::Options,
 }
@@ -58,6 +70,7 @@ Examples:
   kestrel print my.trace | less
   kestrel print --where 'prev_state == 0 && prev_prio < 120' -e sched_switch
   kestrel print --comm 'bash,sh*' --cpu 0-3,5 --from 1.5 --to +0.25 --time delta
+  kestrel print --syscalls=%file --failed-only            system calls, as strace shows them
   kestrel print --format csv > events.csv                 a column for each field, for spreadsheets and data frames
   kestrel print --format json | jq -r 'select(.event == \"sched:sched_switch\") | .time'
 
@@ -112,22 +125,67 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         },
     };
     let format = export::format(&options.format).unwrap_or(&export::FORMATS[0]);
+    let mut as_calls = as_calls(options, &trace, format, style)?;
     let symbols = match options.lines {
         true => with_lines(trace.symbols),
         false => trace.symbols,
     };
     let mut export = (format.new)(style, symbols, trace.processes);
-    let mut stdout = crate::screen::out();
-    let records = export::chosen(
-        &mut trace.reader,
-        &mut |record| choice.wants(record),
-        export.as_mut(),
-        &mut stdout,
-        "standard output",
-    )?;
+    let (mut stdout, name) = (crate::screen::out(), "standard output");
+    let mut wanted = |record: &Record<'_>| choice.wants(record);
+    let reader = &mut trace.reader;
+    let records = match &mut as_calls {
+        None => export::chosen(reader, &mut wanted, export.as_mut(), &mut stdout, name)?,
+        Some(calls) => {
+            // Records before --from say what descriptors mean.
+            reader.within(0..=u64::MAX);
+            export::as_calls(reader, &mut wanted, (calls, export.as_mut()), &mut stdout, name)?
+        }
+    };
     let whole = report_read(&trace.reader, trace.summary.as_ref());
     if records == 0 {
         return Ok(filter::none_found(&options.trace, options.filter.are_given()));
     }
     Ok(whole)
+}
+
+/// Calls as lines, where they are asked for or were recorded as such, and the format has lines of calls.
+fn as_calls(
+    options: &Options,
+    trace: &Trace,
+    format: &export::Format,
+    style: Style,
+) -> Result<Option<Calls>, Failure> {
+    let asked = options.syscalls.is_some() || options.failed_only;
+    let layout = match format.name {
+        "text" => Layout::Lines,
+        "json" => Layout::Json,
+        name if asked => {
+            let failure = Failure::new(Exit::Usage, format!("{name} has no lines of system calls"));
+            return Err(failure
+                .hint("--format text and json have; without --syscalls the records of calls are written"));
+        }
+        _ => return Ok(None),
+    };
+    if options.records || !asked && trace.calls.is_none() {
+        return Ok(None);
+    }
+    let (signatures, mut shown) = calls::of_recording(trace, &options.trace, options.syscalls.as_deref())?;
+    shown.failed_only = options.failed_only;
+    let mut calls = Calls::new(signatures, shown, layout, style);
+    match &trace.calls {
+        // Of what was overwritten nobody knows what it opened and closed.
+        Some(kept)
+            if trace
+                .summary
+                .as_ref()
+                .is_some_and(|summary| summary.overwritten() == 0) =>
+        {
+            for (pid, number, name) in &kept.files {
+                calls.open(*pid, *number, name.as_str());
+            }
+        }
+        _ => calls = calls.without_files(),
+    }
+    Ok(Some(calls))
 }

@@ -1,6 +1,7 @@
 //! `kestrel record`: events into a trace directory.
 
 use crate::arguments::{DEFAULT_TRACE, directory};
+use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::recording::{self, Keep};
 use crate::selection::Selection;
@@ -19,6 +20,8 @@ pub(crate) struct Options {
     /// With stacks of processes: keep inlined functions and source lines, too (`print` and `report` find them later, while the binaries are the same)
     #[arg(long)]
     lines: bool,
+    #[command(flatten)]
+    calls: calls::Traced,
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
     #[arg(long)]
     overwrite: bool,
@@ -29,6 +32,7 @@ Examples:
   kestrel record -e sched:sched_switch -- make            a command and its children
   kestrel record -e 'sched:*,irq:*' -a --duration 5       all processes, for five seconds
   kestrel record -e 'syscalls:sys_enter_openat { record(str(args.filename)) }' -p 1234
+  kestrel record --syscalls=%file -- make                 system calls; `kestrel print` shows them as strace does
   kestrel record -e 'kprobe:vfs_read /arg2 > 4096/' -g    large reads, with call stacks
   kestrel record -F 99 --call-graph dwarf -- ./server     a profile of code without frame pointers
   kestrel record -e 'profile:hz:99 { record(kstack, ustack) }' -a --duration 5   what runs on every CPU
@@ -43,6 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let keep = Keep {
         newest: options.overwrite,
         lines: options.lines,
+        calls: options.calls.syscalls.clone(),
     };
     recording::run(&options.selection, &options.output, keep)
 }

@@ -44,7 +44,7 @@ pub(crate) struct Options {
         value_name = "NAME",
         num_args = 0..=1,
         default_missing_value = "",
-        conflicts_with_all = ["events", "filters", "table", "pid", "tid", "cpu", "only_own", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run"]
+        conflicts_with_all = ["events", "filters", "table", "pid", "tid", "cpu", "only_own", "all", "command", "buffer_size", "stacks", "call_graph", "kernel_stack", "via", "nested", "user", "dry_run", "syscalls"]
     )]
     session: Option<String>,
     /// Only these buffers of the session
@@ -90,7 +90,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Traces.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     set_quiet(options.selection.quiet);
-    if let Some(set) = &options.calls.syscalls {
+    if let Some(set) = &options.calls.traced.syscalls {
         if options.format == LineFormat::Tracefs {
             let failure = Failure::new(Exit::Usage, "--syscalls has no lines in the layout of tracefs");
             return Err(failure

@@ -230,6 +230,19 @@ fn tables_count_what_strace_counts() {
         .succeeds();
     // Its standard output is the command's.
     check(&live.err, "live");
+    place
+        .run(&["record", "--syscalls", "--", "perl", AWKWARD])
+        .succeeds();
+    check(
+        &place.run(&["report", "--syscalls"]).succeeds().out,
+        "recorded as calls",
+    );
+    let printed = place.run(&["print", "--syscalls=openat"]).succeeds().out;
+    let lines = printed
+        .lines()
+        .filter(|line| line.contains(" openat(dfd: AT_FDCWD, filename: \""));
+    let counted = theirs.get("openat").map(|(calls, _)| *calls);
+    assert_eq!(Some(lines.count() as u64), counted, "{printed}");
     for events in ["raw_syscalls:*", "syscalls:*"] {
         place
             .run(&["record", "-e", events, "--", "perl", AWKWARD])

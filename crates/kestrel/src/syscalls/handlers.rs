@@ -1,99 +1,202 @@
 //! The handlers that record calls, as texts of the language: what calls of one kind point to is one record, so that the frequent ones pay for nothing
 //! that others have.
 
-use super::numbers::is_one_of;
-use super::reads::{Moment, fields};
-use super::{EXIT, FORK};
-use kestrel_trace::calls::{Descriptors, Signature, Signatures};
-use kestrel_trace::syscall::Kind;
+use super::numbers::{is_one_of, look_up};
+use super::reads::{Moment, Side, read};
+use kestrel_trace::calls::{Abi, COMPAT_ID, Descriptors, EXIT, FORK, ID, Signature, Signatures};
 use kestrel_trace::syscall::shape::Shape;
+use kestrel_trace::syscall::{Kind, Set};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What kind of memory a call's arguments point to; where that has pointers itself, with the place of the argument.
+/// What kind of memory a call's arguments point to, the most frequent first, as it is asked first; where that has pointers itself, with the place of the argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
-    Texts,
     Buffers,
+    Texts,
     Structures,
     Vectors(usize),
     Message(usize),
-    Exec(usize),
+    Exec,
 }
 
 /// Handlers that record number and result.
-pub(super) fn times(shown: &BTreeSet<u64>, signatures: &Signatures) -> Vec<String> {
-    let predicate = predicate(shown, signatures);
-    vec![
-        format!("raw_syscalls:sys_enter /{predicate}/ {{ record(args.id) }}"),
-        format!("raw_syscalls:sys_exit /{predicate}/ {{ record(args.id, args.ret) }}"),
-    ]
+pub(super) fn times(set: &Set, signatures: &Signatures) -> Vec<String> {
+    let calls = |abi| numbers(signatures, abi, |signature| signature.is_in(set));
+    handlers(signatures, calls, |moment, _| match moment.side {
+        Side::Entry => format!("record({})", id(moment.abi)),
+        Side::Return => format!("record({}, args.ret)", id(moment.abi)),
+    })
+}
+
+fn id(abi: Abi) -> String {
+    match abi {
+        Abi::Native => format!("args.{ID}"),
+        Abi::Compat => format!("{COMPAT_ID} = args.{ID}"),
+    }
 }
 
 /// Handlers that record arguments and what they point to. Memory that a call is given is read at the entry, where it may not be present, and at the
 /// return, when the kernel has read it itself; what it fills, at the return.
-pub(super) fn lines(shown: &BTreeSet<u64>, signatures: &Signatures) -> Vec<String> {
-    let needed = signatures.iter().filter(|(_, it)| Descriptors::needs(&it.call));
-    let recorded: BTreeSet<u64> = shown
-        .iter()
-        .copied()
-        .chain(needed.map(|(number, _)| number))
-        .collect();
-    let predicate = predicate(&recorded, signatures);
-    let mut groups: BTreeMap<Group, Vec<(u64, &Signature)>> = BTreeMap::new();
-    for (number, signature) in signatures.iter().filter(|(number, _)| recorded.contains(number)) {
+pub(super) fn lines(set: &Set, signatures: &Signatures) -> Vec<String> {
+    let recorded = |signature: &Signature| signature.is_in(set) || Descriptors::needs(signature.own_name());
+    let calls = |abi| numbers(signatures, abi, recorded);
+    let mut events = handlers(signatures, calls, |moment, numbers| {
+        records(signatures, numbers, moment)
+    });
+    events.push(format!("{FORK} {{ record(args.child_pid) }}"));
+    events.push(format!("{EXIT} {{ record(args.pid) }}"));
+    events
+}
+
+/// The numbers of calls of one interface.
+fn numbers(signatures: &Signatures, abi: Abi, wanted: impl Fn(&Signature) -> bool) -> BTreeSet<u64> {
+    let wanted = signatures.of(abi).filter(|(_, signature)| wanted(signature));
+    wanted.map(|(number, _)| number).collect()
+}
+
+/// Whether the thread makes a call as 32-bit programs do (`TS_COMPAT`, x86 `thread_info.h`): the numbers are others then.
+const IS_COMPAT: &str = "(curtask->thread_info.status & 2) != 0";
+
+/// The handlers of both sides of these calls, each with a block for either interface.
+fn handlers(
+    signatures: &Signatures,
+    calls: impl Fn(Abi) -> BTreeSet<u64>,
+    block: impl Fn(Moment, &BTreeSet<u64>) -> String,
+) -> Vec<String> {
+    let (native, compat) = (calls(Abi::Native), calls(Abi::Compat));
+    let all = |abi, calls: &BTreeSet<u64>| calls.len() == signatures.of(abi).count();
+    let predicate = match all(Abi::Native, &native) && all(Abi::Compat, &compat) {
+        true => String::new(),
+        false => format!("/{IS_COMPAT} ? {} : {}/ ", is_one_of(&compat), is_one_of(&native)),
+    };
+    let handler = |side: Side| {
+        let of = |abi, calls| {
+            block(
+                Moment {
+                    side,
+                    abi,
+                    shifted: None,
+                },
+                calls,
+            )
+        };
+        let (native, compat) = (of(Abi::Native, &native), of(Abi::Compat, &compat));
+        format!(
+            "{} {predicate}{{ if ({IS_COMPAT}) {{ {compat} }} else {{ {native} }} }}",
+            side.event()
+        )
+    };
+    vec![handler(Side::Entry), handler(Side::Return)]
+}
+
+/// A record for the calls of each group. Calls of one kind are read alike; the kinds of a group are numbers in a row, and 0 is that of calls whose
+/// arguments point to nothing.
+fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) -> String {
+    let mut groups: BTreeMap<(Group, Texts), BTreeMap<String, Vec<(u64, &Signature)>>> = BTreeMap::new();
+    let calls = signatures.of(moment.abi);
+    for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
         if let Some(group) = group(signature) {
-            groups.entry(group).or_default().push((number, signature));
+            let group = match (moment.abi, group, texts(signature)) {
+                // Those of 32-bit programs are rare.
+                (Abi::Compat, ..) => (Group::Structures, Texts::Elsewhere),
+                (_, Group::Buffers | Group::Structures, Texts::Nowhere) => (group, Texts::Nowhere),
+                (_, Group::Texts, texts) if texts != Texts::Elsewhere => (group, texts),
+                (_, Group::Texts | Group::Buffers | Group::Structures, _) => {
+                    (Group::Structures, Texts::Elsewhere)
+                }
+                (_, Group::Vectors(_) | Group::Message(_) | Group::Exec, _) => (group, Texts::Nowhere),
+            };
+            let kinds = groups.entry(group).or_default();
+            let calls = kinds.entry(reading(signature)).or_default();
+            calls.push((number, signature));
         }
     }
-    let handler = |moment: Moment| {
-        let block = groups.values().rev().fold(moment.record(&[]), |rest, calls| {
-            let fields = fields(calls, moment);
-            match fields.is_empty() {
-                true => rest,
-                false => {
-                    let numbers = calls.iter().map(|(number, _)| *number).collect();
-                    format!(
-                        "if ({}) {{ {} }} else {{ {rest} }}",
-                        is_one_of(&numbers),
-                        moment.record(&fields)
-                    )
-                }
-            }
-        });
-        format!("{} /{predicate}/ {{ {block} }}", moment.event())
+    let mut numbers = BTreeMap::new();
+    let mut rows: Vec<(u64, String)> = vec![(0, moment.record(&[]))];
+    let mut next = 1;
+    for kinds in groups.values() {
+        let examples = kinds.values().filter_map(|calls| calls.first());
+        let examples: Vec<(u64, &Signature)> = (next..)
+            .zip(examples)
+            .map(|(kind, (_, signature))| (kind, *signature))
+            .collect();
+        let Some(record) = read(&examples, moment) else {
+            continue;
+        };
+        for ((kind, _), calls) in examples.iter().zip(kinds.values()) {
+            numbers.extend(calls.iter().map(|(number, _)| (*number, *kind)));
+        }
+        next += examples.len() as u64;
+        rows.push((next - 1, record));
+    }
+    match rows.as_slice() {
+        [(_, plain)] => plain.clone(),
+        rows => format!("{} {}", look_up(&numbers), choose(rows)),
+    }
+}
+
+/// The record of the row whose kinds, up to the row's last, `$kind` is one of.
+fn choose(rows: &[(u64, String)]) -> String {
+    match rows {
+        [] => String::new(),
+        [(_, record)] => record.clone(),
+        rows => {
+            let (low, high) = rows.split_at(rows.len() / 2);
+            let last = low.last().map_or(0, |(last, _)| *last);
+            let (low, high) = (choose(low), choose(high));
+            format!("if ($kind <= {last}) {{ {low} }} else {{ {high} }}")
+        }
+    }
+}
+
+/// How a call's memory is read, in words: calls of which this is the same are of one kind.
+fn reading(signature: &Signature) -> String {
+    let argument = |kind: Option<Kind>| match kind {
+        Some(Kind::Text) => "text".to_owned(),
+        Some(kind) => format!("{:?}", kind.reading()),
+        None => String::new(),
     };
-    vec![
-        handler(Moment::Entry),
-        handler(Moment::Return),
-        format!("{FORK} {{ record(args.child_pid) }}"),
-        format!("{EXIT} {{ record(args.pid) }}"),
-    ]
+    let arguments = signature.parameters.iter().map(|it| argument(it.kind));
+    arguments.collect::<Vec<_>>().join(",")
+}
+
+/// Where a call has texts. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all else that
+/// is done for a call. Others share one with those that have structures, too, as each record takes its part of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Texts {
+    First,
+    Second,
+    Nowhere,
+    Elsewhere,
+}
+
+fn texts(signature: &Signature) -> Texts {
+    let kinds = signature.parameters.iter().map(|it| it.kind).enumerate();
+    let texts = kinds.filter(|(_, kind)| matches!(kind, Some(Kind::Text)));
+    let texts: Vec<usize> = texts.map(|(place, _)| place).collect();
+    match texts[..] {
+        [] => Texts::Nowhere,
+        [0] => Texts::First,
+        [1] => Texts::Second,
+        _ => Texts::Elsewhere,
+    }
 }
 
 fn group(signature: &Signature) -> Option<Group> {
     let kinds = signature.parameters.iter().enumerate();
     let each = kinds.filter_map(|(place, parameter)| {
         Some(match parameter.kind? {
-            Kind::Text | Kind::FilledText => Group::Texts,
+            Kind::Text => Group::Texts,
             Kind::Given(_) | Kind::Filled => Group::Buffers,
             Kind::Pointed(what) => match what.shape {
                 Shape::Vectors => Group::Vectors(place),
                 Shape::Message => Group::Message(place),
-                Shape::Texts => Group::Exec(place),
+                Shape::Texts => Group::Exec,
                 _ => Group::Structures,
             },
-            Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,
+            Kind::FilledText | Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,
             _ => return None,
         })
     });
     each.max()
-}
-
-/// Calls of the native ABI, as numbers of another mean other calls.
-fn predicate(calls: &BTreeSet<u64>, signatures: &Signatures) -> String {
-    let mut all = vec!["(curtask->thread_info.status & 2) == 0".to_owned()];
-    if calls.len() < signatures.iter().count() {
-        all.push(is_one_of(calls));
-    }
-    all.join(" && ")
 }

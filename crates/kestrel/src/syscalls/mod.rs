@@ -11,14 +11,9 @@ use kestrel_catalog::catalog::tracepoint::call_arguments;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
 use kestrel_kernel::procfs;
-use kestrel_trace::calls::{Descriptors, Signature, Signatures};
+use kestrel_trace::calls::{Abi, Descriptors, Signatures};
 use kestrel_trace::syscall::{CLASSES, Set, usual_name};
 use std::collections::BTreeSet;
-
-/// Events that say which processes descend from which, and which are gone.
-pub const FORK: &str = "sched:sched_process_fork";
-/// See [`FORK`].
-pub const EXIT: &str = "sched:sched_process_exit";
 
 /// What is recorded of each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +27,11 @@ pub enum Detail {
 /// A set of calls to be recorded.
 #[derive(Clone, Debug)]
 pub struct Calls {
-    /// The numbers of those that are asked for.
-    shown: BTreeSet<u64>,
     /// The events with their handlers.
     pub events: Vec<String>,
     /// All calls of the kernel.
     pub signatures: Signatures,
+    set: Set,
 }
 
 impl Calls {
@@ -50,44 +44,38 @@ impl Calls {
         let mut names = Vec::new();
         for (number, signature) in call_arguments::signatures(catalog)? {
             let arguments = signature.names().into_iter().map(str::to_owned).collect();
-            names.push((signature.call.clone(), arguments));
+            let name = match signature.abi {
+                Abi::Native => signature.call.clone(),
+                Abi::Compat => signature.shown(),
+            };
+            names.push((name, arguments));
             signatures.insert(u64::from(number), signature);
         }
         if let Some(word) = set.unmatched(&names).first() {
             return Err(unknown(word, &names));
         }
-        let is_shown = |(number, signature): (u64, &Signature)| {
-            set.has(&signature.call, &signature.names()).then_some(number)
-        };
-        let shown: BTreeSet<u64> = signatures.iter().filter_map(is_shown).collect();
         let events = match detail {
-            Detail::Times => times(&shown, &signatures),
-            Detail::Lines => lines(&shown, &signatures),
+            Detail::Times => times(set, &signatures),
+            Detail::Lines => lines(set, &signatures),
         };
         Ok(Self {
-            shown,
             events,
             signatures,
+            set: set.clone(),
         })
     }
 
-    /// The names of those that are asked for; `None` where those are all.
-    pub fn shown(&self) -> Option<BTreeSet<String>> {
-        let all = self.shown.len() == self.signatures.iter().count();
-        let named = self
-            .signatures
-            .iter()
-            .filter(|(number, _)| self.shown.contains(number));
-        (!all).then(|| named.map(|(_, it)| it.call.clone()).collect())
+    /// Whether some calls are left out.
+    pub fn is_choice(&self) -> bool {
+        self.signatures.iter().any(|(_, it)| !it.is_in(&self.set))
     }
 
     /// Calls that are not asked for and came later than some that are, for the same: `openat` for `open`, `newfstatat` for `stat`.
     pub fn later(&self) -> Vec<String> {
         let names = |shown: bool| {
-            let of = move |(number, it): (u64, &'_ Signature)| {
-                (self.shown.contains(&number) == shown).then(|| usual_name(&it.call).to_owned())
-            };
-            self.signatures.iter().filter_map(of)
+            let own = self.signatures.of(Abi::Native);
+            let of = own.filter(move |(_, it)| it.is_in(&self.set) == shown);
+            of.map(|(_, it)| usual_name(&it.call).to_owned())
         };
         let asked: BTreeSet<String> = names(true).collect();
         let later = names(false).filter(|name| asked.iter().any(|asked| is_later(name, asked)));
@@ -110,7 +98,8 @@ fn unknown(word: &str, calls: &[(String, Vec<String>)]) -> Error {
     /// Names that are shown.
     const NEAR: usize = 4;
     let bare = word.trim_start_matches('%');
-    let calls = calls.iter().map(|(call, _)| usual_name(call));
+    let calls = calls.iter().filter(|(call, _)| !call.contains('@'));
+    let calls = calls.map(|(call, _)| usual_name(call));
     let names = CLASSES.iter().map(|class| class.name).chain(calls);
     let near = names
         .filter(|name| bare.len() >= 3 && (name.contains(bare) || name.len() >= 3 && bare.contains(name)));

@@ -1,9 +1,9 @@
 //! Memory that arguments point to as fields of a record: `mem1 = buf(…)`, by place, and by pointer in it.
 
-use super::numbers::is_one_of;
+use super::numbers::is_kind;
 use kestrel_catalog::arch;
-use kestrel_trace::calls::{EXIT_TEXT, ID, MEMORY, RAW_ENTER, RAW_EXIT, Signature, TEXT};
-use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, Shape, TEXT_BYTES, TEXTS, VECTORS};
+use kestrel_trace::calls::{Abi, COMPAT_ID, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT};
+use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, TEXTS, VECTORS};
 use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use std::collections::BTreeSet;
 
@@ -14,62 +14,94 @@ const VECTOR: usize = 16;
 
 /// The entry of a call, or its return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum Side {
     Entry,
     Return,
 }
 
-impl Moment {
+/// A moment of a call that was made through one of the kernel's interfaces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) side: Side,
+    pub(super) abi: Abi,
+    /// The kind of those calls whose arguments are one place further than their fields say ([`Signature::before_program`]).
+    pub(super) shifted: Option<u64>,
+}
+
+impl Side {
     pub(super) fn event(self) -> &'static str {
         match self {
             Self::Entry => RAW_ENTER,
             Self::Return => RAW_EXIT,
         }
     }
+}
 
+impl Moment {
     /// `record(…)` with what every record has, and these fields.
     pub(super) fn record(self, fields: &[String]) -> String {
-        let own = match self {
-            Self::Entry => "args.args",
-            Self::Return => "args.ret",
-        };
-        let all: Vec<&str> = [own]
-            .into_iter()
-            .chain(fields.iter().map(String::as_str))
-            .collect();
-        format!("record(args.{ID}, {})", all.join(", "))
+        let mut all = vec![match self.abi {
+            Abi::Native => format!("args.{ID}"),
+            Abi::Compat => format!("{COMPAT_ID} = args.{ID}"),
+        }];
+        match (self.side, self.abi) {
+            (Side::Entry, Abi::Native) => all.push("args.args".to_owned()),
+            (Side::Entry, Abi::Compat) => {
+                all.extend((0..PLACES).map(|place| format!("{REGISTER}{place} = {}", self.argument(place))));
+            }
+            (Side::Return, _) => all.push("args.ret".to_owned()),
+        }
+        all.extend(fields.iter().cloned());
+        format!("record({})", all.join(", "))
     }
 
     /// The argument at a place.
     fn argument(self, place: usize) -> String {
-        match self {
-            Self::Entry => format!("args.args[{place}]"),
-            Self::Return => {
-                let registers = arch::current().syscall_arguments;
-                format!("args.regs->{}", registers.get(place).copied().unwrap_or("di"))
-            }
+        match self.shifted {
+            Some(kind) => format!(
+                "($kind == {kind} ? {} : {})",
+                self.register(place + 1),
+                self.register(place)
+            ),
+            None => self.register(place),
+        }
+    }
+
+    fn register(self, place: usize) -> String {
+        let arch = arch::current();
+        let register = |registers: [&'static str; PLACES]| registers.get(place).copied().unwrap_or("di");
+        match (self.side, self.abi) {
+            (Side::Entry, Abi::Native) => format!("args.args[{place}]"),
+            (Side::Return, Abi::Native) => format!("args.regs->{}", register(arch.syscall_arguments)),
+            (_, Abi::Compat) => format!("(args.regs->{} & 0xffffffff)", register(arch.compat_arguments)),
         }
     }
 
     fn has(self, when: When) -> bool {
         match when {
             When::Both => true,
-            When::Before => self == Self::Entry,
-            When::After => self == Self::Return,
+            When::Before => self.side == Side::Entry,
+            When::After => self.side == Side::Return,
         }
     }
 }
 
-/// The fields with what these calls' arguments point to at a moment.
-pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String> {
+/// The record with what the arguments of calls of these kinds point to at a moment, where that is anything; a call stands for each kind.
+pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String> {
+    let shifted = calls.iter().find(|(_, it)| it.before_program() > 0);
+    let moment = Moment {
+        shifted: shifted.map(|(kind, _)| *kind),
+        ..moment
+    };
     let mut fields = Vec::new();
+    let mut before = String::new();
     for place in 0..PLACES {
         let kinds: Vec<(u64, Kind)> = calls
             .iter()
-            .filter_map(|(number, it)| Some((*number, it.parameters.get(place)?.kind?)))
+            .filter_map(|(kind, it)| Some((*kind, it.parameters.get(place + it.before_program())?.kind?)))
             .collect();
         fields.extend(text(&kinds, place, calls.len(), moment));
-        fields.extend(memory(&kinds, place, moment));
+        fields.extend(memory(&kinds, place, calls.len(), moment));
         let shape = kinds.iter().find_map(|(_, kind)| match kind {
             Kind::Pointed(what) if moment.has(what.when) => Some(what.shape),
             _ => None,
@@ -79,43 +111,35 @@ pub(super) fn fields(calls: &[(u64, &Signature)], moment: Moment) -> Vec<String>
                 let count = count(&moment.argument(place + 1));
                 fields.extend(vectors(place, 1, &moment.argument(place), &count));
             }
-            Some(Shape::Message) => fields.extend(message(place, &moment.argument(place))),
-            Some(Shape::Texts) => fields.extend(texts(place, &moment.argument(place))),
+            Some(Shape::Message) => {
+                let (words, parts) = message(place, &moment.argument(place));
+                before += &words;
+                fields.extend(parts);
+            }
+            Some(Shape::Texts) => {
+                before += &format!("$texts = {}; ", moment.argument(place));
+                fields.extend(texts(place, "$texts"));
+            }
             _ => {}
         }
     }
-    fields
+    (!fields.is_empty()).then(|| before + &moment.record(&fields))
 }
 
-/// The text at a place, of the calls that have one there; what a call fills has no NUL, but a length.
+/// The text at a place, of the calls that have one there.
 fn text(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
-    let of = |wanted: fn(Kind) -> bool| -> BTreeSet<u64> {
-        let having = kinds.iter().filter(|(_, kind)| wanted(*kind));
-        having.map(|(number, _)| *number).collect()
-    };
-    let filled = match moment {
-        Moment::Entry => BTreeSet::new(),
-        Moment::Return => of(|kind| kind == Kind::FilledText),
-    };
-    let mut any = of(|kind| kind == Kind::Text);
-    any.extend(&filled);
+    let having = kinds.iter().filter(|(_, kind)| *kind == Kind::Text);
+    let any: BTreeSet<u64> = having.map(|(number, _)| *number).collect();
     let address = match any.len() {
         0 => return None,
         some if some == all => moment.argument(place),
-        _ => format!("{} ? {} : 0", is_one_of(&any), moment.argument(place)),
+        _ => format!("{} ? {} : 0", is_kind(&any), moment.argument(place)),
     };
-    let length = match filled.is_empty() {
-        true => String::new(),
-        false => format!(
-            ", {} ? (args.ret < 0 ? 0 : args.ret < {EXIT_TEXT} ? args.ret : {EXIT_TEXT}) : {EXIT_TEXT}",
-            is_one_of(&filled)
-        ),
-    };
-    Some(format!("{TEXT}{place} = str({address}{length})"))
+    Some(format!("{TEXT}{place} = str({address})"))
 }
 
 /// The memory that the argument at a place points to, of the calls where it is read: others read no bytes.
-fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String> {
+fn memory(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Option<String> {
     let readings = kinds
         .iter()
         .filter_map(|(number, kind)| Some((*number, kind.reading()?)));
@@ -129,13 +153,19 @@ fn memory(kinds: &[(u64, Kind)], place: usize, moment: Moment) -> Option<String>
             None => lengths.push((length, [*number].into())),
         }
     }
-    let cases: String = lengths
+    // Where all have some memory here, the last needs no question.
+    let last = match readings.len() == all {
+        true => lengths.pop().map_or_else(|| "0".to_owned(), |(length, _)| length),
+        false => "0".to_owned(),
+    };
+    let cases = lengths
         .iter()
-        .map(|(length, numbers)| format!("{} ? {length} : ", is_one_of(numbers)))
-        .collect();
+        .map(|(length, kinds)| format!("{} ? {length} : ", is_kind(kinds)));
+    let cases: String = cases.collect();
+    // At no address nothing is read: it would cost a fault.
+    let address = moment.argument(place);
     Some(format!(
-        "{MEMORY}{place} = buf(uptr({}), {cases}0, {most})",
-        moment.argument(place)
+        "{MEMORY}{place} = buf(uptr({address}), {address} == 0 ? 0 : {cases}{last}, {most})"
     ))
 }
 
@@ -145,6 +175,12 @@ fn length(reading: Reading, most: u32, moment: Moment) -> String {
         Length::Fixed(bytes) => return bytes.to_string(),
         Length::Argument(place, size) => times(&count(&moment.argument(usize::from(place))), size),
         Length::Returned(size) => format!("(args.ret < 0 ? 0 : {})", times("args.ret", size)),
+        // TCGETS to TCSETSF.
+        Length::Request(place) => {
+            let request = moment.argument(usize::from(place));
+            let modes = reading.most;
+            format!("(({request} & 0xfffffffc) == 0x5400 || {request} == 0x5404 ? {modes} : 8)")
+        }
         Length::Behind(place) => half(&moment.argument(usize::from(place))),
     };
     match reading.most < most {
@@ -187,10 +223,11 @@ fn vectors(place: usize, first: usize, address: &str, count: &str) -> Vec<String
     (0..VECTORS).map(buffer).collect()
 }
 
-/// A message's name, its vector, and the buffers of that.
-fn message(place: usize, address: &str) -> Vec<String> {
+/// A message's name, its vector, and the buffers of that; before them statements that read where the vector is.
+fn message(place: usize, address: &str) -> (String, Vec<String>) {
     let at = |offset: usize| format!("{address} + {offset}");
-    let (table, count) = (word(&at(16)), word(&at(24)));
+    let words = format!("$table = {}; $many = {}; ", word(&at(16)), word(&at(24)));
+    let (table, count) = ("$table", "$many");
     let mut fields = vec![
         format!(
             "{MEMORY}{place}_1 = buf(uptr({}), {}, {ADDRESS})",
@@ -202,8 +239,13 @@ fn message(place: usize, address: &str) -> Vec<String> {
             VECTOR * VECTORS
         ),
     ];
-    fields.extend(vectors(place, 3, &table, &count));
-    fields
+    fields.extend(vectors(place, CONTROL + 1, table, count));
+    fields.push(format!(
+        "{MEMORY}{place}_{CONTROL} = buf(uptr({}), {}, {ADDRESS})",
+        word(&at(32)),
+        word(&at(40))
+    ));
+    (words, fields)
 }
 
 /// The texts of an argument vector.

@@ -1,6 +1,7 @@
 //! Buffers that calls are given or fill, and texts: bytes between quotes.
 
 use super::call::{Argument, Call, End};
+use super::memory::netlink;
 use super::moment::EXIT_TEXT;
 use super::pointer::pointer;
 use super::quoted::quoted;
@@ -30,9 +31,17 @@ pub(super) fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
         return pointer(argument.value, out);
     }
     let text = &bytes[..bytes.len().min(length)];
+    if let Some(protocol) = call.netlink
+        && netlink(text, length, protocol, out).is_some()
+    {
+        return;
+    }
     match argument.parameter.kind {
         // The length may count the NUL.
-        Some(Kind::FilledText) => quoted(text, text.len() + 1 < length, out),
+        Some(Kind::FilledText) => {
+            let text = text.strip_suffix(b"\0").unwrap_or(text);
+            quoted(text, text.len() + 1 < length, out);
+        }
         _ => {
             let shown = &text[..text.len().min(BUFFER as usize)];
             quoted(shown, shown.len() < length, out);

@@ -43,6 +43,10 @@ pub struct Call {
     pub after: Pieces,
     /// How it ended.
     pub end: End,
+    /// Whether one of its records is wanted, where some are not.
+    pub wanted: bool,
+    /// Where it is about a netlink socket, the protocol of that.
+    pub netlink: Option<i64>,
 }
 
 /// An argument of a call.
@@ -78,12 +82,12 @@ impl Call {
 
     /// Whether what it returns is an address.
     pub fn returns_address(&self) -> bool {
-        matches!(self.signature.call.as_str(), "mmap" | "brk" | "mremap" | "shmat")
+        matches!(self.signature.own_name(), "mmap" | "brk" | "mremap" | "shmat")
     }
 
     /// The arguments; one that does not count for this call (a mode without O_CREAT) is left out.
     pub fn arguments(&self) -> impl Iterator<Item = Argument<'_>> {
-        let taken = match (self.signature.call.as_str(), self.values.first()) {
+        let taken = match (self.signature.own_name(), self.values.first()) {
             ("prctl", Some(operation)) => process_control_arguments(i64::from(*operation as u32)),
             _ => usize::MAX,
         };

@@ -55,6 +55,8 @@ const CHANGERS: &[&str] = &[
     "chroot",
 ];
 
+/// AF_NETLINK.
+const NETLINK: i64 = 16;
 /// F_DUPFD and F_DUPFD_CLOEXEC.
 const DUPLICATES: [i64; 2] = [0, 1030];
 
@@ -62,6 +64,8 @@ const DUPLICATES: [i64; 2] = [0, 1030];
 #[derive(Clone, Debug, Default)]
 pub struct Descriptors {
     of: HashMap<u32, HashMap<i64, String>>,
+    /// Netlink sockets by process and descriptor, with their protocols.
+    netlink: HashMap<u32, HashMap<i64, i64>>,
 }
 
 impl Descriptors {
@@ -75,7 +79,7 @@ impl Descriptors {
 
     /// Whether what a call returns is a descriptor.
     pub fn is_made_by(call: &Call) -> bool {
-        let name = call.signature.call.as_str();
+        let name = call.signature.own_name();
         MAKERS.contains(&name)
             || name == "fcntl" && call.argument(1).is_some_and(|cmd| DUPLICATES.contains(&cmd))
     }
@@ -83,6 +87,12 @@ impl Descriptors {
     /// The file behind a descriptor of a process, or its current directory.
     pub fn name(&self, pid: u32, number: i64) -> Option<&str> {
         self.of.get(&pid)?.get(&number).map(String::as_str)
+    }
+
+    /// The protocol of the netlink socket that a call is about, by its first argument.
+    pub fn netlink(&self, call: &Call) -> Option<i64> {
+        let sockets = self.netlink.get(&call.pid)?;
+        sockets.get(&call.argument(0)?).copied()
     }
 
     /// Gives a descriptor a name.
@@ -95,16 +105,21 @@ impl Descriptors {
         if let Some(files) = self.of.get(&parent).cloned() {
             self.of.insert(child, files);
         }
+        if let Some(sockets) = self.netlink.get(&parent).cloned() {
+            self.netlink.insert(child, sockets);
+        }
     }
 
     /// Forgets everything: records were lost.
     pub fn clear(&mut self) {
         self.of.clear();
+        self.netlink.clear();
     }
 
     /// A process has ended.
     pub fn remove(&mut self, pid: u32) {
         self.of.remove(&pid);
+        self.netlink.remove(&pid);
     }
 
     /// Follows a call that has returned.
@@ -116,9 +131,14 @@ impl Descriptors {
         let pid = call.pid;
         if Self::is_made_by(call) {
             let name = self.made(call);
-            return self.set(pid, value, name);
+            self.set(pid, value, name);
+            let of_netlink = call.signature.own_name() == "socket" && call.argument(0) == Some(NETLINK);
+            if let (true, Some(protocol)) = (of_netlink, call.argument(2)) {
+                self.netlink.entry(pid).or_default().insert(value, protocol);
+            }
+            return;
         }
-        let name = call.signature.call.as_str();
+        let name = call.signature.own_name();
         if !CHANGERS.contains(&name) {
             return;
         }
@@ -144,7 +164,11 @@ impl Descriptors {
         }
     }
 
+    /// What a descriptor means from now on: nothing that is known, where it has no name.
     fn set(&mut self, pid: u32, number: i64, name: Option<String>) {
+        if let Some(sockets) = self.netlink.get_mut(&pid) {
+            sockets.remove(&number);
+        }
         match name {
             Some(name) => self.insert(pid, number, name),
             None => {
@@ -159,11 +183,14 @@ impl Descriptors {
         if let Some(files) = self.of.get_mut(&pid) {
             files.retain(|number, _| keep(*number));
         }
+        if let Some(sockets) = self.netlink.get_mut(&pid) {
+            sockets.retain(|number, _| keep(*number));
+        }
     }
 
     /// The file behind the descriptor that a call has returned.
     pub fn made(&self, call: &Call) -> Option<String> {
-        match call.signature.call.as_str() {
+        match call.signature.own_name() {
             // A file without a name.
             "open" | "openat" if Self::is_nameless(call) => None,
             "open" | "creat" => self.path(call.pid, Self::CURRENT, call.text(0)),

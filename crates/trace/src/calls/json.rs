@@ -3,13 +3,14 @@
 use super::call::{Argument, Call, End};
 use super::descriptors::Descriptors;
 use super::line::text;
+use super::signature::Abi;
 use crate::layout::FieldType;
 use crate::syscall::{Kind, Meaning, usual_name};
 use serde::Serialize;
 
 /// `{"time":…,"pid":…,"tid":…,"comm":…,"call":"openat","args":[{"name":"dfd","value":-100,"text":"AT_FDCWD"},…],"end":"returned","ret":-2,…}`.
 ///
-/// Each argument has its number, in its type, and the text that a line shows. `ret` is what the kernel returned, null where the call did not return.
+/// A call of a 32-bit program has `"abi":"i386"`, too. Each argument has its number, in its type, and the text that a line shows. `ret` is what the kernel returned, null where the call did not return.
 #[derive(Debug, Serialize)]
 struct Object<'c> {
     time: u64,
@@ -17,6 +18,8 @@ struct Object<'c> {
     tid: u32,
     comm: Option<&'c str>,
     call: &'c str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abi: Option<&'static str>,
     args: Vec<Named<'c>>,
     end: &'static str,
     ret: Option<i64>,
@@ -31,8 +34,8 @@ struct Named<'c> {
     text: String,
 }
 
-/// A call as one line of JSON.
-pub fn json(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
+/// A call as one line of JSON, with its time as it is to be shown.
+pub fn json(call: &Call, time: u64, comm: Option<&str>, files: &Descriptors) -> String {
     let named = |it: Argument<'_>| -> Named<'_> {
         // The parameter lives as long as the call.
         let parameter = &call.signature.parameters[it.place];
@@ -43,11 +46,18 @@ pub fn json(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
         }
     };
     let object = Object {
-        time: call.time_ns(),
+        time,
         pid: call.pid,
         tid: call.tid,
         comm,
-        call: usual_name(&call.signature.call),
+        call: match call.signature.abi {
+            Abi::Native => usual_name(&call.signature.call),
+            Abi::Compat => &call.signature.call,
+        },
+        abi: match call.signature.abi {
+            Abi::Native => None,
+            Abi::Compat => Some("i386"),
+        },
         args: call.arguments().map(named).collect(),
         end: match call.end {
             End::Returned(_) => "returned",

@@ -7,7 +7,7 @@ use super::memory;
 use super::pointer::pointer;
 use crate::layout::{Base, FieldType};
 use crate::print::shown;
-use crate::syscall::{Kind, Meaning, protocol, usual_name};
+use crate::syscall::{Kind, Meaning, protocol};
 
 /// Levels of options that have names.
 const SOL_SOCKET: i64 = 1;
@@ -19,27 +19,15 @@ const F_GET_SEALS: i64 = 1034;
 /// Columns of a thread's name and number.
 const THREAD: usize = 22;
 
-/// How lines look.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Style {
-    /// Times with 9 decimals instead of 6.
-    pub nanoseconds: bool,
-}
-
-/// `TIME COMM/TID call(name: value, …) = result <duration>`.
-pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors, style: Style) -> String {
-    let time = call.time_ns();
-    let (seconds, ns) = (time / 1_000_000_000, time % 1_000_000_000);
-    let mut out = match style.nanoseconds {
-        true => format!("{seconds:>6}.{ns:09} "),
-        false => format!("{seconds:>6}.{:06} ", ns / 1000),
-    };
+/// `COMM/TID call(name: value, …) = result <duration>`: a line without the time before it.
+pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
+    let mut out = String::new();
     let thread = format!("{}/{}", shown(comm.unwrap_or("<...>")), call.tid);
     out.push_str(&format!("{thread:<THREAD$} "));
-    let name = usual_name(&call.signature.call);
+    let name = call.signature.shown();
     match call.begun_ns {
         Some(_) => {
-            out.push_str(name);
+            out.push_str(&name);
             out.push('(');
             arguments(call, files, &mut out);
         }
@@ -178,9 +166,14 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
     if Descriptors::is_made_by(call) {
         return descriptor(value, files.made(call).as_deref(), out);
     }
-    match call.signature.call.as_str() {
+    match call.signature.own_name() {
         "umask" if value != 0 => out.push_str(&format!("0{value:o}")),
-        "fcntl" if value != 0 => flags_of_file(call, value, out),
+        "fcntl" => flags_of_file(call, value, out),
+        "rt_sigtimedwait" => {
+            out.push_str(&format!("{value} ("));
+            Meaning::Signal.write(value, out);
+            out.push(')');
+        }
         _ => out.push_str(&value.to_string()),
     }
     memory::ready(call, out);
@@ -192,16 +185,17 @@ fn result(call: &Call, value: i64, files: &Descriptors, out: &mut String) {
 /// `0x8002 (flags O_RDWR|O_LARGEFILE)`, of the commands of fcntl(2) that ask for flags.
 fn flags_of_file(call: &Call, value: i64, out: &mut String) {
     let meaning = match call.argument(1) {
-        Some(F_GETFD) => Meaning::DescriptorFlags,
+        Some(F_GETFD) if value != 0 => Meaning::DescriptorFlags,
+        // No flag is a way to open a file, too.
         Some(F_GETFL) => Meaning::Open,
-        Some(F_GET_SEALS) => Meaning::Seals,
+        Some(F_GET_SEALS) if value != 0 => Meaning::Seals,
         _ => return out.push_str(&value.to_string()),
     };
-    out.push_str(&format!("{value:#x} ("));
+    hexadecimal(value, out);
     out.push_str(if meaning == Meaning::Seals {
-        "seals "
+        " (seals "
     } else {
-        "flags "
+        " (flags "
     });
     meaning.write(value, out);
     out.push(')');

@@ -4,6 +4,7 @@ mod buffer;
 mod call;
 mod descriptors;
 mod json;
+mod kept;
 mod line;
 mod memory;
 mod moment;
@@ -18,10 +19,13 @@ mod table;
 pub use call::{Argument, Call, End};
 pub use descriptors::Descriptors;
 pub use json::json;
-pub use line::{Style, line};
-pub use moment::{EXIT_TEXT, ID, MEMORY, Moment, RAW_ENTER, RAW_EXIT, Reader, TEXT};
+pub use kept::Kept;
+pub use line::line;
+pub use moment::{
+    COMPAT_ID, EXIT, EXIT_TEXT, FORK, ID, MEMORY, Moment, RAW_ENTER, RAW_EXIT, REGISTER, Reader, TEXT,
+};
 pub use pairing::Pairing;
 pub use pieces::Pieces;
-pub use signature::{Parameter, Signature, Signatures};
+pub use signature::{Abi, Parameter, Signature, Signatures};
 pub use summary::{By, Group, Row, Summary};
 pub use table::table;

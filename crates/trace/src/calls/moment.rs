@@ -1,7 +1,7 @@
 //! A record as a moment of a system call: its entry or its return, whatever event told it.
 
 use super::pieces::Pieces;
-use super::signature::{Signature, Signatures, is_argument};
+use super::signature::{Abi, Signature, Signatures, is_argument};
 use crate::event::EventClass;
 use crate::record::Record;
 use crate::value::Value;
@@ -11,8 +11,16 @@ use std::sync::Arc;
 pub const RAW_ENTER: &str = "raw_syscalls:sys_enter";
 /// The tracepoint of all returns.
 pub const RAW_EXIT: &str = "raw_syscalls:sys_exit";
+/// Events that say which processes descend from which, and which are gone: those that are recorded beside calls have this number alone.
+pub const FORK: &str = "sched:sched_process_fork";
+/// See [`FORK`].
+pub const EXIT: &str = "sched:sched_process_exit";
 /// The field that holds a call's number.
 pub const ID: &str = "id";
+/// The same of a call that was made through the interface of 32-bit programs.
+pub const COMPAT_ID: &str = "id32";
+/// Before the place of an argument, the name of the field with its register, of calls of 32-bit programs.
+pub const REGISTER: &str = "arg";
 /// Before the place of an argument, the name of the field with the text that the argument pointed to.
 pub const TEXT: &str = "text";
 /// The same, of the field with the memory that the argument points to; behind `_`, the number of a pointer in that memory.
@@ -87,20 +95,29 @@ impl Reader {
     /// The moment that a record is of.
     pub fn read(&mut self, record: &Record<'_>) -> Option<Moment> {
         let event = self.event(record.event);
-        let pieces = || pieces(record);
-        let number = || record.get(ID).and_then(|id| id.as_u64());
+        let number = || match record.get(ID).and_then(|id| id.as_u64()) {
+            Some(number) => Some((Abi::Native, number)),
+            None => Some((Abi::Compat, record.get(COMPAT_ID)?.as_u64()?)),
+        };
+        let mut signature = || number().map(|(abi, number)| self.signatures.get(abi, number));
         let returned = || record.get("ret").and_then(|value| value.as_i64());
         Some(match event {
-            Event::RawEntry => Moment::Entry {
-                signature: self.signatures.get(number()?),
-                values: registers(record),
-                pieces: pieces(),
-            },
-            Event::RawReturn => Moment::Return {
-                signature: self.signatures.get(number()?),
-                value: returned()?,
-                pieces: pieces(),
-            },
+            Event::RawEntry => {
+                let signature = signature()?;
+                Moment::Entry {
+                    values: registers(record),
+                    pieces: pieces(record).shifted(signature.before_program()),
+                    signature,
+                }
+            }
+            Event::RawReturn => {
+                let signature = signature()?;
+                Moment::Return {
+                    value: returned()?,
+                    pieces: pieces(record).shifted(signature.before_program()),
+                    signature,
+                }
+            }
             Event::Entry(signature) => {
                 let fields = record.fields().filter(|(field, _)| is_argument(&field.name));
                 Moment::Entry {
@@ -156,10 +173,15 @@ impl Event {
     }
 }
 
+/// Arguments that a call can have.
+const REGISTERS: usize = 6;
+
 fn registers(record: &Record<'_>) -> Vec<u64> {
     match record.get("args") {
         Some(Value::Array(elements)) => elements.iter().filter_map(|value| value.as_u64()).collect(),
-        _ => Vec::new(),
+        _ => (0..REGISTERS)
+            .map_while(|place| record.get(&format!("{REGISTER}{place}"))?.as_u64())
+            .collect(),
     }
 }
 

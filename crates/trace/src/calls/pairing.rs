@@ -19,7 +19,18 @@ pub struct Pairing {
 
 impl Pairing {
     /// Takes a moment of the thread `tid` of `pid` and gives each call that is over with it.
-    pub fn add(&mut self, (pid, tid): (u32, u32), time_ns: u64, moment: Moment, done: &mut dyn FnMut(Call)) {
+    pub fn add(&mut self, thread: (u32, u32), time_ns: u64, moment: Moment, done: &mut dyn FnMut(Call)) {
+        self.add_wanted(thread, (time_ns, true), moment, done);
+    }
+
+    /// The same of a moment that may not be wanted: a call is where its entry is, or its return.
+    pub fn add_wanted(
+        &mut self,
+        (pid, tid): (u32, u32),
+        (time_ns, wanted): (u64, bool),
+        moment: Moment,
+        done: &mut dyn FnMut(Call),
+    ) {
         match moment {
             Moment::Entry {
                 signature,
@@ -36,8 +47,10 @@ impl Pairing {
                     before: pieces,
                     after: Pieces::default(),
                     end: End::Never,
+                    wanted,
+                    netlink: None,
                 };
-                let before = match NEVER.contains(&call.signature.call.as_str()) {
+                let before = match NEVER.contains(&call.signature.own_name()) {
                     true => {
                         let before = self.begun.remove(&tid);
                         unseen(before, done);
@@ -55,12 +68,12 @@ impl Pairing {
             } => {
                 let begun = self.begun.remove(&tid);
                 let (begun, other) = match begun {
-                    Some(call) if call.signature.call == signature.call => (Some(call), None),
+                    Some(call) if call.signature.is(&signature) => (Some(call), None),
                     other => (None, other),
                 };
                 unseen(other, done);
                 // The child's return: it never made the call.
-                if begun.is_none() && value == 0 && FORKS.contains(&signature.call.as_str()) {
+                if begun.is_none() && value == 0 && FORKS.contains(&signature.own_name()) {
                     return;
                 }
                 let call = begun.unwrap_or_else(|| Call {
@@ -73,11 +86,14 @@ impl Pairing {
                     before: Pieces::default(),
                     after: Pieces::default(),
                     end: End::Unseen,
+                    wanted,
+                    netlink: None,
                 });
                 done(Call {
                     ended_ns: Some(time_ns),
                     after: pieces,
                     end: End::Returned(value),
+                    wanted: wanted || call.wanted,
                     ..call
                 });
             }
@@ -148,7 +164,7 @@ mod tests {
         pairing.finish(&mut |call| done.push(call));
         let told: Vec<_> = done
             .iter()
-            .map(|call| (call.tid, call.signature.call.as_str(), call.end, call.duration()))
+            .map(|call| (call.tid, call.signature.own_name(), call.end, call.duration()))
             .collect();
         assert_eq!(
             told,

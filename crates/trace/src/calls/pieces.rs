@@ -21,6 +21,12 @@ impl Pieces {
         });
     }
 
+    /// The same at places that are so many further.
+    pub(super) fn shifted(mut self, by: usize) -> Self {
+        self.0.iter_mut().for_each(|piece| piece.place += by);
+        self
+    }
+
     /// What was recorded there.
     pub fn get(&self, place: usize, part: usize) -> Option<&[u8]> {
         let found = self.0.iter().find(|it| it.place == place && it.part == part);

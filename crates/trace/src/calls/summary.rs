@@ -1,7 +1,7 @@
 //! Calls counted: how many, how many failed, how long they took; of all threads together or of each.
 
 use super::call::{Call, End};
-use crate::syscall::usual_name;
+use crate::syscall::Errno;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -26,6 +26,8 @@ pub struct Row {
     pub calls: u64,
     /// How many of them failed.
     pub errors: u64,
+    /// How many with which error, by its name.
+    pub by_error: BTreeMap<String, u64>,
     /// How many of them took a time that is known.
     pub timed: u64,
     /// Time of those, ns.
@@ -90,16 +92,13 @@ impl Summary {
         };
         let group = self.groups.entry(id).or_default();
         group.pid = call.pid;
-        let name = usual_name(&call.signature.call);
+        let name = call.signature.shown();
         if !matches!(call.end, End::Returned(_)) {
-            return *group.unfinished.entry(name.to_owned()).or_default() += 1;
+            return *group.unfinished.entry(name).or_default() += 1;
         }
-        if !group.rows.contains_key(name) {
-            group.rows.insert(name.to_owned(), Row::new(name));
-        }
-        if let Some(row) = group.rows.get_mut(name) {
-            row.add(call.error().is_some(), call.duration());
-        }
+        let row = group.rows.entry(name);
+        let row = row.or_insert_with_key(|name| Row::new(name));
+        row.add(call.error(), call.duration());
     }
 
     /// Whether nothing came.
@@ -144,9 +143,13 @@ impl Row {
         }
     }
 
-    fn add(&mut self, failed: bool, duration: Option<u64>) {
+    fn add(&mut self, error: Option<Errno>, duration: Option<u64>) {
         self.calls += 1;
-        self.errors += u64::from(failed);
+        if let Some(error) = error {
+            self.errors += 1;
+            let name = error.name.map_or_else(|| error.number.to_string(), str::to_owned);
+            *self.by_error.entry(name).or_default() += 1;
+        }
         let Some(ns) = duration else { return };
         self.min_ns = if self.timed == 0 { ns } else { self.min_ns.min(ns) };
         self.max_ns = self.max_ns.max(ns);

@@ -99,6 +99,9 @@ fn one(id: u32, group: &Group, all: u64, out: &mut String) {
             ms(row.max_ns as f64),
             ms(row.stddev_ns),
         ));
+        for (error, count) in &row.by_error {
+            out.push_str(&format!("                             {error}: {count}\n"));
+        }
     }
 }
 

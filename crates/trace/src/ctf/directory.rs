@@ -7,6 +7,7 @@ use super::read::Reader;
 use super::write::{Folder as Place, StreamFile, Writer, side_files, tasks_file, unwound_file};
 use super::{METADATA, SIDE, metadata};
 use crate::aggregate::KeptMaps;
+use crate::calls::Kept;
 use crate::error::{Error, Result};
 use crate::files::Folder;
 use crate::info::TraceInfo;
@@ -24,7 +25,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What may lie beside the streams.
-const SIDE_FILES: [&str; 7] = [
+const SIDE_FILES: [&str; 8] = [
     Summary::FILE,
     Symbols::FILE,
     UserSymbols::FILE,
@@ -32,6 +33,7 @@ const SIDE_FILES: [&str; 7] = [
     Processes::FILE,
     Tasks::FILE,
     KeptMaps::FILE,
+    Kept::FILE,
 ];
 
 /// Where a trace is written.
@@ -60,6 +62,8 @@ pub struct Trace {
     pub tasks: Tasks,
     /// What the handlers' maps held at the end; none if none were written, or they cannot be read.
     pub maps: KeptMaps,
+    /// What a recording of system calls keeps beside its records; none where it is of something else, or that cannot be read.
+    pub calls: Option<Kept>,
     /// Why something beside the streams is left out.
     pub remarks: Vec<String>,
 }
@@ -334,8 +338,14 @@ pub fn open(path: &Path) -> Result<Trace> {
         remarks.push(error.to_string());
         None
     });
+    let calls = side(Kept::FILE).and_then(|text| text.map(|text| Kept::parse(&text)).transpose());
+    let calls = calls.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
     let reader = Reader::new(info, streams);
     Ok(Trace {
+        calls,
         maps: maps.unwrap_or_default(),
         tasks: tasks.unwrap_or_default(),
         remarks,

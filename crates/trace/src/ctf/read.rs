@@ -300,6 +300,14 @@ impl<R: Read> Reader<R> {
         summary.absent(&found, &names, &self.info)
     }
 
+    /// How much of what was lost was met so far, in events and packets: a number that grows.
+    pub fn lost(&self) -> u64 {
+        let losses = self.streams.iter().map(|stream| &stream.losses);
+        losses
+            .map(|it| it.lost + it.packets_missing + it.packets_damaged)
+            .sum()
+    }
+
     /// What is missing from what was read so far: from the whole trace, after its last record.
     pub fn losses(&self) -> Losses {
         let mut all = Losses::default();

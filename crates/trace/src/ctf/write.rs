@@ -2,6 +2,7 @@
 
 use super::{METADATA, SIDE, metadata};
 use crate::aggregate::KeptMaps;
+use crate::calls::Kept;
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::info::TraceInfo;
@@ -189,6 +190,15 @@ impl<F: Folder> Writer<F> {
     /// When the file cannot be written: events about threads are found by these alone.
     pub fn keep_tasks(&mut self, tasks: &Tasks) -> Result<()> {
         tasks_file(&mut self.folder, tasks)
+    }
+
+    /// Writes what a recording of system calls keeps, beside the streams.
+    ///
+    /// # Errors
+    /// When the file cannot be written: calls are shown by the names of this machine then, without their arguments.
+    pub fn keep_calls(&mut self, calls: &Kept) -> Result<()> {
+        let name = format!("{SIDE}/{}", Kept::FILE);
+        self.folder.replace(&name, calls.to_text().as_bytes())
     }
 
     /// Writes what CTF cannot hold, beside the streams.

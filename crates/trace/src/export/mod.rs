@@ -1,6 +1,7 @@
 //! A trace's records written out in a format, one after another: lines for people, formats for programs. One file and one row of [`FORMATS`] each; tables over all
 //! records are `report`'s matter.
 
+mod calls;
 mod clock;
 mod csv;
 mod field;
@@ -12,6 +13,7 @@ mod registers;
 mod text;
 mod tracefs;
 
+pub use calls::{Calls, Layout, Shown, as_calls};
 pub use clock::Times;
 pub use format::{CALLS, Export, Format, Style};
 pub use json::{Json, json_value};

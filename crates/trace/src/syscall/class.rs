@@ -1,6 +1,7 @@
 //! Classes of system calls (`file`, `net`, …), and sets of calls as people write them: `openat,read*,%file,!stat`.
 
 use super::argument::{Kind, kind};
+use super::compat;
 use super::meaning::Meaning;
 
 /// A class of calls.
@@ -164,7 +165,7 @@ impl Set {
         set
     }
 
-    /// Whether a call, with the names of its arguments, is in the set.
+    /// Whether a call, with the names of its arguments, is in the set. One of 32-bit programs is called `openat@32`: it is in the set where `openat` is, too.
     pub fn has(&self, call: &str, arguments: &[&str]) -> bool {
         let any = |words: &[String]| words.iter().any(|word| matches(word, call, arguments));
         (self.wanted.is_empty() || any(&self.wanted)) && !any(&self.unwanted)
@@ -187,6 +188,14 @@ fn matches(word: &str, call: &str, arguments: &[&str]) -> bool {
     if word == "all" || word == "%all" {
         return true;
     }
+    let whole = call;
+    let (call, is_compat) = match call.split_once('@') {
+        Some((call, _)) => (compat::like(call).0, true),
+        None => (call, false),
+    };
+    if is_compat && word.contains('@') {
+        return glob(word, whole);
+    }
     let (name, must) = match word.strip_prefix('%') {
         Some(name) => (name, true),
         None => (word, false),
@@ -199,7 +208,12 @@ fn matches(word: &str, call: &str, arguments: &[&str]) -> bool {
         return by_argument || class.calls.contains(&call);
     }
     let other = OTHER_NAMES.iter().find(|(usual, _)| *usual == word);
-    !must && (glob(word, call) || glob(word, usual_name(call)) || other.is_some_and(|(_, own)| *own == call))
+    let own = whole.split_once('@').map_or(whole, |(own, _)| own);
+    !must
+        && (glob(word, own)
+            || glob(word, call)
+            || glob(word, usual_name(call))
+            || other.is_some_and(|(_, own)| *own == call))
 }
 
 /// Whether a name matches a pattern with `*` and `?`.
@@ -255,6 +269,18 @@ mod tests {
         assert!(has("%network", "connect", &["fd"]));
         assert!(!has("%file", "getxattr", &["name"]));
         assert!(!has("%read", "read", &["fd"]));
+        for (set, expected) in [
+            ("stat64", true),
+            ("fstat", false),
+            ("stat", true),
+            ("*@32", true),
+            ("stat64@32", true),
+            ("openat@32", false),
+            ("%file", true),
+        ] {
+            assert_eq!(has(set, "stat64@32", &["filename", "statbuf"]), expected, "{set}");
+        }
+        assert!(!has("*@32", "newstat", &["filename"]));
     }
 
     #[test]

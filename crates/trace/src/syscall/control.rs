@@ -18,6 +18,7 @@ pub enum Taken {
 const INT: Shape = Shape::Number(4, Show::Signed);
 const LOCK: Shape = Shape::Members(&shape::FILE_LOCK);
 const WINDOW: Shape = Shape::Members(&shape::WINDOW);
+const TERMINAL: Shape = Shape::Members(&shape::TERMINAL);
 
 use Taken::{Nothing, Number, Pointer};
 use When::{After, Before};
@@ -62,6 +63,10 @@ const DEVICE: &[(u32, Taken)] = &{
         (TIOCNOTTY, Nothing),
         (TIOCEXCL, Nothing),
         (TIOCNXCL, Nothing),
+        (TCGETS, Pointer(TERMINAL, After)),
+        (TCSETS, Pointer(TERMINAL, Before)),
+        (TCSETSW, Pointer(TERMINAL, Before)),
+        (TCSETSF, Pointer(TERMINAL, Before)),
         (TIOCGWINSZ, Pointer(WINDOW, After)),
         (TIOCSWINSZ, Pointer(WINDOW, Before)),
         (FIONREAD, Pointer(INT, After)),

@@ -185,6 +185,56 @@ meanings! {
     LockType = "lock_type",
     /// `NETLINK_*`: protocols of netlink sockets.
     NetlinkProtocol = "netlink",
+    /// `NLMSG_*`: types of messages that every protocol of netlink has.
+    NetlinkType = "nlmsg",
+    /// `RTM_*`: types of messages of NETLINK_ROUTE.
+    RouteType = "rtm",
+    /// `NLM_F_*` of requests.
+    NetlinkFlags = "nlm_f",
+    /// `SCM_*`: types of control messages.
+    ControlType = "scm",
+    /// `SIGEV_*`.
+    Notify = "sigev",
+    /// `SI_*`: why a signal came.
+    SignalCode = "si_code",
+    /// `CLD_*`: what became of a child.
+    ChildCode = "cld_code",
+    /// `SCHED_FLAG_*`.
+    SchedulerFlags = "sched_flags",
+    /// `_LINUX_CAPABILITY_VERSION_*`.
+    CapabilityVersion = "cap_version",
+    /// `MOUNT_ATTR_*`.
+    MountAttributes = "mount_attr",
+    /// `MOVE_MOUNT_*`.
+    MoveMount = "move_mount",
+    /// `FSOPEN_CLOEXEC`.
+    FsOpen = "fsopen",
+    /// `FSMOUNT_CLOEXEC`.
+    FsMount = "fsmount",
+    /// `FSPICK_*`.
+    FsPick = "fspick",
+    /// `FSCONFIG_*`.
+    FsConfig = "fsconfig",
+    /// `OPEN_TREE_*` and some `AT_*`.
+    OpenTree = "open_tree",
+    /// `IORING_SETUP_*`.
+    RingSetup = "io_uring_setup",
+    /// `IORING_ENTER_*`.
+    RingEnter = "io_uring_enter",
+    /// `IORING_FEAT_*`.
+    RingFeatures = "io_uring_feat",
+    /// `ADJ_*`.
+    Adjust = "timex_modes",
+    /// `STA_*`.
+    ClockStatus = "timex_status",
+    /// Input modes of terminals.
+    InputModes = "c_iflag",
+    /// Output modes of terminals.
+    OutputModes = "c_oflag",
+    /// Control modes of terminals.
+    ControlModes = "c_cflag",
+    /// Local modes of terminals.
+    LocalModes = "c_lflag",
 }
 
 impl Meaning {

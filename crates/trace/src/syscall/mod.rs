@@ -3,6 +3,7 @@
 
 mod argument;
 mod class;
+pub mod compat;
 mod control;
 mod errno;
 mod family;

@@ -53,6 +53,8 @@ pub enum Length {
     Returned(u32),
     /// The number that the argument at this place points to.
     Behind(u8),
+    /// What the request of ioctl(2) at this place has: the modes of a terminal, or 8 bytes.
+    Request(u8),
 }
 
 /// How the memory behind an argument is read.
@@ -94,7 +96,8 @@ const USAGE: Shape = Shape::Members(&shape::USAGE);
 const ACTION: Shape = Shape::Members(&shape::ACTION);
 const ALTERNATE: Shape = Shape::Members(&shape::ALTERNATE);
 const SCHEDULING: Shape = Shape::Members(&shape::SCHEDULING);
-use Shape::{Message, Pair, Signals, SocketAddress, TextCount, Texts, Vectors, WaitStatus};
+const SIGNAL_INFO: Shape = Shape::SignalInfo;
+use Shape::{Message, Pair, Processors, Signals, SocketAddress, TextCount, Texts, Vectors, WaitStatus};
 
 /// Call, argument, what lies there.
 #[rustfmt::skip]
@@ -116,7 +119,13 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("timer_settime", "new_setting", given(INTERVAL)),
     ("timer_settime", "old_setting", filled(INTERVAL)),
     ("timer_gettime", "setting", filled(INTERVAL)),
+    ("timer_create", "timer_event_spec", given(Shape::Members(&shape::EVENT))),
     ("timer_create", "created_timer_id", filled(INT)),
+    ("adjtimex", "txc_p", filled(Shape::Members(&shape::CLOCK))),
+    ("clock_adjtime", "utx", filled(Shape::Members(&shape::CLOCK))),
+    ("times", "tbuf", filled(Shape::Members(&shape::TIMES))),
+    ("utimes", "utimes", of(TIME_OLD, Many::Two, When::Before)),
+    ("futimesat", "utimes", of(TIME_OLD, Many::Two, When::Before)),
     ("timerfd_settime", "utmr", given(INTERVAL)),
     ("timerfd_settime", "otmr", filled(INTERVAL)),
     ("timerfd_gettime", "otmr", filled(INTERVAL)),
@@ -131,6 +140,7 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("statfs", "buf", filled(STATFS)),
     ("fstatfs", "buf", filled(STATFS)),
     ("openat2", "how", given(Shape::Members(&shape::OPEN_HOW))),
+    ("mount_setattr", "uattr", given(Shape::Members(&shape::MOUNT))),
     ("pipe", "fildes", filled(Pair)),
     ("pipe2", "fildes", filled(Pair)),
     ("fcntl", "arg", of(Shape::FileControl, Many::One, When::Both)),
@@ -166,6 +176,7 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("epoll_pwait2", "events", of(EPOLL, Many::Returned, When::After)),
     ("epoll_pwait2", "timeout", given(TIME)),
     ("epoll_pwait2", "sigmask", given(Signals)),
+    ("io_uring_setup", "params", filled(Shape::Members(&shape::RING))),
     // Sockets.
     ("connect", "uservaddr", of(SocketAddress, Many::Bytes(2), When::Before)),
     ("bind", "umyaddr", of(SocketAddress, Many::Bytes(2), When::Before)),
@@ -194,7 +205,11 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("rt_sigpending", "uset", filled(Signals)),
     ("rt_sigsuspend", "unewset", given(Signals)),
     ("rt_sigtimedwait", "uthese", given(Signals)),
+    ("rt_sigtimedwait", "uinfo", filled(SIGNAL_INFO)),
     ("rt_sigtimedwait", "uts", given(TIME)),
+    ("rt_sigqueueinfo", "uinfo", given(SIGNAL_INFO)),
+    ("rt_tgsigqueueinfo", "uinfo", given(SIGNAL_INFO)),
+    ("pidfd_send_signal", "info", given(SIGNAL_INFO)),
     ("sigaltstack", "uss", given(ALTERNATE)),
     ("sigaltstack", "uoss", filled(ALTERNATE)),
     ("signalfd", "user_mask", given(Signals)),
@@ -207,6 +222,8 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("clone3", "uargs", of(Shape::Members(&shape::CLONE), Many::Bytes(1), When::Before)),
     ("wait4", "stat_addr", filled(WaitStatus)),
     ("wait4", "ru", filled(USAGE)),
+    ("waitid", "infop", filled(SIGNAL_INFO)),
+    ("waitid", "ru", filled(USAGE)),
     ("getrusage", "ru", filled(USAGE)),
     ("getrlimit", "rlim", filled(LIMIT)),
     ("setrlimit", "rlim", given(LIMIT)),
@@ -215,6 +232,15 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("sched_setscheduler", "param", given(SCHEDULING)),
     ("sched_setparam", "param", given(SCHEDULING)),
     ("sched_getparam", "param", filled(SCHEDULING)),
+    ("sched_setattr", "uattr", given(Shape::Members(&shape::SCHEDULING_MORE))),
+    ("sched_getattr", "uattr", filled(Shape::Members(&shape::SCHEDULING_MORE))),
+    ("sched_setaffinity", "user_mask_ptr", of(Processors, Many::Bytes(1), When::Before)),
+    ("sched_getaffinity", "user_mask_ptr", of(Processors, Many::Returned, When::After)),
+    ("getcpu", "cpup", filled(INT)),
+    ("getcpu", "nodep", filled(INT)),
+    ("sysinfo", "info", filled(Shape::Members(&shape::SYSTEM))),
+    ("capget", "header", given(Shape::Members(&shape::CAPABILITIES))),
+    ("capset", "header", given(Shape::Members(&shape::CAPABILITIES))),
     ("newuname", "name", filled(Shape::Members(&shape::NAMES))),
     ("getgroups", "grouplist", of(INT, Many::Returned, When::After)),
     ("setgroups", "grouplist", of(INT, Many::Argument(0), When::Before)),
@@ -234,6 +260,7 @@ impl Kind {
         match self {
             Self::Given(place) => plain(When::Both, Length::Argument(place, 1), BUFFER),
             Self::Filled => plain(When::After, Length::Returned(1), BUFFER),
+            Self::FilledText => plain(When::After, Length::Returned(1), MOST),
             Self::Remaining(structure) => {
                 let size = structure.size as u32;
                 plain(When::After, Length::Fixed(size), size)
@@ -256,6 +283,7 @@ impl Pointed {
         };
         let (length, most) = match (self.shape, self.many) {
             (Texts, _) => (Length::Fixed(8 * TEXTS as u32 + 8), 8 * TEXTS as u32 + 8),
+            (Shape::DeviceControl, _) => (Length::Request(1), size),
             (TextCount, _) => (Length::Fixed(COUNTED), COUNTED),
             (_, Many::Two) => (Length::Fixed(2 * size), 2 * size),
             (_, Many::One) => (Length::Fixed(size), size),

@@ -61,8 +61,8 @@ fn declared_type(format: &Format, field: &Field) -> Option<ValueType> {
     }
 }
 
-/// All system calls of this kernel with their numbers and arguments, as their tracepoints describe them; those of which no tracepoint is known have
-/// a name only.
+/// All system calls of this kernel with their numbers and arguments, as their tracepoints describe them, and those of 32-bit programs, with the arguments
+/// of the calls that they are like; those of which no tracepoint is known have a name only.
 ///
 /// # Errors
 /// That tracefs cannot be read.
@@ -86,6 +86,11 @@ pub fn signatures(catalog: &Catalog) -> Result<Vec<(u32, Signature)>> {
             None => all.push((number, signature)),
         }
     }
+    let own = || all.iter().map(|(_, signature)| signature);
+    let compat = (0..=arch::HIGHEST_SYSCALL)
+        .filter_map(|number| Some((number, Signature::compat((arch.compat_name)(number)?, own()))));
+    let compat: Vec<(u32, Signature)> = compat.collect();
+    all.extend(compat);
     Ok(all)
 }
 

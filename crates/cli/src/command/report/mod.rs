@@ -4,6 +4,7 @@ mod question;
 mod syscalls;
 
 use crate::arguments::default_trace;
+use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::output::Format;
@@ -32,9 +33,17 @@ pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Count system calls instead, as strace -c does: of any recording with syscalls:* or raw_syscalls:* events
-    #[arg(long, conflicts_with_all = ["also", "field"])]
-    syscalls: bool,
+    /// Count system calls instead, as strace -c does: all, or a SET as `trace` takes it, of recordings of `record --syscalls` and of any with syscalls:* or
+    /// raw_syscalls:* events
+    #[arg(
+        long,
+        value_name = "SET",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = calls::ALL,
+        conflicts_with_all = ["also", "field"]
+    )]
+    syscalls: Option<String>,
     /// Also this table; may be repeated
     #[arg(long, value_name = "TABLE", value_parser = tables())]
     also: Vec<String>,
@@ -98,8 +107,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let total = trace.packets;
     let asked = options.by.is_some() || !options.latency.is_empty();
     let mut choice = options.filter.choose(&mut trace, asked)?;
-    if options.syscalls {
-        return syscalls::report(trace, options, &mut choice);
+    if let Some(set) = &options.syscalls {
+        return syscalls::report(trace, set, options, &mut choice);
     }
     if options.stacks.are_wanted() {
         if options.stacks.weigh_time() {

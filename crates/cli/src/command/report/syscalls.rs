@@ -1,20 +1,26 @@
 //! System calls of a recording, as `strace -c` and `perf trace -s` count them.
 
 use super::Options;
+use crate::calls::of_recording;
 use crate::exit::{Exit, Failure};
 use crate::filter::Choice;
 use crate::output::calls;
 use crate::output::losses::report_absent;
 use crate::progress;
 use clap::ValueEnum;
-use kestrel::arch;
-use kestrel_trace::calls::{Pairing, Reader, Signature, Signatures, Summary};
+use kestrel_trace::calls::Summary;
 use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::export::{Calls, Layout, Style};
 use kestrel_trace::print::{thousands, were};
 use kestrel_trace::process::Learner;
 
 /// Reports system calls.
-pub(super) fn report(mut trace: Trace, options: &Options, choice: &mut Choice) -> Result<Exit, Failure> {
+pub(super) fn report(
+    mut trace: Trace,
+    set: &str,
+    options: &Options,
+    choice: &mut Choice,
+) -> Result<Exit, Failure> {
     let by = match options.by.as_deref() {
         None => calls::By::default(),
         Some(by) => calls::By::from_str(by, true).map_err(|_| {
@@ -22,32 +28,22 @@ pub(super) fn report(mut trace: Trace, options: &Options, choice: &mut Choice) -
             failure.hint("--by call, thread or process; without --syscalls any expression")
         })?,
     };
-    if !trace.reader.info().events.iter().any(Reader::is_of_calls) {
-        let failure = Failure::new(
-            Exit::Failed,
-            format!("{} holds no events of system calls", options.trace.display()),
-        );
-        return Err(failure.hint("`kestrel record -e 'raw_syscalls:*' -- COMMAND` records them; `kestrel trace --syscalls --summary -- COMMAND` counts them at once"));
-    }
+    let (signatures, shown) = of_recording(&trace, &options.trace, Some(set))?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("counting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
-    let mut reader = Reader::new(signatures());
-    let (mut pairing, mut summary) = (Pairing::default(), Summary::new(by.into()));
+    // A call is counted where one of its records is wanted.
+    trace.reader.within(0..=u64::MAX);
+    let summary = Summary::new(by.into());
+    let mut counted = Calls::new(signatures, shown, Layout::Lines, Style::default()).counted(summary);
     let (mut learner, mut processes) = (Learner::default(), trace.processes);
+    let mut out = Vec::new();
     while let Some(record) = trace.reader.next()? {
         learner.learn(&record, &mut processes);
-        if !choice.wants(&record) {
-            continue;
-        }
-        if let Some(moment) = reader.read(&record) {
-            pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| {
-                summary.add(&call)
-            });
-        }
+        counted.record(&record, choice.wants(&record), &mut out);
     }
-    pairing.finish(&mut |call| summary.add(&call));
+    let summary = counted.finish(&mut out).unwrap_or_default();
     let groups = summary.finish(&|tid, pid| processes.name(tid, pid).map(str::to_owned));
     calls::write(&groups, options.format, &mut crate::screen::out())?;
     let (absent, cut_short) = match &trace.summary {
@@ -66,15 +62,4 @@ pub(super) fn report(mut trace: Trace, options: &Options, choice: &mut Choice) -
     }
     let recorded = counted.map(|count| count.recorded).sum();
     Ok(report_absent(cut_short.as_ref(), &absent, recorded))
-}
-
-/// The calls of this architecture by their numbers, as far as names.
-fn signatures() -> Signatures {
-    let mut signatures = Signatures::default();
-    for number in 0..=arch::HIGHEST_SYSCALL {
-        if let Some(name) = (arch::current().syscall_name)(number) {
-            signatures.insert(u64::from(number), Signature::new(name, []));
-        }
-    }
-    signatures
 }

@@ -4,6 +4,7 @@ use super::lines::{self, Lines};
 use super::names::ThreadNameLookup;
 use super::{LineFormat, Tally, bells, end, pause, status_line, write_out};
 use crate::arguments::command_line;
+use crate::calls::{Traced, files_of, traced};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
@@ -11,38 +12,26 @@ use crate::output::calls::{By, write};
 use crate::selection::{self, Selection};
 use crate::status_line::StatusLine;
 use clap::Args;
+use kestrel::buffer::bell::Bell;
+use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
-use kestrel::kernel::Host;
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
-use kestrel::syscalls::{Calls, Detail, EXIT, FORK, open_files};
+use kestrel::syscalls::Detail;
 use kestrel::tail::Live;
-use kestrel_trace::calls::{
-    Call, Descriptors, End, Pairing, RAW_ENTER, RAW_EXIT, Reader, Signature, Style, Summary, json, line,
-};
+use kestrel_trace::calls::Summary;
+use kestrel_trace::export::{Calls, Layout, Shown, Style};
 use kestrel_trace::print::counted;
-use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::syscall::Set;
-use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// Options about system calls.
 #[derive(Args, Debug)]
 pub(crate) struct CallOptions {
-    /// Show system calls with their arguments, results and durations, as strace does: all, or a SET of names, globs and classes
-    /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out. Events of -e stand between
-    /// them; a call's line comes when the call is over
-    #[arg(
-        long,
-        value_name = "SET",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "all",
-        conflicts_with_all = ["table", "session", "stacks", "kernel_stack", "user"]
-    )]
-    pub(super) syscalls: Option<String>,
+    #[command(flatten)]
+    pub(super) traced: Traced,
     /// Count the calls and show a table of them at the end, as strace -c does; with a COMMAND, whose standard output that is, on standard error
     #[arg(short, long, requires = "syscalls")]
     summary: bool,
@@ -70,17 +59,9 @@ pub(super) fn run(
         true => Detail::Times,
         false => Detail::Lines,
     };
-    let calls = Calls::of(&catalog, &Set::parse(set), detail)?;
-    let others = selection.events(&catalog)?;
-    if let Some(event) = others.iter().find(|event| is_of_calls(event)) {
-        let failure = Failure::new(
-            Exit::Usage,
-            format!("`{event}` beside --syscalls: these are the calls that it shows"),
-        );
-        return Err(failure.hint("--syscalls=SET chooses calls; -e alone shows their events as such"));
-    }
-    let events: Vec<String> = calls.events.iter().chain(&others).cloned().collect();
-    let plan = selection::plan_of(&events, selection, held.as_ref(), &catalog)?;
+    let (asked, events) = traced(set, selection, &catalog, detail)?;
+    let mode = (Mode::Stream, Bell::Records);
+    let plan = selection::plan_of(&events, selection, held.as_ref(), mode, &catalog)?;
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }
@@ -101,19 +82,14 @@ pub(super) fn run(
     let mut shown = LiveCalls {
         other: Lines::new(LineFormat::of(format), symbols, names()?, code),
         names: names()?,
-        view: View::new(
-            &calls,
-            options,
-            format,
-            matches!(plan.target, ProcessFilter::Command(_)),
-        ),
+        calls: view(&asked, set, options, (format, &plan.target)),
+        out: Vec::new(),
         tally: Tally::default(),
         live,
         status,
     };
     if let ProcessFilter::Command(pid) = plan.target {
         shown.live.session().admit_before_exec(pid)?;
-        shown.view.before_exec = Some(pid);
     }
     if !options.summary {
         shown.begin(&plan.target, &catalog);
@@ -124,14 +100,24 @@ pub(super) fn run(
     foreground.run(&mut shown)?;
     let LiveCalls {
         live,
-        mut view,
+        mut calls,
         mut other,
         tally,
+        mut out,
         ..
     } = shown;
-    view.finish()?;
-    if !options.summary && view.is_without_lines() && tally.lost == 0 {
-        hint_at_others(&calls, options.failed_only, tally.came());
+    // Calls that have not returned, or the table.
+    if let Some(summary) = calls.finish(&mut out) {
+        let groups = summary.finish(&|tid, pid| calls.name(tid, pid).map(str::to_owned));
+        match plan.target {
+            // The standard output is the command's.
+            ProcessFilter::Command(_) => write(&groups, format, &mut crate::screen::err())?,
+            _ => write(&groups, format, &mut crate::screen::out())?,
+        }
+    }
+    write_out(&mut out)?;
+    if !options.summary && asked.is_choice() && calls.lines() == 0 && tally.lost == 0 {
+        hint_at_others(&asked, options.failed_only, tally.came());
     }
     let shown = (format, selection.verbose);
     end(live, other.code(), (&tally, &plan.target), catalog.host(), shown)?;
@@ -144,7 +130,8 @@ struct LiveCalls {
     names: ThreadNameLookup,
     /// Prints records of events that are no calls.
     other: Lines,
-    view: View,
+    calls: Calls,
+    out: Vec<u8>,
     tally: Tally,
     status: StatusLine,
 }
@@ -152,18 +139,35 @@ struct LiveCalls {
 impl LiveCalls {
     /// Lets calls in. What descriptors mean is read before and after: what is the same then was so in between.
     fn begin(&mut self, target: &ProcessFilter, catalog: &Catalog) {
-        let pids = match target {
-            ProcessFilter::Processes(pids) => pids.iter().copied().map(Some).collect(),
-            ProcessFilter::Command(pid) => vec![Some(*pid)],
-            ProcessFilter::Threads(_) | ProcessFilter::All => vec![None],
-        };
-        let read = |host: &Host| -> Vec<_> { pids.iter().flat_map(|pid| open_files(host, *pid)).collect() };
-        let before: BTreeSet<_> = read(catalog.host()).into_iter().collect();
+        let before = files_of(target, catalog.host());
         self.live.start();
-        let after = read(catalog.host());
-        for (pid, number, name) in after.into_iter().filter(|file| before.contains(file)) {
-            self.view.files.insert(pid, number, name);
+        let after = files_of(target, catalog.host());
+        for (pid, number, name) in before.intersection(&after) {
+            self.calls.open(*pid, *number, name.as_str());
         }
+    }
+}
+
+/// What becomes of the calls.
+fn view(
+    calls: &kestrel::syscalls::Calls,
+    set: &str,
+    options: &CallOptions,
+    (format, target): (Format, &ProcessFilter),
+) -> Calls {
+    let mut shown = Shown::of([Set::parse(set)]);
+    shown.failed_only = options.failed_only;
+    if let ProcessFilter::Command(pid) = target {
+        shown.before_exec = Some(*pid);
+    }
+    let layout = match format {
+        Format::Text => Layout::Lines,
+        Format::Json => Layout::Json,
+    };
+    let view = Calls::new(calls.signatures.clone(), shown, layout, Style::default());
+    match options.summary {
+        true => view.counted(Summary::new(options.by.into())),
+        false => view,
     }
 }
 
@@ -173,17 +177,18 @@ impl Work for LiveCalls {
             live,
             names,
             other,
-            view,
+            calls,
+            out,
             tally,
             ..
         } = self;
         other.poll()?;
         let mut show = |record: &Record<'_>| {
             tally.seen.insert((record.event.id.0, record.cpu));
-            names.update(record, &mut view.processes);
-            match is_own(record) {
-                true => view.take(record),
-                false => other.record(record, &mut view.out)?,
+            names.update(record, calls.processes_mut());
+            match Calls::is_own(record.event) {
+                true => calls.record(record, true, out),
+                false => other.record(record, out)?,
             }
             Ok(())
         };
@@ -191,14 +196,13 @@ impl Work for LiveCalls {
             true => live.stop(&mut show)?,
             false => live.poll(&mut show)?,
         };
-        self.tally.bytes += self.view.out.len() as u64;
-        write_out(&mut self.view.out)?;
+        self.tally.bytes += self.out.len() as u64;
+        write_out(&mut self.out)?;
         let (full, frozen) = self.live.take_lost();
         if full + frozen > 0 {
             let print = || eprintln!("lost {}: the ring was full", counted(full + frozen, "event"));
             self.status.aside(print);
-            // Descriptors may have been opened and closed in what is missing.
-            self.view.files.clear();
+            self.calls.lose();
         }
         self.tally.records += came as u64;
         self.tally.lost += full + frozen;
@@ -215,161 +219,18 @@ impl Work for LiveCalls {
     }
 }
 
-/// What becomes of calls: lines, or a table.
-struct View {
-    reader: Reader,
-    pairing: Pairing,
-    files: Descriptors,
-    processes: Processes,
-    /// The calls that are shown; `None` for all.
-    wanted: Option<BTreeSet<String>>,
-    failed_only: bool,
-    /// The command's process until its exec: what Kestrel does in it before, it does for itself.
-    before_exec: Option<u32>,
-    format: Format,
-    summary: Option<Summary>,
-    /// Whether the standard output is a command's.
-    is_shared: bool,
-    /// How many calls were shown.
-    shown: u64,
-    out: Vec<u8>,
-}
-
-impl View {
-    fn new(calls: &Calls, options: &CallOptions, format: Format, is_shared: bool) -> Self {
-        Self {
-            reader: Reader::new(calls.signatures.clone()),
-            pairing: Pairing::default(),
-            files: Descriptors::default(),
-            processes: Processes::default(),
-            wanted: calls.shown(),
-            failed_only: options.failed_only,
-            before_exec: None,
-            format,
-            summary: options.summary.then(|| Summary::new(options.by.into())),
-            is_shared,
-            shown: 0,
-            out: Vec::new(),
-        }
-    }
-
-    /// Whether some calls were asked for, and none of them was shown.
-    fn is_without_lines(&self) -> bool {
-        self.wanted.is_some() && self.shown == 0
-    }
-
-    fn take(&mut self, record: &Record<'_>) {
-        let number = |field: &str| record.get(field).and_then(|value| value.as_u64());
-        match record.event.name.as_str() {
-            FORK => {
-                if let Some(child) = number("child_pid") {
-                    self.files.fork(record.pid, child as u32);
-                }
-                return;
-            }
-            EXIT => return self.files.remove(record.tid),
-            _ => {}
-        }
-        let Some(moment) = self.reader.read(record) else {
-            return;
-        };
-        if self.before_exec == Some(record.pid) && !is_exec(moment.signature()) {
-            return;
-        }
-        let mut pairing = std::mem::take(&mut self.pairing);
-        pairing.add((record.pid, record.tid), record.time_ns, moment, &mut |call| {
-            self.done(&call)
-        });
-        self.pairing = pairing;
-    }
-
-    /// A call is over. Its arguments are shown as they were before it.
-    fn done(&mut self, call: &Call) {
-        if self.before_exec == Some(call.pid) {
-            // Where it looks for the program along PATH, some fail.
-            if call.end != End::Returned(0) {
-                return;
-            }
-            self.before_exec = None;
-        }
-        if let Some(summary) = &mut self.summary {
-            return summary.add(call);
-        }
-        self.show(call);
-        self.files.follow(call);
-    }
-
-    fn show(&mut self, call: &Call) {
-        let wanted = self
-            .wanted
-            .as_ref()
-            .is_none_or(|wanted| wanted.contains(&call.signature.call));
-        if !wanted || self.failed_only && call.error().is_none() {
-            return;
-        }
-        let comm = self.processes.name(call.tid, call.pid);
-        let text = match self.format {
-            Format::Text => line(call, comm, &self.files, Style::default()),
-            Format::Json => json(call, comm, &self.files),
-        };
-        self.out.extend_from_slice(text.as_bytes());
-        self.out.push(b'\n');
-        self.shown += 1;
-    }
-
-    /// Shows what is left: calls that have not returned, or the table.
-    fn finish(&mut self) -> Result<(), Failure> {
-        let mut left = Vec::new();
-        self.pairing.finish(&mut |call| left.push(call));
-        for call in &left {
-            debug_assert!(matches!(call.end, End::Unfinished));
-            self.done(call);
-        }
-        if let Some(summary) = self.summary.take() {
-            let groups = summary.finish(&|tid, pid| self.processes.name(tid, pid).map(str::to_owned));
-            match self.is_shared {
-                true => write(&groups, self.format, &mut crate::screen::err())?,
-                false => write(&groups, self.format, &mut crate::screen::out())?,
-            }
-        }
-        write_out(&mut self.out)
-    }
-}
-
 /// Says that none of the calls came that were asked for, and which others may have come in their place.
-fn hint_at_others(calls: &Calls, failed_only: bool, records: u64) {
+fn hint_at_others(calls: &kestrel::syscalls::Calls, failed_only: bool, records: u64) {
     let came = if failed_only { "failed" } else { "came" };
     match calls.later().as_slice() {
         // That nothing came at all is said anyway.
         [] if records == 0 => {}
-        [] => eprintln!("hint: none of these calls {came}"),
+        [] => remark!("hint: none of these calls {came}"),
         later => {
             let later = later.join(",");
-            eprintln!(
+            remark!(
                 "hint: none of these calls {came}; libraries may make others in their place: --syscalls={later}"
             );
         }
     }
-}
-
-fn is_exec(signature: &Signature) -> bool {
-    matches!(signature.call.as_str(), "execve" | "execveat")
-}
-
-/// Whether a record is of what calls are shown from, and not of an event of `-e`.
-fn is_own(record: &Record<'_>) -> bool {
-    let only = |field: &str| record.event.layout.shown().all(|it| it.name == field);
-    match record.event.name.as_str() {
-        RAW_ENTER | RAW_EXIT => true,
-        FORK => only("child_pid"),
-        EXIT => only("pid"),
-        _ => false,
-    }
-}
-
-/// Whether an event of `-e` is one of the tracepoints of system calls.
-fn is_of_calls(event: &str) -> bool {
-    event
-        .split(',')
-        .any(|one| one.trim_start().starts_with("raw_syscalls:"))
 }

@@ -2,7 +2,9 @@
 
 use super::super::call::{Argument, Call};
 use super::super::quoted::quoted;
-use super::{list, number, structure};
+use super::super::signature::Abi;
+use super::number::number;
+use super::structure::{list, structure};
 use crate::syscall::shape::{Shape, Show};
 use crate::syscall::{Taken, When, device_control, file_control};
 
@@ -23,6 +25,10 @@ pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut
             number(&(argument.value as u32).to_le_bytes(), show, out);
         }
         Taken::Number(show) => number(&argument.value.to_le_bytes(), show, out),
+        // A lock of a 32-bit program is another structure.
+        Taken::Pointer(..) if shape == Shape::FileControl && call.signature.abi == Abi::Compat => {
+            return None;
+        }
         Taken::Pointer(shape, when) => pointer(call, argument, (shape, when), out)?,
     }
     Some(())

@@ -2,11 +2,16 @@
 
 mod address;
 mod control;
+mod message;
+mod netlink;
 mod number;
 mod poll;
+mod signal;
+mod structure;
 mod vector;
 
 pub(super) use control::process_control;
+pub(super) use netlink::netlink;
 pub(super) use poll::{ready, timed_out};
 
 use super::call::{Argument, Call, End};
@@ -14,6 +19,7 @@ use super::pointer::pointer;
 use crate::syscall::shape::{self, Shape, Show, Structure};
 use crate::syscall::{Many, Pointed, When};
 use number::number;
+use structure::{list, structure};
 
 /// SOL_SOCKET and its option SO_LINGER.
 const LINGER: (i64, i64) = (1, 13);
@@ -58,6 +64,8 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
         Shape::FileControl | Shape::DeviceControl => return control::write(call, argument, what.shape, out),
         Shape::SocketAddress => address::address(memory(0)?, out),
         Shape::WaitStatus => wait_status(memory(0)?, out)?,
+        Shape::SignalInfo => signal::information(memory(0)?, out)?,
+        Shape::Processors => descriptors(memory(0)?, usize::MAX, out),
         Shape::Signals => number(whole(memory(0)?, 8)?, Show::Signals, out),
         Shape::Texts => vector::texts(memory(0)?, &memory, out)?,
         Shape::TextCount => vector::count(memory(0)?, argument.value, out),
@@ -65,9 +73,18 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
             let count = call
                 .argument(place + 1)
                 .and_then(|count| usize::try_from(count).ok())?;
-            vector::vectors(memory(0)?, (count, 1), transferred(call, what.when), &memory, out)?;
+            vector::vectors(
+                memory(0)?,
+                (count, 1),
+                transferred(call, what.when),
+                (&memory, call.netlink),
+                out,
+            )?;
         }
-        Shape::Message => vector::message(memory(0)?, transferred(call, what.when), &memory, out)?,
+        Shape::Message => {
+            let filled = transferred(call, what.when);
+            message::message(memory(0)?, filled, (&memory, call.netlink), out)?;
+        }
         Shape::Pair => {
             let bytes = whole(memory(0)?, 8)?;
             list((2, 2), out, |index, out| {
@@ -155,7 +172,7 @@ fn transferred(call: &Call, when: When) -> usize {
 }
 
 fn is_option(call: &Call, what: Pointed) -> bool {
-    matches!(call.signature.call.as_str(), "setsockopt" | "getsockopt")
+    matches!(call.signature.own_name(), "setsockopt" | "getsockopt")
         && matches!(what.many, Many::Bytes(_) | Many::Behind(_))
         && what.shape.size() == 4
 }
@@ -200,66 +217,6 @@ fn changed(call: &Call, place: usize, (size, show): (usize, Show), out: &mut Str
 /// The first bytes, where there are so many.
 fn whole(bytes: &[u8], size: usize) -> Option<&[u8]> {
     bytes.get(..size)
-}
-
-/// `[a, b, ...]`: of `count` elements those that were read.
-fn list((read, count): (usize, usize), out: &mut String, mut each: impl FnMut(usize, &mut String)) {
-    out.push('[');
-    for index in 0..read {
-        if index > 0 {
-            out.push_str(", ");
-        }
-        each(index, out);
-    }
-    if read < count {
-        out.push_str(if read > 0 { ", ..." } else { "..." });
-    }
-    out.push(']');
-}
-
-/// `{member=value, …}`, as far as its bytes are there.
-fn structure(bytes: &[u8], of: &Structure, out: &mut String) {
-    out.push('{');
-    let start = out.len();
-    let mut more = of.more;
-    for member in of.members {
-        let Some(value) = bytes.get(member.at..member.at + member.size) else {
-            more = true;
-            continue;
-        };
-        let shown = match member.show {
-            Show::AnyPointer | Show::AnyMode => value.iter().any(|byte| *byte != 0),
-            Show::FileSize => !is_device(bytes, of),
-            Show::Device => is_device(bytes, of),
-            _ => true,
-        };
-        if !shown {
-            continue;
-        }
-        if out.len() > start {
-            out.push_str(", ");
-        }
-        out.push_str(member.name);
-        out.push('=');
-        match member.show {
-            Show::Inside(inner) => structure(value, inner, out),
-            show => number(value, show, out),
-        }
-    }
-    if more {
-        out.push_str(if out.len() > start { ", ..." } else { "..." });
-    }
-    out.push('}');
-}
-
-/// Whether a `struct stat` is of a device.
-fn is_device(bytes: &[u8], of: &Structure) -> bool {
-    /// `S_IFMT`, and the kinds of devices.
-    const KIND: u32 = 0o170_000;
-    const DEVICES: [u32; 2] = [0o020_000, 0o060_000];
-    let mode = of.members.iter().find(|member| member.name == "st_mode");
-    let mode = mode.and_then(|member| bytes.get(member.at..)?.first_chunk());
-    mode.is_some_and(|mode| DEVICES.contains(&(u32::from_le_bytes(*mode) & KIND)))
 }
 
 /// `[{WIFEXITED(s) && WEXITSTATUS(s) == 0}]`.

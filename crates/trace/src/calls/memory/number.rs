@@ -29,6 +29,19 @@ pub(super) fn number(bytes: &[u8], show: Show, out: &mut String) {
         Show::Signals => signals(value, out),
         Show::Limit => limit(value, out),
         Show::EventData => out.push_str(&format!("{{u32={}, u64={value}}}", value as u32)),
+        Show::SignalData => {
+            out.push_str(&format!(
+                "{{sival_int={}, sival_ptr=",
+                (value as u32).cast_signed()
+            ));
+            address(value, out);
+            out.push('}');
+        }
+        Show::Words => {
+            let words = bytes.as_chunks::<8>().0.iter();
+            let words: Vec<String> = words.map(|word| u64::from_le_bytes(*word).to_string()).collect();
+            out.push_str(&format!("[{}]", words.join(", ")));
+        }
         Show::Device => out.push_str(&device(value)),
         Show::Handler => match value {
             0 => out.push_str("SIG_DFL"),

@@ -21,12 +21,12 @@ pub(super) fn asked(bytes: &[u8], out: &mut String) {
 
 /// Whether a call's time was over before anything happened.
 pub(in crate::calls) fn timed_out(call: &Call) -> bool {
-    call.end == End::Returned(0) && TIMED.contains(&call.signature.call.as_str())
+    call.end == End::Returned(0) && TIMED.contains(&call.signature.own_name())
 }
 
 /// ` ([{fd=3, revents=POLLIN}])`, behind the result of a poll(2) that found something.
 pub(in crate::calls) fn ready(call: &Call, out: &mut String) {
-    let (End::Returned(1..), "poll" | "ppoll") = (call.end, call.signature.call.as_str()) else {
+    let (End::Returned(1..), "poll" | "ppoll") = (call.end, call.signature.own_name()) else {
         return;
     };
     let Some(bytes) = call.after.get(0, 0) else { return };

@@ -1,11 +1,13 @@
-//! Vectors: texts of an exec, buffers of readv(2) and its like, messages.
+//! Vectors: texts of an exec, buffers of readv(2) and its like.
 
 use super::super::quoted::quoted;
-use super::{address, list, number};
+use super::netlink::netlink;
+use super::number::number;
+use super::structure::list;
 use crate::syscall::shape::{BUFFER, Show, TEXT_BYTES, TEXTS, VECTORS};
 
 /// Gives the memory behind a pointer.
-type Memory<'m, 'c> = &'m dyn Fn(usize) -> Option<&'c [u8]>;
+pub(super) type Memory<'m, 'c> = &'m dyn Fn(usize) -> Option<&'c [u8]>;
 
 /// Words up to the first 0; whether that was found.
 fn words(bytes: &[u8]) -> (usize, bool) {
@@ -42,12 +44,13 @@ pub(super) fn count(bytes: &[u8], address: i64, out: &mut String) {
     out.push_str(&format!("{address:#x} /* {least}{count} var{s} */"));
 }
 
-/// `[{iov_base="abc", iov_len=3}, …]`: so many buffers, whose bytes are the parts from `first` on; of all no more than `bytes` bytes.
+/// `[{iov_base="abc", iov_len=3}, …]`: so many buffers, whose bytes are the parts from `first` on; of all no more than `bytes` bytes. Those of a netlink socket
+/// hold messages of its protocol.
 pub(super) fn vectors(
     table: &[u8],
     (count, first): (usize, usize),
     mut bytes: usize,
-    memory: Memory<'_, '_>,
+    (memory, protocol): (Memory<'_, '_>, Option<i64>),
     out: &mut String,
 ) -> Option<()> {
     let (words, _) = table.as_chunks::<8>();
@@ -58,6 +61,9 @@ pub(super) fn vectors(
         bytes -= here;
         out.push_str("{iov_base=");
         match memory(first + index).filter(|_| index < VECTORS) {
+            Some(text)
+                if protocol
+                    .is_some_and(|it| netlink(&text[..text.len().min(here)], here, it, out).is_some()) => {}
             Some(text) => {
                 let shown = &text[..text.len().min(here).min(BUFFER as usize)];
                 quoted(shown, shown.len() < here, out);
@@ -67,34 +73,5 @@ pub(super) fn vectors(
         }
         out.push_str(&format!(", iov_len={length}}}"));
     });
-    Some(())
-}
-
-/// `{msg_name=…, msg_namelen=…, msg_iov=[…], msg_iovlen=…, msg_controllen=…, msg_flags=…}`: parts are the name, the vector, and its buffers.
-pub(super) fn message(bytes: &[u8], filled: usize, memory: Memory<'_, '_>, out: &mut String) -> Option<()> {
-    let word = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let half = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let (name, vector, count) = (word(0)?, word(16)?, word(24)?);
-    let flags = half(48)?;
-    out.push_str("{msg_name=");
-    match memory(1).filter(|_| name != 0) {
-        Some(bytes) => address::address(bytes, out),
-        None => number(&name.to_le_bytes(), Show::Pointer, out),
-    }
-    out.push_str(&format!(", msg_namelen={}, msg_iov=", half(8)?));
-    let count = usize::try_from(count).ok()?;
-    match memory(2) {
-        Some(table) => vectors(table, (count, 3), filled, memory, out)?,
-        None => number(&vector.to_le_bytes(), Show::Pointer, out),
-    }
-    out.push_str(&format!(", msg_iovlen={count}"));
-    let control = word(40)?;
-    if control > 0 {
-        out.push_str(", msg_control=");
-        number(&word(32)?.to_le_bytes(), Show::Pointer, out);
-    }
-    out.push_str(&format!(", msg_controllen={control}, msg_flags="));
-    crate::syscall::Meaning::Message.write(i64::from(flags), out);
-    out.push('}');
     Some(())
 }

@@ -147,4 +147,43 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::CloseRange,
         flags(rows!(+ [CLOSE_RANGE_UNSHARE = 2 / 2, CLOSE_RANGE_CLOEXEC = 4 / 4])),
     ),
+    (
+        Meaning::MountAttributes,
+        flags(rows!(
+            & 0x70 general [MOUNT_ATTR_NOATIME, MOUNT_ATTR_STRICTATIME]
+            bit general [
+                MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NODIRATIME, MOUNT_ATTR_IDMAP,
+                MOUNT_ATTR_NOSYMFOLLOW,
+            ]
+        )),
+    ),
+    (
+        Meaning::MoveMount,
+        flags(rows!(bit general [
+            MOVE_MOUNT_F_SYMLINKS, MOVE_MOUNT_F_AUTOMOUNTS, MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_T_SYMLINKS, MOVE_MOUNT_T_AUTOMOUNTS,
+            MOVE_MOUNT_T_EMPTY_PATH, MOVE_MOUNT_SET_GROUP, MOVE_MOUNT_BENEATH,
+        ])),
+    ),
+    (Meaning::FsOpen, flags(rows!(bit general [FSOPEN_CLOEXEC]))),
+    (Meaning::FsMount, flags(rows!(bit general [FSMOUNT_CLOEXEC]))),
+    (
+        Meaning::FsPick,
+        flags(rows!(bit general [
+            FSPICK_CLOEXEC, FSPICK_SYMLINK_NOFOLLOW, FSPICK_NO_AUTOMOUNT, FSPICK_EMPTY_PATH,
+        ])),
+    ),
+    (
+        Meaning::FsConfig,
+        names(rows!(+ [
+            FSCONFIG_SET_FLAG = 0 / -1, FSCONFIG_SET_STRING = 1 / -1, FSCONFIG_SET_BINARY = 2 / -1, FSCONFIG_SET_PATH = 3 / -1,
+            FSCONFIG_SET_PATH_EMPTY = 4 / -1, FSCONFIG_SET_FD = 5 / -1, FSCONFIG_CMD_CREATE = 6 / -1, FSCONFIG_CMD_RECONFIGURE = 7 / -1,
+            FSCONFIG_CMD_CREATE_EXCL = 8 / -1,
+        ])),
+    ),
+    (
+        Meaning::OpenTree,
+        flags(rows!(bit general [
+            OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, AT_SYMLINK_NOFOLLOW, AT_NO_AUTOMOUNT, AT_EMPTY_PATH, AT_RECURSIVE,
+        ])),
+    ),
 ];

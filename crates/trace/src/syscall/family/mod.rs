@@ -9,6 +9,7 @@ mod process;
 mod row;
 mod signal;
 mod system;
+mod terminal;
 
 pub use row::{Family, Row, Unnamed};
 
@@ -24,6 +25,7 @@ const FAMILIES: &[&[(Meaning, Family)]] = &[
     process::FAMILIES,
     signal::FAMILIES,
     system::FAMILIES,
+    terminal::FAMILIES,
 ];
 
 /// The family of a meaning.

@@ -73,4 +73,29 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::Shutdown,
         names(rows!(whole net [SHUT_RD, SHUT_WR, SHUT_RDWR])),
     ),
+    (
+        Meaning::NetlinkType,
+        names(rows!(whole netlink [NLMSG_NOOP, NLMSG_ERROR, NLMSG_DONE, NLMSG_OVERRUN])),
+    ),
+    (
+        Meaning::RouteType,
+        names(rows!(whole netlink [
+            NLMSG_NOOP, NLMSG_ERROR, NLMSG_DONE, NLMSG_OVERRUN, RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK, RTM_NEWADDR, RTM_DELADDR,
+            RTM_GETADDR, RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH, RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE,
+            RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC, RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS, RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER,
+        ])),
+    ),
+    (
+        Meaning::NetlinkFlags,
+        flags(rows!(+ [
+            NLM_F_REQUEST = 1 / 1, NLM_F_MULTI = 2 / 2, NLM_F_ACK = 4 / 4, NLM_F_ECHO = 8 / 8, NLM_F_DUMP_INTR = 16 / 16, NLM_F_DUMP_FILTERED = 32 / 32,
+            NLM_F_DUMP = 0x300 / 0x300, NLM_F_ROOT = 0x100 / 0x100, NLM_F_MATCH = 0x200 / 0x200, NLM_F_ATOMIC = 0x400 / 0x400,
+        ])),
+    ),
+    (
+        Meaning::ControlType,
+        names(rows!(whole net [
+            SCM_RIGHTS, SCM_CREDENTIALS, SCM_SECURITY, SCM_TIMESTAMP, SCM_TIMESTAMPNS, SCM_TIMESTAMPING, SCM_TXTIME, SCM_WIFI_STATUS,
+        ] + [SCM_PIDFD = 4 / -1])),
+    ),
 ];

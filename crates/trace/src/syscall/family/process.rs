@@ -100,4 +100,17 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         flags(rows!(+ [PIDFD_NONBLOCK = 0o4000 / 0o4000, PIDFD_THREAD = 0o200 / 0o200])),
     ),
     (Meaning::Rseq, flags(rows!(+ [RSEQ_FLAG_UNREGISTER = 1 / 1]))),
+    (
+        Meaning::SchedulerFlags,
+        flags(rows!(bit general [
+            SCHED_FLAG_RESET_ON_FORK, SCHED_FLAG_RECLAIM, SCHED_FLAG_DL_OVERRUN, SCHED_FLAG_KEEP_POLICY, SCHED_FLAG_KEEP_PARAMS,
+            SCHED_FLAG_UTIL_CLAMP_MIN, SCHED_FLAG_UTIL_CLAMP_MAX,
+        ])),
+    ),
+    (
+        Meaning::CapabilityVersion,
+        names(rows!(whole general [
+            _LINUX_CAPABILITY_VERSION_1, _LINUX_CAPABILITY_VERSION_2, _LINUX_CAPABILITY_VERSION_3,
+        ])),
+    ),
 ];

@@ -29,4 +29,20 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::SignalFd,
         flags(rows!(+ [SFD_CLOEXEC = 0o2000000 / 0o2000000, SFD_NONBLOCK = 0o4000 / 0o4000])),
     ),
+    (
+        Meaning::Notify,
+        names(rows!(whole general [SIGEV_SIGNAL, SIGEV_NONE, SIGEV_THREAD, SIGEV_THREAD_ID])),
+    ),
+    (
+        Meaning::SignalCode,
+        names(rows!(whole general [
+            SI_USER, SI_KERNEL, SI_QUEUE, SI_TIMER, SI_MESGQ, SI_ASYNCIO, SI_SIGIO, SI_TKILL, SI_DETHREAD, SI_ASYNCNL,
+        ])),
+    ),
+    (
+        Meaning::ChildCode,
+        names(rows!(whole general [
+            CLD_EXITED, CLD_KILLED, CLD_DUMPED, CLD_TRAPPED, CLD_STOPPED, CLD_CONTINUED,
+        ])),
+    ),
 ];

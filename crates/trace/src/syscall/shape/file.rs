@@ -34,4 +34,17 @@ pub static WINDOW: Structure = structure!(general::winsize [
     ws_row = ws_row: Unsigned, ws_col = ws_col: Unsigned, ws_xpixel = ws_xpixel: Unsigned, ws_ypixel = ws_ypixel: Unsigned,
 ]);
 
-pub(super) const ALL: &[&Structure] = &[&OPEN_HOW, &STAT, &STATX, &STATFS, &FILE_LOCK, &WINDOW];
+/// `struct mount_attr`.
+pub static MOUNT: Structure = structure!(general::mount_attr [
+    attr_set = attr_set: Named(Meaning::MountAttributes), attr_clr = attr_clr: Named(Meaning::MountAttributes),
+    propagation = propagation: Named(Meaning::MountFlags), userns_fd = userns_fd: Signed,
+]);
+/// The kernel's `struct termios`.
+pub static TERMINAL: Structure = structure!(general::termios [
+    c_iflag = c_iflag: Named(Meaning::InputModes), c_oflag = c_oflag: Named(Meaning::OutputModes), c_cflag = c_cflag: Named(Meaning::ControlModes),
+    c_lflag = c_lflag: Named(Meaning::LocalModes),
+] "…");
+
+pub(super) const ALL: &[&Structure] = &[
+    &OPEN_HOW, &STAT, &STATX, &STATFS, &FILE_LOCK, &WINDOW, &MOUNT, &TERMINAL,
+];

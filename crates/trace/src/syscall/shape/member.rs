@@ -35,6 +35,10 @@ pub enum Show {
     FileSize,
     /// What a signal does: `SIG_IGN`, or an address.
     Handler,
+    /// What comes back with a signal, not shown where it is 0: `{sival_int=3, sival_ptr=0x3}`.
+    SignalData,
+    /// Words: `[1, 2, 3]`.
+    Words,
 }
 
 /// A structure: a row of the tables.

@@ -35,6 +35,10 @@ pub enum Shape {
     Message,
     /// A set of descriptors below the first argument: `[3 4]`.
     Descriptors,
+    /// A set of processors: `[0 2]`.
+    Processors,
+    /// Why a signal comes: `siginfo_t`.
+    SignalInfo,
     /// What the command of fcntl(2) says.
     FileControl,
     /// What the request of ioctl(2) says.
@@ -51,12 +55,12 @@ pub const STRUCTURES: &[&[&Structure]] = &[
     time::ALL,
 ];
 
-pub use event::{EPOLL_EVENT, POLL};
-pub use file::{FILE_LOCK, OPEN_HOW, STAT, STATFS, STATX, WINDOW};
+pub use event::{EPOLL_EVENT, POLL, RING};
+pub use file::{FILE_LOCK, MOUNT, OPEN_HOW, STAT, STATFS, STATX, TERMINAL, WINDOW};
 pub use network::LINGER;
-pub use process::{CLONE, LIMIT, NAMES, SCHEDULING, USAGE};
-pub use signal::{ACTION, ALTERNATE};
-pub use time::{INTERVAL, INTERVAL_OLD, TIME, TIME_OLD};
+pub use process::{CAPABILITIES, CLONE, LIMIT, NAMES, SCHEDULING, SCHEDULING_MORE, SYSTEM, TIMES, USAGE};
+pub use signal::{ACTION, ALTERNATE, EVENT};
+pub use time::{CLOCK, INTERVAL, INTERVAL_OLD, TIME, TIME_OLD};
 
 /// Most bytes of one argument's memory that are recorded.
 pub const MOST: u32 = 255;
@@ -72,6 +76,8 @@ pub const TEXT_BYTES: u32 = 63;
 pub const COUNTED: u32 = 1016;
 /// Buffers of a vector that are recorded.
 pub const VECTORS: usize = 4;
+/// The part of a message with its control messages, behind its name and its vector; behind it come the buffers.
+pub const CONTROL: usize = 3;
 
 impl Shape {
     /// Bytes of one of them.
@@ -86,7 +92,10 @@ impl Shape {
             Self::Vectors => 16,
             Self::Message => 56,
             Self::FileControl => 32,
-            Self::DeviceControl => 8,
+            // Of one that is no terminal's, see `Length::Request`.
+            Self::DeviceControl => TERMINAL.size as u32,
+            Self::Processors => 1,
+            Self::SignalInfo => 48,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Processes: how they are made, limited and counted; the names of the system.
 
-use super::member::Show::{AnyPointer, Inside, Limit, Named, Pointer, Signed, Text, Unsigned};
+use super::member::Show::{AnyPointer, Inside, Limit, Named, Pointer, Signed, Text, Unsigned, Words};
 use super::member::structure;
-use super::member::{Member, Structure};
+use super::member::{Member, Show, Structure};
 use super::time;
 use crate::syscall::Meaning;
 
@@ -49,4 +49,63 @@ pub static SCHEDULING: Structure = Structure {
     more: false,
 };
 
-pub(super) const ALL: &[&Structure] = &[&CLONE, &LIMIT, &USAGE, &NAMES, &SCHEDULING];
+/// A member of 4 or 8 bytes of a structure that the crate of headers lacks.
+const fn own(name: &'static str, at: usize, size: usize, show: Show) -> Member {
+    Member { name, at, size, show }
+}
+
+/// `struct sched_attr`.
+pub static SCHEDULING_MORE: Structure = Structure {
+    size: 56,
+    members: &[
+        own("size", 0, 4, Unsigned),
+        own("sched_policy", 4, 4, Named(Meaning::Scheduler)),
+        own("sched_flags", 8, 8, Named(Meaning::SchedulerFlags)),
+        own("sched_nice", 16, 4, Signed),
+        own("sched_priority", 20, 4, Unsigned),
+        own("sched_runtime", 24, 8, Unsigned),
+        own("sched_deadline", 32, 8, Unsigned),
+        own("sched_period", 40, 8, Unsigned),
+        own("sched_util_min", 48, 4, Unsigned),
+        own("sched_util_max", 52, 4, Unsigned),
+    ],
+    more: false,
+};
+/// `struct tms`.
+pub static TIMES: Structure = Structure {
+    size: 32,
+    members: &[
+        own("tms_utime", 0, 8, Signed),
+        own("tms_stime", 8, 8, Signed),
+        own("tms_cutime", 16, 8, Signed),
+        own("tms_cstime", 24, 8, Signed),
+    ],
+    more: false,
+};
+/// `struct sysinfo`.
+pub static SYSTEM: Structure = structure!(system::sysinfo [
+    uptime = uptime: Signed, loads = loads: Words, totalram = totalram: Unsigned, freeram = freeram: Unsigned, sharedram = sharedram: Unsigned,
+    bufferram = bufferram: Unsigned, totalswap = totalswap: Unsigned, freeswap = freeswap: Unsigned, procs = procs: Unsigned,
+    totalhigh = totalhigh: Unsigned, freehigh = freehigh: Unsigned, mem_unit = mem_unit: Unsigned,
+]);
+/// The header of capget(2) and capset(2).
+pub static CAPABILITIES: Structure = Structure {
+    size: 8,
+    members: &[
+        own("version", 0, 4, Named(Meaning::CapabilityVersion)),
+        own("pid", 4, 4, Signed),
+    ],
+    more: false,
+};
+
+pub(super) const ALL: &[&Structure] = &[
+    &CLONE,
+    &LIMIT,
+    &USAGE,
+    &NAMES,
+    &SCHEDULING,
+    &SCHEDULING_MORE,
+    &TIMES,
+    &SYSTEM,
+    &CAPABILITIES,
+];

@@ -1,8 +1,8 @@
 //! What signals do.
 
-use super::member::Show::{Handler, Named, Pointer, Signals, Unsigned};
-use super::member::Structure;
+use super::member::Show::{Handler, Named, Pointer, SignalData, Signals, Unsigned};
 use super::member::structure;
+use super::member::{Member, Structure};
 use crate::syscall::Meaning;
 
 /// The kernel's `struct sigaction`.
@@ -15,4 +15,30 @@ pub static ALTERNATE: Structure = structure!(general::sigaltstack [
     ss_sp = ss_sp: Pointer, ss_flags = ss_flags: Named(Meaning::SignalStack), ss_size = ss_size: Unsigned,
 ]);
 
-pub(super) const ALL: &[&Structure] = &[&ACTION, &ALTERNATE];
+/// `struct sigevent`, without what SIGEV_THREAD_ID has.
+pub static EVENT: Structure = Structure {
+    size: 16,
+    members: &[
+        Member {
+            name: "sigev_value",
+            at: 0,
+            size: 8,
+            show: SignalData,
+        },
+        Member {
+            name: "sigev_signo",
+            at: 8,
+            size: 4,
+            show: Named(Meaning::Signal),
+        },
+        Member {
+            name: "sigev_notify",
+            at: 12,
+            size: 4,
+            show: Named(Meaning::Notify),
+        },
+    ],
+    more: false,
+};
+
+pub(super) const ALL: &[&Structure] = &[&ACTION, &ALTERNATE, &EVENT];

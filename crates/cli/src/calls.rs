@@ -1,0 +1,127 @@
+//! System calls among what is traced or read: the option that chooses them, the events that record them, and how calls of a recording are read.
+
+use crate::exit::{Exit, Failure};
+use crate::selection::Selection;
+use clap::Args;
+use kestrel::arch;
+use kestrel::catalog::Catalog;
+use kestrel::kernel::Host;
+use kestrel::session::process_filter::ProcessFilter;
+use kestrel::syscalls::{Calls, Detail, open_files};
+use kestrel_trace::calls::{Kept, Reader, Signature, Signatures};
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::export::Shown;
+use kestrel_trace::syscall::{Set, usual_name};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Which system calls are traced.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Traced {
+    /// System calls with their arguments, results and durations, as strace shows them: all, or a SET of names, globs and classes
+    /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out. Events of -e stand between
+    /// them; a call's line comes when the call is over
+    #[arg(
+        long,
+        value_name = "SET",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ALL,
+        conflicts_with_all = ["table", "stacks", "call_graph", "kernel_stack", "user"]
+    )]
+    pub(crate) syscalls: Option<String>,
+}
+
+/// The set where none is named.
+pub(crate) const ALL: &str = "all";
+
+/// The calls of a set, and all events to record: theirs and those of -e.
+pub(crate) fn traced(
+    set: &str,
+    selection: &Selection,
+    catalog: &Catalog,
+    detail: Detail,
+) -> Result<(Calls, Vec<String>), Failure> {
+    let calls = Calls::of(catalog, &Set::parse(set), detail)?;
+    let others = selection.events(catalog)?;
+    if let Some(event) = others.iter().find(|event| is_of_calls(event)) {
+        let failure = Failure::new(
+            Exit::Usage,
+            format!("`{event}` beside --syscalls: these are the calls that it shows"),
+        );
+        return Err(failure.hint("--syscalls=SET chooses calls; -e alone shows their events as such"));
+    }
+    let events = calls.events.iter().chain(&others).cloned().collect();
+    Ok((calls, events))
+}
+
+/// Whether an event of `-e` is one of the tracepoints of all system calls.
+fn is_of_calls(event: &str) -> bool {
+    event
+        .split(',')
+        .any(|one| one.trim_start().starts_with("raw_syscalls:"))
+}
+
+/// What the processes that are traced have open: to be read before and after the first calls are let in, as what is the same then was so in between.
+pub(crate) fn files_of(target: &ProcessFilter, host: &Host) -> BTreeSet<(u32, i64, String)> {
+    let pids: Vec<Option<u32>> = match target {
+        ProcessFilter::Processes(pids) => pids.iter().copied().map(Some).collect(),
+        ProcessFilter::Command(pid) => vec![Some(*pid)],
+        ProcessFilter::Threads(_) | ProcessFilter::All => vec![None],
+    };
+    pids.iter().flat_map(|pid| open_files(host, *pid)).collect()
+}
+
+/// The calls of a recording, and which of them are shown: those of its own set, and of this one.
+pub(crate) fn of_recording(
+    trace: &Trace,
+    path: &Path,
+    set: Option<&str>,
+) -> Result<(Signatures, Shown), Failure> {
+    if !trace.reader.info().events.iter().any(Reader::is_of_calls) {
+        let failure = Failure::new(
+            Exit::Failed,
+            format!("{} holds no events of system calls", path.display()),
+        );
+        return Err(failure.hint("`kestrel record --syscalls -- COMMAND` records them; `kestrel trace --syscalls -- COMMAND` shows them at once"));
+    }
+    let kept = trace.calls.as_ref();
+    let signatures = kept.map_or_else(by_numbers, Kept::signatures);
+    let sets = kept.map(|kept| kept.set.as_str()).into_iter().chain(set);
+    let mut shown = Shown::of(sets.map(Set::parse));
+    shown.before_exec = kept.and_then(|kept| kept.command);
+    if let Some(set) = set {
+        check(&Set::parse(set), &signatures)?;
+    }
+    Ok((signatures, shown))
+}
+
+/// Words of a set that no call matches are misspelt.
+fn check(set: &Set, signatures: &Signatures) -> Result<(), Failure> {
+    let name = |signature: &Signature| {
+        let arguments = signature.names().into_iter().map(str::to_owned).collect();
+        (usual_name(&signature.call).to_owned(), arguments)
+    };
+    let known: Vec<(String, Vec<String>)> = signatures.iter().map(|(_, it)| name(it)).collect();
+    match set.unmatched(&known).first() {
+        // Without their arguments it is not known which calls a class has.
+        Some(word) if known.iter().any(|(_, arguments)| !arguments.is_empty()) && !word.contains('@') => {
+            Err(Failure::new(
+                Exit::Usage,
+                format!("no system call of the recording is `{word}`"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The calls of this architecture by their numbers, as far as names.
+fn by_numbers() -> Signatures {
+    let mut signatures = Signatures::default();
+    for number in 0..=arch::HIGHEST_SYSCALL {
+        if let Some(name) = (arch::current().syscall_name)(number) {
+            signatures.insert(u64::from(number), Signature::new(name, []));
+        }
+    }
+    signatures
+}

@@ -1,0 +1,273 @@
+//! Records of system calls written out as calls: a line for each when it is over, records of other events between them as their own format has them.
+
+use super::Style;
+use super::clock::Clock;
+use super::format::Export;
+use crate::calls::{
+    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Signature,
+    Signatures, Summary, json, line,
+};
+use crate::ctf::read::Reader;
+use crate::error::{Error, Result};
+use crate::event::EventClass;
+use crate::process::Processes;
+use crate::record::Record;
+use crate::syscall::Set;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+
+/// How calls look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// strace's lines.
+    Lines,
+    /// JSON, one object per line.
+    Json,
+}
+
+/// Which calls are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// Calls of all these sets.
+    pub sets: Vec<Set>,
+    /// Only those that fail.
+    pub failed_only: bool,
+    /// The command's process until its exec: what Kestrel does in it before, it does for itself.
+    pub before_exec: Option<u32>,
+    /// Whether the sets have a call, by its name.
+    known: HashMap<String, bool>,
+}
+
+impl Shown {
+    /// The calls of all these sets.
+    pub fn of(sets: impl IntoIterator<Item = Set>) -> Self {
+        Self {
+            sets: sets.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    fn has(&mut self, signature: &Signature) -> bool {
+        if self.sets.is_empty() {
+            return true;
+        }
+        let name = signature.shown();
+        if let Some(known) = self.known.get(&name) {
+            return *known;
+        }
+        let has = self.sets.iter().all(|set| signature.is_in(set));
+        self.known.insert(name, has);
+        has
+    }
+}
+
+/// What becomes of calls: lines, or a table.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    reader: CallReader,
+    pairing: Pairing,
+    files: Descriptors,
+    /// Whether descriptors have names: not where nobody knows what was open, or what was closed since.
+    names_files: bool,
+    processes: Processes,
+    shown: Shown,
+    layout: Layout,
+    clock: Clock,
+    nanoseconds: bool,
+    summary: Option<Summary>,
+    lines: u64,
+}
+
+impl Calls {
+    /// The calls with these numbers, in a layout.
+    pub fn new(signatures: Signatures, shown: Shown, layout: Layout, style: Style) -> Self {
+        Self {
+            reader: CallReader::new(signatures),
+            pairing: Pairing::default(),
+            files: Descriptors::default(),
+            names_files: true,
+            processes: Processes::default(),
+            shown,
+            layout,
+            clock: Clock::new(style.times),
+            nanoseconds: style.nanoseconds,
+            summary: None,
+            lines: 0,
+        }
+    }
+
+    /// How many calls were shown so far.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// They are counted instead of shown.
+    pub fn counted(self, summary: Summary) -> Self {
+        Self {
+            summary: Some(summary),
+            ..self
+        }
+    }
+
+    /// Only numbers stand for descriptors.
+    pub fn without_files(self) -> Self {
+        Self {
+            names_files: false,
+            ..self
+        }
+    }
+
+    /// A process has a file open.
+    pub fn open(&mut self, pid: u32, number: i64, name: impl Into<String>) {
+        self.files.insert(pid, number, name);
+    }
+
+    /// Records were lost: descriptors may have been opened and closed in what is missing.
+    pub fn lose(&mut self) {
+        self.files.clear();
+    }
+
+    /// Names of threads, for callers that know more of them.
+    pub fn processes_mut(&mut self) -> &mut Processes {
+        &mut self.processes
+    }
+
+    /// Whether a record says what is shown as a call: it is no event of its own.
+    pub fn is_own(event: &EventClass) -> bool {
+        let only = |field: &str| event.layout.shown().all(|it| it.name == field);
+        match event.name.as_str() {
+            RAW_ENTER | RAW_EXIT => true,
+            FORK => only("child_pid"),
+            EXIT => only("pid"),
+            _ => CallReader::is_of_calls(event),
+        }
+    }
+
+    /// Takes a record; of calls that are over with it appends those of which a record is `wanted`.
+    pub fn record(&mut self, record: &Record<'_>, wanted: bool, out: &mut Vec<u8>) {
+        let number = |field: &str| record.get(field).and_then(|value| value.as_u64());
+        match record.event.name.as_str() {
+            FORK => {
+                if let Some(child) = number("child_pid") {
+                    self.files.fork(record.pid, child as u32);
+                }
+                return;
+            }
+            EXIT => return self.files.remove(record.tid),
+            _ => {}
+        }
+        let Some(moment) = self.reader.read(record) else {
+            return;
+        };
+        if self.shown.before_exec == Some(record.pid) && !is_exec(moment.signature()) {
+            return;
+        }
+        let mut pairing = std::mem::take(&mut self.pairing);
+        let thread = (record.pid, record.tid);
+        pairing.add_wanted(thread, (record.time_ns, wanted), moment, &mut |mut call| {
+            call.netlink = self.files.netlink(&call);
+            self.done(&call, out);
+        });
+        self.pairing = pairing;
+    }
+
+    /// Appends the calls that have not returned; gives the counts, where they are counted.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Option<Summary> {
+        let mut left = Vec::new();
+        self.pairing.finish(&mut |call| left.push(call));
+        for call in &left {
+            debug_assert!(matches!(call.end, End::Unfinished));
+            self.done(call, out);
+        }
+        self.summary.take()
+    }
+
+    /// The name of a thread of a process.
+    pub fn name(&self, tid: u32, pid: u32) -> Option<&str> {
+        self.processes.name(tid, pid)
+    }
+
+    /// A call is over. Its arguments are shown as they were before it.
+    fn done(&mut self, call: &Call, out: &mut Vec<u8>) {
+        if self.shown.before_exec == Some(call.pid) {
+            // Where it looks for the program along PATH, some fail.
+            if call.end != End::Returned(0) {
+                return;
+            }
+            self.shown.before_exec = None;
+        }
+        if call.wanted && self.shown.has(&call.signature) {
+            match &mut self.summary {
+                Some(summary) => summary.add(call),
+                None => self.show(call, out),
+            }
+        }
+        if self.names_files && self.summary.is_none() {
+            self.files.follow(call);
+        }
+    }
+
+    fn show(&mut self, call: &Call, out: &mut Vec<u8>) {
+        if self.shown.failed_only && call.error().is_none() {
+            return;
+        }
+        self.lines += 1;
+        let comm = self.processes.name(call.tid, call.pid);
+        match self.layout {
+            Layout::Lines => {
+                self.clock.text(call.time_ns(), self.nanoseconds, out);
+                out.push(b' ');
+                out.extend_from_slice(line(call, comm, &self.files).as_bytes());
+            }
+            Layout::Json => {
+                let time = self.clock.ns(call.time_ns());
+                out.extend_from_slice(json(call, time, comm, &self.files).as_bytes());
+            }
+        }
+        out.push(b'\n');
+    }
+}
+
+fn is_exec(signature: &Signature) -> bool {
+    matches!(signature.own_name(), "execve" | "execveat")
+}
+
+/// Writes all that is left in `reader`: calls of which a record is wanted, and other records that are, in their `others` format. Gives the number of
+/// records that are wanted. `name` stands for `out` in errors.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn as_calls<R: Read>(
+    reader: &mut Reader<R>,
+    wanted: &mut dyn FnMut(&Record<'_>) -> bool,
+    (calls, others): (&mut Calls, &mut dyn Export),
+    out: &mut dyn Write,
+    name: &str,
+) -> Result<u64> {
+    let mut bytes = Vec::with_capacity(super::CHUNK * 2);
+    let (mut records, mut lost) = (0, reader.lost());
+    *calls.processes_mut() = others.processes_mut().clone();
+    while let Some(record) = reader.next()? {
+        let is_wanted = wanted(&record);
+        records += u64::from(is_wanted);
+        match Calls::is_own(record.event) {
+            true => calls.record(&record, is_wanted, &mut bytes),
+            false if is_wanted => others.record(&record, &mut bytes),
+            false => others.learn(&record),
+        }
+        let now = reader.lost();
+        if now != lost {
+            calls.lose();
+            lost = now;
+        }
+        if bytes.len() >= super::CHUNK {
+            out.write_all(&bytes).map_err(Error::io("write to", name))?;
+            bytes.clear();
+        }
+    }
+    calls.finish(&mut bytes);
+    others.finish(&mut bytes);
+    let written = out.write_all(&bytes).and_then(|()| out.flush());
+    written.map_err(Error::io("write to", name))?;
+    Ok(records)
+}

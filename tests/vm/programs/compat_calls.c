@@ -1,0 +1,38 @@
+/* Calls as 32-bit programs make them (`int 0x80`, numbers and registers of i386), between two calls of access(2) with names of their own. The program is linked
+ * at low addresses, so that its data have addresses of 32 bits. */
+#include <fcntl.h>
+#include <unistd.h>
+
+static long call(long number, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
+    long result;
+    __asm__ volatile("int $0x80"
+                     : "=a"(result)
+                     : "a"(number), "b"(a), "c"(b), "d"(c), "S"(d)
+                     : "memory", "r8", "r9", "r10", "r11");
+    return result;
+}
+
+#define AT(place) ((unsigned long)(place))
+
+static char bytes[40];
+static int ends[2];
+static long long time64[2];
+static int polled[2] = {-1, 1};
+
+int main(void) {
+    access("/kestrel-begin", F_OK);
+    call(33, AT("/no/such"), R_OK, 0, 0);
+    call(5, AT("/no/such"), O_WRONLY | O_CREAT | O_EXCL, 0600, 0);
+    call(295, (unsigned)AT_FDCWD, AT("/no/such"), O_RDONLY | O_CLOEXEC, 0);
+    call(331, AT(ends), O_CLOEXEC, 0, 0);
+    call(4, ends[1], AT("ab\0c"), 4, 0);
+    call(3, ends[0], AT(bytes), 40, 0);
+    call(221, ends[0], F_GETFL, 0, 0);
+    call(406, 1, AT(time64), 0, 0);
+    call(168, AT(polled), 1, 0, 0);
+    call(6, 99, 0, 0, 0);
+    call(85, AT("/no/such"), AT(bytes), 40, 0);
+    call(60, 022, 0, 0, 0);
+    access("/kestrel-end", F_OK);
+    return 0;
+}
