@@ -89,10 +89,13 @@ fn handlers(
     vec![handler(Side::Entry), handler(Side::Return)]
 }
 
+/// Calls with their numbers, by how their memory is read.
+type Kinds<'s> = BTreeMap<String, Vec<(u64, &'s Signature)>>;
+
 /// A record for the calls of each group. Calls of one kind are read alike; the kinds of a group are numbers in a row, and 0 is that of calls whose
 /// arguments point to nothing.
 fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) -> String {
-    let mut groups: BTreeMap<(Group, Texts), BTreeMap<String, Vec<(u64, &Signature)>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Group, Texts), Kinds<'_>> = BTreeMap::new();
     let calls = signatures.of(moment.abi);
     for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
         if let Some(group) = group(signature) {
