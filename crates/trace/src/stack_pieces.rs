@@ -146,6 +146,7 @@ mod tests {
             layout: Layout::new([("ustack".to_owned(), FieldType::StackCopy { max: 64 })]),
             kind: "tracepoint".to_owned(),
             action: None,
+            print: None,
         }
     }
 
