@@ -1,4 +1,5 @@
 //! Debug information as compilers write it, and as nobody does.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kestrel_bpf::btf::{Btf, Kind, Type};
 use kestrel_catalog::debuginfo::{DebugInfo, Described, Line, Said, Signature};
