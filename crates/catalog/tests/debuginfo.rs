@@ -80,7 +80,7 @@ fn member(types: &Btf, of: &str, name: &str) -> (u32, Option<u32>, u64) {
         .members()
         .find(|member| member.name == name)
         .expect(name);
-    let bits = found.bits.map(u32::from);
+    let bits = found.bits;
     (found.bit_offset, bits, types.size_of(found.ty).unwrap())
 }
 
