@@ -1,4 +1,5 @@
 //! Debug information as compilers write it, and as nobody does.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kestrel_bpf::btf::{Btf, Kind, Type};
 use kestrel_catalog::debuginfo::{DebugInfo, Described, Line, Said, Signature};
@@ -79,7 +80,7 @@ fn member(types: &Btf, of: &str, name: &str) -> (u32, Option<u32>, u64) {
         .members()
         .find(|member| member.name == name)
         .expect(name);
-    let bits = found.bits.map(u32::from);
+    let bits = found.bits;
     (found.bit_offset, bits, types.size_of(found.ty).unwrap())
 }
 

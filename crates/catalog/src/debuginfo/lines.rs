@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_file_is_named_by_the_end_of_its_path() {
-        let path = Path::new("/home/x/src/./deep/a.c");
-        for wanted in ["a.c", "deep/a.c", "./deep/a.c", "/home/x/src/deep/a.c"] {
+        let path = Path::new("/srv/x/src/./deep/a.c");
+        for wanted in ["a.c", "deep/a.c", "./deep/a.c", "/srv/x/src/deep/a.c"] {
             assert!(is_file(path, wanted), "{wanted}");
         }
         for wanted in ["", "b.c", "x/a.c", "eep/a.c", "/deep/a.c"] {
