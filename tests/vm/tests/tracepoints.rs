@@ -122,7 +122,17 @@ fn a_running_program_is_listened_to_by_predicate() {
     let pid = server.id().to_string();
     let event =
         "usdt:server:server:answered /args.number % 100 == 99 && args.status == 200/ { record(args.number) }";
-    let said = kestrel(&["trace", "--format", "json", "-p", &pid, "-c", "10", "-e", event]);
+    let said = kestrel(&[
+        "trace",
+        "--format",
+        "json",
+        "-p",
+        &pid,
+        "--duration",
+        "1s",
+        "-e",
+        event,
+    ]);
     for child in [&mut server, &mut other] {
         child.kill().unwrap();
         child.wait().unwrap();
@@ -130,7 +140,7 @@ fn a_running_program_is_listened_to_by_predicate() {
     let said = said.success();
     let lines = said.lines().filter(|line| line.contains("\"number\""));
     let records: Vec<Record> = lines.map(vm_tests::recording::record).collect();
-    assert_eq!(records.len(), 10, "{said}");
+    assert!(!records.is_empty(), "{said}");
     assert!(
         records.iter().all(|record| record.pid == u64::from(server.id())),
         "{said}"
