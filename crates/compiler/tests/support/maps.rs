@@ -54,6 +54,7 @@ impl Maps {
     }
 
     /// The handlers of a program: checked again until what its maps and variables hold is known from all of their uses.
+    #[allow(dead_code, reason = "not every file of tests has programs")]
     #[track_caller]
     pub(crate) fn program(handlers: &[&str]) -> Self {
         let mut shapes = Shapes::default();
