@@ -36,6 +36,14 @@ pub struct SourceRange {
     pub end: u32,
 }
 
+impl SourceRange {
+    /// Of what is wrong with no place of a text: with the command line, for instance.
+    pub const NOWHERE: Self = Self {
+        start: u32::MAX,
+        end: u32::MAX,
+    };
+}
+
 /// From instruction `insn` on (until the next entry), the code was made from `source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {

@@ -27,6 +27,7 @@ impl Checker<'_> {
             return Ok(Expr::new(kind, parameter.ty.clone(), span));
         }
         if name == "args"
+            && self.globals.rounds
             && let Some(all) = self.all_fields(span)
         {
             return all;
@@ -44,7 +45,7 @@ impl Checker<'_> {
         Err(self.unknown_word(name, span))
     }
 
-    /// `args` as a value: a record of the parameters of a function; other events have more fields than such a value may have bytes.
+    /// `args` as a value, in a program: a record of the parameters of a function; other events have more fields than such a value may have bytes.
     fn all_fields(&mut self, span: Span) -> Option<Checked<Expr>> {
         let of_function = matches!(
             self.context.program,

@@ -128,6 +128,12 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
             Severity::Error => ("error", RED),
             Severity::Warning => ("warning", YELLOW),
         };
+        if diagnostic.span == Span::NOWHERE {
+            // No place of the text is wrong.
+            let word = style.paint(colour, &format!("{word}:"));
+            out += &format!("{word} {}\n", style.paint(BOLD, &diagnostic.message));
+            continue;
+        }
         let line = Line::at(text, diagnostic.span);
         let place = format!("{name}:{}:{}:", line.number, line.column);
         let (place, word) = (
@@ -161,7 +167,7 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
             Severity::Error => ("ERROR:", RED),
             Severity::Warning => ("WARNING:", YELLOW),
         };
-        if diagnostic.span.end == 0 {
+        if diagnostic.span == Span::NOWHERE {
             out += &format!("{} {}\n", style.paint(colour, word), diagnostic.message);
             continue;
         }

@@ -194,7 +194,7 @@ impl Expander<'_> {
             let value = given.flatten().unwrap_or_default();
             let message = format!("program command line option --{name} invalid {wanted} (value: {value})");
             // The command line is wrong, and no place of the text.
-            self.error(Diagnostic::error(Span { start: 0, end: 0 }, message))
+            self.error(Diagnostic::error(Span::NOWHERE, message))
         })
     }
 }
