@@ -8,6 +8,7 @@ use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, St
 use super::lookup::Catalog;
 use super::spec::text_of;
 use super::uprobe::UPROBE;
+use super::user_files::files;
 use crate::arch;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
@@ -70,11 +71,19 @@ impl EventKind for Usdt {
         let (path, provider, name) = match patterns {
             [path, provider, name] => (path, provider, name),
             [path, name] => (path, &any, name),
+            // Those that a process runs; of all files there are too many.
+            [] if catalog.script().is_some_and(|view| view.process.is_some()) => (&any, &any, &any),
             _ => return Ok(()),
         };
-        let file = catalog.executables().get(&executable::find(path.text())?)?;
-        for (provider, name) in matching(&file.marks()?, provider, name) {
-            found(&format!("{}:{provider}:{name}", file.path().display()));
+        for path in files(catalog, all_files(path.text()))? {
+            // Of many files most have no marks.
+            let file = catalog.executables().get(path.as_ref());
+            let Ok(marks) = file.and_then(|file| file.marks()) else {
+                continue;
+            };
+            for (provider, name) in matching(&marks, provider, name) {
+                found(&format!("{path}:{provider}:{name}"));
+            }
         }
         Ok(())
     }
@@ -124,43 +133,74 @@ impl EventKind for Usdt {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let (path, provider, name) = wanted(spec)?;
-        let file = catalog.executables().get(&executable::find(path)?)?;
-        let marks = file.marks()?;
-        let names = matching(&marks, &provider, &name);
-        if names.is_empty() {
-            let text = format!("{}:{}", provider.text(), name.text());
-            return Err(file.no_mark(&marks, &text));
-        }
-        let mut all = Vec::new();
-        for (provider, name) in &names {
-            // Arguments may lie elsewhere at each place.
-            let mut alike: Vec<&Mark> = Vec::new();
-            for mark in marks.named(provider, name) {
-                if !alike.iter().any(|known| known.arguments == mark.arguments) {
-                    alike.push(mark);
-                }
+        let path = all_files(path);
+        let is_pattern = !Glob::new(path).is_plain();
+        let (mut all, mut refused) = (Vec::new(), None);
+        for path in files(catalog, path)? {
+            match in_file(catalog, &path, (&provider, &name), spec) {
+                Ok(found) => all.extend(found),
+                // Of many files some do not have it.
+                Err(error) if is_pattern => refused = Some(error),
+                Err(error) => return Err(error),
             }
-            for mark in alike {
-                all.push(one(catalog, &file, &marks, mark).map_err(|why| Error::Object {
+        }
+        match (all.is_empty(), refused) {
+            (true, Some(error)) => Err(error),
+            _ => Ok(all),
+        }
+    }
+}
+
+/// What stands for no path: all files that the process runs.
+fn all_files(path: &str) -> &str {
+    if path.is_empty() { "*" } else { path }
+}
+
+/// The marks of one file that match.
+fn in_file(
+    catalog: &Catalog,
+    path: &str,
+    (provider, name): (&Glob, &Glob),
+    spec: &EventSpec,
+) -> Result<Vec<Resolved>> {
+    let file = catalog.executables().get(path.as_ref())?;
+    let marks = file.marks()?;
+    let names = matching(&marks, provider, name);
+    if names.is_empty() {
+        let text = format!("{}:{}", provider.text(), name.text());
+        return Err(file.no_mark(&marks, &text));
+    }
+    let mut all = Vec::new();
+    for (provider, name) in &names {
+        // Arguments may lie elsewhere at each place.
+        let mut alike: Vec<&Mark> = Vec::new();
+        for mark in marks.named(provider, name) {
+            if !alike.iter().any(|known| known.arguments == mark.arguments) {
+                alike.push(mark);
+            }
+        }
+        for mark in alike {
+            all.push(
+                one(catalog, (&file, path), &marks, mark).map_err(|why| Error::Object {
                     object: text_of(spec),
                     why,
-                })?);
-            }
+                })?,
+            );
         }
-        Ok(all)
     }
+    Ok(all)
 }
 
 /// All places of a mark whose arguments lie as at this one.
 fn one(
     catalog: &Catalog,
-    file: &Executable,
+    (file, shown): (&Executable, &str),
     marks: &Marks,
     mark: &Mark,
 ) -> std::result::Result<Resolved, String> {
     let Mark { provider, name, .. } = mark;
     let path = file.path().display();
-    let shown = format!("{NAME}:{path}:{provider}:{name}");
+    let shown = format!("{NAME}:{shown}:{provider}:{name}");
     let description = marks.description(provider, name);
     let (fields, by_number) = match description {
         Some(description) => described(description)?,
@@ -296,7 +336,14 @@ fn plain(text: &str) -> std::result::Result<(Vec<EventField>, Vec<Source>), Stri
         },
         recorded: !matches!(argument.place, ArgumentPlace::Indexed { .. }),
     };
-    let fields: Vec<EventField> = arguments(text)?.into_iter().enumerate().map(field).collect();
-    let by_number = (0..fields.len()).map(|at| Source::Expression(format!("args.arg{at}")));
-    Ok((fields.clone(), by_number.collect()))
+    let all = arguments(text)?;
+    let by_number = all.iter().enumerate().map(|(at, argument)| match argument.place {
+        ArgumentPlace::Constant(value) => {
+            let sign = if argument.signed { "" } else { "u" };
+            Source::Expression(format!("({sign}int{})({value})", argument.size * 8))
+        }
+        _ => Source::Expression(format!("args.arg{at}")),
+    });
+    let by_number = by_number.collect();
+    Ok((all.into_iter().enumerate().map(field).collect(), by_number))
 }

@@ -111,7 +111,7 @@ fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
     let of_user_space = matches!(kind.name(), "uprobe" | "uretprobe" | "usdt");
     let globs = |parts: &[&str]| parts.iter().map(|part| Glob::new(*part)).collect();
     match (kind.parts(), parts.len()) {
-        (_, 1) if parts[0] == "*" => (!of_user_space || kind.name() == "uprobe").then(Vec::new),
+        (_, 1) if parts[0] == "*" => (kind.name() != "uretprobe").then(Vec::new),
         (0, _) => None,
         // A module before a function, the period behind a clock.
         (1, 2) if parts[1].is_empty() => Some(globs(&parts[..1])),
