@@ -34,7 +34,10 @@ fn wanted(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
     let parts: Vec<&str> = spec.parts.iter().map(|part| part.text.as_str()).collect();
     let has_offset = spec.parts.iter().any(|part| part.offset.is_some());
     match parts.as_slice() {
-        [_, path, provider, name] if !has_offset => Ok((path, Glob::new(*provider), Glob::new(*name))),
+        [_, path, provider, name] if !has_offset => {
+            let provider = if provider.is_empty() { "*" } else { provider };
+            Ok((path, Glob::new(provider), Glob::new(*name)))
+        }
         [_, path, name] if !has_offset => Ok((path, Glob::new("*"), Glob::new(*name))),
         _ => Err(Error::wrong_shape(spec, "usdt:PATH:GROUP:NAME or usdt:PATH:NAME")),
     }

@@ -3,6 +3,7 @@
 use super::names::SystemNames;
 use crate::session::Session;
 use crate::session::maps::symbols;
+use crate::user_symbols::LiveNames;
 use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_trace::aggregate::read::Snapshot;
@@ -50,6 +51,8 @@ pub struct Perform {
     lost: HashMap<String, u64>,
     symbols: Symbols,
     names: Arc<SystemNames>,
+    /// The code of processes, where stacks or addresses of theirs are shown.
+    code: Option<LiveNames>,
     host: Host,
     sites: Sites,
 }
@@ -69,9 +72,33 @@ impl Perform {
             lost: HashMap::new(),
             symbols: symbols.with_names(names.clone()),
             names,
+            code: None,
             host,
             sites: Sites::default(),
         }
+    }
+
+    /// Begins to follow the code of processes, where the session's records or maps have stacks or addresses of theirs.
+    ///
+    /// # Errors
+    /// When the kernel does not let it be followed: then they are shown as numbers.
+    pub fn follow(&mut self, session: &Session) -> Result<()> {
+        let in_maps = session.has_user_stacks_in_maps();
+        self.code = LiveNames::follow(session.classes(), in_maps, &self.host)?;
+        Ok(())
+    }
+
+    /// Takes what processes have changed in their memory; often, because the way to their binaries may end with them.
+    ///
+    /// # Errors
+    /// When a ring of the kernel's makes no sense.
+    pub fn poll(&mut self) -> Result<()> {
+        self.code.as_mut().map_or(Ok(()), LiveNames::poll)
+    }
+
+    /// Whether the code of processes is followed.
+    pub fn follows(&self) -> bool {
+        self.code.is_some()
     }
 
     /// How output looks.
@@ -93,6 +120,9 @@ impl Perform {
             trailer: &self.trailer,
             ..Form::TEXT
         };
+        if let Some(code) = &mut self.code {
+            code.learn(record, &mut self.symbols)?;
+        }
         match self.sites.effect(record, form, &self.symbols) {
             Some(Effect::Print(text)) => self.out.extend_from_slice(&text),
             Some(Effect::Complain(text)) if self.json => self.out.extend_from_slice(&text),
@@ -167,7 +197,7 @@ impl Perform {
                 self.err.extend_from_slice(line.as_bytes());
             }
         }
-        let (symbols, _notes) = symbols(&snapshots, &self.host, None);
+        let (symbols, _notes) = symbols(&snapshots, &self.host, self.code.as_mut().map(LiveNames::code));
         let symbols = symbols.with_names(self.names.clone());
         for snapshot in &snapshots {
             self.out.extend(self.form().map(snapshot, top, div, &symbols));

@@ -37,6 +37,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The pause where nothing waits and the first record will end it.
 const CALM: Duration = Duration::from_millis(200);
 
+/// The pause where the code of processes is followed.
+const FOLLOWING: Duration = Duration::from_millis(50);
+
 /// Runs.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.info {
@@ -75,6 +78,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
     perform.trailer.clone_from(&program.config.str_trunc_trailer);
     perform.max_cat = program.config.max_cat_bytes;
+    if let Err(error) = perform.follow(&session) {
+        eprintln!("WARNING: stacks of processes show addresses: {error}");
+    }
     let mut work = ProgramRun {
         running: Running::new(session),
         perform,
@@ -300,6 +306,7 @@ impl Work for ProgramRun {
             self.out.flush()?;
             return Ok(Duration::ZERO);
         }
+        self.perform.poll()?;
         if self.signal.as_ref().is_some_and(UserSignal::take) {
             self.running.fire(USER_SIGNAL)?;
         }
@@ -308,6 +315,7 @@ impl Work for ProgramRun {
         self.losses(false)?;
         Ok(match came {
             0 if self.running.has_waiting() => POLL_INTERVAL,
+            0 if self.perform.follows() => FOLLOWING,
             0 => CALM,
             _ => Duration::ZERO,
         })
