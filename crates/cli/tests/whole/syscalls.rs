@@ -238,9 +238,7 @@ fn tables_count_what_strace_counts() {
         "recorded as calls",
     );
     let printed = place.run(&["print", "--syscalls=openat"]).succeeds().out;
-    let lines = printed
-        .lines()
-        .filter(|line| line.contains(" openat(dfd: AT_FDCWD, filename: \""));
+    let lines = printed.lines().filter(|line| line.contains(" openat(dfd: "));
     let counted = theirs.get("openat").map(|(calls, _)| *calls);
     assert_eq!(Some(lines.count() as u64), counted, "{printed}");
     for events in ["raw_syscalls:*", "syscalls:*"] {

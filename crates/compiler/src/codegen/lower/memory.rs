@@ -27,14 +27,19 @@ impl Lower<'_> {
         };
         let bound = (max + 1).next_power_of_two() - 1;
         let slot = self.b.slot(bound + 1, 8);
+        // The program's own memory is always there, and the verifier lets nobody look at where it lies.
+        let own = matches!(address.kind, ExprKind::Gathered(_));
         let address = self.value(address)?;
         let length = self.value(length)?;
         // Kernels before 6.3 (check_mem_size_reg in kernel/bpf/verifier.c) want to see all bytes set where a helper may write fewer.
         self.clear(slot, 0, bound + 1);
         let length = self.forgotten(length);
         let taken = self.at_most(length, max);
-        let (part, join) = (self.b.cold_block(), self.b.block());
         let failed = self.read_bytes(*space, slot, (taken, bound), address);
+        if own {
+            return Ok((slot, self.forgotten(taken)));
+        }
+        let (part, join) = (self.b.cold_block(), self.b.block());
         self.b.branch(Condition::NotEqual, failed, 0, part, join);
         self.b.switch_to(part);
         let within = self.b.and(address, PAGE - 1);
