@@ -185,14 +185,10 @@ fn printed(event: &EventClass) -> Option<(Vec<Shown>, Vec<u8>)> {
             Written::Field { name, style } => {
                 let (index, _) = fields().find(|(_, field)| field.name == name)?;
                 let before = std::mem::take(&mut label);
-                let plain = style == Style::default();
                 values.push(Shown {
-                    part: match plain {
-                        true => Part::new(Words::Lines, &before, event, index, true),
-                        false => Part::unusual(&before, index),
-                    },
+                    part: Part::unusual(&before, index),
                     stack: false,
-                    style: (!plain).then_some(style),
+                    style: Some(style),
                 });
             }
         }
