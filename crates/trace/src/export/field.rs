@@ -233,7 +233,7 @@ impl Number {
         let number = match *ty {
             FieldType::Integer { size, signed, base } => match (words, base) {
                 (Words::Lines, Base::Hexadecimal) => Self::Hexadecimal(size),
-                (Words::Lines, Base::Octal | Base::Named(_)) => return None,
+                (Words::Lines, Base::Octal | Base::Named(_)) | (_, Base::Float) => return None,
                 _ if signed => Self::Signed(size),
                 _ => Self::Unsigned(size),
             },

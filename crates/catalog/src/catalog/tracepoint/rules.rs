@@ -237,15 +237,6 @@ const RULES: &[Rule<'static>] = &[
         ],
     },
     Rule {
-        event: "sched:sched_process_exec",
-        raw: "sched_process_exec",
-        fields: &[
-            ("filename", "kstr(bprm->filename)"),
-            ("pid", "p->pid"),
-            ("old_pid", "old_pid"),
-        ],
-    },
-    Rule {
         event: "task:task_newtask",
         raw: "task_newtask",
         fields: &[
