@@ -90,12 +90,10 @@ impl Files for ScriptFiles<'_> {
                 return read(&whole).map(Some);
             }
         }
-        if path.ends_with("errno.h") {
+        if let Some(text) = constants(path) {
             return Ok(Some(ImportedText {
                 name: path.to_owned(),
-                text: error_numbers()
-                    .map(|(name, number)| format!("#define {name} {number}\n"))
-                    .collect(),
+                text,
             }));
         }
         let first = path.split('/').next().unwrap_or_default();
@@ -106,6 +104,50 @@ impl Files for ScriptFiles<'_> {
             false => Err(format!("'{path}' file not found")),
         }
     }
+}
+
+/// Numbers that are macros of C, and so in no BTF: the end of the header's path, names and numbers.
+const MACROS: &[(&str, &[(&str, i64)])] = &[
+    (
+        "socket.h",
+        &[
+            ("AF_UNSPEC", 0),
+            ("AF_UNIX", 1),
+            ("AF_LOCAL", 1),
+            ("AF_INET", 2),
+            ("AF_INET6", 10),
+            ("AF_NETLINK", 16),
+            ("AF_PACKET", 17),
+            ("AF_VSOCK", 40),
+        ],
+    ),
+    (
+        "signal.h",
+        &[
+            ("SIGHUP", 1),
+            ("SIGINT", 2),
+            ("SIGQUIT", 3),
+            ("SIGKILL", 9),
+            ("SIGUSR1", 10),
+            ("SIGSEGV", 11),
+            ("SIGUSR2", 12),
+            ("SIGPIPE", 13),
+            ("SIGTERM", 15),
+            ("SIGCHLD", 17),
+            ("SIGCONT", 18),
+            ("SIGSTOP", 19),
+        ],
+    ),
+];
+
+/// What a header defines that scripts use and that BTF does not have.
+fn constants(path: &str) -> Option<String> {
+    let line = |(name, number): (&str, i64)| format!("#define {name} {number}\n");
+    if path.ends_with("errno.h") {
+        return Some(error_numbers().map(line).collect());
+    }
+    let (_, names) = MACROS.iter().find(|(end, _)| path.ends_with(end))?;
+    Some(names.iter().copied().map(line).collect())
 }
 
 /// The directory that paths in a file count from: its own; for texts that are no files, the one that Kestrel runs in.
