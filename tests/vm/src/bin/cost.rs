@@ -23,6 +23,9 @@ kestrel_tracepoint::events! {
     } print "{number} {twice} {square}";
 }
 
+/// Numbers, each with an event or without, that count as one call: what a function needs to be called at all is not the event's.
+const ROUNDS: u64 = 100;
+
 /// Batches measured unless said otherwise; the cheapest counts, because interrupts only ever add.
 const BATCHES: u64 = 2000;
 
@@ -75,13 +78,23 @@ fn main() -> ExitCode {
         }
         Some("number") => {
             let mut number = 0;
-            Box::new(move || number = black_box(number + 1))
+            Box::new(move || {
+                let mut round = 0;
+                while round < ROUNDS {
+                    round = black_box(round + 1);
+                    number = black_box(number + 1);
+                }
+            })
         }
         Some("event") => {
             let mut number = 0;
             Box::new(move || {
-                number = black_box(number + 1);
-                trace_counted!(number, number * 2, number * number);
+                let mut round = 0;
+                while round < ROUNDS {
+                    round = black_box(round + 1);
+                    number = black_box(number + 1);
+                    trace_counted!(number, number * 2, number * number);
+                }
             })
         }
         _ => {

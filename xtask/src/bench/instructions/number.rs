@@ -1,11 +1,11 @@
-//! The floor for events of programs: a number that goes up, by a call of a function.
+//! The floor for events of programs: a number that goes up 100 times in a function.
 
 use super::Row;
 
 pub(super) const ROW: Row = Row {
     name: "number",
-    about: "a number goes up",
+    about: "a number goes up 100 times",
     over: None,
     promise: None,
-    line: "cost number 2000 1000",
+    line: "cost number 500 100",
 };
