@@ -388,9 +388,9 @@ mod tests {
                 ("own-event-off", event),
             ]
         };
-        assert!(costs("k", &rows(949, 804)).broken_promises().is_empty());
-        assert_eq!(costs("k", &rows(951, 804)).broken_promises().len(), 1);
-        assert_eq!(costs("k", &rows(949, 805)).broken_promises().len(), 1);
+        assert!(costs("k", &rows(949, 812)).broken_promises().is_empty());
+        assert_eq!(costs("k", &rows(951, 812)).broken_promises().len(), 1);
+        assert_eq!(costs("k", &rows(949, 813)).broken_promises().len(), 1);
         assert_eq!(costs("k", &[]).broken_promises().len(), 2);
     }
 }
