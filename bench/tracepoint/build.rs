@@ -12,7 +12,7 @@ fn main() {
             .compile("bench_lttng");
         println!("cargo::rustc-link-lib=lttng-ust");
         println!("cargo::rustc-link-lib=dl");
-        // LTTng finds its events by the bounds of a section alone, which lld takes for nobody's.
+        // LTTng reads its events between the start and end symbols of a section; lld drops the section, since nothing else refers to it.
         println!("cargo::rustc-link-arg-bins=-Wl,-z,nostart-stop-gc");
     }
 }

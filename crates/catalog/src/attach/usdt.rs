@@ -1,4 +1,4 @@
-//! Marks of programs and libraries (USDT), with the counters by which programs know that somebody listens: uprobes that the kernel counts there.
+//! Marks of programs and libraries (USDT), attached as uprobes whose semaphore the kernel raises while they are attached.
 
 use super::family::{Attach, Events, Profile};
 use super::links::Links;

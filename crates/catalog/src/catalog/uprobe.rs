@@ -55,7 +55,7 @@ struct LocationSpec<'s> {
     path: &'s str,
     language: Option<Language>,
     place: &'s EventPart,
-    /// A line of source, whatever else is said.
+    /// A line of source: `PATH@FILE:LINE`.
     line: Option<Site>,
 }
 

@@ -79,7 +79,7 @@ fn entry_address(root: &Die<'_>, entry: &Entry<'_>) -> Option<u64> {
     Some(ranges.next().ok()??.begin)
 }
 
-/// What is said of a function that begins at an address.
+/// A function of the debug information: its name, parameters and return type.
 pub(super) fn signature<'d>(die: &Die<'d>, address: u64, types: &mut Types<'d>) -> Signature {
     let mut parameters = Vec::new();
     for child in parameters_of(die) {

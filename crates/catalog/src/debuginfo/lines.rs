@@ -24,11 +24,11 @@ pub struct Line<'a> {
     pub file: &'a str,
     /// Its number.
     pub line: u64,
-    /// The column, where one is said.
+    /// The column, if the event names one.
     pub column: Option<u64>,
 }
 
-/// How many lines near one are told.
+/// The most neighbouring lines that an error names.
 const NEAR: usize = 4;
 
 /// Lines while they are looked for in units.

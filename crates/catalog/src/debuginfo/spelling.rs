@@ -49,7 +49,7 @@ fn written(die: &Die<'_>, depth: u32, left: &Cell<u32>) -> String {
                 dw::DW_TAG_const_type => "const",
                 _ => "volatile",
             };
-            // What stands behind a star is said of the pointer.
+            // A qualifier behind the `*` belongs to the pointer.
             match target(dw::DW_TAG_pointer_type) {
                 true => format!("{} {word}", of(die, depth, left)),
                 false => format!("{word} {}", of(die, depth, left)),

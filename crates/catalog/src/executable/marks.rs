@@ -329,7 +329,7 @@ pub fn arguments(text: &str) -> std::result::Result<Vec<Argument>, String> {
             .filter(|size: &i8| [1, 2, 4, 8].contains(&size.unsigned_abs()))
             .ok_or_else(|| format!("the mark's argument `{argument}` has no known size"))?;
         let place = place(operand).ok_or_else(|| {
-            format!("the mark's argument `{argument}` is in a place that programs cannot be told of")
+            format!("the mark's argument `{argument}` is in a place that BPF programs cannot read")
         })?;
         Ok(Argument {
             size: size.unsigned_abs(),

@@ -26,7 +26,7 @@ pub enum Site {
         file: String,
         /// The number of the line.
         line: u64,
-        /// The column, where one is said.
+        /// The column, if the event names one.
         column: Option<u64>,
     },
 }

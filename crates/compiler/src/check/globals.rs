@@ -27,8 +27,8 @@ pub struct Globals {
     pub maps: Vec<MapType>,
     /// Most keys of each map (`config = { max_map_keys = N }`).
     pub max_map_keys: Option<u32>,
-    /// Maps that a program declares (`let @m = lruhash(100)`), by their names.
-    pub declared: BTreeMap<String, DeclaredMap>,
+    /// The most keys of maps that a program declares (`let @m = hash(100)`), by their names.
+    pub declared: BTreeMap<String, u32>,
     /// Maps that are read but not written so far: by their numbers, with the error if none writes them.
     pub unwritten: Vec<(u32, Diagnostic)>,
     /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
@@ -53,15 +53,6 @@ pub struct Globals {
     pub rounds: bool,
     /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
     pub counted: BTreeSet<u32>,
-}
-
-/// What a program says of a map before its probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeclaredMap {
-    /// Most keys.
-    pub entries: u32,
-    /// Whether a new key takes the place of one that was not used for long.
-    pub evicts: bool,
 }
 
 /// A value that is changed while the programs run.

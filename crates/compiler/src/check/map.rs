@@ -733,7 +733,7 @@ impl Checker<'_> {
     /// How many keys a new map has room for.
     fn entries(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> u32 {
         let hidden = MapType::is_hidden_name(name);
-        let declared = self.globals.declared.get(name).map(|declared| declared.entries);
+        let declared = self.globals.declared.get(name).copied();
         match declared.or(self.globals.max_map_keys) {
             _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
             _ if keys.is_empty() => 1,

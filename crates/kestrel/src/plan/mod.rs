@@ -2,6 +2,7 @@
 
 mod check_handlers;
 mod compile;
+mod declared_maps;
 mod describe;
 mod entry_exit;
 mod events;
@@ -39,11 +40,9 @@ pub use source::{Options, ProbeFilter, ProgramText, Source, UserStack};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
-use kestrel_compiler::check::globals::{DeclaredMap, Globals};
+use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::shape::{ROUNDS, Shapes};
-use kestrel_compiler::lang::ast::{Expr, ExprKind};
 use kestrel_compiler::lang::config;
-use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
@@ -169,7 +168,7 @@ fn program_hooks(
     catalog: &Catalog,
 ) -> Result<(Vec<Hook>, Done)> {
     let mut shapes = Shapes::default();
-    let declared = declared_maps(program)?;
+    let declared = declared_maps::sizes(program)?;
     for _ in 0..ROUNDS {
         let globals = Globals {
             shapes: shapes.clone(),
@@ -194,62 +193,4 @@ fn program_hooks(
         event: program.name.clone(),
         why: "what its maps hold is not found after many rounds".to_owned(),
     })
-}
-
-/// Kinds of maps that a program may declare: their names, and whether new keys take the place of old ones.
-const MAP_KINDS: &[(&str, bool)] = &[
-    ("hash", false),
-    ("lruhash", true),
-    ("percpuhash", false),
-    ("percpulruhash", true),
-];
-
-/// The maps that a program declares.
-fn declared_maps(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMap>> {
-    let mut declared = BTreeMap::new();
-    let mut found = Vec::new();
-    for map in &program.maps {
-        let kind = MAP_KINDS.iter().find(|(name, _)| *name == map.kind.node);
-        let entries = match map.args.as_slice() {
-            [
-                Expr {
-                    kind: ExprKind::Integer { value, .. },
-                    ..
-                },
-            ] => u32::try_from(*value).ok().filter(|n| *n > 0),
-            _ => None,
-        };
-        match (kind, entries) {
-            (None, _) => {
-                let names: Vec<&str> = MAP_KINDS.iter().map(|(name, _)| *name).collect();
-                let message = format!("Invalid bpf map type: {}", map.kind.node);
-                let hint = format!("map types are {}", names.join(", "));
-                found.push(Diagnostic::error(map.kind.span, message).hint(hint));
-            }
-            (Some(_), None) => {
-                let message = format!(
-                    "Expected a single integer literal, the number of entries, for {}",
-                    map.kind.node
-                );
-                found.push(Diagnostic::error(map.span, message));
-            }
-            (Some((_, evicts)), Some(entries)) => {
-                let one = DeclaredMap {
-                    entries,
-                    evicts: *evicts,
-                };
-                if declared.insert(map.name.node.clone(), one).is_some() {
-                    let message = format!("@{} is declared twice", map.name.node);
-                    found.push(Diagnostic::error(map.name.span, message));
-                }
-            }
-        }
-    }
-    match found.is_empty() {
-        true => Ok(declared),
-        false => Err(kestrel_catalog::Error::Program {
-            source_text: program.text.to_string(),
-            diagnostics: found,
-        }),
-    }
 }

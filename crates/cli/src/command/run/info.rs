@@ -52,7 +52,7 @@ const PROBES: &[(&str, Feature)] = &[
     ("kprobe_session", Feature::KprobeSession),
 ];
 /// What Kestrel itself brings, on every kernel.
-const BUILT_IN: &[&str] = &["blazesym", "dwarf", "dwunwind", "libpath_resolv", "usdt"];
+const BUILT_IN: &[&str] = &["blazesym", "dwarf", "libpath_resolv", "usdt"];
 
 /// Prints it.
 pub(super) fn run() -> Result<Exit, Failure> {

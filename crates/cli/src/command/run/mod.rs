@@ -49,6 +49,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return formatted(path, options);
     }
     let target = target(options)?;
+    if options.helper_errors > 0 && !options.no_warnings {
+        eprintln!("WARNING: -k: failures of helpers are not reported yet");
+    }
     let process = match &target {
         ProcessFilter::Processes(processes) => processes.first().copied(),
         _ => None,

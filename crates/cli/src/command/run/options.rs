@@ -53,7 +53,7 @@ pub(crate) struct Options {
     /// Print no warnings
     #[arg(long)]
     pub(super) no_warnings: bool,
-    /// Say when a map has no such key or memory cannot be read, and where
+    /// Taken from bpftrace's command line: failures of helpers are not reported yet
     #[arg(short = 'k', action = clap::ArgAction::Count)]
     pub(super) helper_errors: u8,
     /// Print the file in the language's standard layout

@@ -1,0 +1,77 @@
+//! Maps that a program declares before its probes: `let @m = hash(100)`.
+
+use super::source::ProgramText;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::lang::ast::{Expr, ExprKind};
+use kestrel_compiler::lang::diag::Diagnostic;
+use std::collections::BTreeMap;
+
+/// Kinds of maps that a program may declare: their names, and whether new keys take the place of old ones.
+const MAP_KINDS: &[(&str, bool)] = &[
+    ("hash", false),
+    ("lruhash", true),
+    ("percpuhash", false),
+    ("percpulruhash", true),
+];
+
+/// The most keys of each map that a program declares.
+///
+/// # Errors
+/// [`Error::Program`] with the declarations that are wrong.
+pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, u32>> {
+    let mut declared = BTreeMap::new();
+    let mut found = Vec::new();
+    for map in &program.maps {
+        let kind = MAP_KINDS.iter().find(|(name, _)| *name == map.kind.node);
+        let entries = match map.args.as_slice() {
+            [
+                Expr {
+                    kind: ExprKind::Integer { value, .. },
+                    ..
+                },
+            ] => u32::try_from(*value).ok().filter(|n| *n > 0),
+            _ => None,
+        };
+        match (kind, entries) {
+            (None, _) => {
+                let names: Vec<&str> = MAP_KINDS.iter().map(|(name, _)| *name).collect();
+                let message = format!("Invalid bpf map type: {}", map.kind.node);
+                let hint = format!("map types are {}", names.join(", "));
+                found.push(Diagnostic::error(map.kind.span, message).hint(hint));
+            }
+            (Some(_), None) => {
+                let message = format!(
+                    "Expected a single integer literal, the number of entries, for {}",
+                    map.kind.node
+                );
+                found.push(Diagnostic::error(map.span, message));
+            }
+            (Some(_), Some(entries)) => {
+                if declared.insert(map.name.node.clone(), entries).is_some() {
+                    let message = format!("@{} is declared twice", map.name.node);
+                    found.push(Diagnostic::error(map.name.span, message));
+                }
+            }
+        }
+    }
+    match found.is_empty() {
+        true => Ok(declared),
+        false => Err(Error::Program {
+            source_text: program.text.to_string(),
+            diagnostics: found,
+        }),
+    }
+}
+
+/// What is said of declared maps whose least recently used keys are not evicted yet: their new keys are lost when they are full.
+pub(super) fn warnings(program: &ProgramText) -> impl Iterator<Item = Diagnostic> {
+    let evicting = |kind: &str| MAP_KINDS.iter().any(|(name, evicts)| *name == kind && *evicts);
+    let maps = program.maps.iter().filter(move |map| evicting(&map.kind.node));
+    maps.map(|map| {
+        let message = format!(
+            "{} does not evict keys yet: new keys are lost when it is full",
+            map.kind.node
+        );
+        Diagnostic::warning(map.span, message)
+    })
+}
