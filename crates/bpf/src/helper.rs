@@ -74,6 +74,7 @@ helpers! {
     37 CURRENT_TASK_UNDER_CGROUP "current_task_under_cgroup" 2;
     42 GET_NUMA_NODE_ID "get_numa_node_id" 0;
     45 PROBE_READ_STR "probe_read_str" 3;
+    46 GET_SOCKET_COOKIE "get_socket_cookie" 1;
     55 PERF_EVENT_READ_VALUE "perf_event_read_value" 4;
     56 PERF_PROG_READ_VALUE "perf_prog_read_value" 3;
     58 OVERRIDE_RETURN "override_return" 2;

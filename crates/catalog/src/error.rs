@@ -62,6 +62,14 @@ pub enum Error {
         /// What is wrong with it, with places in the text.
         diagnostics: Vec<Diagnostic>,
     },
+    /// No probe of a program has an event here that its filter lets through.
+    #[error("No probes to attach")]
+    NothingToAttach {
+        /// The program's text.
+        source_text: String,
+        /// Why its probes were left out, as far as that is known.
+        warnings: Vec<Diagnostic>,
+    },
     /// A table file is wrong, by itself or on this kernel.
     #[error("{} in {file}", count(.diagnostics.len()))]
     Table {

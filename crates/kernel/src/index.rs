@@ -155,6 +155,11 @@ impl Traceable {
         self.of(name).any(|found| found == module.unwrap_or_default())
     }
 
+    /// The modules that have one of this name; an empty one for the kernel itself.
+    pub fn modules_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.of(name)
+    }
+
     /// All addresses, sorted; `None` where the kernel does not tell them (before Linux 6.5).
     pub fn addresses(&self) -> Option<Vec<u64>> {
         let address = |(_, _, address): (_, _, &str)| u64::from_str_radix(address, 16).ok();

@@ -10,7 +10,7 @@ use super::phase::Phase;
 use super::spec::text_of;
 use crate::arch;
 use crate::attach::{self, Mechanism};
-use crate::code::LocationSpec;
+use crate::code::{KERNEL, LocationSpec};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
@@ -182,17 +182,24 @@ pub(super) fn describe(catalog: &Catalog, name: &str, at_return: bool) -> Result
 }
 
 impl FunctionProbe {
-    /// The functions of a module that match, one by one: several modules may have functions of one name.
+    /// The functions that match in modules that match: those of the kernel together, those of modules one by one, because several may have functions of one name.
     fn of_module(
         &self,
         catalog: &Catalog,
-        module: &str,
+        module: &Glob,
         pattern: &Glob,
         maxactive: Option<u32>,
     ) -> Result<Vec<Resolved>> {
+        let found = catalog.functions_of(module, pattern)?;
+        let (kernel, modules): (Vec<_>, Vec<_>) = found.into_iter().partition(|(own, _)| own == KERNEL);
         let (mut all, mut refused) = (Vec::new(), None);
-        for name in catalog.functions_of(module, pattern)? {
-            let wanted = LocationSpec::new(Some(module), &name, None);
+        if !kernel.is_empty() {
+            let names: Vec<String> = kernel.into_iter().map(|(_, name)| name).collect();
+            let single = (names.len() == 1).then(|| names[0].clone());
+            all.push(self.resolved(catalog, names, single.as_deref(), maxactive));
+        }
+        for (module, name) in modules {
+            let wanted = LocationSpec::new(Some(&module), &name, None);
             match wanted.map(|wanted| self.instruction(catalog, &wanted, maxactive)) {
                 Some(Ok(resolved)) => all.push(resolved),
                 Some(Err(error)) => refused = Some(error),
@@ -476,7 +483,12 @@ impl EventKind for FunctionProbe {
             return Ok(vec![self.instruction(catalog, &wanted, phase.maxactive())?]);
         }
         if let [_, module, _] = spec.parts.as_slice() {
-            return self.of_module(catalog, &module.text, &Glob::new(&part.text), phase.maxactive());
+            return self.of_module(
+                catalog,
+                &Glob::new(&module.text),
+                &Glob::new(&part.text),
+                phase.maxactive(),
+            );
         }
         let names = catalog.expand(self, &[Glob::new(&part.text)])?;
         let single = (names.len() == 1).then(|| names[0].clone());

@@ -26,7 +26,8 @@ pub(super) fn wanted(kind: &str, spec: &EventSpec) -> Result<Option<LocationSpec
     if plain && (pattern(last) || !last.text.starts_with(|c: char| c.is_ascii_digit())) {
         return Ok(None);
     }
-    if module.is_some_and(|m| !pattern(m) && m.offset.is_none()) && pattern(last) && last.offset.is_none() {
+    let patterns = pattern(last) || module.is_some_and(pattern);
+    if module.is_some_and(|m| m.offset.is_none()) && patterns && last.offset.is_none() {
         return Ok(None);
     }
     if pattern(last) || module.is_some_and(|m| pattern(m) || m.offset.is_some()) {

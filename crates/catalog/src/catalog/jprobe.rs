@@ -89,7 +89,10 @@ impl EventKind for Jprobe {
         // Of many, those are taken whose parameters are known.
         let names = match module {
             None => catalog.expand(self, &[pattern])?,
-            Some(module) => catalog.functions_of(module, &pattern)?,
+            Some(module) => {
+                let found = catalog.functions_of(&Glob::new(module), &pattern)?.into_iter();
+                found.map(|(_, name)| name).collect()
+            }
         };
         let mut all = Vec::new();
         let mut refused = None;

@@ -76,22 +76,29 @@ impl EventKind for Trampoline {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let (module, part) = match &spec.parts[1..] {
             [part] => (None, part),
-            [module, part] if module.offset.is_none() && Glob::new(&module.text).is_plain() => {
-                (Some(module.text.as_str()), part)
-            }
+            [module, part] if module.offset.is_none() => (Some(Glob::new(&module.text)), part),
             _ => {
                 let shape = format!("{0}:FUNCTION or {0}:MODULE:FUNCTION", self.name);
                 return Err(Error::wrong_shape(spec, &shape));
             }
         };
         let pattern = Glob::new(&part.text);
-        let names = match module {
-            None => catalog.expand(self, std::slice::from_ref(&pattern))?,
-            Some(_) if pattern.is_plain() => vec![part.text.clone()],
-            Some(module) => catalog.functions_of(module, &pattern)?,
+        let is_plain = pattern.is_plain() && module.as_ref().is_none_or(Glob::is_plain);
+        let names: Vec<(Option<String>, String)> = match module {
+            None => {
+                let names = catalog.expand(self, std::slice::from_ref(&pattern))?;
+                names.into_iter().map(|name| (None, name)).collect()
+            }
+            Some(module) if is_plain => vec![(Some(module.text().to_owned()), part.text.clone())],
+            Some(module) => {
+                let found = catalog.functions_of(&module, &pattern)?.into_iter();
+                found.map(|(module, name)| (Some(module), name)).collect()
+            }
         };
-        let all = names.iter().map(|name| self.resolve_one(catalog, module, name));
-        match pattern.is_plain() {
+        let all = names
+            .iter()
+            .map(|(module, name)| self.resolve_one(catalog, module.as_deref(), name));
+        match is_plain {
             true => all.collect(),
             // Of many, those are taken that have types.
             false => {

@@ -71,20 +71,28 @@ impl Catalog {
         }
     }
 
-    /// The functions of a module that ftrace lists and that match.
+    /// The functions that ftrace lists and that match, each with its module, which matches, too.
     ///
     /// # Errors
     /// When there are none, or the kernel does not list them.
-    pub(crate) fn functions_of(&self, module: &str, pattern: &Glob) -> Result<Vec<String>> {
+    pub(crate) fn functions_of(&self, module: &Glob, pattern: &Glob) -> Result<Vec<(String, String)>> {
         let functions = self.functions()?;
-        let names = functions.names().filter(|name| pattern.matches(name));
-        let own = names.filter(|name| functions.has_in(Some(module), name));
-        let own: Vec<String> = own.map(str::to_owned).collect();
-        match own.is_empty() {
-            false => Ok(own),
+        let mut found = Vec::new();
+        for name in functions.names().filter(|name| pattern.matches(name)) {
+            let modules = functions.modules_of(name).map(|own| match own {
+                "" => KERNEL,
+                own => own,
+            });
+            let mut wanted: Vec<&str> = modules.filter(|own| module.matches(own)).collect();
+            // Functions of one name in one module are one event.
+            wanted.dedup();
+            found.extend(wanted.into_iter().map(|own| (own.to_owned(), name.to_owned())));
+        }
+        match found.is_empty() {
+            false => Ok(found),
             true => Err(nothing_matches(
                 "function",
-                &format!("{module}:{}", pattern.text()),
+                &format!("{}:{}", module.text(), pattern.text()),
                 Vec::new(),
             )),
         }

@@ -76,10 +76,14 @@ impl Checker<'_> {
 
     /// A verb of user space: `notify("text", …)`, `exec("command", …)`.
     pub(crate) fn asked(&mut self, usage: &Use<'_>, verb: &Verb) -> Checked<StatementKind> {
-        let Some((first, values)) = usage.args.unwrap_or_default().split_first() else {
-            return Err(self.wants(usage, usage.span, verb.text));
+        let (text, span, values) = match (usage.args.unwrap_or_default().split_first(), verb.default) {
+            (Some((first, values)), _) => {
+                let (text, span) = self.quoted(first, usage, verb.text)?;
+                (text, span, values)
+            }
+            (None, Some(default)) => (default, usage.span, &[][..]),
+            (None, None) => return Err(self.wants(usage, usage.span, verb.text)),
         };
-        let (text, span) = self.quoted(first, usage, verb.text)?;
         self.sendable(text, span, usage, verb)?;
         if let Err(why) = (verb.check)(text) {
             return Err(self.error(span, why));

@@ -317,7 +317,10 @@ impl Expr {
                 }
             }
             ExprKind::Sequence { value, .. } => value.set_span(span),
-            ExprKind::Elements(parts) | ExprKind::Gathered(parts) | ExprKind::Tuple(parts) => {
+            ExprKind::Elements(parts)
+            | ExprKind::Gathered(parts)
+            | ExprKind::Tuple(parts)
+            | ExprKind::HelperCall { operands: parts, .. } => {
                 parts.iter_mut().for_each(|part| part.set_span(span))
             }
             ExprKind::MapValue(place)

@@ -2,15 +2,19 @@
 
 use super::checker::{Checked, Checker};
 use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
-use super::value::{constant, text_constant};
+use super::value::{constant, room, text_constant};
 use crate::builtin::Use;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, place};
+use kestrel_bpf::helper;
 use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::Format;
 use kestrel_trace::stack_pieces::PIECE_BYTES;
+
+/// Most values of a line that the kernel writes (MAX_BPRINTF_VARARGS).
+const KERNEL_VALUES: usize = 12;
 
 /// Most texts of `join`, and most bytes of each.
 const JOINED: u64 = 16;
@@ -103,6 +107,54 @@ impl Checker<'_> {
             }
         }
         Ok(made)
+    }
+
+    /// `debugf("format", values…)`: a line that the kernel itself writes, with texts by their addresses.
+    pub(crate) fn kernel_line(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
+        let args = usage.positional(self, 1, 1 + KERNEL_VALUES)?;
+        let span = usage.span;
+        let Some((format, values)) = args.split_first() else {
+            return Err(self.error(span, "a format is missing"));
+        };
+        let ast::ExprKind::String(text) = &format.kind else {
+            return Err(self.error(format.span, "the format of debugf() is a text in quotes"));
+        };
+        let statement = |kind| Statement { kind, span };
+        let mut statements = Vec::new();
+        let mut kept = |checker: &mut Self, value: Expr, size: u32| {
+            let variable = checker.hidden_variable("text", Type::Text { size });
+            statements.push(statement(StatementKind::Set { variable, value }));
+            Expr::new(ExprKind::VariableAddress(variable), Type::U64, span)
+        };
+        let mut words = Vec::new();
+        for value in values {
+            let value = self.printable(value)?;
+            words.push(match &value.ty {
+                ty if ty.is_scalar() => value,
+                ty if ty.is_text() => {
+                    let size = room(&value) + 1;
+                    kept(self, value, size)
+                }
+                ty => {
+                    let message = format!("{} cannot be printed by the kernel", self.describe(ty));
+                    return Err(self.error(value.span, message));
+                }
+            });
+        }
+        let size = text.len() as u32 + 1;
+        let line = kept(self, text_constant(text, span), size);
+        let bytes = words.len() as u64 * 8;
+        let number = |value: u64| constant(value, Type::U64, span);
+        let data = match words.is_empty() {
+            true => number(0),
+            false => Expr::new(ExprKind::Gathered(words), Type::U64, span),
+        };
+        statements.push(statement(StatementKind::Perform {
+            verb: "debugf",
+            helper: helper::TRACE_VPRINTK,
+            operands: vec![line, number(size.into()), data, number(bytes)],
+        }));
+        Ok(StatementKind::Block(statements))
     }
 
     /// Refuses what changes more than the program itself, unless that was allowed.

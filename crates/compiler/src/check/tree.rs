@@ -263,6 +263,8 @@ pub enum ExprKind {
     Gathered(Vec<Expr>),
     /// A value of the kernel that a helper gives.
     Intrinsic(Intrinsic),
+    /// What a helper answers to these operands, which is asked each time.
+    HelperCall { helper: Helper, operands: Vec<Expr> },
     /// `op value`; 64-bit.
     Unary { op: UnaryOp, value: Box<Expr> },
     /// `left op right`; 64-bit; `signed` matters to division, remainder and right shift. Division by zero gives 0.

@@ -146,9 +146,10 @@ impl Expr {
                     .chain([&**otherwise])
                     .collect()
             }
-            ExprKind::Elements(values) | ExprKind::Gathered(values) | ExprKind::Tuple(values) => {
-                values.iter().collect()
-            }
+            ExprKind::Elements(values)
+            | ExprKind::Gathered(values)
+            | ExprKind::Tuple(values)
+            | ExprKind::HelperCall { operands: values, .. } => values.iter().collect(),
             ExprKind::Sequence { value, .. } => vec![value],
             ExprKind::Constant(_)
             | ExprKind::Text(_)

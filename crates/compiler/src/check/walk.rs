@@ -323,7 +323,7 @@ impl Checker<'_> {
     }
 
     /// `&place`.
-    pub(super) fn address_of(&mut self, place: Expr, span: Span) -> Checked<Expr> {
+    pub(crate) fn address_of(&mut self, place: Expr, span: Span) -> Checked<Expr> {
         if let ExprKind::Variable(id) = place.kind {
             let address = Expr::new(ExprKind::VariableAddress(id), Type::hexadecimal(8), span);
             let ty = Type::Pointer(points_at(&place.ty, Space::Kernel));

@@ -2,7 +2,7 @@
 
 use super::events::Matched;
 use super::planner::Planner;
-use kestrel_catalog::catalog::text_of;
+use kestrel_catalog::catalog::{Glob, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
@@ -22,13 +22,22 @@ impl Planner<'_> {
             return Err(error);
         };
         let name = bpftrace_name(spec);
+        let untraceable = match policy {
+            MissingProbes::Ignore => None,
+            _ => not_traceable(spec),
+        };
         match policy {
             MissingProbes::Error => {
                 let why = error.to_string();
                 let found = Diagnostic::error(spec.span, format!("No matches for {name}."));
-                Err(self.refusal(vec![found.hint(why).hint(HINT)]))
+                let untraceable = untraceable.map(|message| Diagnostic::warning(spec.span, message));
+                let found = [found.hint(why).hint(HINT)];
+                Err(self.refusal(untraceable.into_iter().chain(found).collect()))
             }
             MissingProbes::Warn => {
+                if let Some(message) = untraceable {
+                    self.warn(spec.span, message);
+                }
                 self.warn(spec.span, format!("No matches for {name}. Skipping."));
                 Ok(())
             }
@@ -76,13 +85,11 @@ impl Planner<'_> {
     }
 
     /// The error of a program none of whose probes can be attached.
-    pub(super) fn nothing_left(&self, program: &[Probe]) -> Error {
-        let span = program
-            .first()
-            .map_or(Span { start: 0, end: 0 }, |probe| probe.span);
-        let warnings = self.warnings.iter().map(|(_, warning)| warning.clone());
-        let error = Diagnostic::error(span, "No probes to attach");
-        self.refusal(warnings.chain([error]).collect())
+    pub(super) fn nothing_left(&self) -> Error {
+        Error::NothingToAttach {
+            source_text: self.text.source.to_string(),
+            warnings: self.warnings.iter().map(|(_, warning)| warning.clone()).collect(),
+        }
     }
 
     fn warn(&mut self, span: Span, message: String) {
@@ -106,6 +113,21 @@ fn is_missing(error: &Error) -> bool {
         Error::Trace(kestrel_trace::Error::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
         _ => false,
     }
+}
+
+/// Why a function that is named without a pattern cannot be probed.
+fn not_traceable(spec: &EventSpec) -> Option<String> {
+    let [kind, .., function] = spec.parts.as_slice() else {
+        return None;
+    };
+    let kind = kestrel_catalog::catalog::find_kind(&kind.text)?.name();
+    let is_plain = Glob::new(&function.text).is_plain() && function.offset.is_none();
+    (matches!(kind, "kprobe" | "kretprobe") && is_plain).then(|| {
+        format!(
+            "{} is not traceable (either non-existing, inlined, or marked as \"notrace\"); attaching to it will likely fail",
+            function.text
+        )
+    })
 }
 
 /// An event as bpftrace names it in messages: its kind, a space, the rest.

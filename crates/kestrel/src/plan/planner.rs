@@ -205,7 +205,7 @@ impl<'a> Planner<'a> {
         }
         match failed {
             Some(error) => Err(error),
-            None if hooks.is_empty() => Err(self.nothing_left(&program.probes)),
+            None if hooks.is_empty() => Err(self.nothing_left()),
             None => Ok(hooks),
         }
     }

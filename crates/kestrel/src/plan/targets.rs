@@ -19,7 +19,7 @@ pub(super) fn apart(events: Resolved, options: &Options) -> Vec<Resolved> {
 
 /// Lets only events of and about the targets in, and those of the CPUs that are wanted. Gives the fields by which events are about them.
 pub(super) fn admit(events: &mut Resolved, options: &Options) -> Vec<&'static str> {
-    if options.target == ProcessFilter::All && options.cpus.is_empty() {
+    if options.target == ProcessFilter::All && options.cpus.is_empty() || is_of_no_process(events.kind) {
         return Vec::new();
     }
     let fields = fields(events, options);
@@ -30,6 +30,11 @@ pub(super) fn admit(events: &mut Resolved, options: &Options) -> Vec<&'static st
         guard(events, &parts.join(" && "));
     }
     fields
+}
+
+/// Whether events of a kind are the program's own, or a clock's: they happen whatever process runs.
+fn is_of_no_process(kind: &str) -> bool {
+    matches!(kind, "begin" | "end" | "self" | "bench" | "test" | "interval")
 }
 
 /// The fields of events that hold the number of a thread, which all of them have in all ways.

@@ -40,6 +40,8 @@ pub struct Perform {
     pub trailer: String,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
     pub max_cat: u64,
+    /// Whether user stacks show inlined functions and source lines (`show_debug_info`).
+    pub lines: bool,
     /// What was printed since it was taken last.
     pub out: Vec<u8>,
     /// What was said on standard error since that was taken last.
@@ -65,6 +67,7 @@ impl Perform {
             json,
             trailer: Form::TEXT.trailer.to_owned(),
             max_cat: MOST_OF_A_FILE,
+            lines: true,
             out: Vec::new(),
             err: Vec::new(),
             ending: false,
@@ -85,6 +88,9 @@ impl Perform {
     pub fn follow(&mut self, session: &Session) -> Result<()> {
         let in_maps = session.has_user_stacks_in_maps();
         self.code = LiveNames::follow(session.classes(), in_maps, &self.host)?;
+        if self.lines {
+            self.code.iter_mut().for_each(LiveNames::want_lines);
+        }
         Ok(())
     }
 

@@ -57,6 +57,12 @@ impl LiveNames {
         }))
     }
 
+    /// Has inlined functions and source lines named, too, where there is debug information.
+    pub fn want_lines(&mut self) {
+        self.namer = Namer::new(true);
+        self.code.want_lines();
+    }
+
     /// Takes what processes have changed: often, because the way to their binaries may end with them.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ pub(super) static DUMP: Verb = Verb {
     usage: "dump(\"10s\"[, args | value | name = value, …])",
     about: "let the session's agent write what its buffers hold of so long before this event into a trace of its own; with the event's fields or the values given in its line",
     text: "how long before the event the trace begins",
+    default: None,
     values: Some("give the values after it: dump(\"10s\", pid, comm)"),
     carries_fields: true,
     check: |text| time(text).map(drop),

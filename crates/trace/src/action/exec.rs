@@ -7,6 +7,7 @@ pub(super) static EXEC: Verb = Verb {
     usage: "exec(\"command\"[, args | value | name = value, …])",
     about: "run a command, with the fields in its environment and as JSON on its standard input, as the user of --user",
     text: "a command",
+    default: None,
     values: Some(
         "give the values after it: exec(\"command\", pid, comm); the command finds them in its environment and as JSON on its standard input",
     ),

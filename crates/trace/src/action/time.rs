@@ -7,9 +7,10 @@ use jiff::tz::TimeZone;
 
 pub(super) static TIME: Verb = Verb {
     name: "time",
-    usage: "time(\"%H:%M:%S\\n\")",
+    usage: "time([\"%H:%M:%S\\n\"])",
     about: "print the date and time of the event as strftime(3) writes them, in the time zone of who reads",
     text: "a format of strftime(3)",
+    default: Some("%H:%M:%S\n"),
     values: None,
     carries_fields: false,
     check: |format| shown(format, 0, &TimeZone::UTC).map(drop),

@@ -13,6 +13,8 @@ pub struct Verb {
     pub about: &'static str,
     /// What its text is.
     pub text: &'static str,
+    /// The text where none is given; without it one must be.
+    pub default: Option<&'static str>,
     /// A hint at how values are given, for a text with `%`; none where a `%` in the text is the verb's own.
     pub values: Option<&'static str>,
     /// Whether it carries the event's fields where no values are given.

@@ -7,6 +7,19 @@ use kestrel::language::Diagnostic;
 
 /// The failure of an error about a program that is known as `name`.
 pub(super) fn failure(options: &Options, name: &str, error: kestrel::Error) -> Failure {
+    if let kestrel::Error::NothingToAttach {
+        source_text,
+        warnings,
+    } = &error
+    {
+        let shown = diagnostics_text(options, name, warnings, source_text);
+        return Failure {
+            message: format!("{shown}\n{error}").trim_start().to_owned(),
+            formatted: true,
+            hint: None,
+            exit: Failure::from(error).exit,
+        };
+    }
     let kestrel::Error::Program {
         source_text,
         diagnostics,

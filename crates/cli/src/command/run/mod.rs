@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let mut program = read::program(options, held.as_ref().map(Held::pid))?;
     modes::keep(&mut program, options.mode);
-    let plan = plan(&program, options, &catalog)?;
+    let plan = plan(&program, options, &target, &catalog)?;
     if options.list {
         return listing::of_program(&plan, options, &catalog);
     }
@@ -81,6 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
     perform.trailer.clone_from(&program.config.str_trunc_trailer);
     perform.max_cat = program.config.max_cat_bytes;
+    perform.lines = program.config.show_debug_info;
     if let Err(error) = perform.follow(&session) {
         eprintln!("WARNING: stacks of processes show addresses: {error}");
     }
@@ -189,7 +190,12 @@ fn output(options: &Options) -> Result<Box<dyn Write>, Failure> {
     })
 }
 
-fn plan(program: &ProgramText, given: &Options, catalog: &Catalog) -> Result<Plan, Failure> {
+fn plan(
+    program: &ProgramText,
+    given: &Options,
+    target: &ProcessFilter,
+    catalog: &Catalog,
+) -> Result<Plan, Failure> {
     let config = &program.config;
     let page = 4096;
     let probe_filter = given.probe_filter.as_deref().map(ProbeFilter::new).transpose();
@@ -202,6 +208,8 @@ fn plan(program: &ProgramText, given: &Options, catalog: &Catalog) -> Result<Pla
     let options = PlanOptions {
         mode: Some(Mode::Stream),
         bell: Bell::Records,
+        target: target.clone(),
+        only_own: true,
         probe_filter,
         allows_unsafe: given.r#unsafe,
         max_map_keys: u32::try_from(config.max_map_keys).ok(),

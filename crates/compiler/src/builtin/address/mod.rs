@@ -3,10 +3,20 @@
 pub(super) mod kaddr;
 pub(super) mod kptr;
 pub(super) mod ksym;
+pub(super) mod percpu_kaddr;
+pub(super) mod socket_cookie;
 mod space;
+mod symbol;
 pub(super) mod uptr;
 
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&kaddr::KADDR, &kptr::KPTR, &ksym::KSYM, &uptr::UPTR];
+pub(super) static ROWS: &[&Builtin] = &[
+    &kaddr::KADDR,
+    &percpu_kaddr::PERCPU_KADDR,
+    &kptr::KPTR,
+    &ksym::KSYM,
+    &socket_cookie::SOCKET_COOKIE,
+    &uptr::UPTR,
+];

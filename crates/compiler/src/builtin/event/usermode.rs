@@ -3,9 +3,19 @@
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, CompareOp, Type};
 use crate::check::value::{comparison, constant, narrowed, operation};
+use crate::context::ProgramKind;
 
 /// Events of the program itself: it runs in a process.
 const OWN: &[&str] = &["begin", "end", "BEGIN", "END"];
+
+/// Kinds of programs that run at places in the kernel's own code.
+const IN_KERNEL: &[ProgramKind] = &[
+    ProgramKind::Tracepoint,
+    ProgramKind::RawTracepoint,
+    ProgramKind::TracingTracepoint,
+    ProgramKind::Fentry,
+    ProgramKind::Fexit,
+];
 
 pub(crate) static USERMODE: Builtin = Builtin {
     name: "usermode",
@@ -18,6 +28,9 @@ pub(crate) static USERMODE: Builtin = Builtin {
         let context = checker.context;
         if OWN.contains(&context.name.as_str()) {
             return Ok(constant(1, ty, span));
+        }
+        if IN_KERNEL.contains(&context.program) {
+            return Ok(constant(0, ty, span));
         }
         let Some(segment) = context.registers.iter().find(|register| register.name == "cs") else {
             return Err(checker.no_registers(span));

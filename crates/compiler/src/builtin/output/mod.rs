@@ -1,6 +1,7 @@
 //! Built-ins that write.
 
 pub(super) mod cat;
+pub(super) mod debugf;
 pub(super) mod errorf;
 pub(super) mod exit;
 pub(super) mod join;
@@ -21,6 +22,7 @@ pub(super) static ROWS: &[&Builtin] = &[
     &cat::CAT,
     &system::SYSTEM,
     &join::JOIN,
+    &debugf::DEBUGF,
     &errorf::ERRORF,
     &warnf::WARNF,
 ];

@@ -4,6 +4,7 @@ pub(super) mod buf;
 mod find;
 pub(super) mod glob;
 pub(super) mod kstr;
+pub(super) mod path;
 mod read;
 pub(super) mod str;
 pub(super) mod strcontains;
@@ -18,6 +19,7 @@ pub(super) static ROWS: &[&Builtin] = &[
     &kstr::KSTR,
     &glob::GLOB,
     &buf::BUF,
+    &path::PATH,
     &strcontains::STRCONTAINS,
     &strstr::STRSTR,
     &strncmp::STRNCMP,

@@ -59,6 +59,11 @@ impl Lower<'_> {
                 Ok(place)
             }
             ExprKind::Intrinsic(intrinsic) => self.intrinsic(*intrinsic, expr),
+            ExprKind::HelperCall { helper, operands } => {
+                let operands = operands.iter().map(|operand| self.operand(operand));
+                let operands = operands.collect::<Result<Vec<_>, _>>()?;
+                Ok(self.b.helper(*helper, &operands))
+            }
             ExprKind::Unary { op, value } => {
                 let value = self.value(value)?;
                 Ok(match op {

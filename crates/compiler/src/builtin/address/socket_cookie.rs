@@ -1,0 +1,36 @@
+//! `socket_cookie`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{Expr, ExprKind, Type};
+use crate::context::ProgramKind;
+use crate::lang::diag::Diagnostic;
+use kestrel_bpf::helper;
+
+pub(crate) static SOCKET_COOKIE: Builtin = Builtin {
+    name: "socket_cookie",
+    numbered: false,
+    usage: "socket_cookie(socket)",
+    about: "the number by which the kernel knows a socket as long as that lives, at fentry and fexit: 0 where there is no socket",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 1, 1)?;
+        let Some(socket) = args.first() else {
+            return Err(checker.error(usage.span, "a socket is missing"));
+        };
+        let socket = checker.expression(socket)?;
+        let is_typed = matches!(socket.ty, Type::Pointer(pointer) if pointer.trusted && pointer.levels == 0);
+        let serves = matches!(
+            checker.context.program,
+            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint
+        );
+        if !serves || !is_typed {
+            let message = "socket_cookie() takes a socket that the kernel vouches for: a parameter of type struct sock * of fentry or fexit";
+            let hint = "fentry:tcp_sendmsg { print(socket_cookie(args.sk)) }";
+            return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
+        }
+        let kind = ExprKind::HelperCall {
+            helper: helper::GET_SOCKET_COOKIE,
+            operands: vec![socket],
+        };
+        Ok(Expr::new(kind, Type::U64, usage.span))
+    }),
+};

@@ -1,0 +1,27 @@
+//! Addresses of the kernel's symbols, which are found before a program runs.
+
+use crate::check::checker::{Checked, Checker};
+use crate::check::tree::ExprKind;
+use crate::lang::ast::{self, Span};
+
+impl Checker<'_> {
+    /// The address of a symbol of the kernel. One that is not known yet is noted, to be looked for before the program is checked again.
+    pub(super) fn known_address(&mut self, name: &str, span: Span) -> Checked<u64> {
+        if let Some(address) = self.globals.addresses.get(name) {
+            return Ok(*address);
+        }
+        let message = format!("Failed to resolve kernel symbol: {name}");
+        self.globals.shapes.symbols.insert(name.to_owned());
+        Err(self.error(span, message))
+    }
+}
+
+/// The address of the symbol that an argument names.
+pub(super) fn address_of(checker: &mut Checker<'_>, symbol: &ast::Expr) -> Checked<u64> {
+    let value = checker.expression(symbol)?;
+    let ExprKind::Text(name) = &value.kind else {
+        return Err(checker.error(symbol.span, "the name of a symbol is a text that is known now"));
+    };
+    let name = String::from_utf8_lossy(name).into_owned();
+    checker.known_address(&name, symbol.span)
+}

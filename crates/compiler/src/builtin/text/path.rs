@@ -1,0 +1,65 @@
+//! `path`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{Expr, ExprKind, Statement, StatementKind, Type};
+use crate::check::value::{constant, read_string, text_constant};
+use crate::context::ProgramKind;
+use crate::lang::diag::Diagnostic;
+use kestrel_bpf::helper;
+use kestrel_trace::layout::Space;
+
+/// Most bytes of a path with its NUL (PATH_MAX).
+const MOST: u32 = 4096;
+
+pub(crate) static PATH: Builtin = Builtin {
+    name: "path",
+    numbered: false,
+    usage: "path(address[, bytes])",
+    about: "the path that a struct path stands for, at fentry and fexit of functions to which the kernel allows it (bpf_d_path)",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 1, 2)?;
+        let span = usage.span;
+        let max = match args.get(1) {
+            Some(bytes) => checker.limit(bytes, MOST, "the length of a path")?,
+            None => (checker.longest() + 1).min(MOST),
+        };
+        let Some(path) = args.first() else {
+            return Err(checker.error(span, "a path is missing"));
+        };
+        let path = checker.expression(path)?;
+        // Of a member by value it is wanted where it lies.
+        let path = match path.ty {
+            Type::Struct(_) => checker.address_of(path, span)?,
+            _ => path,
+        };
+        let is_typed = matches!(path.ty, Type::Pointer(pointer) if pointer.trusted);
+        let serves = matches!(
+            checker.context.program,
+            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint
+        );
+        if !serves || !is_typed {
+            let message =
+                "path() takes a struct path that the kernel vouches for: of a parameter of fentry or fexit";
+            let hint = "fentry:security_file_open { print(path(args.file.f_path)) }";
+            return Err(checker.report(Diagnostic::error(span, message).hint(hint)));
+        }
+        let room = checker.hidden_variable("path", Type::Text { size: max });
+        let address = Expr::new(ExprKind::VariableAddress(room), Type::U64, span);
+        let statement = |kind| Statement { kind, span };
+        let statements = vec![
+            statement(StatementKind::Set {
+                variable: room,
+                value: text_constant("", span),
+            }),
+            statement(StatementKind::Perform {
+                verb: "path",
+                helper: helper::D_PATH,
+                operands: vec![path, address.clone(), constant(max.into(), Type::U64, span)],
+            }),
+        ];
+        let text = read_string(address, Some(Space::Kernel), max - 1, span);
+        let ty = text.ty.clone();
+        let value = Box::new(text);
+        Ok(Expr::new(ExprKind::Sequence { statements, value }, ty, span))
+    }),
+};
