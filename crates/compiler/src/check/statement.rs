@@ -78,6 +78,21 @@ impl Checker<'_> {
                 all.extend(inner);
                 return Ok(());
             }
+            Written::Handler { predicate, body } => {
+                let condition = predicate.as_ref().map(|predicate| self.condition(predicate));
+                let then = self.block(body);
+                StatementKind::Handler(match condition.transpose()? {
+                    None => then,
+                    Some(condition) => {
+                        let kind = StatementKind::If {
+                            condition,
+                            then,
+                            otherwise: Vec::new(),
+                        };
+                        vec![Statement { kind, span }]
+                    }
+                })
+            }
             Written::Unroll { count, body } => return self.unroll(count, body, all),
             Written::Return(value) => {
                 if let Some(value) = value {

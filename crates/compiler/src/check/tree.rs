@@ -107,6 +107,8 @@ pub enum StatementKind {
     },
     /// Several statements in the place of one.
     Block(Vec<Statement>),
+    /// One of several handlers: [`StatementKind::Return`] leaves it, and it alone.
+    Handler(Vec<Statement>),
     /// `while (condition) { body }`, and `step` after each time and before the condition is asked again.
     While {
         condition: Expr,

@@ -53,7 +53,7 @@ impl StatementKind {
     fn blocks(&self) -> [&[Statement]; 2] {
         match self {
             Self::If { then, otherwise, .. } => [then, otherwise],
-            Self::Block(statements) => [statements, &[]],
+            Self::Block(statements) | Self::Handler(statements) => [statements, &[]],
             Self::While { body, step, .. } => [body, step],
             Self::ForEach { body, .. } => [body, &[]],
             Self::Set { .. }
@@ -95,7 +95,12 @@ impl StatementKind {
             Self::ForEach {
                 over: Over::Map(_), ..
             } => Vec::new(),
-            Self::Act(_) | Self::Block(_) | Self::Break | Self::Continue | Self::Return => Vec::new(),
+            Self::Act(_)
+            | Self::Block(_)
+            | Self::Handler(_)
+            | Self::Break
+            | Self::Continue
+            | Self::Return => Vec::new(),
         }
     }
 }

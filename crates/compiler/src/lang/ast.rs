@@ -310,6 +310,8 @@ pub enum StatementKind {
     Unroll { count: Expr, body: Block },
     /// A bare block.
     Block(Block),
+    /// One of the several handlers of an event, which run one after the other: `return` ends it, and it alone.
+    Handler { predicate: Option<Expr>, body: Block },
     /// `return`, `return value`.
     Return(Option<Expr>),
     /// `break`.

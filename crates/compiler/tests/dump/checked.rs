@@ -51,6 +51,7 @@ impl Dump<'_> {
             StatementKind::Break => format!("{pad}break\n"),
             StatementKind::Continue => format!("{pad}continue\n"),
             StatementKind::Block(all) => self.statements(all, depth),
+            StatementKind::Handler(all) => format!("{pad}handler\n{}", self.statements(all, depth + 1)),
             StatementKind::While {
                 condition,
                 body,

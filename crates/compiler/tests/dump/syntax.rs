@@ -187,6 +187,12 @@ fn statement(statement: &Statement, depth: usize) -> String {
             return format!("{pad}unroll {}\n{}", expr(count), inner(body));
         }
         StatementKind::Block(b) => return format!("{pad}block\n{}", inner(b)),
+        StatementKind::Handler { predicate, body } => {
+            let predicate = predicate
+                .as_ref()
+                .map_or(String::new(), |p| format!(" {}", expr(p)));
+            return format!("{pad}handler{predicate}\n{}", inner(body));
+        }
         StatementKind::Return(value) => value
             .as_ref()
             .map_or("(return)".into(), |v| format!("(return {})", expr(v))),

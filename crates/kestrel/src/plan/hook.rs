@@ -22,6 +22,8 @@ pub struct Hook {
     pub instances: Vec<Instance>,
     /// The number of the first instance's first record; each instance has `records` of them.
     pub first: u16,
+    /// Handlers of a program that are one here, because they are of the same event.
+    pub handlers: usize,
     /// Kinds of record that the handlers write, all rows together.
     pub records: u16,
     /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
@@ -138,6 +140,7 @@ impl Hook {
             kind,
             instances,
             first: 0,
+            handlers: 1,
             records: rows.iter().map(|row| row.records).sum(),
             rows,
             ways,

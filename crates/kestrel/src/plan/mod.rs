@@ -22,6 +22,7 @@ mod show;
 mod source;
 mod targets;
 mod text;
+mod together;
 mod trust;
 
 pub(crate) use check_handlers::{CalledProgram, Candidate, Checked, without_set};

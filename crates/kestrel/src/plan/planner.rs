@@ -7,7 +7,7 @@ use super::hook::Hook;
 use super::own_events;
 use super::program_types;
 use super::source::{Options, ProgramText};
-use super::{declared_maps, targets, text};
+use super::{declared_maps, targets, text, together};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, is_own_event, jprobe, text_of};
@@ -195,10 +195,16 @@ impl<'a> Planner<'a> {
         }
         self.missing_probes = Some(program.config.missing_probes);
         let mut failed = None;
-        for (number, probe) in program.probes.iter().enumerate() {
+        for (number, probe) in together::joined(&program.text, &program.probes)
+            .iter()
+            .enumerate()
+        {
             match self.text_probe(&program.text, probe, number) {
                 Ok(more) if more.is_empty() => self.without_events(probe),
-                Ok(more) => hooks.extend(more),
+                Ok(more) => {
+                    let handlers = together::handlers(probe);
+                    hooks.extend(more.into_iter().map(|hook| Hook { handlers, ..hook }));
+                }
                 // What the other probes say of maps is wanted all the same.
                 Err(error) => failed = failed.or(Some(self.alone(probe, error))),
             }

@@ -249,7 +249,7 @@ impl ProgramRun {
     /// Says how many probes are attached.
     fn attached(&mut self, plan: &Plan, options: &Options) -> Result<(), Failure> {
         let own = plan.hooks.iter().filter(|hook| !hook.companion);
-        let probes: usize = own.map(|hook| hook.instances.len()).sum();
+        let probes: usize = own.map(|hook| hook.instances.len() * hook.handlers).sum();
         if !options.quiet {
             let line = self.perform.form().attached(probes as u64);
             self.out.write_all(line.as_bytes())?;

@@ -1,7 +1,7 @@
 //! `path`.
 
 use crate::builtin::row::{Builtin, Meaning};
-use crate::check::tree::{Expr, ExprKind, Statement, StatementKind, Type};
+use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::{constant, read_string, text_constant};
 use crate::context::ProgramKind;
 use crate::lang::diag::Diagnostic;
@@ -27,12 +27,16 @@ pub(crate) static PATH: Builtin = Builtin {
             return Err(checker.error(span, "a path is missing"));
         };
         let path = checker.expression(path)?;
+        let is_typed = match (&path.ty, &path.kind) {
+            (Type::Pointer(pointer), _) => pointer.trusted,
+            (_, ExprKind::Bytes { access, .. } | ExprKind::Load { access, .. }) => *access == Access::Direct,
+            _ => false,
+        };
         // Of a member by value it is wanted where it lies.
         let path = match path.ty {
             Type::Struct(_) => checker.address_of(path, span)?,
             _ => path,
         };
-        let is_typed = matches!(path.ty, Type::Pointer(pointer) if pointer.trusted);
         let serves = matches!(
             checker.context.program,
             ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint

@@ -447,6 +447,19 @@ impl Lower<'_> {
                 self.b.helper(*helper, &operands);
             }
             StatementKind::Block(statements) => self.statements(statements)?,
+            StatementKind::Handler(statements) => {
+                let end = self.b.block();
+                let done = std::mem::replace(&mut self.done, end);
+                // What is at hand now is so wherever the handler is left.
+                let known = self.cache.clone();
+                self.statements(statements)?;
+                if !self.b.is_ended() {
+                    self.b.jump(end);
+                }
+                self.cache = known;
+                self.done = done;
+                self.b.switch_to(end);
+            }
             StatementKind::While {
                 condition,
                 body,

@@ -247,6 +247,12 @@ impl<'a> Expander<'a> {
                 body: self.block(body, scope, depth),
             },
             Kind::Block(block) => Kind::Block(self.block(block, scope, depth)),
+            Kind::Handler { predicate, body } => Kind::Handler {
+                predicate: predicate
+                    .as_ref()
+                    .map(|predicate| self.expr(predicate, scope, depth)),
+                body: self.block(body, scope, depth),
+            },
             Kind::Return(value) => Kind::Return(value.as_ref().map(|value| self.expr(value, scope, depth))),
             Kind::Break => Kind::Break,
             Kind::Continue => Kind::Continue,

@@ -145,7 +145,7 @@ impl Printer<'_> {
                 let head = format!("unroll {} ", self.enclosed(count));
                 return self.headed(&head, body);
             }
-            Kind::Block(block) => return self.block(block),
+            Kind::Block(block) | Kind::Handler { body: block, .. } => return self.block(block),
             Kind::Return(value) => value.as_ref().map_or_else(
                 || "return".to_owned(),
                 |value| format!("return {}", self.expr(value)),
