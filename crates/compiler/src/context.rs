@@ -197,6 +197,15 @@ pub struct UserRegisters {
     pub bp: u32,
 }
 
+/// A PID namespace, as `bpf_get_ns_current_pid_tgid` wants it named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PidNamespace {
+    /// The device of its file in /proc.
+    pub device: u64,
+    /// The number of its file.
+    pub inode: u64,
+}
+
 /// What this kernel's BPF can do, found by trying.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
@@ -212,6 +221,8 @@ pub struct Features {
     pub current_task_btf: bool,
     /// `bpf_task_pt_regs` (5.15), and where in what it gives lie the instruction, stack and frame pointer.
     pub user_registers: Option<UserRegisters>,
+    /// Where processes have the numbers of a PID namespace other than the first.
+    pub pid_namespace: Option<PidNamespace>,
     /// `bpf_probe_read_kernel` and relatives (5.5); without them `bpf_probe_read` is used.
     pub probe_read_kernel: bool,
 }

@@ -145,6 +145,7 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
             bits: *bits,
             signed: *signed,
         },
+        ExprKind::Intrinsic(Intrinsic::Identity) => Number::Header(Header::PidTgid),
         ExprKind::Intrinsic(Intrinsic::StartTime) => Number::Header(Header::Begin),
         ExprKind::Intrinsic(Intrinsic::Helper { helper, .. }) => match header(*helper) {
             Some(header) => Number::Header(header),

@@ -20,6 +20,7 @@ mod typed;
 mod uprobe;
 mod usdt;
 mod user_files;
+mod user_place;
 mod user_types;
 
 pub use crate::arch;

@@ -18,7 +18,7 @@ use kestrel_compiler::lang::diag::nearest;
 use kestrel_trace::files;
 use language::Language;
 use object::elf::STT_GNU_IFUNC;
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolFlags, SymbolKind};
+use object::{Object, ObjectKind, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags, SymbolKind};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
@@ -223,6 +223,41 @@ impl Executable {
                 .map(|name| (function, name))
         };
         self.functions().iter().filter_map(named).collect()
+    }
+
+    /// The address and the size of a symbol.
+    pub fn symbol(&self, name: &str) -> Option<(u64, u64)> {
+        let bytes = self.own_bytes();
+        let parsed = object::File::parse(bytes.as_slice()).ok()?;
+        let mut symbols = parsed.symbols().chain(parsed.dynamic_symbols());
+        let found = symbols.find(|symbol| !symbol.is_undefined() && symbol.name() == Ok(name))?;
+        Some((found.address(), found.size()))
+    }
+
+    /// Whether the loader may put it at any address.
+    pub fn is_position_independent(&self) -> bool {
+        let kind = object::File::parse(self.own_bytes().as_slice()).map(|file| file.kind());
+        kind.is_ok_and(|kind| kind == ObjectKind::Dynamic)
+    }
+
+    /// Whether it is a program rather than a library: it has an entry, and names its loader unless it is static.
+    pub fn is_program(&self) -> bool {
+        let bytes = self.own_bytes();
+        let parsed = object::File::parse(bytes.as_slice());
+        parsed.is_ok_and(|file| file.entry() != 0 && file.section_by_name(".interp").is_some())
+    }
+
+    /// The address at which its code begins, as the kernel counts it: the lowest of the segments that are run.
+    pub fn code_begin(&self) -> Option<u64> {
+        let bytes = self.own_bytes();
+        let parsed = object::File::parse(bytes.as_slice()).ok()?;
+        let run = parsed.segments().filter(|segment| {
+            let SegmentFlags::Elf { p_flags, .. } = segment.flags() else {
+                return false;
+            };
+            p_flags.contains(object::elf::PF_X)
+        });
+        run.map(|segment| segment.address()).min()
     }
 
     /// Where the byte of an address lies in the file.

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::executable::Executables;
 use ftrace_sites::Traced;
 use kestrel_bpf::btf::{Btf, Kind};
-use kestrel_compiler::context::{Features, ProgramKind};
+use kestrel_compiler::context::{Features, PidNamespace, ProgramKind};
 use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
@@ -16,6 +16,7 @@ use kestrel_kernel::tracefs::Tracefs;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// What one kernel says of itself.
@@ -245,7 +246,20 @@ impl Facts {
             user_registers: arch::current()
                 .user_registers()
                 .filter(|_| kfunc("bpf_task_pt_regs")),
+            pid_namespace: self.script().and_then(|_| pid_namespace(self.host())),
             probe_read_kernel: true,
         }
     }
+}
+
+/// The file number of the first PID namespace (`PROC_PID_INIT_INO`).
+const FIRST_PID_NAMESPACE: u64 = 0xeffffffc;
+
+/// The PID namespace that this process is in, unless that is the first one, whose numbers the kernel gives by itself.
+fn pid_namespace(host: &Host) -> Option<PidNamespace> {
+    let about = host.path("/proc/self/ns/pid").metadata().ok()?;
+    (about.ino() != FIRST_PID_NAMESPACE).then(|| PidNamespace {
+        device: about.dev(),
+        inode: about.ino(),
+    })
 }

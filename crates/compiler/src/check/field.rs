@@ -168,7 +168,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The value of a field rule, in the words of the event's other fields.
-    fn rule(&mut self, name: &str, rule: &str, ty: Type, span: Span) -> Checked<Expr> {
+    pub(crate) fn rule(&mut self, name: &str, rule: &str, ty: Type, span: Span) -> Checked<Expr> {
         if self.rules.iter().any(|n| n == name) {
             let message = format!("the rule of the field \"{name}\" needs its own value");
             return Err(self.error(span, message));

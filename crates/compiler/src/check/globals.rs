@@ -45,6 +45,8 @@ pub struct Globals {
     pub max_strlen: Option<u32>,
     /// Addresses of symbols of the kernel, by their names: of those that were asked for before ([`Shapes::symbols`]).
     pub addresses: BTreeMap<String, u64>,
+    /// Places of symbols of programs, by events and names ([`Shapes::user_symbols`]).
+    pub user_places: BTreeMap<(String, String), UserPlace>,
     /// How stacks are shown where nothing else is said (`stack_mode`).
     pub stack_mode: StackMode,
     /// What is known of variables and maps from all their uses.
@@ -53,6 +55,15 @@ pub struct Globals {
     pub rounds: bool,
     /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
     pub counted: BTreeSet<u32>,
+}
+
+/// Where a symbol of a program lies in the process that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserPlace {
+    /// Its address, as an expression of the language at the event.
+    pub address: String,
+    /// Bytes of what lies there; 0 where that is not known.
+    pub size: u64,
 }
 
 /// A value that is changed while the programs run.

@@ -18,6 +18,8 @@ pub struct Shapes {
     pub(super) maps: BTreeMap<String, MapShape>,
     /// Symbols of the kernel whose addresses are wanted.
     pub symbols: BTreeSet<String>,
+    /// Symbols of programs whose places are wanted, each with the event at which.
+    pub user_symbols: BTreeSet<(String, String)>,
 }
 
 /// What is known of a map.

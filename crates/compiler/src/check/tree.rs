@@ -423,6 +423,8 @@ pub enum Intrinsic {
         /// Whether it says the same for the whole run of a program, so that one call is enough.
         fixed: bool,
     },
+    /// The numbers of the thread (low half) and its process as they are seen where Kestrel runs: those of its PID namespace.
+    Identity,
     /// The time of `bpf_ktime_get_ns`' clock when the session started.
     StartTime,
     /// `bpf_get_func_ip`: the address of the traced function.
@@ -446,6 +448,7 @@ impl fmt::Debug for Intrinsic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Helper { helper, .. } => f.write_str(helper.name().unwrap_or("helper")),
+            Self::Identity => f.write_str("get_current_pid_tgid"),
             Self::StartTime => f.write_str("StartTime"),
             Self::FunctionAddress => f.write_str("FunctionAddress"),
         }

@@ -41,7 +41,7 @@ pub use source::{Options, ProbeFilter, ProgramText, Source, UserStack};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
-use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::globals::{Globals, UserPlace};
 use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_compiler::lang::config;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
@@ -161,6 +161,13 @@ fn addresses(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
     found.collect()
 }
 
+/// Where the symbols of programs are that a program has asked for.
+fn user_places(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<(String, String), UserPlace> {
+    let wanted = shapes.user_symbols.iter();
+    let found = wanted.filter_map(|key| Some((key.clone(), catalog.user_place(&key.0, &key.1)?)));
+    found.collect()
+}
+
 /// The hooks of a program, planned again until what its maps hold is known from all of their uses.
 fn program_hooks(
     program: &ProgramText,
@@ -180,6 +187,7 @@ fn program_hooks(
             source: Some((program.name.clone(), program.text.clone())),
             stack_mode: stack_mode(program.config.stack_mode),
             addresses: addresses(&shapes, catalog),
+            user_places: user_places(&shapes, catalog),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);

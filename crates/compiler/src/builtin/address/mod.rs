@@ -7,6 +7,7 @@ pub(super) mod percpu_kaddr;
 pub(super) mod socket_cookie;
 mod space;
 mod symbol;
+pub(super) mod uaddr;
 pub(super) mod uptr;
 
 use super::row::Builtin;
@@ -18,5 +19,6 @@ pub(super) static ROWS: &[&Builtin] = &[
     &kptr::KPTR,
     &ksym::KSYM,
     &socket_cookie::SOCKET_COOKIE,
+    &uaddr::UADDR,
     &uptr::UPTR,
 ];

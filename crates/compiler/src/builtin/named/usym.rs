@@ -4,7 +4,6 @@ use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, Intrinsic, Type};
 use crate::check::value::{constant, narrowed, operation};
-use kestrel_bpf::helper;
 use kestrel_trace::layout::Named;
 
 pub(crate) static USYM: Builtin = Builtin {
@@ -20,7 +19,7 @@ pub(crate) static USYM: Builtin = Builtin {
         let address = checker.scalar(address)?;
         let span = usage.span;
         let address = narrowed(address, Type::U64, span);
-        let both = usage.intrinsic(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), Type::U64);
+        let both = usage.intrinsic(Intrinsic::Identity, Type::U64);
         let by = constant(32, Type::U64, span);
         let pid = operation(BinaryOp::ShiftRight, Type::U64, both, by, span);
         // The process's number, and zeroes behind it.

@@ -1,7 +1,10 @@
 //! `pid` and `tid`, `uid` and `gid`: halves of the word that one BPF helper returns.
 
 use crate::builtin::row::Use;
+use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
+use crate::lang::ast;
+use kestrel_bpf::helper;
 
 /// One 32-bit half of an intrinsic of two.
 pub(super) fn half(usage: &Use<'_>, which: Intrinsic, upper: bool) -> Expr {
@@ -19,4 +22,22 @@ pub(super) fn half(usage: &Use<'_>, which: Intrinsic, upper: bool) -> Expr {
         right: Box::new(Expr::new(ExprKind::Constant(operand), Type::U64, span)),
     };
     Expr::new(kind, Type::integer(4, false), span)
+}
+
+/// Whose numbers of processes are meant: `curr_ns`, those of the PID namespace that Kestrel runs in, or `init`, the first one's.
+pub(super) fn numbering(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Intrinsic> {
+    let args = usage.positional(checker, 0, 1)?;
+    let Some(arg) = args.first() else {
+        return Ok(Intrinsic::Identity);
+    };
+    match &arg.kind {
+        ast::ExprKind::Identifier(word) if word == "curr_ns" => Ok(Intrinsic::Identity),
+        ast::ExprKind::Identifier(word) if word == "init" => {
+            Ok(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID))
+        }
+        _ => {
+            let message = format!("{} is of curr_ns or of init", usage.name);
+            Err(checker.error(arg.span, message))
+        }
+    }
 }

@@ -1,17 +1,15 @@
 //! `pid`.
 
-use super::half::half;
+use super::half::{half, numbering};
 use crate::builtin::row::{Builtin, Meaning};
-use crate::check::tree::Intrinsic;
-use kestrel_bpf::helper;
 
 pub(crate) static PID: Builtin = Builtin {
     name: "pid",
     numbered: false,
-    usage: "pid",
-    about: "the process's number (the kernel's tgid)",
+    usage: "pid[(curr_ns | init)]",
+    about: "the process's number (the kernel's tgid), in the PID namespace that Kestrel runs in or in the first one",
     meaning: Meaning::Value(|checker, usage| {
-        usage.alone(checker)?;
-        Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), true))
+        let which = numbering(checker, usage)?;
+        Ok(half(usage, which, true))
     }),
 };

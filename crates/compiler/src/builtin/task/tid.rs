@@ -1,17 +1,15 @@
 //! `tid`.
 
-use super::half::half;
+use super::half::{half, numbering};
 use crate::builtin::row::{Builtin, Meaning};
-use crate::check::tree::Intrinsic;
-use kestrel_bpf::helper;
 
 pub(crate) static TID: Builtin = Builtin {
     name: "tid",
     numbered: false,
-    usage: "tid",
-    about: "the thread's number (the kernel's pid)",
+    usage: "tid[(curr_ns | init)]",
+    about: "the thread's number (the kernel's pid), in the PID namespace that Kestrel runs in or in the first one",
     meaning: Meaning::Value(|checker, usage| {
-        usage.alone(checker)?;
-        Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), false))
+        let which = numbering(checker, usage)?;
+        Ok(half(usage, which, false))
     }),
 };

@@ -207,7 +207,7 @@ impl Lower<'_> {
         let to = self.b.slot_address(slot, offset);
         self.b.store(Width::B8, to, 0, count);
         if space == Space::User {
-            let both = self.b.helper(helper::GET_CURRENT_PID_TGID, &[]);
+            let both = self.task_numbers();
             let process = self.b.shift_right(both, 32);
             let to = self.b.slot_address(slot, offset + size - 8);
             self.b.store(Width::B8, to, 0, process);

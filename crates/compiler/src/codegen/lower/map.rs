@@ -163,7 +163,7 @@ impl Lower<'_> {
         let process = match space {
             Space::Kernel => Operand::from(0),
             Space::User => {
-                let both = self.b.helper(helper::GET_CURRENT_PID_TGID, &[]);
+                let both = self.task_numbers();
                 self.b.alu(AluOp::ShiftRight, Bits::B64, both, 32).into()
             }
         };

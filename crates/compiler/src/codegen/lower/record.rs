@@ -66,7 +66,7 @@ impl Lower<'_> {
                 span,
             });
         }
-        let identity = self.intrinsic_at(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID), span)?;
+        let identity = self.intrinsic_at(Intrinsic::Identity, span)?;
         let fields: Vec<(&Field, &Expr)> = record.layout.fields().iter().zip(&record.values).collect();
         // All values are computed before room is reserved: from reserve to commit the ring waits for this record.
         let mut plans = Vec::with_capacity(fields.len());

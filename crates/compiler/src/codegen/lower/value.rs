@@ -229,6 +229,7 @@ impl Lower<'_> {
                 let context = self.program_context();
                 self.b.helper(helper::GET_FUNC_IP, &[context.into()])
             }
+            Intrinsic::Identity => self.task_numbers(),
             Intrinsic::StartTime => self.sink.start_time(&mut self.b).map_err(|reason| Error::Sink {
                 reason,
                 span: expr.span,
@@ -236,6 +237,23 @@ impl Lower<'_> {
         };
         self.cache.put(intrinsic, v);
         Ok(v)
+    }
+
+    /// The numbers of the thread, in the low half, and of its process.
+    pub(super) fn task_numbers(&mut self) -> Vreg {
+        let Some(namespace) = self.context.features.pid_namespace else {
+            return self.b.helper(helper::GET_CURRENT_PID_TGID, &[]);
+        };
+        // struct bpf_pidns_info: the thread's number, then the process's; both are 0 where it is not in the namespace.
+        let slot = self.b.slot(8, 8);
+        self.clear(slot, 0, 8);
+        let to = self.b.slot_address(slot, 0);
+        let device = self.b.constant(namespace.device.cast_signed());
+        let inode = self.b.constant(namespace.inode.cast_signed());
+        let args = [device.into(), inode.into(), to.into(), 8.into()];
+        self.b.helper(helper::GET_NS_CURRENT_PID_TGID, &args);
+        let place = self.b.slot_address(slot, 0);
+        self.b.load(Width::B8, place, 0)
     }
 
     fn binary(&mut self, op: BinaryOp, signed: bool, left: &Expr, right: &Expr) -> Result<Vreg, Error> {

@@ -1,0 +1,43 @@
+//! Places of variables and functions of a probed program: where the loader put them is found from what the event itself knows, so that it needs no memory map.
+
+use super::lookup::Catalog;
+use crate::executable::{Executable, Site};
+use kestrel_compiler::check::globals::UserPlace;
+use std::path::Path;
+
+impl Catalog {
+    /// Where a symbol of the program lies that an event (`uprobe:PATH:FUNCTION`) is of; `None` where it has no such symbol, or where it cannot be told how
+    /// far from its own addresses it was loaded.
+    pub fn user_place(&self, event: &str, symbol: &str) -> Option<UserPlace> {
+        let mut parts = event.splitn(3, ':');
+        let (kind, path, place) = (parts.next()?, parts.next()?, parts.next()?);
+        let file = self.executables().get(Path::new(path)).ok()?;
+        let (address, size) = file.symbol(symbol)?;
+        let is_entry = matches!(kind, "uprobe");
+        let address = match (
+            file.is_position_independent(),
+            is_entry.then(|| probed(&file, place)),
+        ) {
+            (false, _) => format!("{address}"),
+            // The event is at one known place of the program.
+            (true, Some(Some(own))) => format!("reg(\"ip\") - {own} + {address}"),
+            // The kernel keeps where the code of the main program begins.
+            (true, _) if file.is_program() => {
+                format!(
+                    "(uint64)curtask->mm->start_code - {} + {address}",
+                    file.code_begin()?
+                )
+            }
+            (true, _) => return None,
+        };
+        Some(UserPlace { address, size })
+    }
+}
+
+/// The address of the one place that an event is at, as the file has it.
+fn probed(file: &Executable, place: &str) -> Option<u64> {
+    match Site::read(place).offsets(file).ok()?.as_slice() {
+        [one] => file.address_of(*one),
+        _ => None,
+    }
+}
