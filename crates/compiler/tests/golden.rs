@@ -8,8 +8,12 @@ mod kernel;
 
 use cases::golden;
 use kestrel_compiler::check::{check, globals::Globals};
-use kestrel_compiler::lang::diag::{Style, has_errors, render};
+use kestrel_compiler::lang::ast::Item;
+use kestrel_compiler::lang::config::Config;
+use kestrel_compiler::lang::diag::{Diagnostic, Style, has_errors, render};
+use kestrel_compiler::lang::expand::{Inputs, expand};
 use kestrel_compiler::lang::{parse_events, parse_script};
+use std::cell::RefCell;
 
 fn parse(mode: &str, input: &str) -> String {
     let (tree, found) = match mode {
@@ -85,6 +89,46 @@ fn steering() {
 #[test]
 fn steering_errors() {
     golden("control_errors.txt", steered);
+}
+
+/// Mistakes that people make, in whole programs; the mode names the event that stands for all.
+#[test]
+fn mistakes() {
+    // Each says what to write instead, or shows a second place.
+    let silent_mistakes = RefCell::new(Vec::new());
+    golden("mistakes.txt", |mode, input| {
+        let inputs = Inputs::default();
+        let expanded = expand("<script>", input, Config::default(), &inputs);
+        let found = match has_errors(&expanded.found) {
+            true => expanded.found,
+            false => found_by_the_checker(mode, &expanded.script.items),
+        };
+        assert!(has_errors(&found), "no mistake: {input}");
+        let silent = found.iter().filter(|d| d.hints.is_empty() && d.labels.is_empty());
+        let silent = silent.filter(|d| !d.message.contains("Valid values: "));
+        silent_mistakes
+            .borrow_mut()
+            .extend(silent.map(|d| format!("{input}: {}", d.message)));
+        expanded.sources.render(&found, Style::default())
+    });
+    assert_eq!(silent_mistakes.take(), Vec::<String>::new());
+}
+
+fn found_by_the_checker(mode: &str, items: &[Item]) -> Vec<Diagnostic> {
+    let context = kernel::by_name(mode);
+    let mut globals = Globals {
+        rounds: true,
+        source: Some(("<script>".to_owned(), "".into())),
+        ..Globals::default()
+    };
+    let mut all: Vec<Diagnostic> = Vec::new();
+    for item in items {
+        if let Item::Probe(probe) = item {
+            let (_, found) = check(probe, &context, true, &mut globals);
+            all.extend(found);
+        }
+    }
+    all
 }
 
 /// The parameters of a text, or what is wrong with them.

@@ -7,6 +7,7 @@ use crate::code::KnownCode;
 use crate::error::{Error, Result, nothing_matches};
 use crate::facts::{Facts, ScriptView};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_compiler::lang::diag::nearest;
 use kestrel_kernel::Host;
 use kestrel_kernel::preemption::Preemption;
 use std::collections::HashSet;
@@ -128,7 +129,7 @@ impl Catalog {
         if listed.is_err() {
             return Vec::new();
         }
-        let near = kestrel_compiler::lang::diag::nearest(wanted, all.iter().map(String::as_str));
+        let near = nearest(wanted, all.iter().map(String::as_str));
         near.into_iter()
             .take(NEAR)
             .map(|name| format!("{}:{name}", kind.name()))
@@ -220,13 +221,18 @@ impl Catalog {
         near.truncate(NEAR);
         if near.is_empty() {
             let kinds: Vec<&str> = self.kinds.all().map(|k| k.name()).collect();
-            return Error::WrongShape {
-                wanted: text,
-                shape: format!(
+            let first = spec.parts.first().map_or("", |part| part.text.as_str());
+            let shape = match nearest(first, kinds.iter().copied()).as_slice() {
+                [meant, ..] => {
+                    let rest = text.get(first.len()..).unwrap_or_default();
+                    format!("{meant}{rest}, if the kind {meant} is meant")
+                }
+                [] => format!(
                     "KIND:NAME, with one of the kinds {}; or GROUP:EVENT for a tracepoint",
                     kinds.join(", ")
                 ),
             };
+            return Error::WrongShape { wanted: text, shape };
         }
         nothing_matches("event", &text, near)
     }

@@ -28,7 +28,7 @@ pub use row::Builtin;
 pub(crate) use row::{Gather, Use};
 pub(crate) use text::str::STR;
 
-use crate::check::checker::{Checked, Checker};
+use crate::check::checker::{Checked, Checker, Reported};
 use crate::check::gathering::Gathering;
 use crate::check::tree::{Expr, StatementKind};
 use crate::lang::ast::{Arg, Span};
@@ -121,8 +121,28 @@ pub(crate) fn used<'a>(name: &'a str, name_span: Span, args: Option<&'a [Arg]>, 
     }
 }
 
+/// Checks a use, and says how the built-in is written where a finding says no more than what is wrong.
+fn taught<T>(
+    checker: &mut Checker<'_>,
+    usage: &Use<'_>,
+    check: impl FnOnce(&mut Checker<'_>) -> Checked<T>,
+) -> Checked<T> {
+    let before = checker.findings();
+    let checked = check(checker);
+    if let (Err(_), Some(written)) = (&checked, usage.written) {
+        let args = usage.args.unwrap_or_default().iter();
+        let places: Vec<Span> = args.map(|arg| arg.value.span).chain([usage.span]).collect();
+        checker.teach(before, &places, written);
+    }
+    checked
+}
+
 /// The value of a use.
 pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
+    taught(checker, usage, |checker| untaught_value(checker, usage))
+}
+
+fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     match find(usage.name).map(|b| (b, &b.meaning)) {
         Some((_, Meaning::Value(check))) => check(checker, usage),
         Some((_, Meaning::Change(check))) => {
@@ -160,20 +180,24 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 
 /// What a use does, if it is of an action.
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
-    match find(usage.name)?.meaning {
-        Meaning::Action(check) | Meaning::Change(check) => Some(check(checker, usage)),
-        Meaning::Verb(verb) => Some(checker.asked(usage, verb)),
-        Meaning::Aggregation { check, .. } => {
-            Some(check(checker, usage).and_then(|g| checker.gather(g, usage.span)))
-        }
-        Meaning::Value(_) => None,
+    let meaning = &find(usage.name)?.meaning;
+    if matches!(meaning, Meaning::Value(_)) {
+        return None;
     }
+    Some(taught(checker, usage, |checker| match meaning {
+        Meaning::Action(check) | Meaning::Change(check) => check(checker, usage),
+        Meaning::Verb(verb) => checker.asked(usage, verb),
+        Meaning::Aggregation { check, .. } => {
+            check(checker, usage).and_then(|g| checker.gather(g, usage.span))
+        }
+        Meaning::Value(_) => Err(Reported),
+    }))
 }
 
 /// What a use gathers in a map, if it is an aggregation.
 pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathering>> {
     match find(usage.name)?.meaning {
-        Meaning::Aggregation { check, .. } => Some(check(checker, usage)),
+        Meaning::Aggregation { check, .. } => Some(taught(checker, usage, |checker| check(checker, usage))),
         Meaning::Value(_) | Meaning::Action(_) | Meaning::Change(_) | Meaning::Verb(_) => None,
     }
 }

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Names;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Most findings reported about one probe.
 pub(super) const FINDINGS: usize = 50;
@@ -37,6 +37,8 @@ pub(crate) struct Checker<'a> {
     pub(super) undecided: Vec<VariableId>,
     /// Variables whose type is written.
     pub(super) written: Vec<VariableId>,
+    /// Variables that have no value because what should be stored in them is wrong.
+    pub(super) without_value: HashSet<String>,
     /// Loops around the statement being checked.
     pub(super) loops: u32,
     /// How often the statements being checked are repeated by `unroll`.
@@ -63,6 +65,7 @@ impl<'a> Checker<'a> {
             declared: HashMap::new(),
             undecided: Vec::new(),
             written: Vec::new(),
+            without_value: HashSet::new(),
             loops: 0,
             repeats: 1,
             bare: Vec::new(),
@@ -77,6 +80,21 @@ impl<'a> Checker<'a> {
             self.found.push(diagnostic);
         }
         Reported
+    }
+
+    /// Says how something is written where the findings since `before` are about its `places` and say nothing of that.
+    pub(crate) fn teach(&mut self, before: usize, places: &[Span], written: &str) {
+        for mut found in self.found.split_off(before.min(self.found.len())) {
+            if found.hints.is_empty() && places.contains(&found.span) {
+                found.hints.push(format!("it is written {written}"));
+            }
+            self.report(found);
+        }
+    }
+
+    /// How much was found so far.
+    pub(crate) fn findings(&self) -> usize {
+        self.found.len()
     }
 
     /// Reports an error without more to say.

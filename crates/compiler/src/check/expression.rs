@@ -108,7 +108,13 @@ impl Checker<'_> {
             return Ok(value);
         }
         let message = format!("an integer is wanted here, not {}", self.describe(&value.ty));
-        Err(self.error(expr.span, message))
+        let hint = match &value.ty {
+            Type::Text { .. } => Some("a number stands without quotes, and a text cannot be calculated with"),
+            Type::Tuple(_) => Some("take one of its members: .0, .1 or by name"),
+            _ => None,
+        };
+        let found = Diagnostic::error(expr.span, message).maybe_hint(hint.map(str::to_owned));
+        Err(self.report(found))
     }
 
     /// An expression that is true or false: a scalar.

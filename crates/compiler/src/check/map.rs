@@ -23,6 +23,8 @@ const TEXT: u32 = 64;
 /// Generations of a map without keys that are kept apart, a power of two: those that were cleared are read a moment later.
 const GENERATIONS: u32 = 64;
 
+const SAME_KEYS: &str = "all uses of a map have the same keys: keep this in another map";
+
 /// Whether a use of a map changes what it holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usage {
@@ -223,7 +225,18 @@ impl Checker<'_> {
             return Err(Reported);
         };
         let holding = self.holding(&super::text::spelled(stored.clone()), true);
-        let stored_type = self.map_shape(name, holding?);
+        let holding = holding?;
+        let stored_type = self.map_shape(name, holding.clone());
+        let class = |ty: &Type| (ty.is_scalar(), ty.is_text());
+        if class(&holding) != class(&stored_type) {
+            let message = format!(
+                "this is {}, but @{name} holds {}",
+                self.describe(&stored.ty),
+                self.describe(&stored_type)
+            );
+            let found = Diagnostic::error(stored.span, message);
+            return Err(self.report(found.hint("keep it in another map")));
+        }
         let kind = self.held(stored, &stored_type)?;
         let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
         if let ValueKind::Whole(_) = &place.map.value {
@@ -238,7 +251,8 @@ impl Checker<'_> {
                     place.map.title(),
                     self.describe(&stored_type)
                 );
-                return Err(self.error(value.span, message));
+                let found = Diagnostic::error(value.span, message);
+                return Err(self.report(found.hint("keep it in another map")));
             };
             return Ok(StatementKind::Map(place, MapChange::Set(fitted)));
         }
@@ -374,9 +388,15 @@ impl Checker<'_> {
         }
         let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
         let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
-        let message = format!("there is no map @{name} so far: nothing before this writes it");
-        let hint = hint.or_else(|| Some("put the handler that writes it first".to_owned()));
-        Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)))
+        let message = match self.globals.rounds {
+            true => format!("nothing writes the map @{name}"),
+            false => format!("there is no map @{name} so far: nothing before this writes it"),
+        };
+        let hint = hint.unwrap_or_else(|| match self.globals.rounds {
+            true => format!("a map begins where something is stored in it: @{name} = 1, @{name} = count()"),
+            false => "put the handler that writes it first".to_owned(),
+        });
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
     /// A map of which all that is known comes from handlers further on.
@@ -605,7 +625,7 @@ impl Checker<'_> {
                             self.spelled_keys(&narrow),
                             self.spelled_keys(&expected)
                         );
-                        return Err(self.error(span, message));
+                        return Err(self.report(Diagnostic::error(span, message).hint(SAME_KEYS)));
                     };
                     (self.kept_type(joined).unwrap_or(ty), fits)
                 }
@@ -756,7 +776,7 @@ impl Checker<'_> {
                 count(map.keys.len()),
                 map.first
             );
-            return Err(self.error(span, message));
+            return Err(self.report(Diagnostic::error(span, message).hint(SAME_KEYS)));
         }
         for (ty, key) in map.keys.iter().zip(keys) {
             let agreed = match ty {
@@ -809,8 +829,11 @@ impl Checker<'_> {
                 held_words(&map.value),
                 map.first
             );
-            let hint = (!known).then(|| "put the handler that writes it first".to_owned());
-            return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
+            let hint = match known {
+                true => "a map is filled in one way: keep this in another map",
+                false => "put the handler that writes it first",
+            };
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         }
         if known {
             return Ok(map);

@@ -8,6 +8,28 @@ use crate::context::ProgramKind;
 use crate::lang::ast::{self, Span, Spanned};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 
+/// A table: what other tracers call things, and what they are called here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("arg", "arg0"),
+    ("command", "comm"),
+    ("cpuid", "cpu"),
+    ("curr", "curtask"),
+    ("current", "curtask"),
+    ("execname", "comm"),
+    ("gettimeofday_ns", "nsecs"),
+    ("now", "nsecs"),
+    ("ppid", "curtask->real_parent->tgid"),
+    ("probefunc", "func"),
+    ("probename", "probe"),
+    ("process", "comm"),
+    ("ret", "retval"),
+    ("return", "retval"),
+    ("stack", "kstack"),
+    ("task", "curtask"),
+    ("time", "nsecs"),
+    ("timestamp", "nsecs"),
+];
+
 impl Checker<'_> {
     /// A bare word.
     pub(super) fn word(&mut self, name: &str, span: Span) -> Checked<Expr> {
@@ -69,6 +91,12 @@ impl Checker<'_> {
         }
         let hint = if self.find_field(name).is_some() {
             Some(format!("did you mean \"args.{name}\"?"))
+        } else if self.scopes.iter().any(|scope| scope.contains_key(name)) {
+            Some(format!("did you mean the variable \"${name}\"?"))
+        } else if self.globals.map(name).is_some() {
+            Some(format!("did you mean the map \"@{name}\"?"))
+        } else if let Some((_, known)) = ELSEWHERE.iter().find(|(word, _)| *word == name) {
+            Some(format!("did you mean \"{known}\"?"))
         } else {
             let fields: Vec<String> = self.field_names().iter().map(|f| format!("args.{f}")).collect();
             let candidates = builtin::names()
@@ -109,7 +137,9 @@ impl Checker<'_> {
                     diagnostic.hint("without the kernel's types its arguments are arg0, arg1, …")
                 }
                 (false, Some(_)) => diagnostic.hint("its arguments are arg0, arg1, …"),
-                (true, _) => diagnostic,
+                (true, _) => {
+                    diagnostic.hint("\"args\" are the fields of tracepoints and the parameters of functions")
+                }
             }
         } else {
             let message = format!("{event} has no field \"{}\"", name.node);

@@ -102,7 +102,8 @@ impl Checker<'_> {
             _ => {}
         }
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && right.constant() == Some(0) {
-            return Err(self.error(right.span, "this divides by zero"));
+            let wrong = Diagnostic::error(right.span, "this divides by zero");
+            return Err(self.report(wrong.hint("divide by a value that was tested: if ($n != 0) { … / $n }")));
         }
         if matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight)
             && right.constant().is_some_and(|n| n > 63)
@@ -258,6 +259,7 @@ impl Checker<'_> {
         }
         let hint = (is_address(left) && right.ty.is_text() || is_address(right) && left.ty.is_text())
             .then(|| "read the text at an address with str()".to_owned());
+        let hint = hint.or_else(|| beside(left, right).or_else(|| beside(right, left)));
         let message = format!("{l} cannot be compared with {r}");
         self.report(Diagnostic::error(span, message).maybe_hint(hint))
     }
@@ -353,4 +355,25 @@ fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {
         right: Box::new(right),
     };
     Expr::new(kind, Type::Bool, span)
+}
+
+/// What to compare a text with that stands beside something else.
+fn beside(text: &Expr, other: &Expr) -> Option<String> {
+    if !text.ty.is_text() || other.ty.is_text() {
+        return None;
+    }
+    let number = |text: &[u8]| {
+        let text = std::str::from_utf8(text).ok()?;
+        text.trim_end_matches('\0').parse::<i64>().ok()
+    };
+    if let ExprKind::Text(text) = &text.kind
+        && let Some(number) = number(text)
+    {
+        return Some(format!("a number stands without quotes: {number}"));
+    }
+    Some(match (&text.kind, other.constant()) {
+        (ExprKind::Text(_), _) => "compare the text with a text, such as comm".to_owned(),
+        (_, Some(number)) => format!("compare a text with a text: \"{}\"", number.cast_signed()),
+        _ => "compare a text with a text, in double quotes if it is known".to_owned(),
+    })
 }

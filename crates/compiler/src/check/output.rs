@@ -10,7 +10,7 @@ use kestrel_bpf::helper;
 use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
-use kestrel_trace::print::printf::Format;
+use kestrel_trace::print::printf::{Format, Wrong};
 use kestrel_trace::stack_pieces::PIECE_BYTES;
 
 /// Most values of a line that the kernel writes (MAX_BPRINTF_VARARGS).
@@ -95,6 +95,7 @@ impl Checker<'_> {
         let values: Vec<Checked<Expr>> = values.iter().map(|value| self.printable(value)).collect();
         let values = values.into_iter().collect::<Checked<Vec<_>>>()?;
         let text = text.clone();
+        let values_of: Vec<Type> = values.iter().map(|value| value.ty.clone()).collect();
         let made = self.output(verb, &text, values, usage.span)?;
         if let StatementKind::Record(record) = &made {
             let types = record.layout.fields().iter().map(|field| &field.ty);
@@ -103,7 +104,19 @@ impl Checker<'_> {
                     .argument
                     .and_then(|argument| args.get(argument + 1))
                     .map_or(usage.span, |arg| arg.span);
-                self.error(span, format!("{}: {}", usage.name, wrong.wrong));
+                let message = format!("{}: {}", usage.name, wrong.wrong);
+                let hint = match (&wrong.wrong, values_of.get(wrong.argument.unwrap_or(usize::MAX))) {
+                    (Wrong::Type { instead, .. }, Some(ty)) => {
+                        Some(format!("this is {}: write {instead}", self.describe(ty)))
+                    }
+                    (Wrong::TooFew { .. }, _) => Some("a value stands behind the format for each of its conversions".to_owned()),
+                    (Wrong::TooMany { .. }, _) if text.contains('%') => Some(
+                        "each value has a conversion in the format: %d, %u, %x, %s, %c, %p, %r, …; %% is a percent sign"
+                            .to_owned(),
+                    ),
+                    _ => None,
+                };
+                self.report(Diagnostic::error(span, message).maybe_hint(hint));
             }
         }
         Ok(made)
@@ -165,6 +178,14 @@ impl Checker<'_> {
         let message = format!("{}() is an unsafe function being used in safe mode", usage.name);
         let hint = "kestrel run --unsafe allows it";
         Err(self.report(Diagnostic::error(usage.span, message).hint(hint)))
+    }
+
+    /// The same for what tables may do without being asked, because only root can write them.
+    pub(crate) fn needs_unsafe_in_programs(&mut self, usage: &Use<'_>) -> Checked<()> {
+        match self.globals.source {
+            Some(_) => self.needs_unsafe(usage),
+            None => Ok(()),
+        }
     }
 
     /// `errorf`, `warnf`: a format behind the place that it is written at.

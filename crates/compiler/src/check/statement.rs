@@ -119,7 +119,10 @@ impl Checker<'_> {
             }
             Written::For { name, over, body } => self.count_loop(name, over, body, span)?,
             Written::Break | Written::Continue if self.loops == 0 => {
-                return Err(self.error(span, "there is no loop around this"));
+                let wrong = Diagnostic::error(span, "there is no loop around this");
+                return Err(self.report(
+                    wrong.hint("break and continue stand in while and for; return leaves a handler"),
+                ));
             }
             Written::Break => StatementKind::Break,
             Written::Continue => StatementKind::Continue,
@@ -214,6 +217,10 @@ impl Checker<'_> {
     /// `$name` as a value.
     pub(super) fn variable(&mut self, name: &str, span: Span) -> Checked<Expr> {
         let Some(id) = self.find_variable(name) else {
+            if self.without_value.contains(name) {
+                // What should be stored in it is wrong, and was reported.
+                return Err(Reported);
+            }
             let known: Vec<String> = self.scopes.iter().flat_map(|s| s.keys().cloned()).collect();
             let elsewhere = self.variables.iter().any(|v| v.name == name);
             let hint = if elsewhere {
@@ -223,6 +230,7 @@ impl Checker<'_> {
                 )
             } else {
                 did_you_mean(name, known.iter().map(String::as_str))
+                    .or_else(|| Some(format!("set it first: ${name} = 0, or declare it: let ${name}")))
             };
             let message = format!("the variable \"${name}\" has no value here");
             return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
@@ -419,7 +427,9 @@ impl Checker<'_> {
         };
         let value = match op {
             Some(op) => self.binary(op, target, value, span)?,
-            None => self.expression(value)?,
+            None => self.expression(value).inspect_err(|Reported| {
+                self.without_value.insert(name.clone());
+            })?,
         };
         let value = super::text::spelled(value);
         match self.find_variable(name) {

@@ -128,7 +128,16 @@ impl Checker<'_> {
             let part = place.and_then(|place| self.tuple_part(&base, place, span));
             return part.ok_or_else(|| {
                 let message = format!("{} has no member \"{}\"", self.describe(&base.ty), name.node);
-                self.error(name.span, message)
+                let names = ty
+                    .members
+                    .iter()
+                    .enumerate()
+                    .map(|(place, member)| match member.name.as_str() {
+                        "" => format!(".{place}"),
+                        name => format!(".{name}"),
+                    });
+                let hint = format!("its members are {}", names.collect::<Vec<_>>().join(", "));
+                self.report(Diagnostic::error(name.span, message).hint(hint))
             });
         }
         let (mut spot, id) = self.struct_at(base, name)?;

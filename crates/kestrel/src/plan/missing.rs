@@ -1,6 +1,6 @@
 //! Probes of a program whose events do not exist here: an error, a warning or nothing, as its setting `missing_probes` says.
 
-use super::events::Matched;
+use super::events::{Matched, about};
 use super::planner::Planner;
 use kestrel_catalog::catalog::{Glob, text_of};
 use kestrel_catalog::{Error, Result};
@@ -16,11 +16,14 @@ impl Planner<'_> {
     /// Takes an event that was not found, and goes on where the program says so.
     ///
     /// # Errors
-    /// The error itself where no program is planned or where it says more than that the event does not exist; else a diagnostic at its place.
+    /// The error itself where no program is planned or where it is not about the event's name; else a diagnostic at its place.
     pub(super) fn missing(&mut self, spec: &EventSpec, error: Error) -> Result<()> {
-        let Some(policy) = self.missing_probes.filter(|_| is_missing(&error)) else {
+        let Some(policy) = self.missing_probes else {
             return Err(error);
         };
+        if !is_missing(&error) {
+            return Err(self.misnamed(spec, error));
+        }
         let name = bpftrace_name(spec);
         let untraceable = match policy {
             MissingProbes::Ignore => None,
@@ -42,6 +45,22 @@ impl Planner<'_> {
                 Ok(())
             }
             MissingProbes::Ignore => Ok(()),
+        }
+    }
+
+    /// The error about an event's name, at its place where it says no more than that.
+    fn misnamed(&self, spec: &EventSpec, error: Error) -> Error {
+        match about(error) {
+            Ok((message, hint)) => {
+                let found = Diagnostic::error(spec.span, message).maybe_hint(hint);
+                self.refusal(vec![found])
+            }
+            // The file of a probe in a program or library.
+            Err(error @ Error::Trace(_)) => {
+                let hint = "a program is named by its path, a library by its path or as libNAME";
+                self.refusal(vec![Diagnostic::error(spec.span, error.to_string()).hint(hint)])
+            }
+            Err(error) => error,
         }
     }
 

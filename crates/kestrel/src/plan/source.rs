@@ -3,7 +3,7 @@
 use kestrel_catalog::catalog::Via;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
-use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe};
+use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe, Span};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::expand::{Inputs, NamedOption, expand};
@@ -71,6 +71,16 @@ impl ProgramText {
                 _ => {}
             }
         }
+        let bare = probes
+            .iter()
+            .filter(|probe| probe.block.is_none() && probe.object.is_none());
+        let bare: Vec<Diagnostic> = bare.map(|probe| without_block(probe.span)).collect();
+        if !bare.is_empty() {
+            return Err(Error::Program {
+                source_text: whole.to_owned(),
+                diagnostics: bare,
+            });
+        }
         Ok(Self {
             name: name.to_owned(),
             text: whole.into(),
@@ -83,6 +93,13 @@ impl ProgramText {
             warnings: expanded.found,
         })
     }
+}
+
+/// A probe of a program does nothing without a block.
+fn without_block(span: Span) -> Diagnostic {
+    let message = "this probe has no { block }, so nothing happens when its event does";
+    Diagnostic::error(span, message)
+        .hint("say what to do: { print(comm); }; kestrel trace -e shows events by themselves")
 }
 
 /// How the call stack of the process is taken.

@@ -18,7 +18,12 @@ pub(crate) static RETVAL: Builtin = Builtin {
         let hint = context
             .function
             .as_ref()
-            .map(|f| format!("trace the return: kretprobe:{f} or fexit:{f}"));
-        Err(checker.report(Diagnostic::error(usage.span, message).maybe_hint(hint)))
+            .map(|f| format!("trace the return: kretprobe:{f} or fexit:{f}"))
+            .or_else(|| {
+                let exit = context.name.replacen("sys_enter", "sys_exit", 1);
+                (exit != context.name).then(|| format!("{exit} has it, as args.ret"))
+            })
+            .unwrap_or_else(|| "kretprobe, uretprobe and fexit have one".to_owned());
+        Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
     }),
 };

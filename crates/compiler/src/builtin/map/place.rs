@@ -15,7 +15,9 @@ pub(super) fn place<'a>(
     let Some((ast::ExprKind::Map { name, keys }, more)) =
         args.split_first().map(|(first, more)| (&first.kind, more))
     else {
-        return Err(checker.error(usage.span, format!("{} wants a map: @name", usage.name)));
+        let message = format!("{} wants a map: @name", usage.name);
+        let span = args.first().map_or(usage.span, |first| first.span);
+        return Err(checker.error(span, message));
     };
     let written = keys.iter().chain(more.iter().copied());
     Ok((name, written.collect()))

@@ -4,6 +4,7 @@ use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::ast;
+use crate::lang::diag::{Diagnostic, nearest};
 use kestrel_trace::layout::{Space, StackMode};
 
 /// The kernel's limit (`kernel.perf_event_max_stack`), and what is taken where nothing is said.
@@ -21,6 +22,24 @@ const MODES: &[(&str, StackMode)] = &[
 pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
     let args = usage.positional(checker, 0, 2)?;
     let named = args.first().and_then(|first| mode_of(first));
+    if let (
+        None,
+        Some(ast::Expr {
+            kind: ast::ExprKind::Identifier(word),
+            span,
+        }),
+    ) = (named, args.first())
+        && crate::builtin::find(word).is_none()
+        && checker.globals.parameter(word).is_none()
+    {
+        let modes: Vec<&str> = MODES.iter().map(|(name, _)| *name).collect();
+        let hint = match nearest(word, modes.iter().copied()).first() {
+            Some(near) => format!("did you mean {near}? There are {}", modes.join(", ")),
+            None => format!("there are {}", modes.join(", ")),
+        };
+        let message = format!("\"{word}\" is no way to show a stack");
+        return Err(checker.report(Diagnostic::error(*span, message).hint(hint)));
+    }
     let depth = match (named, args.as_slice()) {
         (Some(_), [_, depth]) | (None, [depth]) => Some(depth),
         (_, [_, second]) => return Err(checker.error(second.span, "how a stack is shown is said first")),

@@ -14,6 +14,15 @@ pub(crate) static SIGNAL: Builtin = Builtin {
     about: "send a signal to the process that runs: signal(\"STOP\") holds it where it is",
     meaning: Meaning::Action(|checker, usage| {
         let given = usage.positional(checker, 1, 1)?;
+        checker.needs_unsafe_in_programs(usage)?;
+        if matches!(checker.context.name.as_str(), "begin" | "end") {
+            let message = format!(
+                "signal() in {} would be sent to the tracer itself",
+                checker.context.name
+            );
+            let hint = "send it where the process runs: in a tracepoint, a kprobe or a uprobe";
+            return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
+        }
         let [value] = given.as_slice() else {
             return Err(checker.error(usage.span, "signal() takes one argument"));
         };

@@ -173,7 +173,9 @@ impl Reader<'_> {
 
     fn refuse(&mut self, path: &Spanned<String>, what: &str, why: &str) {
         let message = format!("\"{}\" cannot be {what}: {why}", path.node);
-        self.refused.push(Diagnostic::error(path.span, message));
+        let hint = "paths begin where the text lies that names them, or in a folder of -I";
+        self.refused
+            .push(Diagnostic::error(path.span, message).hint(hint));
     }
 
     fn import(&mut self, by: usize, text: ImportedText, path: &Spanned<String>) {

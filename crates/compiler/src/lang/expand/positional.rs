@@ -20,7 +20,12 @@ impl Expander<'_> {
             return self.error(Diagnostic::error(span, message));
         }
         match self.parameter(index) {
-            None => number(0),
+            None => {
+                let message = format!("Positional parameter ${index} is empty or not provided.");
+                let hint = "it is 0 here; arguments stand behind the program on the command line";
+                self.found.push(Diagnostic::warning(span, message).hint(hint));
+                number(0)
+            }
             Some(text) => signed(text, span).unwrap_or_else(|| ExprKind::String(text.to_owned())),
         }
     }

@@ -141,10 +141,13 @@ impl<'a> Lexer<'a> {
                         self.remark(start);
                     }
                     None => {
-                        found.push(Diagnostic::error(
-                            span(self.at, self.at + 2),
-                            "this comment is not closed by \"*/\"",
-                        ));
+                        found.push(
+                            Diagnostic::error(
+                                span(self.at, self.at + 2),
+                                "this comment is not closed by \"*/\"",
+                            )
+                            .hint("write \"*/\" at its end"),
+                        );
                         self.at = self.text.len();
                     }
                 }
@@ -254,7 +257,12 @@ impl<'a> Lexer<'a> {
         self.at += first.len_utf8();
         if first != '\'' {
             let message = format!("the character {first:?} means nothing here");
-            found.push(Diagnostic::error(self.span_from(start), message));
+            let quote = matches!(
+                first,
+                '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{2018}' | '\u{2019}'
+            );
+            let hint = quote.then(|| "texts stand in straight double quotes: \"text\"".to_owned());
+            found.push(Diagnostic::error(self.span_from(start), message).maybe_hint(hint));
             return;
         }
         let line = self.rest().split('\n').next().unwrap_or_default();
@@ -315,6 +323,7 @@ impl<'a> Lexer<'a> {
                 found.push(match trouble {
                     NumberTrouble::TooLarge => {
                         Diagnostic::error(span, format!("the number {word} does not fit in 64 bits"))
+                            .hint("the largest is 18446744073709551615, which is 0xffffffffffffffff")
                     }
                     NumberTrouble::Digits => Diagnostic::error(span, format!("\"{word}\" is not a number")),
                     NumberTrouble::Suffix(suffix) => {
@@ -337,10 +346,10 @@ impl<'a> Lexer<'a> {
             Err(QuoteTrouble::Open) => {
                 let rest = self.rest();
                 self.at += rest.find('\n').unwrap_or(rest.len());
-                found.push(Diagnostic::error(
-                    self.span_from(start),
-                    "this text is not closed by a double quote",
-                ));
+                found.push(
+                    Diagnostic::error(self.span_from(start), "this text is not closed by a double quote")
+                        .hint("write \" at its end; a quote inside a text is written \\\""),
+                );
                 TokenKind::Bad
             }
             Err(QuoteTrouble::Escape { at, bytes, end }) => {

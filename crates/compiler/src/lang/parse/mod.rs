@@ -4,6 +4,7 @@
 mod definition;
 mod event;
 mod expression;
+mod habit;
 mod item;
 mod statement;
 mod type_name;
@@ -309,7 +310,7 @@ impl<'a> Parser<'a> {
             _ => format!("\"{}\"", self.source(self.token.span)),
         };
         let message = format!("expected {wanted}, not {there}");
-        let hint = self.is("=").then(|| "equality is \"==\"".to_owned());
+        let hint = self.instead(wanted);
         self.error(Diagnostic::error(self.token.span, message).maybe_hint(hint))
     }
 

@@ -1,9 +1,15 @@
 //! Blocks and statements.
 
+use super::habit::LOOP;
 use super::{Lost, Parsed, Parser};
-use crate::lang::ast::{BinaryOp, Block, Expr, ExprKind, ForRange, Statement, StatementKind, ValueBlock};
+use crate::lang::ast::{
+    BinaryOp, Block, Expr, ExprKind, ForRange, Span, Statement, StatementKind, ValueBlock,
+};
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;
+
+/// What findings about texts, comments and blocks without an end have in common.
+const NOT_CLOSED: &str = "is not closed";
 
 /// `op=` signs; `None` is plain assignment.
 const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
@@ -46,7 +52,7 @@ impl Parser<'_> {
                 break;
             }
             if self.is_end() {
-                self.error(Diagnostic::error(opening, "this block is not closed by \"}\""));
+                self.unclosed(opening);
                 break;
             }
             match self.statement() {
@@ -63,6 +69,15 @@ impl Parser<'_> {
             value,
             span: self.span_from(opening.start),
         })
+    }
+
+    /// Says that a block has no end; what was not closed inside it, such as a text, took the end away.
+    fn unclosed(&mut self, opening: Span) {
+        let inside = |d: &Diagnostic| d.span.start > opening.start && d.message.contains(NOT_CLOSED);
+        if !self.found.iter().any(inside) {
+            let message = format!("this block {NOT_CLOSED} by \"}}\"");
+            self.error(Diagnostic::error(opening, message).hint("write \"}\" behind its last statement"));
+        }
     }
 
     /// Goes on after the next semicolon, or at the brace that closes this block.
@@ -235,9 +250,25 @@ impl Parser<'_> {
         })
     }
 
+    /// Goes past what a loop of C says of its steps, so that its body is read as a block.
+    fn past_loop(&mut self) -> Lost {
+        let mut depth = 1;
+        while !self.is_end() && !self.is("{") && !self.is("}") && depth > 0 {
+            depth += i32::from(self.is("(")) - i32::from(self.is(")"));
+            self.take();
+        }
+        Lost
+    }
+
     fn for_statement(&mut self) -> Parsed<StatementKind> {
         self.take();
         let enclosed = self.eat("(");
+        if !matches!(self.token.kind, TokenKind::Variable(_)) || *self.peek(0) != TokenKind::Sign(":") {
+            let message = "this is not how a loop begins";
+            let wrong = Diagnostic::error(self.token.span, message).hint(LOOP);
+            self.error(wrong);
+            return Err(self.past_loop());
+        }
         let name = self.variable_name()?;
         self.expect(":")?;
         let first = self.expression()?;
