@@ -1,7 +1,9 @@
 //! Probes of a program whose events do not exist here: an error, a warning or nothing, as its setting `missing_probes` says.
 
 use super::events::{Matched, about};
+use super::hook::Hook;
 use super::planner::Planner;
+use super::source::ProgramText;
 use kestrel_catalog::catalog::{Glob, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
@@ -23,6 +25,10 @@ impl Planner<'_> {
         };
         if !is_missing(&error) {
             return Err(self.misnamed(spec, error));
+        }
+        if let Some(message) = raw_address(spec).filter(|_| self.options.allows_unsafe) {
+            let found = Diagnostic::error(spec.span, message).hint(error.to_string());
+            return Err(self.refusal(vec![found]));
         }
         let name = bpftrace_name(spec);
         let untraceable = match policy {
@@ -62,6 +68,65 @@ impl Planner<'_> {
             }
             Err(error) => error,
         }
+    }
+
+    /// Whether a function may be probed, where the user has listed those that may: with `--unsafe` one that is named is probed all the same.
+    ///
+    /// # Errors
+    /// As [`Planner::missing`], where one is named that may not.
+    pub(super) fn is_traceable(&mut self, spec: &EventSpec, found: Matched) -> Result<bool> {
+        let Some(listed) = self.options.traceable.clone() else {
+            return Ok(true);
+        };
+        let name = self.events.full_name(found);
+        let function = match name.split_once(':') {
+            Some(("kprobe" | "kretprobe" | "fentry" | "fexit", function)) => function,
+            _ => return Ok(true),
+        };
+        let function = function.rsplit(':').next().unwrap_or(function);
+        if listed.contains(function) {
+            return Ok(true);
+        }
+        let Some(message) = not_traceable(spec) else {
+            return Ok(false);
+        };
+        if self.options.allows_unsafe {
+            self.warn(spec.span, message);
+            return Ok(true);
+        }
+        let error = Error::NoPlace {
+            wanted: name.clone(),
+            why: "the list of --traceable-functions does not have it".to_owned(),
+        };
+        self.missing(spec, error).map(|()| false)
+    }
+
+    /// Refuses a program of more probes or programs than its settings allow.
+    pub(super) fn within_limits(&self, program: &ProgramText, hooks: &[Hook]) -> Result<()> {
+        let own = || hooks.iter().filter(|hook| !hook.companion);
+        let probes: usize = own().map(|hook| hook.instances.len() * hook.handlers).sum();
+        let (limits, programs) = (&program.config, own().count());
+        let (message, setting) = if probes as u64 > limits.max_probes {
+            let limit = limits.max_probes;
+            let message = format!(
+                "Can't attach to {probes} probes because it exceeds the current limit of {limit} probes"
+            );
+            (message, "MAX_PROBES")
+        } else if programs as u64 > limits.max_bpf_progs {
+            let limit = limits.max_bpf_progs;
+            let message = format!(
+                "Your program is trying to generate more than {programs} BPF programs, which exceeds the current limit of {limit}"
+            );
+            (message, "MAX_BPF_PROGS")
+        } else {
+            return Ok(());
+        };
+        let lower = setting.to_lowercase();
+        let hint = format!(
+            "You can increase the limit through the BPFTRACE_{setting} environment variable, or by config = {{ {lower} = N }}: each probe is a hit at its place, on every CPU"
+        );
+        let span = program.probes.first().map_or(Span::NOWHERE, |probe| probe.span);
+        Err(self.refusal(vec![Diagnostic::error(span, message).hint(hint)]))
     }
 
     /// Whether the filter of probes lets an event through.
@@ -132,6 +197,16 @@ fn is_missing(error: &Error) -> bool {
         Error::Trace(kestrel_trace::Error::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
         _ => false,
     }
+}
+
+/// What is said of an address that is to be probed as it is, and cannot be.
+fn raw_address(spec: &EventSpec) -> Option<String> {
+    let [kind, place] = spec.parts.as_slice() else {
+        return None;
+    };
+    let address = u64::from_str_radix(place.text.strip_prefix("0x")?, 16).ok()?;
+    let kind = kestrel_catalog::catalog::find_kind(&kind.text)?.name();
+    matches!(kind, "kprobe" | "kretprobe").then(|| format!("Unable to attach probe: {kind}:{address}"))
 }
 
 /// Why a function that is named without a pattern cannot be probed.

@@ -212,7 +212,7 @@ impl<'a> Planner<'a> {
         match failed {
             Some(error) => Err(error),
             None if hooks.is_empty() => Err(self.nothing_left()),
-            None => Ok(hooks),
+            None => self.within_limits(program, &hooks).map(|()| hooks),
         }
     }
 
@@ -301,7 +301,7 @@ impl<'a> Planner<'a> {
                 .iter()
                 .filter(|found| !matched.iter().any(|m| m.event == found.event));
             for found in matched.iter().chain(unlisted) {
-                if !self.is_wanted(*found) {
+                if !self.is_wanted(*found) || !self.is_traceable(spec, *found)? {
                     continue;
                 }
                 let before = cells[found.event];

@@ -13,6 +13,7 @@ use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::procfs::CpuList;
 use regex_lite::Regex;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Where the handlers stand.
@@ -179,6 +180,8 @@ pub struct Options {
     pub parameters: Vec<Parameter>,
     /// The names of a program's probes that are planned, begin and end apart.
     pub probe_filter: Option<ProbeFilter>,
+    /// The functions of the kernel that may be probed, in place of those that ftrace lists.
+    pub traceable: Option<Arc<HashSet<String>>>,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Most keys of each map of texts of `-e`; a table file says so itself.

@@ -21,15 +21,18 @@ use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{Held, UserSignal};
+use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use options::{Buffering, OutputFormat, RunMode};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufWriter, LineWriter, Write};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The pause between two polls while records wait for others that may be earlier.
@@ -67,6 +70,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let mut program = read::program(options, held.as_ref().map(Held::pid))?;
     modes::keep(&mut program, options.mode);
+    if options.list {
+        // What is not here is not listed.
+        program.config.missing_probes = MissingProbes::Ignore;
+        program.config.max_probes = u64::MAX;
+    }
     let plan = plan(&program, options, &target, &catalog)?;
     if options.list {
         return listing::of_program(&plan, options, &catalog);
@@ -205,12 +213,14 @@ fn plan(
             format!("--probe-filter is no regular expression: {why}"),
         )
     })?;
+    let traceable = given.traceable_functions.as_deref().map(traceable).transpose()?;
     let options = PlanOptions {
         mode: Some(Mode::Stream),
         bell: Bell::Records,
         target: target.clone(),
         only_own: true,
         probe_filter,
+        traceable,
         allows_unsafe: given.r#unsafe,
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
         buffer_bytes: config.perf_rb_pages.map(|pages| pages * page),
@@ -220,6 +230,17 @@ fn plan(
         .map_err(|error| message::failure(given, &program.name, error))?;
     message::warnings(given, &program.name, &plan.warnings);
     Ok(plan)
+}
+
+/// The functions that a file lists, one on a line, its module behind it.
+fn traceable(path: &Path) -> Result<Arc<HashSet<String>>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let why = crate::style::system_words(&error);
+        let message = format!("failed to open the list of functions '{}': {why}", path.display());
+        Failure::new(Exit::Usage, message)
+    })?;
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(Arc::new(names.map(str::to_owned).collect()))
 }
 
 /// The words of a command.

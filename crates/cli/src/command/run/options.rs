@@ -50,6 +50,9 @@ pub(crate) struct Options {
     /// Only probes whose names match
     #[arg(long, value_name = "REGEX")]
     pub(super) probe_filter: Option<String>,
+    /// A file that lists the functions of the kernel that may be probed, as available_filter_functions does
+    #[arg(long, value_name = "FILE")]
+    pub(super) traceable_functions: Option<PathBuf>,
     /// Print no warnings
     #[arg(long)]
     pub(super) no_warnings: bool,
