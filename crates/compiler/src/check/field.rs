@@ -295,7 +295,8 @@ impl Expr {
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
             | ExprKind::TextEqual { left, right, .. }
-            | ExprKind::BytesEqual { left, right, .. } => {
+            | ExprKind::BytesEqual { left, right, .. }
+            | ExprKind::BytesOrder { left, right, .. } => {
                 left.set_span(span);
                 right.set_span(span);
             }

@@ -47,6 +47,10 @@ pub struct Globals {
     pub addresses: BTreeMap<String, u64>,
     /// Places of symbols of programs, by events and names ([`Shapes::user_symbols`]).
     pub user_places: BTreeMap<(String, String), UserPlace>,
+    /// Numbers of control groups, by the paths that were asked for.
+    pub control_groups: BTreeMap<String, u64>,
+    /// CPUs that the kernel has room for.
+    pub cpus: u64,
     /// How stacks are shown where nothing else is said (`stack_mode`).
     pub stack_mode: StackMode,
     /// What is known of variables and maps from all their uses.

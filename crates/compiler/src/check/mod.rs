@@ -35,6 +35,7 @@ pub(crate) mod gathering;
 pub mod globals;
 mod holding;
 mod map;
+mod memory;
 mod name;
 mod operator;
 mod output;

@@ -20,6 +20,8 @@ pub struct Shapes {
     pub symbols: BTreeSet<String>,
     /// Symbols of programs whose places are wanted, each with the event at which.
     pub user_symbols: BTreeSet<(String, String)>,
+    /// Paths of control groups whose numbers are wanted.
+    pub control_groups: BTreeSet<String>,
 }
 
 /// What is known of a map.

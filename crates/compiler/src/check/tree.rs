@@ -335,6 +335,12 @@ pub enum ExprKind {
         bytes: u32,
         negated: bool,
     },
+    /// The difference of the first bytes in which two values differ, 0 where `bytes` bytes are the same.
+    BytesOrder {
+        left: Box<Expr>,
+        right: Box<Expr>,
+        bytes: u32,
+    },
     /// 1 where the pattern stands for the text up to its NUL, of which at most `bytes` bytes are looked at, else 0. The text is not a constant.
     TextGlob { text: Box<Expr>, glob: Glob, bytes: u32 },
     /// Not a scalar: `size` bytes at `address + offset` ([`Type::Text`], [`Type::Array`]; [`Type::Struct`] never

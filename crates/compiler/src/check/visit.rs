@@ -135,7 +135,8 @@ impl Expr {
             | ExprKind::Compare { left, right, .. }
             | ExprKind::Logic { left, right, .. }
             | ExprKind::TextEqual { left, right, .. }
-            | ExprKind::BytesEqual { left, right, .. } => vec![left, right],
+            | ExprKind::BytesEqual { left, right, .. }
+            | ExprKind::BytesOrder { left, right, .. } => vec![left, right],
             ExprKind::TextBegins { text, with, .. } => vec![text, with],
             ExprKind::TextGlob { text, .. } | ExprKind::TextFind { text, .. } => vec![text],
             ExprKind::SwapBytes { value, .. } => vec![value],

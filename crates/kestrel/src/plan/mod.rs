@@ -47,9 +47,11 @@ use kestrel_compiler::lang::config;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
+use kestrel_kernel::procfs::possible_cpus;
 use kestrel_trace::layout::StackMode;
 use planner::{Done, Planner};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 
 /// The name under which a nameless table is known.
 pub const TABLE: &str = "main";
@@ -168,6 +170,16 @@ fn user_places(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<(String, String),
     found.collect()
 }
 
+/// The numbers of the control groups that a program has asked for: in the unified hierarchy those of their directories.
+fn control_groups(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
+    let wanted = shapes.control_groups.iter();
+    let found = wanted.filter_map(|path| {
+        let about = catalog.host().path(path).metadata().ok()?;
+        about.is_dir().then(|| (path.clone(), about.ino()))
+    });
+    found.collect()
+}
+
 /// The hooks of a program, planned again until what its maps hold is known from all of their uses.
 fn program_hooks(
     program: &ProgramText,
@@ -188,6 +200,8 @@ fn program_hooks(
             stack_mode: stack_mode(program.config.stack_mode),
             addresses: addresses(&shapes, catalog),
             user_places: user_places(&shapes, catalog),
+            control_groups: control_groups(&shapes, catalog),
+            cpus: possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64),
             ..globals.clone()
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);

@@ -19,12 +19,23 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
     let files = ScriptFiles {
         directories: &options.include_directory,
     };
-    let command = command.unwrap_or(0).to_string();
+    // As macros they are known with parentheses and without.
+    let own = format!(
+        "macro cpid() {{ {} }} macro has_cpid() {{ {} }}",
+        command.unwrap_or(0),
+        command.is_some()
+    );
+    let library: Vec<(&str, &str)> = Inputs::default()
+        .library
+        .iter()
+        .copied()
+        .chain([("<command>", own.as_str())])
+        .collect();
     let inputs = Inputs {
         positional: &positional,
         named: &named,
         files: &files,
-        defined: &[("cpid", command.as_str())],
+        library: &library,
         ..Inputs::default()
     };
     let text = options.include.iter().rfold(text, |text, header| {

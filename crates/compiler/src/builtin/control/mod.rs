@@ -1,6 +1,7 @@
 //! Built-ins that steer the session: its tables, its buffers.
 
 pub(super) mod freeze;
+pub(super) mod override_return;
 pub(super) mod reset;
 pub(super) mod thaw;
 pub(super) mod to;
@@ -17,4 +18,5 @@ pub(super) static ROWS: &[&Builtin] = &[
     &freeze::FREEZE,
     &thaw::THAW,
     &reset::RESET,
+    &override_return::OVERRIDE,
 ];

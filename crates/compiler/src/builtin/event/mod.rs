@@ -5,6 +5,7 @@ pub(super) mod ctx;
 pub(super) mod entry;
 pub(super) mod func;
 pub(super) mod probe;
+pub(super) mod probetype;
 pub(super) mod reg;
 pub(super) mod regs;
 pub(super) mod retval;
@@ -23,4 +24,5 @@ pub(super) static ROWS: &[&Builtin] = &[
     &entry::ENTRY,
     &func::FUNC,
     &probe::PROBE,
+    &probetype::PROBETYPE,
 ];

@@ -1,6 +1,7 @@
 //! Built-ins about the task that runs.
 
 pub(super) mod cgroup;
+pub(super) mod cgroupid;
 pub(super) mod comm;
 pub(super) mod curtask;
 pub(super) mod gid;
@@ -8,6 +9,7 @@ mod half;
 pub(super) mod is_target;
 pub(super) mod pid;
 pub(super) mod signal;
+pub(super) mod signal_thread;
 pub(super) mod tid;
 pub(super) mod uid;
 
@@ -24,4 +26,6 @@ pub(super) static ROWS: &[&Builtin] = &[
     &cgroup::CGROUP,
     &signal::SIGNAL,
     &is_target::IS_TARGET,
+    &cgroupid::CGROUPID,
+    &signal_thread::SIGNAL_THREAD,
 ];

@@ -1,56 +1,68 @@
 //! `signal`.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{StatementKind, Type};
 use crate::check::value::constant;
 use crate::lang::ast::ExprKind;
 use crate::lang::diag::{Diagnostic, nearest};
-use kestrel_bpf::helper;
+use kestrel_bpf::helper::{self, Helper};
 
 pub(crate) static SIGNAL: Builtin = Builtin {
     name: "signal",
     numbered: false,
     usage: "signal(\"NAME\" | number)",
     about: "send a signal to the process that runs: signal(\"STOP\") holds it where it is",
-    meaning: Meaning::Action(|checker, usage| {
-        let given = usage.positional(checker, 1, 1)?;
-        checker.needs_unsafe_in_programs(usage)?;
-        if matches!(checker.context.name.as_str(), "begin" | "end") {
-            let message = format!(
-                "signal() in {} would be sent to the tracer itself",
-                checker.context.name
-            );
-            let hint = "send it where the process runs: in a tracepoint, a kprobe or a uprobe";
-            return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
-        }
-        let [value] = given.as_slice() else {
-            return Err(checker.error(usage.span, "signal() takes one argument"));
-        };
-        let number = match &value.kind {
-            ExprKind::String(name) => {
-                let Some(number) = number_of(name) else {
-                    let near = nearest(name, SIGNALS.iter().map(|(_, name)| *name));
-                    let hint = near.first().map(|near| format!("did you mean {near}?"));
-                    let unknown = Diagnostic::error(value.span, format!("there is no signal \"{name}\""));
-                    return Err(checker.report(unknown.maybe_hint(hint)));
-                };
-                constant(number, Type::integer(4, false), value.span)
-            }
-            _ => checker.scalar(value)?,
-        };
-        if number
-            .constant()
-            .is_some_and(|number| !(1..=MOST).contains(&number))
-        {
-            return Err(checker.error(value.span, format!("signals have the numbers 1 to {MOST}")));
-        }
-        Ok(StatementKind::Perform {
-            verb: "signal",
-            helper: helper::SEND_SIGNAL,
-            operands: vec![number],
-        })
-    }),
+    meaning: Meaning::Action(|checker, usage| sent(checker, usage, "signal", helper::SEND_SIGNAL)),
 };
+
+/// A signal that a helper sends. A program of its own must be allowed to; a table file belongs to who may write it.
+pub(super) fn sent(
+    checker: &mut Checker<'_>,
+    usage: &Use<'_>,
+    verb: &'static str,
+    helper: Helper,
+) -> Checked<StatementKind> {
+    if checker.globals.rounds {
+        checker.needs_unsafe(usage)?;
+    }
+    let given = usage.positional(checker, 1, 1)?;
+    checker.needs_unsafe_in_programs(usage)?;
+    if matches!(checker.context.name.as_str(), "begin" | "end") {
+        let message = format!(
+            "signal() in {} would be sent to the tracer itself",
+            checker.context.name
+        );
+        let hint = "send it where the process runs: in a tracepoint, a kprobe or a uprobe";
+        return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
+    }
+    let [value] = given.as_slice() else {
+        return Err(checker.error(usage.span, format!("{verb}() takes one argument")));
+    };
+    let number = match &value.kind {
+        ExprKind::String(name) => {
+            let Some(number) = number_of(name) else {
+                let near = nearest(name, SIGNALS.iter().map(|(_, name)| *name));
+                let hint = near.first().map(|near| format!("did you mean {near}?"));
+                let unknown = Diagnostic::error(value.span, format!("there is no signal \"{name}\""));
+                return Err(checker.report(unknown.maybe_hint(hint)));
+            };
+            constant(number, Type::integer(4, false), value.span)
+        }
+        _ => checker.scalar(value)?,
+    };
+    if number
+        .constant()
+        .is_some_and(|number| !(1..=MOST).contains(&number))
+    {
+        return Err(checker.error(value.span, format!("signals have the numbers 1 to {MOST}")));
+    }
+    Ok(StatementKind::Perform {
+        verb,
+        helper,
+        operands: vec![number],
+    })
+}
 
 /// The last real-time signal.
 const MOST: u64 = 64;

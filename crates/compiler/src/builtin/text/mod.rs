@@ -4,12 +4,17 @@ pub(super) mod buf;
 mod find;
 pub(super) mod glob;
 pub(super) mod kstr;
+pub(super) mod memcmp;
 pub(super) mod path;
 mod read;
 pub(super) mod str;
+pub(super) mod str_concat;
+pub(super) mod strcap;
 pub(super) mod strcontains;
+pub(super) mod strlen;
 pub(super) mod strncmp;
 pub(super) mod strstr;
+pub(super) mod write_user;
 
 use super::row::Builtin;
 
@@ -23,4 +28,9 @@ pub(super) static ROWS: &[&Builtin] = &[
     &strcontains::STRCONTAINS,
     &strstr::STRSTR,
     &strncmp::STRNCMP,
+    &memcmp::MEMCMP,
+    &str_concat::STR_CONCAT,
+    &strcap::STRCAP,
+    &strlen::STRLEN,
+    &write_user::WRITE_USER,
 ];

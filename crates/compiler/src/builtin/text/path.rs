@@ -2,11 +2,10 @@
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};
-use crate::check::value::{constant, read_string, text_constant};
+use crate::check::value::{constant, text_constant};
 use crate::context::ProgramKind;
 use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
-use kestrel_trace::layout::Space;
 
 /// Most bytes of a path with its NUL (PATH_MAX).
 const MOST: u32 = 4096;
@@ -58,12 +57,10 @@ pub(crate) static PATH: Builtin = Builtin {
             statement(StatementKind::Perform {
                 verb: "path",
                 helper: helper::D_PATH,
-                operands: vec![path, address.clone(), constant(max.into(), Type::U64, span)],
+                operands: vec![path, address, constant(max.into(), Type::U64, span)],
             }),
         ];
-        let text = read_string(address, Some(Space::Kernel), max - 1, span);
-        let ty = text.ty.clone();
-        let value = Box::new(text);
-        Ok(Expr::new(ExprKind::Sequence { statements, value }, ty, span))
+        let text = checker.text_of(room, span);
+        Ok(checker.behind(statements, text, span))
     }),
 };

@@ -26,6 +26,23 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// The difference of the first bytes in which two values differ, or 0.
+    pub(super) fn bytes_order(&mut self, left: &Expr, right: &Expr, bytes: u32) -> Result<Vreg, Error> {
+        let (left, right) = (self.stage(left, bytes)?, self.stage(right, bytes)?);
+        let (result, end) = (self.b.vreg(), self.b.block());
+        for within in 0..bytes.cast_signed() {
+            let l = self.load_bytes(left, within, Width::B1);
+            let r = self.load_bytes(right, within, Width::B1);
+            let difference = self.b.sub(l, r);
+            self.b.assign(result, difference);
+            self.b.branch_if(Condition::NotEqual, difference, 0, end);
+        }
+        self.b.assign(result, 0);
+        self.b.jump(end);
+        self.b.switch_to(end);
+        Ok(result)
+    }
+
     /// Where the bytes begin first, or -1; with `prefix` only the first place counts.
     pub(super) fn text_find(
         &mut self,

@@ -137,6 +137,7 @@ impl Lower<'_> {
                 bytes,
                 prefix,
             } => self.text_find(text, needle, *bytes, *prefix),
+            ExprKind::BytesOrder { left, right, bytes } => self.bytes_order(left, right, *bytes),
             ExprKind::SwapBytes { value, size } => {
                 let value = self.value(value)?;
                 Ok(self.b.swap_bytes(value, width(*size, expr)?))

@@ -1,0 +1,34 @@
+//! `kfunc_exist`.
+
+use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::check::checker::{Checked, Checker};
+use crate::check::tree::{ExprKind, Type};
+use crate::check::value::constant;
+use kestrel_bpf::btf::Kind;
+
+pub(crate) static KFUNC_EXIST: Builtin = Builtin {
+    name: "kfunc_exist",
+    numbered: false,
+    usage: "kfunc_exist(\"function\")",
+    about: "whether this kernel has a function for programs of that name (kfunc)",
+    meaning: Meaning::Value(|checker, usage| {
+        let there = exists(checker, usage)?;
+        Ok(constant(u64::from(there), Type::Bool, usage.span))
+    }),
+};
+
+/// Whether the types of the kernel have the function that an argument names.
+pub(super) fn exists(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<bool> {
+    let args = usage.positional(checker, 1, 1)?;
+    let Some(name) = args.first() else {
+        return Err(checker.error(usage.span, "the name of a function is missing"));
+    };
+    let value = checker.expression(name)?;
+    let ExprKind::Text(name) = &value.kind else {
+        return Err(checker.error(name.span, "the name of a function is a text that is known now"));
+    };
+    let name = String::from_utf8_lossy(name);
+    Ok(checker
+        .btf()
+        .is_some_and(|btf| btf.find(Kind::Func, &name).is_some()))
+}

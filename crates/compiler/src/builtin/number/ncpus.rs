@@ -1,0 +1,16 @@
+//! `ncpus`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::Type;
+use crate::check::value::constant;
+
+pub(crate) static NCPUS: Builtin = Builtin {
+    name: "ncpus",
+    numbered: false,
+    usage: "ncpus",
+    about: "how many CPUs the kernel has room for",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(constant(checker.globals.cpus, Type::U64, usage.span))
+    }),
+};

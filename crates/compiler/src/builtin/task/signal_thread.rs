@@ -1,0 +1,15 @@
+//! `signal_thread`.
+
+use super::signal::sent;
+use crate::builtin::row::{Builtin, Meaning};
+use kestrel_bpf::helper;
+
+pub(crate) static SIGNAL_THREAD: Builtin = Builtin {
+    name: "signal_thread",
+    numbered: false,
+    usage: "signal_thread(\"NAME\" | number)",
+    about: "send a signal to the thread that runs, where signal() sends it to its process",
+    meaning: Meaning::Action(|checker, usage| {
+        sent(checker, usage, "signal_thread", helper::SEND_SIGNAL_THREAD)
+    }),
+};

@@ -1,0 +1,24 @@
+//! `strcap`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{ExprKind, Type};
+use crate::check::value::{constant, room};
+
+pub(crate) static STRCAP: Builtin = Builtin {
+    name: "strcap",
+    numbered: false,
+    usage: "strcap(text)",
+    about: "most bytes that a text can have: those of its memory, or of the text itself where it is known",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 1, 1)?;
+        let Some(text) = args.first() else {
+            return Err(checker.error(usage.span, "a text is missing"));
+        };
+        let text = checker.text_argument(text)?;
+        let most = match &text.kind {
+            ExprKind::Text(known) => known.len() as u64,
+            _ => room(&text).into(),
+        };
+        Ok(constant(most, Type::I64, usage.span))
+    }),
+};

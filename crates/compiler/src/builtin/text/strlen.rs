@@ -1,0 +1,27 @@
+//! `strlen`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{ExprKind, Type};
+use crate::check::value::constant;
+
+pub(crate) static STRLEN: Builtin = Builtin {
+    name: "strlen",
+    numbered: false,
+    usage: "strlen(text)",
+    about: "the bytes of a text up to its NUL",
+    meaning: Meaning::Value(|checker, usage| {
+        let args = usage.positional(checker, 1, 1)?;
+        let Some(text) = args.first() else {
+            return Err(checker.error(usage.span, "a text is missing"));
+        };
+        let text = checker.text_argument(text)?;
+        if let ExprKind::Text(known) = &text.kind {
+            let length = known.iter().position(|byte| *byte == 0).unwrap_or(known.len());
+            return Ok(constant(length as u64, Type::U64, usage.span));
+        }
+        let mut statements = Vec::new();
+        let (address, size) = checker.text_in_memory(text, 0, &mut statements);
+        let (_, length) = checker.text_copied(address, size, &mut statements);
+        Ok(checker.behind(statements, length, usage.span))
+    }),
+};

@@ -1,0 +1,16 @@
+//! `jiffies`.
+
+use crate::builtin::row::{Builtin, Meaning};
+use crate::check::tree::{Intrinsic, Type};
+use kestrel_bpf::helper;
+
+pub(crate) static JIFFIES: Builtin = Builtin {
+    name: "jiffies",
+    numbered: false,
+    usage: "jiffies",
+    about: "the ticks of the kernel's clock since the machine started",
+    meaning: Meaning::Value(|checker, usage| {
+        usage.alone(checker)?;
+        Ok(usage.intrinsic(Intrinsic::varying(helper::JIFFIES64), Type::U64))
+    }),
+};
