@@ -41,6 +41,8 @@ pub(crate) struct Checker<'a> {
     pub(super) without_value: HashSet<String>,
     /// Loops around the statement being checked.
     pub(super) loops: u32,
+    /// Conditions around the statement being checked that are known not to hold.
+    pub(crate) unreached: u32,
     /// How often the statements being checked are repeated by `unroll`.
     pub(super) repeats: u64,
     /// Functions of the aggregations that name no map, in source order.
@@ -67,6 +69,7 @@ impl<'a> Checker<'a> {
             written: Vec::new(),
             without_value: HashSet::new(),
             loops: 0,
+            unreached: 0,
             repeats: 1,
             bare: Vec::new(),
             pair: None,

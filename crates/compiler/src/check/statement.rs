@@ -37,6 +37,14 @@ impl Checker<'_> {
         all
     }
 
+    /// A branch, which may be one that is known not to be reached.
+    fn branch(&mut self, unreached: bool, block: &Block) -> Vec<Statement> {
+        self.unreached += u32::from(unreached);
+        let inner = self.block(block);
+        self.unreached -= u32::from(unreached);
+        inner
+    }
+
     fn statement(&mut self, statement: &ast::Statement, all: &mut Vec<Statement>) -> Checked<()> {
         let span = statement.span;
         let kind = match &statement.kind {
@@ -63,8 +71,12 @@ impl Checker<'_> {
                     return Ok(());
                 }
                 let condition = self.condition(condition);
-                let then = self.block(then);
-                let otherwise = otherwise.as_ref().map_or_else(Vec::new, |b| self.block(b));
+                let known = condition.as_ref().ok().and_then(Expr::constant);
+                let then = self.branch(known == Some(0), then);
+                let never = known.is_some_and(|known| known != 0);
+                let otherwise = otherwise
+                    .as_ref()
+                    .map_or_else(Vec::new, |b| self.branch(never, b));
                 // The branches are checked even if the condition is wrong: their mistakes are reported, too.
                 let condition = condition?;
                 StatementKind::If {

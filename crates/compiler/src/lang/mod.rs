@@ -11,4 +11,5 @@ pub mod library;
 mod parse;
 pub mod source;
 
+pub use lexer::number_of;
 pub use parse::{parse_events, parse_expression, parse_probes, parse_script};

@@ -6,6 +6,7 @@ use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
 use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_compiler::lang::number_of;
 use kestrel_kernel::perf::Counter;
 use kestrel_trace::layout::Space;
 
@@ -79,7 +80,7 @@ pub(super) fn named<T>(
     let (counter, usual) = find(&name.text).ok_or_else(shape)?;
     let count = match count {
         None => usual,
-        Some(count) => count.text.parse().map_err(|_| shape())?,
+        Some(count) => number_of(&count.text).ok_or_else(shape)?,
     };
     match count == 0 || count > i64::MAX as u64 {
         true => Err(shape()),

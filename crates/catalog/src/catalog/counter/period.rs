@@ -3,6 +3,7 @@
 use crate::catalog::glob::Glob;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
+use kestrel_compiler::lang::number_of;
 
 /// Units of a period: the name, and its nanoseconds. `hz` counts the other way round.
 const UNITS: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
@@ -69,7 +70,7 @@ impl Period {
         if scale.is_none() && unit != HERTZ {
             return Err(wrong(format!("\"{unit}\" is no unit: they are s, ms, us and hz")));
         }
-        let number: u64 = count.parse().map_err(|_| match count {
+        let number = number_of(count).ok_or_else(|| match count {
             "" => wrong("the number is missing".to_owned()),
             count => wrong(format!("\"{count}\" is not a number of {unit}")),
         })?;

@@ -4,6 +4,7 @@ pub(super) mod cat;
 pub(super) mod debugf;
 pub(super) mod errorf;
 pub(super) mod exit;
+pub(super) mod fail;
 pub(super) mod join;
 pub(super) mod print;
 pub(super) mod printf;
@@ -24,5 +25,6 @@ pub(super) static ROWS: &[&Builtin] = &[
     &join::JOIN,
     &debugf::DEBUGF,
     &errorf::ERRORF,
+    &fail::FAIL,
     &warnf::WARNF,
 ];

@@ -8,7 +8,7 @@ mod quoted;
 
 use super::ast::Span;
 use super::diag::Diagnostic;
-pub(super) use number::number_of;
+pub use number::number_of;
 use number::{NumberTrouble, read_number};
 pub(super) use preprocess::{DefinedNames, Include};
 use preprocess::{Frame, Preprocessor};

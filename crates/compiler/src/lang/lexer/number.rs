@@ -41,7 +41,7 @@ pub(super) enum NumberTrouble<'a> {
 }
 
 /// A number without a unit: what people write on a command line.
-pub(in crate::lang) fn number_of(word: &str) -> Option<u64> {
+pub fn number_of(word: &str) -> Option<u64> {
     let (value, suffix) = split(word).ok()?;
     let plain = suffix.is_empty() || C_SUFFIXES.iter().any(|(name, _)| *name == suffix);
     plain.then_some(value)
