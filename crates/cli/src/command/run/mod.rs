@@ -79,8 +79,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.list {
         return listing::of_program(&plan, options, &catalog);
     }
-    if options.verbose {
-        eprint!("{}", kestrel::plan::show(&plan, options.verbose)?);
+    if options.verbose || !options.debug.is_empty() {
+        eprint!("{}", kestrel::plan::show(&plan, true)?);
     }
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;

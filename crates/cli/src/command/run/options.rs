@@ -42,8 +42,11 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Print how events are attached, how long that took, and the BPF code
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "verbose")]
     pub(super) verbose: bool,
+    /// Print what becomes of the program on the way: its plan and its BPF code, whatever stage of bpftrace is named
+    #[arg(short = 'd', value_name = "STAGE", value_delimiter = ',', hide_short_help = true)]
+    pub(super) debug: Vec<String>,
     /// Let the program change more than itself: system(), signal(), …
     #[arg(long)]
     pub(super) r#unsafe: bool,
