@@ -102,3 +102,22 @@ fn the_code_of_exit_is_the_commands() {
         .run(&["run", "-e", "begin { exit(3) }"])
         .fails(3, &[]);
 }
+
+/// A walk sees each object once, and the program ends by itself; `exit` does not cut it short, and -p walks one process.
+#[test]
+fn iterators_walk_once() {
+    needs_tracing!();
+    let pid = std::process::id();
+    let program = r#"begin { printf("begin\n") }
+        iter:task { @[ctx.task.tgid == PID] = count(); if (ctx.task.pid == PID) { printf("%d %d\n", ctx.task.tgid, ctx.meta.session_id > 0); } exit(); }
+        it:task_file { if (ctx.task.pid == PID && ctx.fd == 0) { printf("fd 0: %d\n", ctx.file.f_mode > 0); } }
+        end { printf("end\n") }"#;
+    let program = program.replace("PID", &pid.to_string());
+    let out = printed(&program);
+    let begin = format!("begin\n{pid} 1\nfd 0: 1\nend\n");
+    assert!(out.starts_with(&begin) && out.contains("@[false]: "), "{out}");
+    let own = ["run", "-q", "-p", &pid.to_string(), "-e", &program];
+    let out = Place::new().run(&own).succeeds().out;
+    assert!(out.starts_with(&begin) && !out.contains("@[false]: "), "{out}");
+    assert!(out.contains("@[true]: "), "{out}");
+}

@@ -4,6 +4,7 @@ use super::checker::{Checked, Checker};
 use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
 use super::value::{constant, room, text_constant};
 use crate::builtin::Use;
+use crate::context::ProgramKind;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, place};
 use kestrel_bpf::helper;
@@ -237,7 +238,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `exit()`, `exit(code)`: nothing happens behind it, in no handler.
+    /// `exit()`, `exit(code)`: nothing happens behind it, in no handler; an iterator walks to its end, as bpftrace's do.
     pub(crate) fn exit(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 0, 1)?;
         let code = match args.first() {
@@ -245,11 +246,13 @@ impl Checker<'_> {
             None => constant(0, Type::I64, usage.span),
         };
         let record = self.output("exit", "", vec![code], usage.span)?;
-        let all = [record, StatementKind::Act(Action::Leave), StatementKind::Return];
+        let walks = self.context.program == ProgramKind::Iterator;
+        let masks = (!walks).then_some(StatementKind::Act(Action::Leave));
+        let all = [record].into_iter().chain(masks).chain([StatementKind::Return]);
         let statement = |kind| Statement {
             kind,
             span: usage.span,
         };
-        Ok(StatementKind::Block(all.map(statement).into()))
+        Ok(StatementKind::Block(all.map(statement).collect()))
     }
 }

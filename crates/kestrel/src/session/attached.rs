@@ -20,7 +20,7 @@ use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, Program, ProgramKind, TestRun};
+use kestrel_kernel::bpf::{Link, Map, Program, ProgramKind, TestRun};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
@@ -30,6 +30,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 /// A session: what is attached, and the resources that its programs are bound to.
@@ -356,6 +357,16 @@ impl Session {
             any = true;
         }
         Ok(any)
+    }
+
+    /// Files of its iterators, in the order of their texts: who reads one to its end has walked once, and gets no bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn walks(&self) -> Result<Vec<File>> {
+        let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
+        let links = self.hooks.iter().filter(is_walk).flat_map(|hook| hook.links.each());
+        Ok(links.map(Link::iterate).collect::<std::result::Result<_, _>>()?)
     }
 
     /// Names of the events that [`Session::fire`] fires: `begin`, `bench:lhist`, in the order of the program.

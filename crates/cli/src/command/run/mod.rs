@@ -40,6 +40,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The pause where nothing waits and the first record will end it.
 const CALM: Duration = Duration::from_millis(200);
 
+/// The pause while iterators walk, which is over soon.
+const WALKING: Duration = Duration::from_millis(1);
+
 /// The pause where the code of processes is followed.
 const FOLLOWING: Duration = Duration::from_millis(50);
 
@@ -100,6 +103,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         prints_maps: program.config.print_maps_on_exit,
         said: Instant::now(),
         signal: None,
+        walks_only: modes::walks_only(&plan),
+        walking: false,
     };
     if work
         .running
@@ -116,6 +121,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     work.running.begin(&mut work.perform)?;
+    work.running.walk()?;
+    work.walking = work.running.is_walking()?;
     work.write()?;
     if options.mode == Some(RunMode::Bench) {
         let results = work.bench()?;
@@ -258,6 +265,10 @@ struct ProgramRun {
     said: Instant,
     /// Where the program has handlers for it.
     signal: Option<UserSignal>,
+    /// Whether nothing can happen any more once its iterators have walked.
+    walks_only: bool,
+    /// Whether they still do.
+    walking: bool,
 }
 
 /// The event of a signal to this process.
@@ -327,7 +338,8 @@ impl ProgramRun {
 
 impl Work for ProgramRun {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
-        if last || self.running.exit().is_some() {
+        self.walking = self.running.is_walking()?;
+        if last {
             self.running.end(&mut self.perform)?;
             self.perform.say_not_run();
             self.losses(true)?;
@@ -346,6 +358,7 @@ impl Work for ProgramRun {
         self.write()?;
         self.losses(false)?;
         Ok(match came {
+            0 if self.walking => WALKING,
             0 if self.running.has_waiting() => POLL_INTERVAL,
             0 if self.perform.follows() => FOLLOWING,
             0 => CALM,
@@ -354,7 +367,7 @@ impl Work for ProgramRun {
     }
 
     fn has_ended(&self) -> bool {
-        self.running.exit().is_some()
+        !self.walking && (self.walks_only || self.running.exit().is_some())
     }
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {

@@ -2,7 +2,7 @@
 
 use super::options::RunMode;
 use crate::exit::Failure;
-use kestrel::plan::ProgramText;
+use kestrel::plan::{Plan, ProgramText};
 use std::io::Write;
 
 /// Leaves out the events of a program that are not for this way to run it.
@@ -17,6 +17,13 @@ pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) {
             });
     }
     program.probes.retain(|probe| !probe.events.is_empty());
+}
+
+/// Whether a program has nothing but iterators beside its `begin` and `end`.
+pub(super) fn walks_only(plan: &Plan) -> bool {
+    let mut kinds = plan.hooks.iter().map(|hook| hook.kind);
+    let walks = kinds.clone().any(|kind| kind == "iter");
+    walks && kinds.all(|kind| matches!(kind, "iter" | "begin" | "end"))
 }
 
 /// Prints how long each benchmark took.
