@@ -101,7 +101,9 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
         })
         .collect();
     // After the last object the kernel calls once more, without one.
-    let pointers = fields.iter().filter(|field| field.recorded && is_pointer(&types, field));
+    let pointers = fields
+        .iter()
+        .filter(|field| field.recorded && is_pointer(&types, field));
     let there: Vec<String> = pointers
         .map(|field| format!("args.{} != 0", field.name))
         .collect();

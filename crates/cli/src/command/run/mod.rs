@@ -71,6 +71,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Some(command) if !options.list => hold(&split(command))?,
         _ => None,
     };
+    let catalog = match &held {
+        Some(held) => catalog.with_command(held.pid()),
+        None => catalog,
+    };
     let mut program = read::program(options, held.as_ref().map(Held::pid))?;
     modes::keep(&mut program, options.mode);
     if options.list {
