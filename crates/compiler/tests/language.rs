@@ -381,10 +381,7 @@ fn iterators_read_what_their_context_points_to() {
         with_tasks(&mut bench);
         // The kernel leaves the upper half of a smaller parameter as it was.
         let row = bench.run(&[BUFFER, PREV, 0xdead_beef_0000_0007]).row();
-        assert_eq!(
-            (row.number("x"), row.number("y"), row.number("fd")),
-            (42, -7, 7)
-        );
+        assert_eq!((row.number("x"), row.number("y"), row.number("fd")), (42, -7, 7));
         assert!(bench.run(&[BUFFER, 0, 0]).rows().is_empty());
     }
 }

@@ -1,6 +1,8 @@
 //! `kestrel run`: what programs print and how they end.
 
 use crate::house::{Place, needs_tracing};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What a program prints, without what is said about its probes.
 fn printed(program: &str) -> String {
@@ -120,4 +122,66 @@ fn iterators_walk_once() {
     let out = Place::new().run(&own).succeeds().out;
     assert!(out.starts_with(&begin) && !out.contains("@[false]: "), "{out}");
     assert!(out.contains("@[true]: "), "{out}");
+}
+
+/// A thread of this process writes a word: each write is an event, with -p by a debug register of its threads alone.
+#[test]
+fn watchpoints_see_writes() {
+    needs_tracing!();
+    static WATCHED: AtomicU64 = AtomicU64::new(0);
+    let (address, pid) = (&raw const WATCHED as usize, std::process::id().to_string());
+    let program = format!(
+        "watchpoint:{address:#x}:8:w {{ @hits = count(); @pids[pid] = 1; if (@n++ == 2) {{ exit(); }} }}"
+    );
+    let place = Place::new();
+    let plan = ["run", "--dry-run", "-q", "-p", &pid, "-e", &program];
+    if place.run(&plan).code != Some(0) {
+        eprintln!("skipped: this machine gives programs no debug registers");
+        return;
+    }
+    let done = AtomicBool::new(false);
+    let out = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                WATCHED.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = place.run(&["run", "-q", "-p", &pid, "-e", &program]);
+        done.store(true, Ordering::Relaxed);
+        run.succeeds().out
+    });
+    assert!(
+        out.contains("@hits: 3\n") && out.contains(&format!("@pids[{pid}]: 1\n")),
+        "{out}"
+    );
+    for (wrong, why) in [
+        ("0x10:3:w", "only 1, 2, 4 or 8"),
+        ("0x10:8:q", "no mode"),
+        ("0x11:8:w", "multiple of 8"),
+    ] {
+        let run = place.run(&["run", "-e", &format!("watchpoint:{wrong} {{ }}")]);
+        run.fails(4, &[why]);
+    }
+}
+
+/// A declared map that evicts holds the newest keys and loses no update.
+#[test]
+fn maps_that_evict_are_never_full() {
+    needs_tracing!();
+    let program = r#"let @a = percpulruhash(1); let @b = lruhash(100); let @c = hash(1);
+        begin { @a[1] = count(); @a[2] = count(); for ($i : 0..1000) { @b[$i] = $i; } @c[1] = 1; @c[2] = 2; @n = len(@b) }"#;
+    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    assert!(
+        run.out.contains("@a[2]: 1\n") && run.out.contains("@b[999]: 999\n"),
+        "{}",
+        run.out
+    );
+    assert!(!run.out.contains("@c[2]"), "{}", run.out);
+    let full = run.err.matches("Map full").count();
+    assert!(
+        full == 1 && run.err.contains("@c has room for 1 key"),
+        "{}",
+        run.err
+    );
 }

@@ -365,7 +365,11 @@ impl Session {
     /// The kernel's.
     pub fn walks(&self) -> Result<Vec<File>> {
         let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
-        let links = self.hooks.iter().filter(is_walk).flat_map(|hook| hook.links.each());
+        let links = self
+            .hooks
+            .iter()
+            .filter(is_walk)
+            .flat_map(|hook| hook.links.each());
         Ok(links.map(Link::iterate).collect::<std::result::Result<_, _>>()?)
     }
 

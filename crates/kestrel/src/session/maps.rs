@@ -418,6 +418,7 @@ pub(super) fn make(spec: &ir::MapSpec) -> Result<Map> {
         ir::MapKind::Hash => MapKind::HASH,
         ir::MapKind::PerCpuHash => MapKind::PERCPU_HASH,
         ir::MapKind::LruHash => MapKind::LRU_HASH,
+        ir::MapKind::PerCpuLruHash => MapKind::LRU_PERCPU_HASH,
         ir::MapKind::ProgramArray => MapKind::PROG_ARRAY,
         ir::MapKind::StackTrace => MapKind::STACK_TRACE,
     };
