@@ -185,3 +185,26 @@ fn maps_that_evict_are_never_full() {
         run.err
     );
 }
+
+/// With -k, failures of helpers are said once each, with how often they happened; without it they are not.
+#[test]
+fn failures_of_helpers_are_said_where_that_is_asked() {
+    needs_tracing!();
+    let program = r#"begin { @x[1] = 2; for ($i : 0..5) { print(@x[$i]); } if (has_key(@x, 9)) { } print(*uptr(kaddr("jiffies"))); }"#;
+    let run = |arguments: &[&str]| {
+        let answer = Place::new().run(&[&["run", "-q"], arguments, &["-e", program]].concat());
+        answer.succeeds()
+    };
+    let with = run(&["-k"]);
+    let lookup = "map_lookup_elem, retcode: 0, 4 times\n";
+    assert_eq!(with.err.matches("Additional Info").count(), 2, "{}", with.err);
+    assert!(with.err.contains(lookup), "{}", with.err);
+    assert!(
+        with.err.contains("Failed to probe_read_user: Bad address (-14)"),
+        "{}",
+        with.err
+    );
+    let without = run(&[]);
+    assert_eq!(without.out, with.out);
+    assert!(!without.err.contains("Additional Info"), "{}", without.err);
+}

@@ -13,6 +13,7 @@ use crate::plan::{BufferPlan, Hook, Plan, PlannedStrategy};
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
+use kestrel_compiler::failures::Failure;
 use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{self, Buffer};
@@ -148,7 +149,7 @@ impl Session {
                 names: thread_names::create_map()?,
                 hits: None,
                 relay: None,
-                maps: Maps::create(&plan.globals.maps)?,
+                maps: Maps::create(&plan.globals.maps, plan.globals.counts_failures)?,
                 objects: Objects::default(),
             },
             target: plan.target.clone(),
@@ -422,6 +423,14 @@ impl Session {
         let apart = close_many(&self.resources.host, files.collect());
         self.followers.clear();
         apart
+    }
+
+    /// How often helpers have failed in its programs so far, where that is counted.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn failures(&self) -> Result<Vec<Failure>> {
+        self.resources.maps.failures()
     }
 
     /// What its handlers' maps hold now.

@@ -86,7 +86,7 @@ fn breakpoint(address: u64, length: u64, mode: &str) -> std::result::Result<Brea
     if !LENGTHS.contains(&length) {
         return Err(format!("{length} bytes cannot be watched, only 1, 2, 4 or 8"));
     }
-    if address % length != 0 {
+    if !address.is_multiple_of(length) {
         return Err(format!(
             "{length} bytes can only be watched at an address that is a multiple of {length}"
         ));

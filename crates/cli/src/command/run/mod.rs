@@ -1,6 +1,7 @@
 //! `kestrel run`: a program of the language, as bpftrace runs it.
 
 mod bpftrace;
+mod failures;
 mod files;
 mod info;
 mod listing;
@@ -16,6 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach};
 use crate::output::losses::report_lost;
 use crate::selection::hold;
+use failures::Failures;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
@@ -55,9 +57,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return formatted(path, options);
     }
     let target = target(options)?;
-    if options.helper_errors > 0 && !options.no_warnings {
-        eprintln!("WARNING: -k: failures of helpers are not reported yet");
-    }
     let process = match &target {
         ProcessFilter::Processes(processes) => processes.first().copied(),
         _ => None,
@@ -109,6 +108,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         signal: None,
         walks_only: modes::walks_only(&plan),
         walking: false,
+        failures: Failures::default(),
+        program: &program,
+        options,
     };
     if work
         .running
@@ -233,6 +235,7 @@ fn plan(
         probe_filter,
         traceable,
         allows_unsafe: given.r#unsafe,
+        counts_failures: given.helper_errors > 0,
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
         buffer_bytes: config.perf_rb_pages.map(|pages| pages * page),
         ..PlanOptions::default()
@@ -260,7 +263,7 @@ fn split(command: &str) -> Vec<OsString> {
 }
 
 /// A program that runs.
-struct ProgramRun {
+struct ProgramRun<'a> {
     running: Running,
     perform: Perform,
     out: Box<dyn Write>,
@@ -273,6 +276,10 @@ struct ProgramRun {
     walks_only: bool,
     /// Whether they still do.
     walking: bool,
+    /// Failures of helpers that have been said.
+    failures: Failures,
+    program: &'a ProgramText,
+    options: &'a Options,
 }
 
 /// The event of a signal to this process.
@@ -281,7 +288,7 @@ const USER_SIGNAL: &str = "self:signal:SIGUSR1";
 /// Losses are said so often at most.
 const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 
-impl ProgramRun {
+impl ProgramRun<'_> {
     /// Says how many probes are attached.
     fn attached(&mut self, plan: &Plan, options: &Options) -> Result<(), Failure> {
         let own = plan.hooks.iter().filter(|hook| !hook.companion);
@@ -333,6 +340,10 @@ impl ProgramRun {
             let line = self.perform.form().lost(full + frozen);
             self.out.write_all(line.as_bytes())?;
         }
+        let failed = self.failures.since(self.running.session().failures()?);
+        let failed = failed.into_iter().map(|one| (self.program.text.to_string(), one));
+        let failed: Vec<_> = failed.collect();
+        message::warnings(self.options, &self.program.name, &failed);
         if last {
             report_lost(&self.running.live_mut().lost());
         }
@@ -340,7 +351,7 @@ impl ProgramRun {
     }
 }
 
-impl Work for ProgramRun {
+impl Work for ProgramRun<'_> {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         self.walking = self.running.is_walking()?;
         if last {

@@ -56,7 +56,7 @@ pub(crate) struct Options {
     /// Print no warnings
     #[arg(long)]
     pub(super) no_warnings: bool,
-    /// Taken from bpftrace's command line: failures of helpers are not reported yet
+    /// Report failures of helpers: memory that cannot be read, keys that maps do not have
     #[arg(short = 'k', action = clap::ArgAction::Count)]
     pub(super) helper_errors: u8,
     /// Print the file in the language's standard layout

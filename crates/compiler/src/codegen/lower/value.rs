@@ -206,7 +206,7 @@ impl Lower<'_> {
         let to = self.b.slot_address(slot, 0);
         let from = self.b.add(address, offset);
         let helper = self.reader(access);
-        self.b.helper(helper, &[to.into(), size.into(), from.into()]);
+        self.read_by(helper, &[to.into(), size.into(), from.into()]);
     }
 
     /// The helper that reads this memory. Without the two kinds the kernel has one for both (before Linux 5.5).
