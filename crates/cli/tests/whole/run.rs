@@ -208,3 +208,28 @@ fn failures_of_helpers_are_said_where_that_is_asked() {
     assert_eq!(without.out, with.out);
     assert!(!without.err.contains("Additional Info"), "{}", without.err);
 }
+
+/// Tests run one after the other where that is asked; those pass that return 0, and in which no helper fails.
+#[test]
+fn tests_pass_or_fail() {
+    needs_tracing!();
+    let program = r#"test:fine { print("quiet"); return 0; } test:none { @a[1] = 1; print(@a[1]); } test:wrong { print("loud"); return 7; }
+        test:exits { exit(); } test:fails { print(@a[5]); } begin { printf("begin\n"); }"#;
+    let run = Place::new().run(&["run", "-q", "--test", "-e", program]);
+    for line in [
+        "test fine: ok\n",
+        "test none: ok\n",
+        "loud\ntest wrong: FAILED, it returned 7\n",
+        "test exits: ok\n",
+        "test fails: FAILED, helpers failed in it\n",
+    ] {
+        assert!(run.out.contains(line), "{line} is missing in\n{}\n{}", run.out, run.err);
+    }
+    assert!(!run.out.contains("quiet") && run.out.starts_with("begin\n"), "{}", run.out);
+    run.fails(1, &["2 tests failed", "map_lookup_elem"]);
+    let passing = ["run", "-q", "--mode", "test", "-e", "test:fine { return 0; }"];
+    Place::new().run(&passing).succeeds();
+    // They are nothing where tests are not asked for.
+    let other = Place::new().run(&["run", "-q", "-e", "test:wrong { return 7; } begin { print(1); }"]);
+    assert!(other.succeeds().out.starts_with("1\n"));
+}

@@ -233,11 +233,11 @@ mod tests {
         counted.levels.kernel = false;
         assert_eq!(
             counted.flags(true),
-            INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | FLAGS.disabled | ENABLE_ON_EXEC
+            FLAGS.inherit | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | FLAGS.disabled | ENABLE_ON_EXEC
         );
         assert_eq!(
             counted.flags(false),
-            INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
+            FLAGS.inherit | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
         );
     }
 }

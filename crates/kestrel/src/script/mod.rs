@@ -131,6 +131,17 @@ impl Running {
         self.session().fire(name)
     }
 
+    /// Runs the handlers of a test once, and performs all that they ask; gives what they returned, or the code of their `exit`.
+    ///
+    /// # Errors
+    /// As [`Running::begin`].
+    pub fn test(&mut self, name: &str, perform: &mut Perform) -> Result<i64> {
+        self.session().fire(name)?;
+        self.drain(perform)?;
+        self.live.start();
+        Ok(self.exit.take().unwrap_or(0))
+    }
+
     /// Runs the handlers of an own event again and again, for some time; gives how often that was and how many nanoseconds one took.
     ///
     /// # Errors

@@ -22,12 +22,14 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
+use kestrel::language::Diagnostic;
 use kestrel::kernel::process::{Held, UserSignal};
 use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
+use kestrel_trace::print::counted;
 use options::{Buffering, OutputFormat, RunMode};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -75,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         None => catalog,
     };
     let mut program = read::program(options, held.as_ref().map(Held::pid))?;
-    modes::keep(&mut program, options.mode);
+    modes::keep(&mut program, options.mode());
     if options.list {
         // What is not here is not listed.
         program.config.missing_probes = MissingProbes::Ignore;
@@ -130,7 +132,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     work.running.walk()?;
     work.walking = work.running.is_walking()?;
     work.write()?;
-    if options.mode == Some(RunMode::Bench) {
+    if options.mode() == Some(RunMode::Test) {
+        let failed = work.test()?;
+        work.poll(true)?;
+        detach(work.running.session_mut());
+        return match failed {
+            0 => Ok(Exit::Done),
+            failed => Err(Failure::new(Exit::Failed, format!("{} failed", counted(failed, "test")))),
+        };
+    }
+    if options.mode() == Some(RunMode::Bench) {
         let results = work.bench()?;
         work.poll(true)?;
         modes::print_benchmarks(&results)?;
@@ -235,7 +246,7 @@ fn plan(
         probe_filter,
         traceable,
         allows_unsafe: given.r#unsafe,
-        counts_failures: given.helper_errors > 0,
+        counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
         buffer_bytes: config.perf_rb_pages.map(|pages| pages * page),
         ..PlanOptions::default()
@@ -329,6 +340,41 @@ impl ProgramRun<'_> {
         Ok(results)
     }
 
+    /// Runs the tests, one after the other, and prints what failed printed; gives how many that were. A test fails that returns or exits with something
+    /// else than 0, and one in which a helper fails.
+    fn test(&mut self) -> Result<u64, Failure> {
+        let mut failed = 0;
+        for event in self.running.session().own_events() {
+            let Some(name) = event.strip_prefix("test:") else {
+                continue;
+            };
+            let code = self.running.test(&event, &mut self.perform)?;
+            let errors = self.failures.since(self.running.session().failures()?);
+            let passed = code == 0 && errors.is_empty();
+            if passed {
+                self.perform.out.clear();
+                self.perform.err.clear();
+            }
+            self.write()?;
+            let verdict = match (passed, code) {
+                (true, _) => "ok".to_owned(),
+                (false, 0) => "FAILED, helpers failed in it".to_owned(),
+                (false, code) => format!("FAILED, it returned {code}"),
+            };
+            writeln!(self.out, "test {name}: {verdict}")?;
+            self.say(errors);
+            failed += u64::from(!passed);
+        }
+        Ok(failed)
+    }
+
+    /// Says what failed in helpers.
+    fn say(&self, failures: Vec<Diagnostic>) {
+        let text = || self.program.text.to_string();
+        let failed: Vec<_> = failures.into_iter().map(|one| (text(), one)).collect();
+        message::warnings(self.options, &self.program.name, &failed);
+    }
+
     /// Says what was lost since that was said last.
     fn losses(&mut self, last: bool) -> Result<(), Failure> {
         if !last && self.said.elapsed() < BETWEEN_LOSSES {
@@ -341,9 +387,7 @@ impl ProgramRun<'_> {
             self.out.write_all(line.as_bytes())?;
         }
         let failed = self.failures.since(self.running.session().failures()?);
-        let failed = failed.into_iter().map(|one| (self.program.text.to_string(), one));
-        let failed: Vec<_> = failed.collect();
-        message::warnings(self.options, &self.program.name, &failed);
+        self.say(failed);
         if last {
             report_lost(&self.running.live_mut().lost());
         }

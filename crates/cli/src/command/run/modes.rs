@@ -1,4 +1,4 @@
-//! Programs that are measured rather than run: their `bench:` events.
+//! Programs that are measured or tested rather than run: their `bench:` and `test:` events.
 
 use super::options::RunMode;
 use crate::exit::Failure;
@@ -12,7 +12,7 @@ pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) {
             .events
             .retain(|event| match event.parts.first().map(|part| part.text.as_str()) {
                 Some("bench") => mode == Some(RunMode::Bench),
-                Some("test") => false,
+                Some("test") => mode == Some(RunMode::Test),
                 _ => true,
             });
     }

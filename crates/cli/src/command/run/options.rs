@@ -65,9 +65,15 @@ pub(crate) struct Options {
     /// Print what this kernel can do
     #[arg(long)]
     pub(super) info: bool,
-    /// Run the program's bench: events again and again and print how long one takes
+    /// Run the program's bench: events again and again and print how long one takes, or its test: events and print which pass
     #[arg(long = "mode", value_enum, value_name = "MODE")]
     pub(super) mode: Option<RunMode>,
+    /// The same as --mode test
+    #[arg(long)]
+    pub(super) test: bool,
+    /// The same as --mode bench
+    #[arg(long)]
+    pub(super) bench: bool,
     /// When output is written: at once, by line, or when there is much of it
     #[arg(
         short = 'B',
@@ -109,6 +115,19 @@ pub(super) enum OutputFormat {
 pub(super) enum RunMode {
     /// Benchmarks
     Bench,
+    /// Tests
+    Test,
+}
+
+impl Options {
+    /// How the program is run, where not as itself.
+    pub(super) fn mode(&self) -> Option<RunMode> {
+        match (self.test, self.bench) {
+            (true, _) => Some(RunMode::Test),
+            (false, true) => Some(RunMode::Bench),
+            (false, false) => self.mode,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
