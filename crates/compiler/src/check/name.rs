@@ -118,7 +118,7 @@ impl Checker<'_> {
         let ast::ExprKind::Identifier(word) = &base.kind else {
             return None;
         };
-        let of_walk = self.context.program == ProgramKind::Iterator && word == "ctx";
+        let of_walk = self.context.program == ProgramKind::Iterator && word == builtin::CTX.name;
         if word != "args" && !of_walk {
             return None;
         }

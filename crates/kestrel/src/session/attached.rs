@@ -21,7 +21,7 @@ use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Link, Map, Program, ProgramKind, TestRun};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind, TestRun};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
@@ -366,12 +366,9 @@ impl Session {
     /// The kernel's.
     pub fn walks(&self) -> Result<Vec<File>> {
         let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
-        let links = self
-            .hooks
-            .iter()
-            .filter(is_walk)
-            .flat_map(|hook| hook.links.each());
-        Ok(links.map(Link::iterate).collect::<std::result::Result<_, _>>()?)
+        let walks = self.hooks.iter().filter(is_walk);
+        let walks = walks.map(|hook| hook.links.walks());
+        Ok(walks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
     /// Names of the events that [`Session::fire`] fires: `begin`, `bench:lhist`, in the order of the program.

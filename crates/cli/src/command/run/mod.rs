@@ -22,8 +22,8 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::language::Diagnostic;
 use kestrel::kernel::process::{Held, UserSignal};
+use kestrel::language::Diagnostic;
 use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{Perform, Running};
@@ -138,7 +138,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         detach(work.running.session_mut());
         return match failed {
             0 => Ok(Exit::Done),
-            failed => Err(Failure::new(Exit::Failed, format!("{} failed", counted(failed, "test")))),
+            failed => Err(Failure::new(
+                Exit::Failed,
+                format!("{} failed", counted(failed, "test")),
+            )),
         };
     }
     if options.mode() == Some(RunMode::Bench) {
