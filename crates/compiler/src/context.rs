@@ -21,6 +21,8 @@ pub enum ProgramKind {
     Fentry,
     /// `BPF_PROG_TYPE_TRACING` on a function's return (`fexit`): the arguments, then the return value.
     Fexit,
+    /// `BPF_PROG_TYPE_TRACING` on a walk of the kernel's (`iter`): the parameters of its function, each in eight bytes, pointers typed by BTF and null where there is no object.
+    Iterator,
     /// `BPF_PROG_TYPE_PERF_EVENT`: context is `struct bpf_perf_event_data`.
     PerfEvent,
 }

@@ -13,6 +13,7 @@ pub mod codegen;
 pub mod context;
 pub mod definition;
 pub mod error;
+pub mod failures;
 pub mod ir;
 pub mod lang;
 pub mod map;

@@ -31,7 +31,9 @@ pub fn spec(map: &MapType) -> MapSpec {
     let kind = match (map.keys.is_empty(), map.value.is_per_cpu()) {
         (true, true) => MapKind::PerCpuArray,
         (true, false) => MapKind::Array,
+        (false, true) if map.evicts => MapKind::PerCpuLruHash,
         (false, true) => MapKind::PerCpuHash,
+        (false, false) if map.evicts => MapKind::LruHash,
         (false, false) => MapKind::Hash,
     };
     MapSpec {

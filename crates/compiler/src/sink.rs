@@ -139,6 +139,11 @@ pub trait Sink {
         0
     }
 
+    /// Whether failures of helpers are counted in the map [`crate::failures::MAP`].
+    fn counts_failures(&self) -> bool {
+        false
+    }
+
     /// Whether the program should run with preemption off from its first instruction to its last, so that a thread is preempted behind it and not
     /// inside of it: only where the kernel has the functions for that, and where the program calls no other ([`crate::codegen::lower::emit_preemption_on`]).
     fn wants_program_whole(&self) -> bool {

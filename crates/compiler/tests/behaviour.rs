@@ -7,6 +7,8 @@ mod support;
 use kestrel_bpf::interp::Space as Memory;
 use kestrel_compiler::check::tree::*;
 use kestrel_compiler::context::{EventNumber, Selector};
+use kestrel_compiler::failures::Failure;
+use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::lang::glob::Glob;
 use kestrel_trace::layout::{FieldType, Space};
 use support::bump::Bump;
@@ -650,6 +652,51 @@ fn preemption_is_off_only_while_it_matters() {
     assert!(bench.program.uses.kfuncs.is_empty());
 }
 
+/// Each read that fails is counted at its place, those that have no room together; what is read is what it was without counting.
+#[test]
+fn failed_reads_are_counted_by_place() {
+    let sink = Bump {
+        failures: true,
+        ..Bump::default()
+    };
+    let read = |start: u32, address: u64| {
+        let mut read = load(num(address), 0, 8, false, Access::Kernel);
+        read.span = Span {
+            start,
+            end: start + 1,
+        };
+        read
+    };
+    let fields = vec![
+        ("a", int(8, false), read(10, 0x10)),
+        ("b", int(8, false), read(20, KERNEL)),
+        ("c", int(8, false), read(30, 0x20)),
+        ("d", int(8, false), read(40, 0x30)),
+    ];
+    let mut bench = Bench::with_sink(&probe(None, vec![record(fields)]), &context(), sink);
+    bench
+        .machine
+        .add_memory(Memory::Kernel, KERNEL, &7_u64.to_le_bytes());
+    let rows = bench.run(&[0]).run(&[0]).rows();
+    let values = ["a", "b", "c", "d"].map(|name| rows[1].number(name));
+    assert_eq!(values, [0, 7, 0, 0]);
+    let map = bench.failed.unwrap();
+    let counted = bench.machine.keys(map).into_iter().filter_map(|key| {
+        let failure = Failure::read(&key, &bench.machine.value(map, &key, 0)?)?;
+        let place = failure.place.map(|span| span.start);
+        Some((place, failure.helper.name(), failure.answer, failure.count))
+    });
+    let name = Some("probe_read_kernel");
+    assert_eq!(
+        counted.collect::<Vec<_>>(),
+        [
+            (None, None, 0, 2),
+            (Some(10), name, -14, 2),
+            (Some(30), name, -14, 2)
+        ]
+    );
+}
+
 #[test]
 fn kernels_without_the_two_kinds_of_read() {
     let mut context = context();
@@ -711,6 +758,7 @@ fn preemption_is_off_from_the_first_instruction_to_the_last_where_the_sink_asks_
     let sink = Bump {
         preemption_off: true,
         whole: true,
+        ..Bump::default()
     };
     let body = vec![record(vec![("x", int(8, false), arg(0))])];
     let tree = probe(Some(eq(arg(0), num(1))), body);

@@ -366,3 +366,22 @@ fn a_signal_is_sent_where_the_handler_says_so() {
         assert_eq!(bench.machine.environment.signals, sent);
     }
 }
+
+/// A walk gives its objects as pointers of the context, and comes once more without one; what was read of the context is no address then.
+#[test]
+fn iterators_read_what_their_context_points_to() {
+    let direct = kernel::iterator();
+    let probed = Context {
+        direct_loads: false,
+        ..kernel::iterator()
+    };
+    for context in [direct, probed] {
+        let text = "/ctx.task != 0/ { record(x = ctx.task.pid, y = args.task->parent->pid, fd = ctx.fd) }";
+        let mut bench = bench(text, &context);
+        with_tasks(&mut bench);
+        // The kernel leaves the upper half of a smaller parameter as it was.
+        let row = bench.run(&[BUFFER, PREV, 0xdead_beef_0000_0007]).row();
+        assert_eq!((row.number("x"), row.number("y"), row.number("fd")), (42, -7, 7));
+        assert!(bench.run(&[BUFFER, 0, 0]).rows().is_empty());
+    }
+}

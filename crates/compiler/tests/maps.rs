@@ -12,9 +12,11 @@ mod support;
 
 use kestrel_bpf::interp::{Machine, Space};
 use kestrel_compiler::check::check;
-use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::globals::{DeclaredMap, Globals};
+use kestrel_compiler::ir::MapKind;
 use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::parse_events;
+use kestrel_compiler::map::spec;
 use kestrel_trace::aggregate;
 use kestrel_trace::aggregate::gather::Metric;
 use kestrel_trace::symbol::Symbols;
@@ -638,6 +640,34 @@ fn texts_that_handlers_choose_are_their_own() {
         assert!(rows.contains(row), "{rows}");
     }
     assert_eq!(maps.text("v"), "@v: odd\n");
+}
+
+/// A map that is declared so takes new keys when it is full, and no update is lost.
+#[test]
+fn least_recently_used_keys_make_room() {
+    for (evicts, expected, lost) in [(true, 3, 0), (false, 2, 2)] {
+        let entries = 2;
+        let mut globals = Globals::default();
+        for name in ["c", "v"] {
+            let declared = DeclaredMap { entries, evicts };
+            globals.declared.insert(name.to_owned(), declared);
+        }
+        let handler = "{ @c[arg2] = count(); @v[arg2] = arg3 }";
+        let mut maps = Maps::with(&[handler], globals, |_, _| kernel::kprobe());
+        for key in [1, 2, 3] {
+            maps.run(0, 1, &[0, 0, key, 10 * key]);
+        }
+        let newest = format!("@v[{expected}]: {}\n", 10 * expected);
+        assert!(maps.text("v").contains(&newest), "{}", maps.text("v"));
+        assert_eq!(maps.snapshot("c").rows.len(), 2);
+        assert_eq!(maps.snapshot("c").lost + maps.snapshot("v").lost, lost);
+        let kinds: Vec<MapKind> = maps.globals.maps.iter().map(|map| spec(map).kind).collect();
+        let wanted = match evicts {
+            true => [MapKind::PerCpuLruHash, MapKind::LruHash],
+            false => [MapKind::PerCpuHash, MapKind::Hash],
+        };
+        assert_eq!(kinds, wanted);
+    }
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub enum MapKind {
     Hash { entries: u32 },
     /// A hash table with a value per CPU.
     PerCpuHash { entries: u32 },
+    /// A hash table in which a new key takes the place of the oldest one where there is no room (the kernel takes one that was not used for long, roughly).
+    LruHash { entries: u32 },
+    /// Such a table with a value per CPU.
+    PerCpuLruHash { entries: u32 },
     /// Programs for tail calls.
     Programs { entries: u32 },
     /// A stream of records: a ring buffer or perf event array.
@@ -94,11 +98,16 @@ impl Map {
             (None, EXIST) => return -2,
             (Some(address), _) => address,
             (None, _) => {
-                let (MapKind::Hash { entries } | MapKind::PerCpuHash { entries }) = self.kind else {
-                    return -7;
+                let (entries, evicts) = match self.kind {
+                    MapKind::Hash { entries } | MapKind::PerCpuHash { entries } => (entries, false),
+                    MapKind::LruHash { entries } | MapKind::PerCpuLruHash { entries } => (entries, true),
+                    _ => return -7,
                 };
                 if self.keys().len() >= entries as usize {
-                    return -7;
+                    let Some(oldest) = self.oldest().filter(|_| evicts) else {
+                        return -7;
+                    };
+                    self.delete(&oldest);
                 }
                 let cpu = if self.per_cpu() { cpu } else { 0 };
                 let address = memory.allocate(Space::Value, self.value_size.into());
@@ -128,10 +137,16 @@ impl Map {
         keys
     }
 
+    /// The key that was added first: values get ever higher addresses.
+    fn oldest(&self) -> Option<Vec<u8>> {
+        let first = self.values.iter().min_by_key(|(_, address)| **address);
+        first.map(|((key, _), _)| key.clone())
+    }
+
     fn per_cpu(&self) -> bool {
         matches!(
             self.kind,
-            MapKind::PerCpuArray { .. } | MapKind::PerCpuHash { .. }
+            MapKind::PerCpuArray { .. } | MapKind::PerCpuHash { .. } | MapKind::PerCpuLruHash { .. }
         )
     }
 

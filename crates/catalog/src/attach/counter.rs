@@ -2,13 +2,13 @@
 
 use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::links::{Links, OnCpu};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Attachment, Link, Program, ProgramKind};
 use kestrel_kernel::perf::{self, PerfEvent, PerfTarget};
-use kestrel_kernel::procfs::{cpu_stay, online_cpus};
+use kestrel_kernel::procfs::{cpu_stay, online_cpus, threads};
 use serde::{Deserialize, Serialize};
 
 /// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
@@ -18,6 +18,9 @@ pub struct Counter {
     pub counter: perf::Counter,
     pub period: u64,
     pub every_cpu: bool,
+    /// The process whose threads alone are meant, those included that it makes later.
+    #[serde(default)]
+    pub process: Option<u32>,
 }
 
 /// The CPUs that run.
@@ -35,6 +38,9 @@ pub fn online(host: &Host) -> Result<Vec<OnCpu>> {
 impl Counter {
     /// CPUs that want a link, each with the place of the dead link that it replaces.
     pub fn missing(&self, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usize>, OnCpu)> {
+        if self.process.is_some() {
+            return Vec::new();
+        }
         if !self.every_cpu {
             let alive = have.iter().any(|on| online.contains(on));
             let first = online.first().filter(|_| !alive);
@@ -49,12 +55,35 @@ impl Counter {
 
     /// The perf event on one CPU; none if that has gone meanwhile.
     fn open_on(&self, cpu: u32) -> Result<Option<PerfEvent>> {
-        let event = match PerfEvent::counter(&self.counter, self.period, PerfTarget::Cpu(cpu)) {
-            Err(error) if error.errno() == Some(Errno::ENODEV) => return Ok(None),
-            other => other?,
-        };
+        match self.open(PerfTarget::Cpu(cpu)) {
+            Err(error) if error.errno() == Some(Errno::ENODEV) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    fn open(&self, target: PerfTarget) -> Result<PerfEvent> {
+        let opened = PerfEvent::counter(&self.counter, self.period, target);
+        let event = opened.map_err(|error| match error.errno() {
+            Some(Errno::ENOSPC) if self.counter.is_breakpoint() => Error::Unsupported {
+                what: self.counter.name.clone().into_owned(),
+                why: "all debug registers are taken: by other watchpoints, debuggers or perf (x86 has four)"
+                    .to_owned(),
+            },
+            _ => error.into(),
+        })?;
         event.enable()?;
-        Ok(Some(event))
+        Ok(event)
+    }
+
+    /// Attaches a program to the threads of a process; those that end meanwhile need none.
+    fn attach_to(&self, program: &Program, process: u32, host: &Host, links: &mut Links) -> Result<()> {
+        for thread in threads(host, process)? {
+            match self.open(PerfTarget::Thread(thread)) {
+                Err(error) if error.errno() == Some(Errno::ESRCH) => {}
+                event => links.perf_event(program, event?, 0)?,
+            }
+        }
+        Ok(())
     }
 
     /// A link for one CPU; none if it has gone meanwhile.
@@ -95,14 +124,21 @@ impl Attach for Counter {
 
     fn describe(&self, _reads: &str) -> String {
         let unit = if self.counter.counts_time { " ns" } else { "" };
-        let place = if self.every_cpu { "every CPU" } else { "one CPU" };
+        let place = match (self.process, self.every_cpu) {
+            (Some(pid), _) => format!("in process {pid}"),
+            (None, true) => "on every CPU".to_owned(),
+            (None, false) => "on one CPU".to_owned(),
+        };
         let (name, period) = (&self.counter.name, self.period);
-        format!("perf event {name} on {place}, one in {period}{unit}")
+        format!("perf event {name} {place}, one in {period}{unit}")
     }
 
     fn attach(&self, _kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
         let mut links = Links::default();
         for program in programs {
+            if let Some(process) = self.process {
+                self.attach_to(program, process, events.known.host(), &mut links)?;
+            }
             for (_, on) in self.missing(&[], &online(events.known.host())?) {
                 let attached = self.open_on(on.cpu)?.map(|event| event.attach(program, 0));
                 match attached.transpose()? {
@@ -130,6 +166,7 @@ mod tests {
             counter: Software::CpuClock.into(),
             period: 1,
             every_cpu,
+            process: None,
         };
         counter.missing(have, online)
     }

@@ -6,6 +6,7 @@ use kestrel_kernel::bpf::Attachment;
 use kestrel_kernel::bpf::{Link, LinkInfo, Program};
 use kestrel_kernel::perf::PerfEvent;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::os::fd::OwnedFd;
 
 /// What keeps a program attached; dropping it detaches. Links go first, so that their events can go.
@@ -151,6 +152,15 @@ impl Links {
     pub fn infos(&self) -> Result<Vec<LinkInfo>> {
         let infos = self.links.iter().map(Link::info);
         Ok(infos.collect::<std::result::Result<_, _>>()?)
+    }
+
+    /// Of iterators: files that walk once when they are read.
+    ///
+    /// # Errors
+    /// The kernel's; links of others cannot be read.
+    pub fn walks(&self) -> Result<Vec<File>> {
+        let walks = self.links.iter().map(Link::iterate);
+        Ok(walks.collect::<std::result::Result<_, _>>()?)
     }
 
     /// One or many.

@@ -4,6 +4,7 @@ mod counter;
 mod detach;
 mod family;
 mod function;
+mod iterator;
 mod kprobe;
 mod links;
 mod on_request;
@@ -19,6 +20,7 @@ pub use counter::{Counter, online};
 pub use detach::{AT_ONCE, close_many, is_slow, turn};
 pub use family::{Attach, Events, Load, LoadOthers, Sections};
 pub use function::{Entry, Functions};
+pub use iterator::Iterator;
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 pub use kprobe::{Instruction, Instructions, Kprobe, KprobeSite, KprobeVia};
@@ -72,6 +74,8 @@ mechanisms! {
     Instructions,
     /// A function's trampoline.
     Trampoline,
+    /// A walk over all objects of a kind.
+    Iterator,
     /// A counter or clock of the kernel.
     Counter,
     /// Places of a program or library.

@@ -121,9 +121,7 @@ const LATER: &[(&str, &[&str])] = &[
     ("uprobe", &["u"]),
     ("uretprobe", &["ur"]),
     ("hardware", &["h"]),
-    ("watchpoint", &["w"]),
     ("asyncwatchpoint", &["aw"]),
-    ("iter", &["it"]),
 ];
 
 /// How tracepoints are read.

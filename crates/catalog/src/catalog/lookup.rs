@@ -67,7 +67,17 @@ impl Catalog {
     /// The catalog as a program of the language sees it: paths are shown as they are written, and patterns for them mean the files of a process, where there is one.
     #[must_use]
     pub fn for_script(mut self, process: Option<u32>) -> Self {
-        self.known.facts_mut().see_as(ScriptView { process });
+        self.known.facts_mut().see_as(ScriptView {
+            process,
+            command: None,
+        });
+        self
+    }
+
+    /// The catalog as a program of the language sees it that has a command, which this process will be.
+    #[must_use]
+    pub fn with_command(mut self, pid: u32) -> Self {
+        self.known.facts_mut().see_command(pid);
         self
     }
 

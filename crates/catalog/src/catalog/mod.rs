@@ -6,6 +6,7 @@ pub mod counter;
 mod function;
 mod glob;
 mod instruction;
+mod iterator;
 pub mod jprobe;
 pub mod kind;
 mod lookup;
@@ -47,6 +48,7 @@ const KINDS: &[&dyn EventKind] = &[
     &usdt::Usdt,
     &class::ClassKind,
     &mark::Mark,
+    &iterator::Iterator,
     &own::BEGIN,
     &own::END,
     &own::SELF,
@@ -62,9 +64,9 @@ pub fn kinds() -> impl Iterator<Item = &'static dyn EventKind> {
     ALL.all()
 }
 
-/// Whether a kind is an event of a program that runs (`begin`, `end`), which sessions of other sources do not fire.
+/// Whether a kind is an event of a program that runs (`begin`, `end`, a walk), which sessions of other sources do not fire.
 pub fn is_own_event(kind: &str) -> bool {
-    own::OWN.iter().any(|own| own.name() == kind)
+    kind == iterator::Iterator.name() || own::OWN.iter().any(|own| own.name() == kind)
 }
 
 /// The kind with this name or alias.

@@ -40,6 +40,8 @@ pub struct Facts {
 pub struct ScriptView {
     /// The process whose files are meant.
     pub process: Option<u32>,
+    /// The process that will be its command.
+    pub command: Option<u32>,
 }
 
 impl Facts {
@@ -62,6 +64,13 @@ impl Facts {
     /// Sees files as a program of the language does.
     pub(crate) fn see_as(&mut self, view: ScriptView) {
         self.script = Some(view);
+    }
+
+    /// Knows the process that will be the command of a program of the language.
+    pub(crate) fn see_command(&mut self, pid: u32) {
+        if let Some(view) = &mut self.script {
+            view.command = Some(pid);
+        }
     }
 
     /// How a program of the language sees files, where it is one that asks.

@@ -1,6 +1,8 @@
 //! `kestrel run`: what programs print and how they end.
 
 use crate::house::{Place, needs_tracing};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What a program prints, without what is said about its probes.
 fn printed(program: &str) -> String {
@@ -101,4 +103,142 @@ fn the_code_of_exit_is_the_commands() {
     Place::new()
         .run(&["run", "-e", "begin { exit(3) }"])
         .fails(3, &[]);
+}
+
+/// A walk sees each object once, and the program ends by itself; `exit` does not cut it short, and -p walks one process.
+#[test]
+fn iterators_walk_once() {
+    needs_tracing!();
+    let pid = std::process::id();
+    let program = r#"begin { printf("begin\n") }
+        iter:task { @[ctx.task.tgid == PID] = count(); if (ctx.task.pid == PID) { printf("%d %d\n", ctx.task.tgid, ctx.meta.session_id > 0); } exit(); }
+        it:task_file { if (ctx.task.pid == PID && ctx.fd == 0) { printf("fd 0: %d\n", ctx.file.f_mode > 0); } }
+        end { printf("end\n") }"#;
+    let program = program.replace("PID", &pid.to_string());
+    let out = printed(&program);
+    let begin = format!("begin\n{pid} 1\nfd 0: 1\nend\n");
+    assert!(out.starts_with(&begin) && out.contains("@[false]: "), "{out}");
+    let own = ["run", "-q", "-p", &pid.to_string(), "-e", &program];
+    let out = Place::new().run(&own).succeeds().out;
+    assert!(out.starts_with(&begin) && !out.contains("@[false]: "), "{out}");
+    assert!(out.contains("@[true]: "), "{out}");
+}
+
+/// A thread of this process writes a word: each write is an event, with -p by a debug register of its threads alone.
+#[test]
+fn watchpoints_see_writes() {
+    needs_tracing!();
+    static WATCHED: AtomicU64 = AtomicU64::new(0);
+    let (address, pid) = (&raw const WATCHED as usize, std::process::id().to_string());
+    let program = format!(
+        "watchpoint:{address:#x}:8:w {{ @hits = count(); @pids[pid] = 1; if (@n++ == 2) {{ exit(); }} }}"
+    );
+    let place = Place::new();
+    let plan = ["run", "--dry-run", "-q", "-p", &pid, "-e", &program];
+    if place.run(&plan).code != Some(0) {
+        eprintln!("skipped: this machine gives programs no debug registers");
+        return;
+    }
+    let done = AtomicBool::new(false);
+    let out = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                WATCHED.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = place.run(&["run", "-q", "-p", &pid, "-e", &program]);
+        done.store(true, Ordering::Relaxed);
+        run.succeeds().out
+    });
+    assert!(
+        out.contains("@hits: 3\n") && out.contains(&format!("@pids[{pid}]: 1\n")),
+        "{out}"
+    );
+    for (wrong, why) in [
+        ("0x10:3:w", "only 1, 2, 4 or 8"),
+        ("0x10:8:q", "no mode"),
+        ("0x11:8:w", "multiple of 8"),
+    ] {
+        let run = place.run(&["run", "-e", &format!("watchpoint:{wrong} {{ }}")]);
+        run.fails(4, &[why]);
+    }
+}
+
+/// A declared map that evicts holds the newest keys and loses no update.
+#[test]
+fn maps_that_evict_are_never_full() {
+    needs_tracing!();
+    let program = r#"let @a = percpulruhash(1); let @b = lruhash(100); let @c = hash(1);
+        begin { @a[1] = count(); @a[2] = count(); for ($i : 0..1000) { @b[$i] = $i; } @c[1] = 1; @c[2] = 2; @n = len(@b) }"#;
+    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    assert!(
+        run.out.contains("@a[2]: 1\n") && run.out.contains("@b[999]: 999\n"),
+        "{}",
+        run.out
+    );
+    assert!(!run.out.contains("@c[2]"), "{}", run.out);
+    let full = run.err.matches("Map full").count();
+    assert!(
+        full == 1 && run.err.contains("@c has room for 1 key"),
+        "{}",
+        run.err
+    );
+}
+
+/// With -k, failures of helpers are said once each, with how often they happened; without it they are not.
+#[test]
+fn failures_of_helpers_are_said_where_that_is_asked() {
+    needs_tracing!();
+    let program = r#"begin { @x[1] = 2; for ($i : 0..5) { print(@x[$i]); } if (has_key(@x, 9)) { } print(*uptr(kaddr("schedule"))); }"#;
+    let run = |arguments: &[&str]| {
+        let answer = Place::new().run(&[&["run", "-q"], arguments, &["-e", program]].concat());
+        answer.succeeds()
+    };
+    let with = run(&["-k"]);
+    let lookup = "map_lookup_elem, retcode: 0, 4 times\n";
+    assert_eq!(with.err.matches("Additional Info").count(), 2, "{}", with.err);
+    assert!(with.err.contains(lookup), "{}", with.err);
+    assert!(
+        with.err.contains("Failed to probe_read_user: Bad address (-14)"),
+        "{}",
+        with.err
+    );
+    let without = run(&[]);
+    assert_eq!(without.out, with.out);
+    assert!(!without.err.contains("Additional Info"), "{}", without.err);
+}
+
+/// Tests run one after the other where that is asked; those pass that return 0, and in which no helper fails.
+#[test]
+fn tests_pass_or_fail() {
+    needs_tracing!();
+    let program = r#"test:fine { print("quiet"); return 0; } test:none { @a[1] = 1; print(@a[1]); } test:wrong { print("loud"); return 7; }
+        test:exits { exit(); } test:fails { print(@a[5]); } begin { printf("begin\n"); }"#;
+    let run = Place::new().run(&["run", "-q", "--test", "-e", program]);
+    for line in [
+        "test fine: ok\n",
+        "test none: ok\n",
+        "loud\ntest wrong: FAILED, it returned 7\n",
+        "test exits: ok\n",
+        "test fails: FAILED, helpers failed in it\n",
+    ] {
+        assert!(
+            run.out.contains(line),
+            "{line} is missing in\n{}\n{}",
+            run.out,
+            run.err
+        );
+    }
+    assert!(
+        !run.out.contains("quiet") && run.out.starts_with("begin\n"),
+        "{}",
+        run.out
+    );
+    run.fails(1, &["2 tests failed", "map_lookup_elem"]);
+    let passing = ["run", "-q", "--mode", "test", "-e", "test:fine { return 0; }"];
+    Place::new().run(&passing).succeeds();
+    // They are nothing where tests are not asked for.
+    let other = Place::new().run(&["run", "-q", "-e", "test:wrong { return 7; } begin { print(1); }"]);
+    assert!(other.succeeds().out.starts_with("1\n"));
 }

@@ -204,7 +204,7 @@ fn wrong_events_and_predicates() {
     ];
     place.run(&dry).succeeds();
     wrong("", 2, &["name of an event"]);
-    for later in ["BEGIN", "watchpoint:0x10:8:w"] {
+    for later in ["BEGIN", "asyncwatchpoint:0x10:8:w"] {
         wrong(later, 2, &[later, "not yet supported"]);
     }
     assert_eq!(

@@ -18,6 +18,7 @@ mod text;
 mod time;
 
 pub(crate) use control::to::TO;
+pub(crate) use event::ctx::CTX;
 pub(crate) use event::entry::ENTRY;
 pub(crate) use event::func::FUNC;
 pub(crate) use event::probe::PROBE;

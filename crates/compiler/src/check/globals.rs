@@ -8,6 +8,15 @@ use kestrel_trace::layout::StackMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// What a program says of a map that it declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeclaredMap {
+    /// Most keys.
+    pub entries: u32,
+    /// Whether a new key takes the place of one that was not used for long.
+    pub evicts: bool,
+}
+
 /// What the probes of one table file or script share. Checking a probe may add to it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Globals {
@@ -27,8 +36,8 @@ pub struct Globals {
     pub maps: Vec<MapType>,
     /// Most keys of each map (`config = { max_map_keys = N }`).
     pub max_map_keys: Option<u32>,
-    /// The most keys of maps that a program declares (`let @m = hash(100)`), by their names.
-    pub declared: BTreeMap<String, u32>,
+    /// The maps that a program declares (`let @m = hash(100)`), by their names.
+    pub declared: BTreeMap<String, DeclaredMap>,
     /// Maps that are read but not written so far: by their numbers, with the error if none writes them.
     pub unwritten: Vec<(u32, Diagnostic)>,
     /// Maps, by their numbers, that keys were taken out of or asked for before anything says what they hold: any value will do.
@@ -39,6 +48,8 @@ pub struct Globals {
     pub source: Option<(String, Arc<str>)>,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
+    /// Whether failures of helpers are counted (`-k`).
+    pub counts_failures: bool,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Bytes of a text that is read without a length (`max_strlen`).

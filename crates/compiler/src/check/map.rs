@@ -717,12 +717,15 @@ impl Checker<'_> {
         if number >= state::MOST_MAPS {
             return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
         }
+        let declared = self.globals.declared.get(&name);
+        let evicts = declared.is_some_and(|map| map.evicts) && !keys.is_empty();
         let map = MapType {
             number,
             entries: self.entries(&name, &keys, &value),
             name,
             keys,
             value,
+            evicts,
             by_event,
             first: self.context.name.clone(),
         };
@@ -753,7 +756,7 @@ impl Checker<'_> {
     /// How many keys a new map has room for.
     fn entries(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> u32 {
         let hidden = MapType::is_hidden_name(name);
-        let declared = self.globals.declared.get(name).copied();
+        let declared = self.globals.declared.get(name).map(|map| map.entries);
         match declared.or(self.globals.max_map_keys) {
             _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
             _ if keys.is_empty() => 1,

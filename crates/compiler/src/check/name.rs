@@ -108,7 +108,7 @@ impl Checker<'_> {
         self.report(Diagnostic::error(span, format!("unknown name \"{name}\"")).maybe_hint(hint))
     }
 
-    /// `args.NAME`, if `base` is `args`.
+    /// `args.NAME`, if `base` is `args`; at an iterator also `ctx.NAME`, whose context is a struct of the fields.
     pub(super) fn args_member(
         &mut self,
         base: &ast::Expr,
@@ -118,7 +118,8 @@ impl Checker<'_> {
         let ast::ExprKind::Identifier(word) = &base.kind else {
             return None;
         };
-        if word != "args" {
+        let of_walk = self.context.program == ProgramKind::Iterator && word == builtin::CTX.name;
+        if word != "args" && !of_walk {
             return None;
         }
         Some(match self.find_field(&name.node) {

@@ -4,6 +4,7 @@ use super::checker::{Checked, Checker};
 use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
 use super::value::{constant, room, text_constant};
 use crate::builtin::Use;
+use crate::context::ProgramKind;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, place};
 use kestrel_bpf::helper;
@@ -237,7 +238,16 @@ impl Checker<'_> {
         }
     }
 
-    /// `exit()`, `exit(code)`: nothing happens behind it, in no handler.
+    /// What a test returns is told as the code of `exit` is; other events return nothing to anybody.
+    pub(super) fn verdict(&mut self, value: Expr, span: Span) -> Checked<Option<Statement>> {
+        if !self.context.name.starts_with("test:") {
+            return Ok(None);
+        }
+        let kind = self.output("exit", "", vec![value], span)?;
+        Ok(Some(Statement { kind, span }))
+    }
+
+    /// `exit()`, `exit(code)`: nothing happens behind it, in no handler; an iterator walks to its end, as bpftrace's do.
     pub(crate) fn exit(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 0, 1)?;
         let code = match args.first() {
@@ -245,11 +255,13 @@ impl Checker<'_> {
             None => constant(0, Type::I64, usage.span),
         };
         let record = self.output("exit", "", vec![code], usage.span)?;
-        let all = [record, StatementKind::Act(Action::Leave), StatementKind::Return];
+        let walks = self.context.program == ProgramKind::Iterator;
+        let masks = (!walks).then_some(StatementKind::Act(Action::Leave));
+        let all = [record].into_iter().chain(masks).chain([StatementKind::Return]);
         let statement = |kind| Statement {
             kind,
             span: usage.span,
         };
-        Ok(StatementKind::Block(all.map(statement).into()))
+        Ok(StatementKind::Block(all.map(statement).collect()))
     }
 }

@@ -108,7 +108,8 @@ impl Checker<'_> {
             Written::Unroll { count, body } => return self.unroll(count, body, all),
             Written::Return(value) => {
                 if let Some(value) = value {
-                    self.scalar(value)?;
+                    let value = self.scalar(value)?;
+                    all.extend(self.verdict(value, span)?);
                 }
                 StatementKind::Return
             }

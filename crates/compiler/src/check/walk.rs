@@ -327,7 +327,12 @@ impl Checker<'_> {
             let hint = "say what lies there: *(uint32 *)…";
             return Err(self.report(Diagnostic::error(pointer.span, message).hint(hint)));
         };
-        let ty = self.pointee(to).ok_or_else(|| self.untyped(&pointer))?;
+        let unknown = (to.to, to.levels) == (Pointee::Unknown, 0);
+        let ty = match unknown && self.globals.rounds {
+            // `uptr(kaddr("x"))` says where it lies, and no more.
+            true => Type::U64,
+            false => self.pointee(to).ok_or_else(|| self.untyped(&pointer))?,
+        };
         self.value_at(target(pointer, to), ty, span)
     }
 

@@ -13,6 +13,8 @@ pub enum MapKind {
     PerCpuHash,
     /// `BPF_MAP_TYPE_LRU_HASH`.
     LruHash,
+    /// `BPF_MAP_TYPE_LRU_PERCPU_HASH`.
+    PerCpuLruHash,
     /// `BPF_MAP_TYPE_PROG_ARRAY`.
     ProgramArray,
     /// `BPF_MAP_TYPE_STACK_TRACE`.

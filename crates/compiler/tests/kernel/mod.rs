@@ -216,6 +216,19 @@ pub(crate) fn by_name(name: &str) -> Context {
     }
 }
 
+/// A walk over tasks: what it is about comes first, then a task and a number.
+pub(crate) fn iterator() -> Context {
+    let types = types();
+    let argument = |index| Source::Argument { index, trusted: true };
+    Context {
+        fields: vec![
+            field("task", ValueType::Btf(types.task_pointer), argument(1)),
+            field("fd", integer(4, false), argument(2)),
+        ],
+        ..context("iter:task", ProgramKind::Iterator, &types)
+    }
+}
+
 /// `sched:sched_switch` by `tp_btf`: three arguments, and fields by rules.
 pub(crate) fn switch() -> Context {
     let t = types();

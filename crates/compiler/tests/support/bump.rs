@@ -21,9 +21,15 @@ pub struct Bump {
     pub preemption_off: bool,
     /// Asks for preemption off in the whole program.
     pub whole: bool,
+    /// Asks for failures of helpers to be counted.
+    pub failures: bool,
 }
 
 impl Sink for Bump {
+    fn counts_failures(&self) -> bool {
+        self.failures
+    }
+
     fn reserve(
         &self,
         b: &mut Builder,

@@ -131,6 +131,8 @@ impl Maps {
                 MapKind::PerCpuArray => interp::MapKind::PerCpuArray { entries },
                 MapKind::Hash => interp::MapKind::Hash { entries },
                 MapKind::PerCpuHash => interp::MapKind::PerCpuHash { entries },
+                MapKind::LruHash => interp::MapKind::LruHash { entries },
+                MapKind::PerCpuLruHash => interp::MapKind::PerCpuLruHash { entries },
                 other => panic!("{other:?}"),
             };
             machine.add_map(kind, spec.key, spec.value)

@@ -6,6 +6,7 @@ use kestrel_bpf::code::MapRef;
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::{Context, EventNumber};
+use kestrel_compiler::failures;
 use kestrel_compiler::ir::{MapKind, MapUse};
 use kestrel_compiler::program::Program;
 use kestrel_trace::decode::EventTable;
@@ -24,6 +25,8 @@ pub struct Bench {
     pub steer: Option<MapRef>,
     /// Numbers of the events of a set, by selector.
     pub numbers: Option<MapRef>,
+    /// Failures of helpers, where the sink asks for them.
+    pub failed: Option<MapRef>,
     number: EventNumber,
     sent: u64,
 }
@@ -74,7 +77,7 @@ impl Bench {
 
     fn of(program: Program, context: &Context) -> Self {
         let mut machine = Machine::new();
-        let (mut bump, mut numbers, mut steer) = (MapRef(u32::MAX), None, None);
+        let (mut bump, mut numbers, mut steer, mut failed) = (MapRef(u32::MAX), None, None, None);
         for map in &program.maps {
             match map {
                 MapUse::External(name) => {
@@ -85,6 +88,14 @@ impl Bench {
                     if name == steered::MAP {
                         let kind = interp::MapKind::Array { entries: 1 };
                         steer = Some(machine.add_map(kind, 4, steered::VALUE));
+                        continue;
+                    }
+                    if name == failures::MAP {
+                        let spec = failures::spec();
+                        // Few keys, so that there is no room for all.
+                        let map = machine.add_map(interp::MapKind::Hash { entries: 3 }, spec.key, spec.value);
+                        assert_eq!(machine.set_value(map, &failures::OTHERS, 0, &[0; 8]), 0);
+                        failed = Some(map);
                         continue;
                     }
                     assert_eq!(name, bump::MAP);
@@ -105,6 +116,7 @@ impl Bench {
             bump,
             steer,
             numbers,
+            failed,
             number: context.number,
             sent: 0,
         }

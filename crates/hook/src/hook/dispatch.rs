@@ -107,6 +107,8 @@ pub struct Dispatch {
     pub owners: Vec<(u32, Owner)>,
     /// What may happen to them meanwhile.
     pub steering: BufferPolicy,
+    /// Whether failures of helpers are counted.
+    pub counts_failures: bool,
     /// Names of the tables by their places.
     pub tables: Vec<String>,
     /// Names of the parameters by their places.
@@ -260,6 +262,10 @@ impl Sink for Dispatch {
         if let Some(place) = self.place.filter(|_| !self.choice.is_called()) {
             second_chance::emit_enter(b, place, self.switches, refused);
         }
+    }
+
+    fn counts_failures(&self) -> bool {
+        self.counts_failures
     }
 
     fn by_instance(&self) -> bool {

@@ -56,6 +56,7 @@ impl Bench {
             machine,
             readers,
             gate: Dispatch {
+                counts_failures: false,
                 buffers,
                 owners: Vec::new(),
                 steering,

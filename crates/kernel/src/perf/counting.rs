@@ -88,19 +88,17 @@ const TIMES: u64 = 1 | 2;
 /// `PERF_FLAG_PID_CGROUP`.
 const FLAG_CGROUP: u64 = 4;
 /// Bits of `flags`.
-const INHERIT: u64 = 1 << 1;
 const EXCLUDE_USER: u64 = 1 << 4;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
-const INHERIT_THREAD: u64 = 1 << 35;
 
 impl Counted<'_> {
     fn flags(&self, leads: bool) -> u64 {
         let mut flags = match self.inherit {
             Inherit::Nothing => 0,
-            Inherit::Threads => INHERIT | INHERIT_THREAD,
-            Inherit::Children => INHERIT,
+            Inherit::Threads => FLAGS.inherit | FLAGS.inherit_thread,
+            Inherit::Children => FLAGS.inherit,
         };
         if !self.levels.user {
             flags |= EXCLUDE_USER;
@@ -155,7 +153,7 @@ impl PerfEvent {
         };
         match open(attributes) {
             Err(error) if counted.inherit == Inherit::Threads && is_unknown(&error) => {
-                let flags = attributes.flags & !INHERIT_THREAD;
+                let flags = attributes.flags & !FLAGS.inherit_thread;
                 open(Attributes { flags, ..attributes })
             }
             opened => opened,
@@ -235,11 +233,11 @@ mod tests {
         counted.levels.kernel = false;
         assert_eq!(
             counted.flags(true),
-            INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | FLAGS.disabled | ENABLE_ON_EXEC
+            FLAGS.inherit | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | FLAGS.disabled | ENABLE_ON_EXEC
         );
         assert_eq!(
             counted.flags(false),
-            INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
+            FLAGS.inherit | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
         );
     }
 }

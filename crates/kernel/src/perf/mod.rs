@@ -146,11 +146,44 @@ pub struct Counter {
     pub config2: u64,
     /// As perf calls it.
     pub name: Cow<'static, str>,
+    /// What is watched, where it is a watchpoint: [`Breakpoint::access`].
+    #[serde(default)]
+    pub access: u32,
     /// Whether it counts nanoseconds.
     pub counts_time: bool,
 }
 
+/// What a debug register of the processor is to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breakpoint {
+    /// The address.
+    pub address: u64,
+    /// Its bytes: 1, 2, 4 or 8.
+    pub length: u64,
+    /// `HW_BREAKPOINT_R`, `_W` and `_X`.
+    pub access: u32,
+}
+
 impl Counter {
+    /// The accesses that a debug register watches.
+    pub fn breakpoint(breakpoint: Breakpoint, name: String) -> Self {
+        Self {
+            kind: TYPE_BREAKPOINT,
+            config: 0,
+            // The kernel has the address and the length in the places of these two (`struct perf_event_attr`).
+            config1: breakpoint.address,
+            config2: breakpoint.length,
+            access: breakpoint.access,
+            name: name.into(),
+            counts_time: false,
+        }
+    }
+
+    /// Whether a debug register watches for it.
+    pub fn is_breakpoint(&self) -> bool {
+        self.kind == TYPE_BREAKPOINT
+    }
+
     /// The hits of a tracepoint, by its number in tracefs.
     pub fn tracepoint(id: u64, name: String) -> Self {
         Self {
@@ -158,6 +191,7 @@ impl Counter {
             config: id,
             config1: 0,
             config2: 0,
+            access: 0,
             name: name.into(),
             counts_time: false,
         }
@@ -171,6 +205,7 @@ impl From<Software> for Counter {
             config: counter as u64,
             config1: 0,
             config2: 0,
+            access: 0,
             name: counter.name().into(),
             counts_time: counter.counts_time(),
         }
@@ -207,6 +242,7 @@ const _: () = assert!(size_of::<Attributes>() == 120);
 
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
+const TYPE_BREAKPOINT: u32 = 5;
 /// `PERF_SAMPLE_RAW`.
 const SAMPLE_RAW: u64 = 1 << 10;
 /// `PERF_FLAG_FD_CLOEXEC`.
@@ -217,6 +253,7 @@ const SAMPLE_TIME: u64 = 1 << 2;
 /// Bits of `flags`, by the names of the kernel's bit fields.
 struct Flags {
     disabled: u64,
+    inherit: u64,
     mmap: u64,
     comm: u64,
     task: u64,
@@ -225,10 +262,12 @@ struct Flags {
     mmap2: u64,
     comm_exec: u64,
     use_clockid: u64,
+    inherit_thread: u64,
 }
 
 const FLAGS: Flags = Flags {
     disabled: 1 << 0,
+    inherit: 1 << 1,
     mmap: 1 << 8,
     comm: 1 << 9,
     task: 1 << 13,
@@ -237,6 +276,7 @@ const FLAGS: Flags = Flags {
     mmap2: 1 << 23,
     comm_exec: 1 << 24,
     use_clockid: 1 << 25,
+    inherit_thread: 1 << 35,
 };
 
 const IOC_ENABLE: u64 = 0x2400;
@@ -340,16 +380,24 @@ impl PerfEvent {
         open(attributes, target, what) // `file` lives until here
     }
 
-    /// A counter or clock of any type: one overflow, and run of the program, per so many of what it counts.
+    /// A counter or clock of any type: one overflow, and run of the program, per so many of what it counts. That of a thread is that of the threads, too, which it makes
+    /// later.
     ///
     /// # Errors
-    /// [`Error::System`]: `ENOENT` if the machine does not have it.
+    /// [`Error::System`]: `ENOENT` if the machine does not have it; `ENOSPC` if no debug register is free, `ESRCH` for a thread that has ended.
     pub fn counter(counter: &Counter, period: u64, target: PerfTarget) -> Result<Self> {
+        let inherited = match target {
+            PerfTarget::Thread(_) => FLAGS.inherit | FLAGS.inherit_thread,
+            PerfTarget::All | PerfTarget::Cpu(_) => 0,
+        };
         let attributes = Attributes {
             kind: counter.kind,
             config: counter.config,
+            config1: counter.config1,
+            config2: counter.config2,
+            breakpoint: counter.access,
             sample_period: period,
-            flags: FLAGS.disabled,
+            flags: FLAGS.disabled | inherited,
             ..Zeroable::zeroed()
         };
         open(attributes, target, counter.name.clone().into_owned())

@@ -80,6 +80,7 @@ impl Hook {
                 .filter_map(|(number, buffer)| Some((number, buffer.process.clone()?)))
                 .collect(),
             steering: plan.steering(),
+            counts_failures: plan.globals.counts_failures,
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, ProcessFilter::Command(_)) && self.about.is_empty(),

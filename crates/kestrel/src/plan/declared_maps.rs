@@ -2,6 +2,7 @@
 
 use super::source::ProgramText;
 use kestrel_catalog::{Error, Result};
+use kestrel_compiler::check::globals::DeclaredMap;
 use kestrel_compiler::lang::ast::{Expr, ExprKind};
 use kestrel_compiler::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
@@ -14,11 +15,11 @@ const MAP_KINDS: &[(&str, bool)] = &[
     ("percpulruhash", true),
 ];
 
-/// The most keys of each map that a program declares.
+/// What a program says of each map that it declares.
 ///
 /// # Errors
 /// [`Error::Program`] with the declarations that are wrong.
-pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, u32>> {
+pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMap>> {
     let mut declared = BTreeMap::new();
     let mut found = Vec::new();
     for map in &program.maps {
@@ -46,8 +47,12 @@ pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, u32>> {
                 );
                 found.push(Diagnostic::error(map.span, message));
             }
-            (Some(_), Some(entries)) => {
-                if declared.insert(map.name.node.clone(), entries).is_some() {
+            (Some((_, evicts)), Some(entries)) => {
+                let kept = DeclaredMap {
+                    entries,
+                    evicts: *evicts,
+                };
+                if declared.insert(map.name.node.clone(), kept).is_some() {
                     let message = format!("@{} is declared twice", map.name.node);
                     found.push(Diagnostic::error(map.name.span, message));
                 }
@@ -61,17 +66,4 @@ pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, u32>> {
             diagnostics: found,
         }),
     }
-}
-
-/// What is said of declared maps whose least recently used keys are not evicted yet: their new keys are lost when they are full.
-pub(super) fn warnings(program: &ProgramText) -> impl Iterator<Item = Diagnostic> {
-    let evicting = |kind: &str| MAP_KINDS.iter().any(|(name, evicts)| *name == kind && *evicts);
-    let maps = program.maps.iter().filter(move |map| evicting(&map.kind.node));
-    maps.map(|map| {
-        let message = format!(
-            "{} does not evict keys yet: new keys are lost when it is full",
-            map.kind.node
-        );
-        Diagnostic::warning(map.span, message)
-    })
 }

@@ -194,6 +194,7 @@ fn program_hooks(
             shapes: shapes.clone(),
             rounds: true,
             allows_unsafe: options.allows_unsafe,
+            counts_failures: options.counts_failures,
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
             declared: declared.clone(),
             source: Some((program.name.clone(), program.text.clone())),

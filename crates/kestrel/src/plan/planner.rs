@@ -7,7 +7,7 @@ use super::hook::Hook;
 use super::own_events;
 use super::program_types;
 use super::source::{Options, ProgramText};
-use super::{declared_maps, targets, text, together};
+use super::{targets, text, together};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, is_own_event, jprobe, text_of};
@@ -175,8 +175,7 @@ impl<'a> Planner<'a> {
 
     /// The hooks of a program, each handler with its own.
     pub(super) fn program(&mut self, program: &ProgramText) -> Result<Vec<Hook>> {
-        let warnings = program.warnings.iter();
-        let warnings = warnings.cloned().chain(declared_maps::warnings(program));
+        let warnings = program.warnings.iter().cloned();
         self.warnings
             .extend(warnings.map(|d| (program.text.to_string(), d)));
         let mut hooks = Vec::new();

@@ -184,6 +184,8 @@ pub struct Options {
     pub traceable: Option<Arc<HashSet<String>>>,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
+    /// Whether failures of helpers are counted (`-k`).
+    pub counts_failures: bool,
     /// Most keys of each map of texts of `-e`; a table file says so itself.
     pub max_map_keys: Option<u32>,
 }

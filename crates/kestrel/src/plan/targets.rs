@@ -1,7 +1,7 @@
 //! Which events the targets' are: those of their threads, and those about their threads, which other tasks cause: a wakeup, the switch to one, a signal.
 
 use super::source::Options;
-use kestrel_catalog::catalog::Resolved;
+use kestrel_catalog::catalog::{Resolved, is_own_event};
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_kernel::procfs::CpuList;
 use kestrel_trace::about::about;
@@ -32,9 +32,9 @@ pub(super) fn admit(events: &mut Resolved, options: &Options) -> Vec<&'static st
     fields
 }
 
-/// Whether events of a kind are the program's own, or a clock's: they happen whatever process runs.
+/// Whether events of a kind are the program's own, as walks are, or a clock's: they happen whatever process runs.
 fn is_of_no_process(kind: &str) -> bool {
-    matches!(kind, "begin" | "end" | "self" | "bench" | "test" | "interval")
+    is_own_event(kind) || kind == "interval"
 }
 
 /// The fields of events that hold the number of a thread, which all of them have in all ways.

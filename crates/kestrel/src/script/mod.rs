@@ -2,6 +2,7 @@
 
 mod names;
 mod perform;
+mod walk;
 
 pub use names::SystemNames;
 pub use perform::{Outcome, Perform};
@@ -12,6 +13,7 @@ use kestrel_catalog::Result;
 use kestrel_kernel::bpf::enable_stats;
 use kestrel_trace::record::Record;
 use std::time::{Duration, Instant};
+use walk::Walk;
 
 /// For how long a benchmark runs, and how often between two readings of what it prints.
 const BENCH_TIME: Duration = Duration::from_millis(500);
@@ -23,6 +25,8 @@ pub struct Running {
     live: Live,
     /// The code that `exit` gave.
     exit: Option<i64>,
+    /// The iterators while they walk.
+    walk: Option<Walk>,
 }
 
 impl Running {
@@ -31,6 +35,7 @@ impl Running {
         Self {
             live: Live::ordered(session),
             exit: None,
+            walk: None,
         }
     }
 
@@ -52,6 +57,26 @@ impl Running {
     /// The code of `exit`, once that was called.
     pub fn exit(&self) -> Option<i64> {
         self.exit
+    }
+
+    /// Lets the iterators walk, one after the other, each once, while records are performed.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn walk(&mut self) -> Result<()> {
+        self.walk = Walk::begin(self.session().walks()?);
+        Ok(())
+    }
+
+    /// Whether an iterator still walks. A program whose iterators call `exit` ends when the walk does, as bpftrace's.
+    ///
+    /// # Errors
+    /// When the kernel broke the walk off.
+    pub fn is_walking(&mut self) -> Result<bool> {
+        match self.walk.take_if(|walk| walk.has_ended()) {
+            Some(ended) => ended.outcome().map(|()| false),
+            None => Ok(self.walk.is_some()),
+        }
     }
 
     /// Runs the handlers of `begin`, and lets events in unless they ended the program.
@@ -104,6 +129,17 @@ impl Running {
     /// As [`Running::begin`].
     pub fn fire(&mut self, name: &str) -> Result<bool> {
         self.session().fire(name)
+    }
+
+    /// Runs the handlers of a test once, and performs all that they ask; gives what they returned, or the code of their `exit`.
+    ///
+    /// # Errors
+    /// As [`Running::begin`].
+    pub fn test(&mut self, name: &str, perform: &mut Perform) -> Result<i64> {
+        self.session().fire(name)?;
+        self.drain(perform)?;
+        self.live.start();
+        Ok(self.exit.take().unwrap_or(0))
     }
 
     /// Runs the handlers of an own event again and again, for some time; gives how often that was and how many nanoseconds one took.

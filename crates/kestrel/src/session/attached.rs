@@ -13,6 +13,7 @@ use crate::plan::{BufferPlan, Hook, Plan, PlannedStrategy};
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
+use kestrel_compiler::failures::Failure;
 use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{self, Buffer};
@@ -30,6 +31,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 /// A session: what is attached, and the resources that its programs are bound to.
@@ -147,7 +149,7 @@ impl Session {
                 names: thread_names::create_map()?,
                 hits: None,
                 relay: None,
-                maps: Maps::create(&plan.globals.maps)?,
+                maps: Maps::create(&plan.globals.maps, plan.globals.counts_failures)?,
                 objects: Objects::default(),
             },
             target: plan.target.clone(),
@@ -358,6 +360,17 @@ impl Session {
         Ok(any)
     }
 
+    /// Files of its iterators, in the order of their texts: who reads one to its end has walked once, and gets no bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn walks(&self) -> Result<Vec<File>> {
+        let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
+        let walks = self.hooks.iter().filter(is_walk);
+        let walks = walks.map(|hook| hook.links.walks());
+        Ok(walks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
     /// Names of the events that [`Session::fire`] fires: `begin`, `bench:lhist`, in the order of the program.
     pub fn own_events(&self) -> Vec<String> {
         let names = self.hooks.iter().filter_map(|hook| match &hook.mechanism {
@@ -407,6 +420,14 @@ impl Session {
         let apart = close_many(&self.resources.host, files.collect());
         self.followers.clear();
         apart
+    }
+
+    /// How often helpers have failed in its programs so far, where that is counted.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn failures(&self) -> Result<Vec<Failure>> {
+        self.resources.maps.failures()
     }
 
     /// What its handlers' maps hold now.

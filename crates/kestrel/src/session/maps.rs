@@ -4,6 +4,7 @@
 use crate::user_symbols::UserCode;
 use kestrel_catalog::symbols::all_symbols;
 use kestrel_catalog::{Error, Result};
+use kestrel_compiler::failures::{self, Failure};
 use kestrel_compiler::{ir, map};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
@@ -26,6 +27,8 @@ pub struct Maps {
     maps: Vec<(MapType, Map)>,
     /// The stacks that are keys of maps, by the map's name.
     stacks: Vec<(String, Map)>,
+    /// Failures of helpers, where they are counted.
+    failures: Option<Map>,
 }
 
 /// The state map, seen by programs and by us.
@@ -42,8 +45,13 @@ impl Maps {
     ///
     /// # Errors
     /// The kernel's: no memory, most of all.
-    pub fn create(types: &[MapType]) -> Result<Self> {
+    pub fn create(types: &[MapType], counts_failures: bool) -> Result<Self> {
         let mut maps = Self::default();
+        if counts_failures {
+            let map = make(&failures::spec())?;
+            map.update(&failures::OTHERS, &0_u64.to_le_bytes(), ValueCheck::Any)?;
+            maps.failures = Some(map);
+        }
         maps.add(types)?;
         Ok(maps)
     }
@@ -74,7 +82,12 @@ impl Maps {
     /// When the state map cannot be mapped.
     pub fn open(state: Option<Map>, maps: Vec<(MapType, Map)>, stacks: Vec<(String, Map)>) -> Result<Self> {
         let state = state.map(State::open).transpose()?;
-        Ok(Self { state, maps, stacks })
+        Ok(Self {
+            state,
+            maps,
+            stacks,
+            failures: None,
+        })
     }
 
     /// The stacks that are keys of a map, to be pinned.
@@ -103,6 +116,9 @@ impl Maps {
         if external == state::MAP {
             return self.state();
         }
+        if external == failures::MAP {
+            return self.failures.as_ref();
+        }
         let mut all = self.maps.iter();
         let map = all.find(|(ty, _)| map::external_name(ty) == external);
         let stacks = || {
@@ -111,6 +127,17 @@ impl Maps {
             self.stacks(&ty.name)
         };
         map.map(|(_, map)| map).or_else(stacks)
+    }
+
+    /// How often helpers have failed, by place, helper and errno; empty where that is not counted.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn failures(&self) -> Result<Vec<Failure>> {
+        let entries = self.failures.as_ref().map(Map::entries).transpose()?;
+        let failures = entries.iter().flatten();
+        let failures = failures.filter_map(|(key, value)| Failure::read(key, value));
+        Ok(failures.filter(|failure| failure.count > 0).collect())
     }
 
     /// What the maps hold now; `events` are the names of the events' numbers.
@@ -418,6 +445,7 @@ pub(super) fn make(spec: &ir::MapSpec) -> Result<Map> {
         ir::MapKind::Hash => MapKind::HASH,
         ir::MapKind::PerCpuHash => MapKind::PERCPU_HASH,
         ir::MapKind::LruHash => MapKind::LRU_HASH,
+        ir::MapKind::PerCpuLruHash => MapKind::LRU_PERCPU_HASH,
         ir::MapKind::ProgramArray => MapKind::PROG_ARRAY,
         ir::MapKind::StackTrace => MapKind::STACK_TRACE,
     };

@@ -118,6 +118,7 @@ impl Session {
             bell: kestrel::buffer::bell::Bell::Silent,
         };
         let gate = Dispatch {
+            counts_failures: false,
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
             owners: Vec::new(),
             steering: BufferPolicy::any(&self.globals.buffers),

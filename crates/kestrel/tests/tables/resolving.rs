@@ -228,7 +228,7 @@ fn classes_are_patterns() {
 
 #[test]
 fn kinds_that_are_not_there_yet_are_told_where_they_stand() {
-    for event in ["BEGIN", "watchpoint:main"] {
+    for event in ["BEGIN", "asyncwatchpoint:main"] {
         for block in ["{ record() }", "{ }"] {
             let said = wrong(&format!(
                 "table a {{\n  sched:sched_switch {{ record() }}\n  {event} {block}\n}}"

@@ -21,6 +21,7 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: Progr
         counter: Software::CpuClock.into(),
         period: 1_000_000_000 / frequency,
         every_cpu: true,
+        process: None,
     };
     request.attach((program, kind), &clock, &[])
 }

@@ -128,6 +128,7 @@ mod tests {
             keys,
             value,
             entries: 16,
+            evicts: false,
             by_event: false,
             first: "kprobe:x".to_owned(),
         };

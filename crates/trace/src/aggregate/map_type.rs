@@ -34,6 +34,9 @@ pub struct MapType {
     pub value: ValueKind,
     /// Most keys.
     pub entries: u32,
+    /// Whether a new key takes the place of one that was not used for long, where there is no room (`lruhash`).
+    #[serde(default)]
+    pub evicts: bool,
     /// Whether it has no name: it belongs to a bare `count()` or the like, and its one key is the event's number.
     pub by_event: bool,
     /// The event in whose handler it was used first, for messages.

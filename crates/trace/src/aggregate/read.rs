@@ -350,6 +350,7 @@ mod tests {
             keys,
             value,
             entries: 10,
+            evicts: false,
             by_event: false,
             first: String::new(),
         }

@@ -249,6 +249,7 @@ fn maps_have_their_greatest_values_divided() {
         keys: vec![integer(8, true)],
         value,
         entries: 16,
+        evicts: false,
         by_event: false,
         first: String::new(),
     };

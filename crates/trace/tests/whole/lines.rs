@@ -310,6 +310,7 @@ fn integers_are_exact_numbers_in_every_json() {
                 keys: vec![],
                 value: ValueKind::Scalar(ty.clone()),
                 entries: 1,
+                evicts: false,
                 by_event: false,
                 first: String::new(),
             };

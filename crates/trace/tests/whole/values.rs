@@ -56,6 +56,7 @@ fn map_of(key: FieldType, value: FieldType) -> MapType {
         keys: vec![key],
         value: ValueKind::Whole(value),
         entries: 4,
+        evicts: false,
         by_event: false,
         first: String::new(),
     }

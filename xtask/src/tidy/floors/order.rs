@@ -200,6 +200,7 @@ pub(super) const ORDERS: &[Order] = &[
             "definition",
             "ir",
             "map",
+            "failures",
             "context",
             "pass",
             "check",

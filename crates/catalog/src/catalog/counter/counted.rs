@@ -192,6 +192,7 @@ fn plain(name: &str, family: Option<Family>) -> Option<Named> {
             config1: 0,
             config2: 0,
             name: Cow::Owned(name.to_owned()),
+            access: 0,
             counts_time: false,
         },
         meaning,

@@ -19,13 +19,25 @@ pub(super) fn resolved(
     period: u64,
     every_cpu: bool,
 ) -> Resolved {
+    let mechanism = Mechanism::Counter(attach::Counter {
+        counter: counter.into(),
+        period,
+        every_cpu,
+        process: None,
+    });
+    resolved_by(catalog, kind, name, mechanism)
+}
+
+/// An event of a counter that is attached so.
+pub(super) fn resolved_by(
+    catalog: &Catalog,
+    kind: &'static str,
+    name: String,
+    mechanism: Mechanism,
+) -> Resolved {
     let program = ProgramKind::PerfEvent;
     let way = Strategy {
-        mechanism: Mechanism::Counter(attach::Counter {
-            counter: counter.into(),
-            period,
-            every_cpu,
-        }),
+        mechanism,
         context: Context {
             name: name.clone(),
             function: None,

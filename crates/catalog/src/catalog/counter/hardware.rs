@@ -131,6 +131,7 @@ impl EventKind for Hardware {
             config1: 0,
             config2: 0,
             name: row.name.into(),
+            access: 0,
             counts_time: false,
         };
         let name = format!("hardware:{}:{count}", row.name);

@@ -9,6 +9,7 @@ mod period;
 pub mod pmu;
 mod profile;
 mod software;
+mod watchpoint;
 
 use super::kind::EventKind;
 use kestrel_kernel::perf::Software;
@@ -27,4 +28,5 @@ pub(super) const KINDS: &[&dyn EventKind] = &[
     &profile::Profile,
     &software::SoftwareKind,
     &hardware::Hardware,
+    &watchpoint::Watchpoint,
 ];

@@ -62,6 +62,7 @@ pub fn find(text: &str, host: &Host) -> Result<Option<Named>> {
             config1: config.words[1],
             config2: config.words[2],
             name: text.trim().to_owned().into(),
+            access: 0,
             counts_time: false,
         },
         meaning: Meaning::Raw,

@@ -90,6 +90,8 @@ pub(super) fn run() -> Result<Exit, Failure> {
             writeln!(out, "  {name}: {}", yes_or_no(works))?;
         }
     }
+    let walks = types.is_some_and(|types| types.function("bpf_iter_task").is_some());
+    writeln!(out, "  iter: {}", yes_or_no(walks))?;
     crate::screen::out().write_all(&out)?;
     Ok(Exit::Done)
 }

@@ -1,6 +1,7 @@
 //! `kestrel run`: a program of the language, as bpftrace runs it.
 
 mod bpftrace;
+mod failures;
 mod files;
 mod info;
 mod listing;
@@ -16,16 +17,19 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach};
 use crate::output::losses::report_lost;
 use crate::selection::hold;
+use failures::Failures;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{Held, UserSignal};
+use kestrel::language::Diagnostic;
 use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
 use kestrel::script::{Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
+use kestrel_trace::print::counted;
 use options::{Buffering, OutputFormat, RunMode};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -40,6 +44,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The pause where nothing waits and the first record will end it.
 const CALM: Duration = Duration::from_millis(200);
 
+/// The pause while iterators walk, which is over soon.
+const WALKING: Duration = Duration::from_millis(1);
+
 /// The pause where the code of processes is followed.
 const FOLLOWING: Duration = Duration::from_millis(50);
 
@@ -52,9 +59,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return formatted(path, options);
     }
     let target = target(options)?;
-    if options.helper_errors > 0 && !options.no_warnings {
-        eprintln!("WARNING: -k: failures of helpers are not reported yet");
-    }
     let process = match &target {
         ProcessFilter::Processes(processes) => processes.first().copied(),
         _ => None,
@@ -68,8 +72,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Some(command) if !options.list => hold(&split(command))?,
         _ => None,
     };
+    let catalog = match &held {
+        Some(held) => catalog.with_command(held.pid()),
+        None => catalog,
+    };
     let mut program = read::program(options, held.as_ref().map(Held::pid))?;
-    modes::keep(&mut program, options.mode);
+    modes::keep(&mut program, options.mode());
     if options.list {
         // What is not here is not listed.
         program.config.missing_probes = MissingProbes::Ignore;
@@ -100,6 +108,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         prints_maps: program.config.print_maps_on_exit,
         said: Instant::now(),
         signal: None,
+        walks_only: modes::walks_only(&plan),
+        walking: false,
+        failures: Failures::default(),
+        program: &program,
+        options,
     };
     if work
         .running
@@ -116,8 +129,22 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     work.running.begin(&mut work.perform)?;
+    work.running.walk()?;
+    work.walking = work.running.is_walking()?;
     work.write()?;
-    if options.mode == Some(RunMode::Bench) {
+    if options.mode() == Some(RunMode::Test) {
+        let failed = work.test()?;
+        work.poll(true)?;
+        detach(work.running.session_mut());
+        return match failed {
+            0 => Ok(Exit::Done),
+            failed => Err(Failure::new(
+                Exit::Failed,
+                format!("{} failed", counted(failed, "test")),
+            )),
+        };
+    }
+    if options.mode() == Some(RunMode::Bench) {
         let results = work.bench()?;
         work.poll(true)?;
         modes::print_benchmarks(&results)?;
@@ -222,6 +249,7 @@ fn plan(
         probe_filter,
         traceable,
         allows_unsafe: given.r#unsafe,
+        counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
         buffer_bytes: config.perf_rb_pages.map(|pages| pages * page),
         ..PlanOptions::default()
@@ -249,7 +277,7 @@ fn split(command: &str) -> Vec<OsString> {
 }
 
 /// A program that runs.
-struct ProgramRun {
+struct ProgramRun<'a> {
     running: Running,
     perform: Perform,
     out: Box<dyn Write>,
@@ -258,6 +286,14 @@ struct ProgramRun {
     said: Instant,
     /// Where the program has handlers for it.
     signal: Option<UserSignal>,
+    /// Whether nothing can happen any more once its iterators have walked.
+    walks_only: bool,
+    /// Whether they still do.
+    walking: bool,
+    /// Failures of helpers that have been said.
+    failures: Failures,
+    program: &'a ProgramText,
+    options: &'a Options,
 }
 
 /// The event of a signal to this process.
@@ -266,7 +302,7 @@ const USER_SIGNAL: &str = "self:signal:SIGUSR1";
 /// Losses are said so often at most.
 const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 
-impl ProgramRun {
+impl ProgramRun<'_> {
     /// Says how many probes are attached.
     fn attached(&mut self, plan: &Plan, options: &Options) -> Result<(), Failure> {
         let own = plan.hooks.iter().filter(|hook| !hook.companion);
@@ -307,6 +343,41 @@ impl ProgramRun {
         Ok(results)
     }
 
+    /// Runs the tests, one after the other, and prints what failed printed; gives how many that were. A test fails that returns or exits with something
+    /// else than 0, and one in which a helper fails.
+    fn test(&mut self) -> Result<u64, Failure> {
+        let mut failed = 0;
+        for event in self.running.session().own_events() {
+            let Some(name) = event.strip_prefix("test:") else {
+                continue;
+            };
+            let code = self.running.test(&event, &mut self.perform)?;
+            let errors = self.failures.since(self.running.session().failures()?);
+            let passed = code == 0 && errors.is_empty();
+            if passed {
+                self.perform.out.clear();
+                self.perform.err.clear();
+            }
+            self.write()?;
+            let verdict = match (passed, code) {
+                (true, _) => "ok".to_owned(),
+                (false, 0) => "FAILED, helpers failed in it".to_owned(),
+                (false, code) => format!("FAILED, it returned {code}"),
+            };
+            writeln!(self.out, "test {name}: {verdict}")?;
+            self.say(errors);
+            failed += u64::from(!passed);
+        }
+        Ok(failed)
+    }
+
+    /// Says what failed in helpers.
+    fn say(&self, failures: Vec<Diagnostic>) {
+        let text = || self.program.text.to_string();
+        let failed: Vec<_> = failures.into_iter().map(|one| (text(), one)).collect();
+        message::warnings(self.options, &self.program.name, &failed);
+    }
+
     /// Says what was lost since that was said last.
     fn losses(&mut self, last: bool) -> Result<(), Failure> {
         if !last && self.said.elapsed() < BETWEEN_LOSSES {
@@ -318,6 +389,8 @@ impl ProgramRun {
             let line = self.perform.form().lost(full + frozen);
             self.out.write_all(line.as_bytes())?;
         }
+        let failed = self.failures.since(self.running.session().failures()?);
+        self.say(failed);
         if last {
             report_lost(&self.running.live_mut().lost());
         }
@@ -325,9 +398,10 @@ impl ProgramRun {
     }
 }
 
-impl Work for ProgramRun {
+impl Work for ProgramRun<'_> {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
-        if last || self.running.exit().is_some() {
+        self.walking = self.running.is_walking()?;
+        if last {
             self.running.end(&mut self.perform)?;
             self.perform.say_not_run();
             self.losses(true)?;
@@ -346,6 +420,7 @@ impl Work for ProgramRun {
         self.write()?;
         self.losses(false)?;
         Ok(match came {
+            0 if self.walking => WALKING,
             0 if self.running.has_waiting() => POLL_INTERVAL,
             0 if self.perform.follows() => FOLLOWING,
             0 => CALM,
@@ -354,7 +429,7 @@ impl Work for ProgramRun {
     }
 
     fn has_ended(&self) -> bool {
-        self.running.exit().is_some()
+        !self.walking && (self.walks_only || self.running.exit().is_some())
     }
 
     fn bells(&self) -> Vec<BorrowedFd<'_>> {

@@ -1,8 +1,8 @@
-//! Programs that are measured rather than run: their `bench:` events.
+//! Programs that are measured or tested rather than run: their `bench:` and `test:` events.
 
 use super::options::RunMode;
 use crate::exit::Failure;
-use kestrel::plan::ProgramText;
+use kestrel::plan::{Plan, ProgramText};
 use std::io::Write;
 
 /// Leaves out the events of a program that are not for this way to run it.
@@ -12,11 +12,18 @@ pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) {
             .events
             .retain(|event| match event.parts.first().map(|part| part.text.as_str()) {
                 Some("bench") => mode == Some(RunMode::Bench),
-                Some("test") => false,
+                Some("test") => mode == Some(RunMode::Test),
                 _ => true,
             });
     }
     program.probes.retain(|probe| !probe.events.is_empty());
+}
+
+/// Whether a program has nothing but iterators beside its `begin` and `end`.
+pub(super) fn walks_only(plan: &Plan) -> bool {
+    let mut kinds = plan.hooks.iter().map(|hook| hook.kind);
+    let walks = kinds.clone().any(|kind| kind == "iter");
+    walks && kinds.all(|kind| matches!(kind, "iter" | "begin" | "end"))
 }
 
 /// Prints how long each benchmark took.

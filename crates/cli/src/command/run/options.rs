@@ -59,7 +59,7 @@ pub(crate) struct Options {
     /// Print no warnings
     #[arg(long)]
     pub(super) no_warnings: bool,
-    /// Taken from bpftrace's command line: failures of helpers are not reported yet
+    /// Report failures of helpers: memory that cannot be read, keys that maps do not have
     #[arg(short = 'k', action = clap::ArgAction::Count)]
     pub(super) helper_errors: u8,
     /// Print the file in the language's standard layout
@@ -68,9 +68,15 @@ pub(crate) struct Options {
     /// Print what this kernel can do
     #[arg(long)]
     pub(super) info: bool,
-    /// Run the program's bench: events again and again and print how long one takes
+    /// Run the program's bench: events again and again and print how long one takes, or its test: events and print which pass
     #[arg(long = "mode", value_enum, value_name = "MODE")]
     pub(super) mode: Option<RunMode>,
+    /// The same as --mode test
+    #[arg(long)]
+    pub(super) test: bool,
+    /// The same as --mode bench
+    #[arg(long)]
+    pub(super) bench: bool,
     /// When output is written: at once, by line, or when there is much of it
     #[arg(
         short = 'B',
@@ -112,6 +118,19 @@ pub(super) enum OutputFormat {
 pub(super) enum RunMode {
     /// Benchmarks
     Bench,
+    /// Tests
+    Test,
+}
+
+impl Options {
+    /// How the program is run, where not as itself.
+    pub(super) fn mode(&self) -> Option<RunMode> {
+        match (self.test, self.bench) {
+            (true, _) => Some(RunMode::Test),
+            (false, true) => Some(RunMode::Bench),
+            (false, false) => self.mode,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -125,7 +125,7 @@ impl Lower<'_> {
             let to = self.b.slot_address(slot, offset);
             let reader = self.reader(*access);
             let has = (*has).min(size);
-            self.b.helper(reader, &[to.into(), has.into(), from.into()]);
+            self.read_by(reader, &[to.into(), has.into(), from.into()]);
             self.clear(slot, offset + has, offset + size);
             return Ok(());
         }

@@ -68,7 +68,7 @@ impl Lower<'_> {
     pub(super) fn has_key(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
         let result = self.b.vreg();
         self.b.assign(result, 0);
-        self.if_there(place, &mut |lower, _| lower.b.assign(result, 1))?;
+        self.there(place, false, &mut |lower, _| lower.b.assign(result, 1))?;
         Ok(result)
     }
 
@@ -171,10 +171,19 @@ impl Lower<'_> {
         self.b.store(Width::B8, to, 8, process);
     }
 
-    /// Does something with what the map holds there, if it holds anything.
+    /// Does something with what the map holds there, if it holds anything; that it does not is a failure.
     pub(super) fn if_there(
         &mut self,
         place: &MapPlace,
+        then: &mut dyn FnMut(&mut Self, Vreg),
+    ) -> Result<(), Error> {
+        self.there(place, true, then)
+    }
+
+    fn there(
+        &mut self,
+        place: &MapPlace,
+        expected: bool,
         then: &mut dyn FnMut(&mut Self, Vreg),
     ) -> Result<(), Error> {
         let end = self.b.block();
@@ -184,7 +193,20 @@ impl Lower<'_> {
                 let key = self.map_key(place)?;
                 let map = self.map_pointer(&place.map);
                 let found = self.b.helper(helper::MAP_LOOKUP_ELEM, &[map.into(), key.into()]);
-                self.b.branch_if(Condition::Equal, found, 0, end);
+                let reported = expected && self.sink.counts_failures() && !place.map.is_hidden();
+                let missing = match reported {
+                    true => self.b.cold_block(),
+                    false => end,
+                };
+                self.b.branch_if(Condition::Equal, found, 0, missing);
+                if reported {
+                    let there = self.b.block();
+                    self.b.jump(there);
+                    self.b.switch_to(missing);
+                    self.failed(helper::MAP_LOOKUP_ELEM, 0.into());
+                    self.b.jump(end);
+                    self.b.switch_to(there);
+                }
                 found
             }
         };

@@ -103,7 +103,6 @@ impl Lower<'_> {
         };
         let length = self.b.alu(AluOp::And, Bits::B64, length, i64::from(bound));
         let place = self.b.slot_address(slot, 0);
-        self.b
-            .helper(reader, &[place.into(), length.into(), address.into()])
+        self.read_by(reader, &[place.into(), length.into(), address.into()])
     }
 }

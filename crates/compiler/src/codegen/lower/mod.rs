@@ -2,6 +2,7 @@
 
 mod bucket;
 mod callback;
+mod failure;
 mod gathering;
 mod glob;
 mod held;

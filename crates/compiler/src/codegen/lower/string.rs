@@ -42,7 +42,7 @@ impl Lower<'_> {
         let place = self.b.slot_address(slot, 0);
         let helper = self.string_reader(*space);
         let args = [place.into(), (max + 1).into(), address.into()];
-        Ok(self.b.helper(helper, &args))
+        Ok(self.read_by(helper, &args))
     }
 
     /// Reads a string of which there are `length` bytes and no more. Helpers for strings look for the NUL one byte further, which may be in
@@ -82,9 +82,7 @@ impl Lower<'_> {
             Some(Space::Kernel) => self.reader(Access::Kernel),
         };
         let place = self.b.slot_address(bytes, 0);
-        let read = self
-            .b
-            .helper(reader, &[place.into(), taken.into(), address.into()]);
+        let read = self.read_by(reader, &[place.into(), taken.into(), address.into()]);
         self.b.assign(result, read);
         self.b.branch(Condition::Equal, result, 0, whole, join);
         self.b.switch_to(whole);

@@ -223,9 +223,7 @@ impl Lower<'_> {
                     (true, Access::User) => helper::PROBE_READ_USER_STR,
                     (true, _) => helper::PROBE_READ_KERNEL_STR,
                 };
-                let result = self
-                    .b
-                    .helper(helper, &[to.into(), (max + 1).into(), address.into()]);
+                let result = self.read_by(helper, &[to.into(), (max + 1).into(), address.into()]);
                 // The context is always there.
                 if *access != Access::Context {
                     self.mark_fault(result, room);

@@ -2,7 +2,8 @@
 
 use super::Lower;
 use super::value_cache::ValueCache;
-use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, UnaryOp};
+use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, Type, UnaryOp};
+use crate::context::ProgramKind;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Helper, Operand, Slot, Vreg, Width, helper};
 
@@ -36,7 +37,17 @@ impl Lower<'_> {
                 size,
                 signed,
                 access,
-            } => self.load(address, *offset, width(*size, expr)?, *signed, *access),
+            } => {
+                let value = self.load(address, *offset, width(*size, expr)?, *signed, *access)?;
+                let may_be_null = self.context.program == ProgramKind::Iterator
+                    && *access == Access::Context
+                    && matches!(expr.ty, Type::Pointer(_));
+                if may_be_null {
+                    // The guard has seen that it is none; the verifier forgets that with each load.
+                    self.b.branch_if(Condition::Equal, value, 0, self.done);
+                }
+                Ok(value)
+            }
             ExprKind::BitField {
                 value,
                 shift,
@@ -195,7 +206,7 @@ impl Lower<'_> {
         let to = self.b.slot_address(slot, 0);
         let from = self.b.add(address, offset);
         let helper = self.reader(access);
-        self.b.helper(helper, &[to.into(), size.into(), from.into()]);
+        self.read_by(helper, &[to.into(), size.into(), from.into()]);
     }
 
     /// The helper that reads this memory. Without the two kinds the kernel has one for both (before Linux 5.5).

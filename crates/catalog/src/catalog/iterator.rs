@@ -1,0 +1,153 @@
+//! `iter`: what the kernel walks for a program once, object by object: its tasks, their files, their memory, the system's BPF programs.
+//!
+//! An iterator NAME is a function `bpf_iter_NAME` of the kernel's types, whose parameters are what the program is given, and a `struct bpf_iter__NAME` of them.
+
+use super::function::{describe, parameters};
+use super::glob::Glob;
+use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::lookup::Catalog;
+use crate::attach::{self, Mechanism};
+use crate::error::{Error, Result};
+use kestrel_bpf::btf::Kind;
+use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::lang::ast::EventSpec;
+use kestrel_trace::layout::Space;
+
+/// The kind.
+#[derive(Debug)]
+pub(super) struct Iterator;
+
+/// Before an iterator's name: its function, and the struct of what a program is given.
+const FUNCTION: &str = "bpf_iter_";
+const CONTEXT: &str = "bpf_iter__";
+/// The shape of its names.
+const SHAPE: &str = "iter:NAME, as iter:task";
+/// Iterators that walk one map, which no name of an event says.
+const OF_MAPS: &[&str] = &["bpf_map_elem", "bpf_sk_storage_map", "sockmap"];
+/// The parameter of every iterator that is about the walk, not about an object.
+const ABOUT_THE_WALK: &str = "meta";
+/// Iterators that can walk the threads of one process.
+const OF_TASKS: &[&str] = &["task", "task_file", "task_vma"];
+
+impl EventKind for Iterator {
+    fn name(&self) -> &'static str {
+        "iter"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["it"]
+    }
+
+    fn listed(&self) -> bool {
+        false
+    }
+
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        let types = catalog.types()?;
+        let contexts = types.ids().filter(|id| types.kind(*id) == Some(Kind::Struct));
+        let mut names: Vec<&str> = contexts
+            .filter_map(|id| types.name(id).strip_prefix(CONTEXT))
+            // The kernel has `struct bpf_iter__task__safe_trusted` for its verifier.
+            .filter(|name| types.function(&format!("{FUNCTION}{name}")).is_some())
+            .filter(|name| patterns.first().is_none_or(|pattern| pattern.matches(name)))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().for_each(found);
+        Ok(())
+    }
+
+    fn describe(&self, catalog: &Catalog, name: &str) -> Result<Description> {
+        describe(catalog, &format!("{FUNCTION}{name}"), false)
+    }
+
+    fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        let [_, name] = spec.parts.as_slice() else {
+            return Err(Error::wrong_shape(spec, SHAPE));
+        };
+        let names = catalog.expand(self, &[Glob::new(&name.text)])?;
+        names.iter().map(|name| resolve_one(catalog, name)).collect()
+    }
+}
+
+fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
+    let event = format!("iter:{name}");
+    if OF_MAPS.contains(&name) {
+        return Err(Error::Unsupported {
+            what: event,
+            why: "it walks the entries of one map, and the name of an event says none; iter:bpf_map walks all maps".to_owned(),
+        });
+    }
+    let typed = catalog.typed_function(None, &format!("{FUNCTION}{name}"))?;
+    if let Some(module) = &typed.module {
+        return Err(Error::Unsupported {
+            what: event,
+            why: format!("it is the module {module}'s, and only the kernel's own iterators are walked"),
+        });
+    }
+    let (types, function) = (typed.types.clone(), typed.function()?);
+    let fields: Vec<EventField> = parameters(&types, &function)
+        .into_iter()
+        .zip(0..)
+        .map(|(parameter, index)| EventField {
+            recorded: parameter.name != ABOUT_THE_WALK,
+            name: parameter.name,
+            ty: ValueType::Btf(parameter.ty),
+            source: Source::Argument { index, trusted: true },
+        })
+        .collect();
+    // After the last object the kernel calls once more, without one.
+    let pointers = fields
+        .iter()
+        .filter(|field| field.recorded && is_pointer(&types, field));
+    let there: Vec<String> = pointers
+        .map(|field| format!("args.{} != 0", field.name))
+        .collect();
+    let process = catalog.script().and_then(|view| view.process);
+    let program = ProgramKind::Iterator;
+    let ways = [true, false].map(|direct| Strategy {
+        mechanism: Mechanism::Iterator(attach::Iterator {
+            name: name.to_owned(),
+            id: function.id,
+            process: process.filter(|_| OF_TASKS.contains(&name)),
+        }),
+        context: Context {
+            name: event.clone(),
+            function: None,
+            program,
+            number: EventNumber::Constant(0),
+            selector: None,
+            members: [].into(),
+            arguments: Vec::new(),
+            fields: fields.clone(),
+            return_value: None,
+            types: Some(types.clone()),
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
+            features: catalog.features(program),
+            direct_loads: direct,
+            space: Space::Kernel,
+            preemptible: true,
+        },
+        guard: (!there.is_empty()).then(|| there.join(" && ")),
+        companions: None,
+    });
+    Ok(Resolved {
+        kind: "iter",
+        instances: vec![Instance::named(event)],
+        ways: ways.into(),
+        apart: Vec::new(),
+    })
+}
+
+fn is_pointer(types: &kestrel_bpf::btf::Btf, field: &EventField) -> bool {
+    match field.ty {
+        ValueType::Btf(id) => types.kind(types.resolve(id)) == Some(Kind::Ptr),
+        _ => false,
+    }
+}
