@@ -1,6 +1,6 @@
 //! Numbers that headers name by `#define`, which BTF does not know.
 
-use kestrel_trace::syscall::{error_number, named_number};
+use kestrel_trace::syscall::{error_number, named_number, system_call};
 
 /// Names that no family of system calls' arguments has.
 const OTHERS: &[(&str, i64)] = &[
@@ -49,12 +49,16 @@ const OTHERS: &[(&str, i64)] = &[
     ("ETH_P_IPV6", 0x86dd),
 ];
 
+/// More than there are system calls.
+const MOST_CALLS: i32 = 1024;
+
 /// The number of a name that the kernel's headers define: `AF_INET`, `O_CLOEXEC`, `ENOENT`.
 ///
 /// ```
 /// use kestrel_compiler::definition::constant;
 /// assert_eq!((constant("AF_INET6"), constant("ENOENT"), constant("S_IFDIR")), (Some(10), Some(2), Some(0o40000)));
 /// assert_eq!(constant("AF_NOWHERE"), None);
+/// assert!(constant("__NR_read").is_some() && constant("__NR_nothing").is_none());
 /// ```
 pub fn constant(name: &str) -> Option<i64> {
     let other = || {
@@ -63,5 +67,16 @@ pub fn constant(name: &str) -> Option<i64> {
             .find(|(own, _)| *own == name)
             .map(|(_, value)| *value)
     };
-    named_number(name).or_else(|| error_number(name)).or_else(other)
+    let call = || {
+        let call = name
+            .strip_prefix("__NR_")
+            .or_else(|| name.strip_prefix("SYS_"))?;
+        (0..MOST_CALLS)
+            .find(|number| system_call(*number) == call)
+            .map(i64::from)
+    };
+    named_number(name)
+        .or_else(|| error_number(name))
+        .or_else(other)
+        .or_else(call)
 }

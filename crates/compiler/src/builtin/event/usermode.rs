@@ -15,6 +15,7 @@ const IN_KERNEL: &[ProgramKind] = &[
     ProgramKind::TracingTracepoint,
     ProgramKind::Fentry,
     ProgramKind::Fexit,
+    ProgramKind::Iterator,
 ];
 
 pub(crate) static USERMODE: Builtin = Builtin {

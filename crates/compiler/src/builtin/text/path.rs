@@ -38,7 +38,10 @@ pub(crate) static PATH: Builtin = Builtin {
         };
         let serves = matches!(
             checker.context.program,
-            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint
+            ProgramKind::Fentry
+                | ProgramKind::Fexit
+                | ProgramKind::TracingTracepoint
+                | ProgramKind::Iterator
         );
         if !serves || !is_typed {
             let message =
