@@ -1,7 +1,7 @@
 //! Programs of bpftrace's language on kernels that have kprobes: counts are exact, output comes in order, what is missing is said.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
-use vm_tests::{Run, kestrel};
+use vm_tests::{Run, kestrel, shell};
 
 /// Runs a program while `calls` makes so many of one call.
 fn run(program: &str, call: &str, count: &str) -> Run {
@@ -88,5 +88,113 @@ fn a_probe_that_is_missing_is_refused_skipped_or_ignored() {
         (Some(0), false),
         "{}",
         ignored.err
+    );
+}
+
+/// Whatever order the kernel has for its own lists: kprobes and trampolines run the program attached last first.
+#[test]
+fn handlers_of_one_event_run_in_source_order() {
+    for event in [
+        "kprobe:__x64_sys_getppid",
+        "kretprobe:__x64_sys_getppid",
+        "fentry:__x64_sys_getppid",
+        "fexit:__x64_sys_getppid",
+        "tracepoint:syscalls:sys_enter_getppid",
+        "rawtracepoint:sys_exit",
+    ] {
+        let program = format!(
+            r#"{event} /comm == "calls"/ {{ $x = 1; @n++; if (@n > 1) {{ return; }} printf("a%d", $x); }}
+               {event} /comm == "calls" && @n == 1/ {{ $x = "b"; printf("%s", $x); }}
+               {event} /comm == "calls" && @n == 1/ {{ printf("c\n"); }}"#
+        );
+        let run = run(&program, "getppid", "3");
+        assert!(run.out.contains("Attached 3 probes\n"), "{event}: {}", run.out);
+        assert!(run.out.contains("a1bc\n"), "{event}: {}\n{}", run.out, run.err);
+    }
+}
+
+/// `-p` keeps what other processes do out of probes of the kernel, and clocks of the program go on.
+#[test]
+fn a_process_that_is_named_is_the_only_one() {
+    let program = r#"kprobe:__x64_sys_getppid { @pids[pid] = count(); } tracepoint:syscalls:sys_enter_getppid { @pids[pid] = count(); }
+        interval:ms:100 { @ticks++; if (@ticks == 8) { exit(); } }"#;
+    let script = format!(
+        "(while :; do calls getppid 100; done) & noise=$!; calls getppid 40000000 & one=$!; kestrel run -e '{program}' -p $one; kill $noise $one; echo one: $one"
+    );
+    let run = shell(&script);
+    let one = run
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("one: "))
+        .unwrap();
+    let counted: Vec<&str> = run
+        .out
+        .lines()
+        .filter(|line| line.starts_with("@pids["))
+        .collect();
+    assert_eq!(counted.len(), 1, "{}\n{}", run.out, run.err);
+    assert!(counted[0].starts_with(&format!("@pids[{one}]: ")), "{}", run.out);
+    assert!(run.out.contains("@ticks: 8\n"), "{}", run.out);
+}
+
+#[test]
+fn what_the_kernel_knows_of_paths_sockets_and_cpus() {
+    let path = r#"fentry:security_file_open /comm == "cat"/ { $p = path(args.file.f_path); if ($p == "/etc/passwd") { printf("open %s %s\n", $p, path(args.file.f_path, 64)); exit(); } }"#;
+    let opened = kestrel(&["run", "-e", path, "-c", "cat /etc/passwd"]);
+    assert!(
+        opened.out.contains("open /etc/passwd /etc/passwd\n"),
+        "{}\n{}",
+        opened.out,
+        opened.err
+    );
+    let files = r#"iter:task_file /comm == "kestrel"/ { @files[path(ctx.file.f_path)] = count(); }"#;
+    let files = kestrel(&["run", "-e", files]);
+    assert!(files.out.contains("@files["), "{}\n{}", files.out, files.err);
+    let cpus = r#"begin { $own = percpu_kaddr("process_counts", cpu); printf("%d %d\n", *$own == *percpu_kaddr("process_counts"), percpu_kaddr("process_counts", 4000) == 0); }"#;
+    let cpus = kestrel(&["run", "-e", cpus]);
+    assert!(cpus.out.contains("1 1\n"), "{}\n{}", cpus.out, cpus.err);
+}
+
+#[test]
+fn what_a_program_changes_needs_unsafe() {
+    for (program, with) in [
+        (r#"kprobe:__x64_sys_getppid { override(7); }"#, "override()"),
+        (r#"kprobe:__x64_sys_getppid { signal("KILL"); }"#, "signal()"),
+        (
+            r#"kprobe:__x64_sys_openat { write_user(arg0, "x", 1); }"#,
+            "write_user()",
+        ),
+    ] {
+        let refused = kestrel(&["run", "-e", program]);
+        assert_ne!(refused.code, Some(0));
+        let why = format!("{with} is an unsafe function being used in safe mode");
+        assert!(refused.err.contains(&why), "{}", refused.err);
+    }
+    let written = r#"tracepoint:syscalls:sys_enter_openat /comm == "cat" && str(args.filename) == "/etc/passwd"/ { @w[write_user(args.filename, "/etc/nothing", 13)] = count(); }"#;
+    let run = kestrel(&["run", "--unsafe", "-e", written, "-c", "cat /etc/passwd"]);
+    assert!(run.out.contains("@w[true]: 1\n"), "{}\n{}", run.out, run.err);
+}
+
+#[test]
+fn limits_of_probes_are_obeyed() {
+    let refused = kestrel(&["run", "-e", "kprobe:* { @ = count(); }"]);
+    assert_ne!(refused.code, Some(0));
+    assert!(
+        refused.err.contains("exceeds the current limit of 1024 probes"),
+        "{}",
+        refused.err
+    );
+    let pattern = kestrel(&[
+        "run",
+        "-e",
+        "kprobe:vmlin*:vfs_rea* { @[probe] = count(); }",
+        "-c",
+        "cat /etc/passwd",
+    ]);
+    assert!(
+        pattern.out.contains("@[kprobe:vfs_read]: "),
+        "{}\n{}",
+        pattern.out,
+        pattern.err
     );
 }

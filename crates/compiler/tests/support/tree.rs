@@ -215,6 +215,7 @@ pub fn context() -> Context {
                 sp: 152,
                 bp: 32,
             }),
+            pid_namespace: None,
             probe_read_kernel: true,
         },
         direct_loads: true,
