@@ -48,6 +48,8 @@ pub struct Globals {
     pub source: Option<(String, Arc<str>)>,
     /// Types of the scalars in maps, by the maps' numbers: what a pointer points to is known to the handlers alone.
     pub held: BTreeMap<u32, Type>,
+    /// The map whose value is the time of `tseries`, where it is not the kernel's clock.
+    pub series_clock: Option<String>,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
     /// Whether a program may run commands (`--unsafe`).

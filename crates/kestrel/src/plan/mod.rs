@@ -195,6 +195,7 @@ fn program_hooks(
             rounds: true,
             allows_unsafe: options.allows_unsafe,
             counts_failures: options.counts_failures,
+            series_clock: program.config.dummy_ts_map.strip_prefix('@').map(str::to_owned),
             max_strlen: u32::try_from(program.config.max_strlen).ok(),
             declared: declared.clone(),
             source: Some((program.name.clone(), program.text.clone())),

@@ -51,7 +51,7 @@ pub trait Function: Sync {
     }
 
     /// Learns by how much times of the kernel's monotonic clock differ from dates, in ns.
-    fn date(&self, _words: &mut [u64], _offset: i64) {}
+    fn date(&self, _with: &Gathered, _words: &mut [u64], _offset: i64) {}
 
     /// Whether nothing was ever gathered: the one element of a map without keys exists before that.
     fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {

@@ -179,7 +179,7 @@ impl Snapshot {
         if let ValueKind::Gathered(gathered) = &self.ty.value {
             for row in &mut self.rows {
                 if let Held::Words(words) = &mut row.value {
-                    gathered.function.date(words, offset);
+                    gathered.function.date(gathered, words, offset);
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::gathering::Gathering;
-use crate::check::tree::MapPlace;
+use crate::check::tree::{Expr, ExprKind as ExprNode, MapPlace, Type};
 use crate::codegen::lower::Lower;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
@@ -48,8 +48,18 @@ pub(crate) static TSERIES: Builtin = Builtin {
             };
             let (value, interval, count) = (value?, interval?, count?);
             let signed = value.ty.is_signed();
+            let mut parameters = vec![interval, count, how];
+            let value = match checker.globals.series_clock.clone() {
+                None => value,
+                Some(map) => {
+                    parameters.push(1);
+                    let time = checker.map_value(&map, &[], usage.span)?;
+                    let both = ExprNode::Gathered(vec![value, time]);
+                    Expr::new(both, Type::U64, usage.span)
+                }
+            };
             Ok(Gathering {
-                gathered: Gathered::with(tseries::TSERIES, signed, vec![interval, count, how]),
+                gathered: Gathered::with(tseries::TSERIES, signed, parameters),
                 value: Some(value),
             })
         },
@@ -65,7 +75,14 @@ const BESIDE: i16 = 16;
 fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vreg) -> Result<(), Error> {
     let [interval, count] = [0, 1].map(|index| gathered.parameter(index));
     let how = How::of(gathered);
-    let now = lower.b.helper(helper::KTIME_GET_NS, &[]);
+    let (value, now) = match tseries::has_own_clock(gathered) {
+        false => (value, lower.b.helper(helper::KTIME_GET_NS, &[])),
+        // Both lie where the value is said to be.
+        true => (
+            lower.b.load(Width::B8, value, 0),
+            lower.b.load(Width::B8, value, 8),
+        ),
+    };
     let number = lower.b.alu(AluOp::Div, Bits::B64, now, interval);
     let index = lower.b.alu(AluOp::Mod, Bits::B64, number, count);
     let number = lower.b.add(number, 1);

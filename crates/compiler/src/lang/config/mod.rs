@@ -14,6 +14,7 @@ use setting::{Given, find};
 pub struct Config {
     pub cache_user_symbols: Option<SymbolCache>,
     pub cpp_demangle: bool,
+    pub dummy_ts_map: String,
     pub lazy_symbolication: bool,
     pub license: String,
     pub log_size: u64,
@@ -42,6 +43,7 @@ impl Default for Config {
         Self {
             cache_user_symbols: None,
             cpp_demangle: true,
+            dummy_ts_map: String::new(),
             lazy_symbolication: false,
             license: "GPL".to_owned(),
             log_size: 1_000_000,

@@ -89,6 +89,11 @@ pub const SETTINGS: &[Setting] = &[
         "names of C++ are shown as they are written in the source",
     ),
     row(
+        "dummy_ts_map",
+        Kind::Text(|c| &mut c.dummy_ts_map),
+        "a map that holds the time of tseries, in ns, rather than the kernel's clock",
+    ),
+    row(
         "lazy_symbolication",
         Kind::Truth(|c| &mut c.lazy_symbolication),
         "addresses of processes are named when they are printed, and not ahead",

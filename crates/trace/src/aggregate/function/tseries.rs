@@ -95,6 +95,11 @@ fn points(with: &Gathered, words: &[u64]) -> Vec<Point> {
     (first..=newest).map(point).collect()
 }
 
+/// Whether times are what the program says they are, rather than the kernel's.
+pub fn has_own_clock(with: &Gathered) -> bool {
+    with.parameter(3) != 0
+}
+
 fn newest(with: &Gathered, words: &[u64]) -> i128 {
     points(with, words)
         .last()
@@ -147,7 +152,7 @@ impl Function for Tseries {
     }
 
     fn is_sound(&self, with: &Gathered) -> bool {
-        let &[interval, count, how] = with.parameters.as_slice() else {
+        let (&[interval, count, how] | &[interval, count, how, _]) = with.parameters.as_slice() else {
             return false;
         };
         interval > 0 && (1..=MOST).contains(&count) && (0..HOW.len() as i64).contains(&how)
@@ -170,8 +175,9 @@ impl Function for Tseries {
         }
     }
 
-    fn date(&self, words: &mut [u64], offset: i64) {
-        if let Some(last) = words.last_mut() {
+    fn date(&self, with: &Gathered, words: &mut [u64], offset: i64) {
+        // Times of a clock of the program's own are dates.
+        if let Some(last) = words.last_mut().filter(|_| !has_own_clock(with)) {
             *last = offset.cast_unsigned();
         }
     }
