@@ -104,10 +104,9 @@ fn is_program(path: &str) -> bool {
     ordinary(path).is_some_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *b"\x7fELF"
 }
 
-/// An ordinary file, opened; a pipe would be waited for.
+/// An ordinary file, opened.
 fn ordinary(path: &str) -> Option<fs::File> {
-    let is_file = fs::metadata(path).is_ok_and(|known| known.is_file());
-    let opened = is_file.then(|| files::open(Path::new(path)))?;
+    let opened = files::open_ordinary(Path::new(path));
     opened.ok().map(|opened| opened.file)
 }
 

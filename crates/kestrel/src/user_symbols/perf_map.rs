@@ -81,10 +81,7 @@ fn find(host: &Host, pid: u32, home: Option<&Home>) -> Option<Found> {
         })
     };
     let here = |number: u32| {
-        let path = host.path(place(number));
-        // A pipe would be waited for.
-        let is_file = fs::metadata(&path).is_ok_and(|about| about.is_file());
-        let opened = is_file.then(|| files::open(&path))?.ok()?;
+        let opened = files::open_ordinary(&host.path(place(number))).ok()?;
         usable(opened.file, number)
     };
     let own = match home.and_then(|home| home.root.as_ref()) {

@@ -70,6 +70,16 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     opened(Walk::begin()?, path)
 }
 
+/// Opens an ordinary file for reading, links followed, where others choose what lies there: as [`open`], but no pipe is opened or waited for.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_ordinary(path: &Path) -> io::Result<Opened> {
+    let mut walk = Walk::begin()?;
+    walk.waits = false;
+    opened(walk, path)
+}
+
 /// Opens an ordinary file by its path as a process with this root directory sees it.
 ///
 /// # Errors
@@ -86,7 +96,8 @@ fn opened(mut walk: Walk, path: &Path) -> io::Result<Opened> {
             refuse_kind(kind)?;
             let file = match kind {
                 FileType::RegularFile if walk.is_elsewhere => Walk::reopen_ordinary(step.as_fd())?,
-                _ if walk.is_elsewhere => return Err(io::Error::other("it is no file but a pipe")),
+                FileType::RegularFile => walk.reopen(OFlags::RDONLY | OFlags::NONBLOCK)?,
+                _ if walk.is_elsewhere || !walk.waits => return Err(no_file_but("a pipe")),
                 // A reader that waits at the other end of a pipe is waited for; nothing else is, whatever it has become meanwhile.
                 FileType::Fifo => walk.reopen(OFlags::RDONLY)?,
                 _ => walk.reopen(OFlags::RDONLY | OFlags::NONBLOCK)?,
@@ -102,6 +113,8 @@ fn opened(mut walk: Walk, path: &Path) -> io::Result<Opened> {
     refuse_kind(kind)?;
     if kind == FileType::RegularFile {
         walk.look(&about, &path, false);
+    } else if !walk.waits {
+        return Err(no_file_but("a pipe"));
     }
     Ok(Opened {
         file,
@@ -169,7 +182,11 @@ fn refuse_kind(kind: FileType) -> io::Result<()> {
         FileType::Socket => "a socket",
         _ => return Ok(()),
     };
-    Err(io::Error::other(format!("it is no file but {other}")))
+    Err(no_file_but(other))
+}
+
+fn no_file_but(other: &str) -> io::Error {
+    io::Error::other(format!("it is no file but {other}"))
 }
 
 #[cfg(test)]

@@ -292,6 +292,22 @@ fn nothing_leads_out_of_another_process_s_tree_and_nothing_in_it_is_trusted() {
 }
 
 #[test]
+fn where_others_choose_no_pipe_is_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let place = fs::canonicalize(place.path()).unwrap();
+    let pipe = place.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    symlink("pipe", place.join("link")).unwrap();
+    fs::write(place.join("file"), "text").unwrap();
+    for name in ["pipe", "link"] {
+        let said = open_ordinary(&place.join(name)).unwrap_err().to_string();
+        assert_eq!(said, "it is no file but a pipe", "{name}");
+    }
+    assert_eq!(text_of(open_ordinary(&place.join("file")).unwrap()), "text");
+}
+
+#[test]
 fn a_process_of_our_own_tree_is_at_our_root() {
     let place = tempfile::tempdir().unwrap();
     let file = fs::canonicalize(place.path()).unwrap().join("file");

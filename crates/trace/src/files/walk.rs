@@ -67,6 +67,8 @@ pub(super) struct Walk {
     pub(super) link: Option<Objection>,
     /// Whether missing directories are made.
     pub(super) makes: bool,
+    /// Whether a pipe is waited for until somebody writes to it.
+    pub(super) waits: bool,
 }
 
 const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -102,6 +104,7 @@ impl Walk {
             objection: None,
             link: None,
             makes: false,
+            waits: true,
         }
     }
 
@@ -149,7 +152,11 @@ impl Walk {
                         return Err(leads_out(&here));
                     }
                     if ahead.is_empty() && is_of_proc(step.as_fd()) {
-                        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                        let calm = match self.waits {
+                            true => OFlags::empty(),
+                            false => OFlags::NONBLOCK,
+                        };
+                        let flags = OFlags::RDONLY | OFlags::CLOEXEC | calm;
                         let handed = rustix::fs::openat(self.last(), &name, flags, Mode::empty())?;
                         return Ok(End::Handed(handed.into()));
                     }
