@@ -216,6 +216,8 @@ pub fn context() -> Context {
                 bp: 32,
             }),
             probe_read_kernel: true,
+            preempt_count: None,
+            pid_namespace: None,
         },
         direct_loads: true,
         space: Space::Kernel,
