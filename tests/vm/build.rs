@@ -41,6 +41,9 @@ const RUST_BUILDS: [(&str, &[&str]); 2] = [
     ),
 ];
 
+/// The same in Go, whose compiler not every machine has: an empty file stands for the program there.
+const GO: &str = "programs/stacks.go";
+
 /// Programs of calls with arguments that point to something: as programs of the kernel's own interface make them, and as 32-bit programs do.
 const CALLS: [(&str, &str, &[&str]); 2] = [
     ("awkward_calls", "programs/awkward_calls.c", &["-static"]),
@@ -127,6 +130,20 @@ fn programs() -> std::io::Result<()> {
             .arg(RUST)
             .status()?;
         assert!(status.success(), "rustc of {RUST}");
+    }
+    println!("cargo::rerun-if-changed={GO}");
+    println!("cargo::rerun-if-env-changed=PATH");
+    let program = Path::new(&to).join("stacks_go");
+    let mut go = Command::new("go");
+    go.env("CGO_ENABLED", "0")
+        .env("GO111MODULE", "off")
+        .env("GOCACHE", Path::new(&to).join("go-cache"))
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(GO);
+    match go.status() {
+        Ok(status) => assert!(status.success(), "go of {GO}"),
+        Err(_) => fs::write(&program, "")?,
     }
     for (name, source, options) in CALLS {
         println!("cargo::rerun-if-changed={source}");

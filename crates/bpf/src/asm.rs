@@ -206,6 +206,11 @@ impl Assembler {
             .load64(Imm64::MapValue, dst, 0, offset as i32)
     }
 
+    /// `dst` = the address of a variable of the kernel by its number in BTF, as `this_cpu_ptr` takes it (two slots).
+    pub fn kernel_variable(&mut self, dst: Reg, id: u32) -> &mut Self {
+        self.load64(Imm64::BtfId, dst, id.cast_signed(), 0)
+    }
+
     /// `dst` = the function at `label`, for helpers that call back (two slots).
     pub fn function(&mut self, dst: Reg, label: Label) -> &mut Self {
         self.refer(label, Fixup::Immediate)

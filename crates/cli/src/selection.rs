@@ -55,6 +55,10 @@ pub(crate) struct Selection {
     /// Record the kernel call stack with each event that has no block
     #[arg(long, conflicts_with = "table")]
     kernel_stack: bool,
+    /// Record tracefs's flags with each event that has no block (rescheduling needed, in an interrupt, how often preemption was off; of kprobes
+    /// also interrupts off), for `print --format tracefs`; `trace --format tracefs` does it without being asked
+    #[arg(long, conflicts_with = "table")]
+    flags: bool,
     /// Ring size per CPU: bytes, or with K, M, G; rounded up to a power of two [default: 4M, or what the table file says]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     buffer_size: Option<u64>,
@@ -248,6 +252,27 @@ pub(crate) fn plan(
     (mode, bell): (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
+    planned(selection, held, (mode, bell), selection.flags, catalog)
+}
+
+/// Makes the plan with tracefs's flags where this kernel says them.
+pub(crate) fn plan_with_flags(
+    selection: &Selection,
+    held: Option<&Held>,
+    mode: (Mode, Bell),
+    catalog: &Catalog,
+) -> Result<Plan, Failure> {
+    let flags = selection.flags || catalog.learn_preempt_count();
+    planned(selection, held, mode, flags, catalog)
+}
+
+fn planned(
+    selection: &Selection,
+    held: Option<&Held>,
+    mode: (Mode, Bell),
+    flags: bool,
+    catalog: &Catalog,
+) -> Result<Plan, Failure> {
     let events = selection.events(catalog)?;
     if events.is_empty() && selection.table.is_none() {
         let failure = Failure::new(Exit::Usage, "nothing says what to trace");
@@ -255,7 +280,10 @@ pub(crate) fn plan(
             "-e EVENT does (`kestrel list` shows the events there are), -F 99 for a profile, or --table FILE",
         ));
     }
-    let options = checked_options(selection, held, (mode, bell), catalog)?;
+    let options = Options {
+        flags,
+        ..checked_options(selection, held, mode, catalog)?
+    };
     match &selection.table {
         Some(name) => table(selection, name, &options, catalog),
         None => of_events(&events, &options, catalog),

@@ -227,6 +227,19 @@ pub struct Features {
     pub pid_namespace: Option<PidNamespace>,
     /// `bpf_probe_read_kernel` and relatives (5.5); without them `bpf_probe_read` is used.
     pub probe_read_kernel: bool,
+    /// How programs read the preemption count, where they can and somebody asked.
+    pub preempt_count: Option<PreemptCount>,
+}
+
+/// Where programs find the CPU's preemption count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PreemptCount {
+    /// The variable of each CPU that has it.
+    pub variable: TypeId,
+    /// At which byte of that.
+    pub offset: u32,
+    /// How often preemption is off in a program on a raw tracepoint because of the tracepoint and the program.
+    pub tracepoints: u8,
 }
 
 /// One of the events that a program serves.

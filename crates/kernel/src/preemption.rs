@@ -7,10 +7,9 @@ use crate::bpf::{Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec}
 use crate::error::{Error, Result};
 use crate::host::Host;
 use kestrel_bpf::asm::Assembler;
-use kestrel_bpf::btf::{Btf, Kind};
+use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::helper;
-use kestrel_bpf::insn::Insn;
 use kestrel_bpf::isa::{Reg, Size};
 use std::os::fd::AsFd;
 
@@ -23,12 +22,36 @@ pub struct Preemption {
     pub trampolines: bool,
 }
 
+/// The preemption count as programs read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The variable of each CPU that has it.
+    pub variable: TypeId,
+    /// At which byte of that.
+    pub offset: u32,
+    /// How often preemption is off in a program on a raw tracepoint because of the tracepoint and the program.
+    pub tracepoints: u8,
+}
+
+impl Count {
+    /// Looks; none where the kernel's types or symbols do not have it.
+    pub fn of(types: &Btf) -> Option<Self> {
+        let (variable, offset) = types.preempt_count()?;
+        let seen = see((variable, offset)).ok().flatten()?;
+        Some(Self {
+            variable,
+            offset,
+            tracepoints: (seen & OFF) as u8,
+        })
+    }
+}
+
 /// A tracepoint that fires where a thread is made, outside of all locks (`copy_process` in kernel/fork.c).
 const TRACEPOINT: &str = "task_newtask";
 /// Where the kernel says which of its models of preemption is in force: all of them, that one in parentheses.
 const MODEL: &str = "/sys/kernel/debug/sched/preempt";
-/// `BPF_PSEUDO_BTF_ID`.
-const PSEUDO_BTF_ID: u8 = 3;
+/// What the program adds to the count that it notes.
+const RAN: u64 = 1 << 32;
 /// The bits of the preemption count that count how often it was switched off (include/linux/preempt.h, `PREEMPT_MASK`).
 const OFF: u32 = 0xff;
 
@@ -38,9 +61,10 @@ impl Preemption {
         if !preempts(host) {
             return Self::default();
         }
-        let count = types.and_then(count_in_program);
+        let count = types.and_then(Btf::preempt_count);
+        let seen = count.and_then(|place| see(place).ok().flatten());
         Self {
-            tracepoints: count.is_none_or(|count| count & OFF == 0),
+            tracepoints: seen.is_none_or(|seen| seen & OFF == 0),
             trampolines: true,
         }
     }
@@ -57,51 +81,31 @@ fn preempts(host: &Host) -> bool {
     }
 }
 
-/// The preemption count as a program on a tracepoint sees it; none where it cannot be seen.
-fn count_in_program(types: &Btf) -> Option<u32> {
-    let (variable, offset) = place_of_count(types)?;
-    see(variable, offset).ok().flatten()
-}
-
-/// The BTF id of the per-CPU variable that has the count, and where in it: x86 had it in `pcpu_hot` from 6.2 to 6.14.
-fn place_of_count(types: &Btf) -> Option<(u32, i32)> {
-    if let Some(id) = types.find(Kind::Var, "__preempt_count") {
-        return Some((id.0, 0));
-    }
-    let id = types.find(Kind::Var, "pcpu_hot")?;
-    let hot = types.find(Kind::Struct, "pcpu_hot")?;
-    let place = types.find_member(hot, "preempt_count")?;
-    Some((id.0, (place.bit_offset / 8) as i32))
-}
-
-/// Has a program on [`TRACEPOINT`] run and gives the word that it saw; none where it did not run.
-fn see(variable: u32, offset: i32) -> Result<Option<u32>> {
-    const RAN: u64 = 1 << 32;
+/// A program that notes the preemption count, and what it notes it in; it is refused where the kernel's symbols do not have the variable.
+fn program((variable, offset): (TypeId, u32)) -> Result<(Program, Map)> {
     let map = Map::create(&MapSpec::new(MapKind::ARRAY, "probe", 4, 8, 1))?;
     let mut asm = Assembler::new();
-    asm.raw(Insn {
-        code: 0x18,
-        dst: 1,
-        src: PSEUDO_BTF_ID,
-        imm: variable.cast_signed(),
-        ..Insn::default()
-    })
-    .raw(Insn::default())
-    .call(helper::THIS_CPU_PTR)
-    .load(Size::W, Reg::R6, Reg::R0, offset)
-    .constant(Reg::R1, RAN)
-    .or(Reg::R6, Reg::R1)
-    .map_value(Reg::R1, MapRef(0), 0)
-    .store(Size::DW, Reg::R1, 0, Reg::R6)
-    .mov(Reg::R0, 0)
-    .exit();
+    asm.kernel_variable(Reg::R1, variable.0)
+        .call(helper::THIS_CPU_PTR)
+        .load(Size::W, Reg::R6, Reg::R0, offset.cast_signed())
+        .constant(Reg::R1, RAN)
+        .or(Reg::R6, Reg::R1)
+        .map_value(Reg::R1, MapRef(0), 0)
+        .store(Size::DW, Reg::R1, 0, Reg::R6)
+        .mov(Reg::R0, 0)
+        .exit();
     let code = asm.finish().map_err(|error| Error::Argument {
         subject: "a program that reads the preemption count".to_owned(),
         why: error.to_string(),
     })?;
     let maps = [map.as_fd()];
     let spec = ProgramSpec::new("probe", ProgramKind::RawTracepoint, &code, &maps);
-    let program = Program::load(&spec)?;
+    Ok((Program::load(&spec)?, map))
+}
+
+/// Has that program run on [`TRACEPOINT`] and gives the word that it saw; none where it did not run.
+fn see(place: (TypeId, u32)) -> Result<Option<u32>> {
+    let (program, map) = program(place)?;
     let link = Link::raw_tracepoint(&program, TRACEPOINT, 0)?;
     let _made = std::thread::spawn(|| ()).join();
     drop(link);

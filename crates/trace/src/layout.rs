@@ -7,6 +7,7 @@
 mod composite;
 mod held_stack;
 mod named;
+pub mod trace_flag;
 
 pub use composite::{Bits, Composite, CompositeKind, Member};
 pub use held_stack::{Frames, HeldStack, StackMode};

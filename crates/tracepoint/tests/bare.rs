@@ -55,6 +55,10 @@ fn fields_and_formats_are_the_same() {
     drop(registration);
     assert_eq!(*lines.lock().unwrap(), ["/x {0x01,0xff} 0.5"]);
     assert!(path::event().format().contains("__data_loc char[] path"));
+    if cfg!(miri) {
+        // The list of events is what a linker has put together; Miri links nothing.
+        return;
+    }
     let groups = kestrel_tracepoint::events()
         .into_iter()
         .map(|event| event.group());
@@ -72,6 +76,8 @@ fn what_callbacks_own_is_freed_once_and_not_before() {
             ALIVE.fetch_sub(1, Ordering::SeqCst);
         }
     }
+    /// Miri interprets them a thousand times slower.
+    const REGISTRATIONS: u32 = if cfg!(miri) { 100 } else { 2_000 };
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -81,7 +87,7 @@ fn what_callbacks_own_is_freed_once_and_not_before() {
                 }
             });
         }
-        for _ in 0..2_000 {
+        for _ in 0..REGISTRATIONS {
             ALIVE.fetch_add(1, Ordering::SeqCst);
             let owned = Owned(7);
             drop(often::register(move |_| assert_eq!(owned.0, 7), 0));

@@ -18,6 +18,11 @@ static char bytes[40];
 static int ends[2];
 static long long time64[2];
 static int polled[2] = {-1, 1};
+static int second[2] = {0, 1};
+static int action[5] = {1, 0x04000000, 0x1234, 1 << 11, 0};
+static int status[24];
+static int limits[2];
+static int times[4] = {1, 2, 1, 2};
 
 int main(void) {
     access("/kestrel-begin", F_OK);
@@ -33,6 +38,14 @@ int main(void) {
     call(6, 99, 0, 0, 0);
     call(85, AT("/no/such"), AT(bytes), 40, 0);
     call(60, 022, 0, 0, 0);
+    call(266, 1, AT(second + 0), 0, 0);
+    call(162, AT(second), 0, 0, 0);
+    call(195, AT("/"), AT(status), 0, 0);
+    call(106, AT("/dev/null"), AT(status), 0, 0);
+    call(174, 10, AT(action), 0, 8);
+    call(186, 0, AT(status), 0, 0);
+    call(191, 4, AT(limits), 0, 0);
+    call(320, (unsigned)AT_FDCWD, AT("/no/such"), AT(times), 0);
     access("/kestrel-end", F_OK);
     return 0;
 }

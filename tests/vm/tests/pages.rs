@@ -84,7 +84,7 @@ fn commands_of_the_page_about_probes_run() {
 }
 
 /// Pages whose commands need the reader's own programs: the file `tracepoints` runs the like of them with examples of the library.
-const OF_READERS_PROGRAMS: &[&str] = &["tracepoints.md"];
+const OF_READERS_PROGRAMS: &[&str] = &["tracepoints.md", "tracepoints-in-detail.md"];
 
 #[test]
 fn no_page_with_commands_is_left_out() {

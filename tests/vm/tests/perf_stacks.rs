@@ -1,11 +1,11 @@
-//! Stacks of processes against those of `perf script`, which records the same calls at the same time: of C, C++, Rust and Python, with and without frame pointers, wherever
+//! Stacks of processes against those of `perf script`, which records the same calls at the same time: of C, C++, Rust, Go and Python, with and without frame pointers, wherever
 //! the program lies.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use vm_tests::{kestrel, run};
+use vm_tests::{kestrel, run, skip};
 
 macro_rules! build {
     ($name:literal) => {
@@ -195,6 +195,30 @@ fn with_frame_pointers_the_stacks_are_those_of_perf() {
             .all(|name| stack.iter().any(|it| it.name.contains(name)))
     };
     assert!(found.1.iter().all(has), "{:#?}", found.1);
+}
+
+#[test]
+fn goroutines_have_the_stacks_of_perf() {
+    const GO: &[u8] = build!("stacks_go");
+    if GO.is_empty() {
+        return skip("there was no Go compiler where this test was built (Debian's golang-go)");
+    }
+    program("/tmp/stacks_go", GO);
+    let found = both(
+        RUST_EVENT,
+        &["-g"],
+        "stacks_go",
+        &["/tmp/stacks_go", "plain", "4"],
+    );
+    compare(&found, true, &[]);
+    // The function that enters the kernel has no frame: its caller, main.leaf, is not seen, by perf neither.
+    let callers = ["main.till.open", "main.ring", "main.main", "runtime.main"];
+    let has = |stack: &Vec<Frame>| {
+        callers
+            .iter()
+            .all(|name| stack.iter().any(|it| it.name.starts_with(name)))
+    };
+    assert!(!found.1.is_empty() && found.1.iter().all(has), "{:#?}", found.1);
 }
 
 #[test]

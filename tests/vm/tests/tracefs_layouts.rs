@@ -1,6 +1,7 @@
 //! What is printed in tracefs's layouts is what tracefs prints.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use vm_tests::{TRACEFS, kestrel, shell};
 
@@ -176,6 +177,108 @@ fn lines_are_those_of_trace_pipe() {
     assert!(compared >= 4, "{ours}");
     let flags = ours.lines().all(|line| line.contains("] ..... "));
     assert!(flags, "{ours}");
+}
+
+/// A line of trace_pipe's layout: what tells it from others, its time in µs, its flags.
+fn flagged(line: &str) -> Option<(String, u64, &str)> {
+    let (head, rest) = line.split_once("] ")?;
+    let (flags, rest) = rest.split_once(' ')?;
+    let (time, rest) = rest.trim_start().split_once(": ")?;
+    let (seconds, micros) = time.split_once('.')?;
+    let (event, fields) = rest.split_once(':')?;
+    let (_, thread) = head.rsplit_once('-')?;
+    // The kernel's own words stand between some fields: numbers of the woken thread and of the softirq tell enough.
+    let told = ["pid=", "vec="].iter().find_map(|field| fields.split_once(field));
+    let told = told.map_or("", |(_, value)| {
+        value.split([' ', ',']).next().unwrap_or_default()
+    });
+    let time = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
+    Some((format!("{thread} {event} {told}"), time, flags))
+}
+
+#[test]
+fn flags_are_those_of_the_kernels_own_entries() {
+    const EVENTS: [&str; 3] = ["sched:sched_waking", "irq:softirq_entry", "irq:irq_handler_entry"];
+    /// µs between the two records of one hit: an interrupt may come between them, another hit of the kind is further away.
+    const APART: u64 = 300;
+    let instance = format!("{TRACEFS}/instances/kestrel-flags");
+    fs::create_dir_all(&instance).unwrap();
+    fs::write(format!("{instance}/trace_clock"), "mono").unwrap();
+    for event in EVENTS {
+        fs::write(
+            format!("{instance}/events/{}/enable", event.replace(':', "/")),
+            "1",
+        )
+        .unwrap();
+    }
+    let events = EVENTS.join(",");
+    let work = "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/tmp/flags.file bs=64k count=8 2> /dev/null; sleep 0.1; done";
+    let traced = kestrel(&[
+        "trace",
+        "-a",
+        "--include-self",
+        "-e",
+        &events,
+        "--format",
+        "tracefs",
+        "--",
+        "sh",
+        "-c",
+        work,
+    ]);
+    fs::write(format!("{instance}/events/enable"), "0").unwrap();
+    let kernels = fs::read_to_string(format!("{instance}/trace")).unwrap();
+    fs::remove_dir(&instance).unwrap();
+    let mut theirs: BTreeMap<String, Vec<(u64, &str)>> = BTreeMap::new();
+    for (key, time, flags) in kernels.lines().filter_map(flagged) {
+        theirs.entry(key).or_default().push((time, flags));
+    }
+    let ours = traced.success();
+    let (mut compared, mut alike, mut needed) = (0, 0, 0);
+    for (key, time, flags) in ours.lines().filter_map(flagged) {
+        let all = theirs.get(&key).into_iter().flatten();
+        let near: Vec<&str> = all
+            .filter(|it| it.0.abs_diff(time) < APART)
+            .map(|it| it.1)
+            .collect();
+        if near.is_empty() {
+            continue;
+        }
+        assert_eq!(flags.len(), 5, "{flags}");
+        assert!(flags.starts_with('X'), "tracepoints do not tell: {flags}");
+        compared += 1;
+        alike += u32::from(near.iter().any(|own| own[2..4] == flags[2..4]));
+        // The kernel writes another letter where only one of two marks of rescheduling is set yet.
+        let is_needed = |own: &&str| !matches!(&own[1..2], "." | "n" | "l");
+        needed += u32::from(near.iter().any(|own| is_needed(own) == (&flags[1..2] == "N")));
+    }
+    assert!(compared >= 50, "{compared}\n{ours}\n{kernels}");
+    // A guest that stands still between the two records of a hit makes another hit the nearest; an interrupt there may ask for rescheduling.
+    assert!(
+        alike * 20 >= compared * 19,
+        "{alike} of {compared}\n{ours}\n{kernels}"
+    );
+    assert!(needed * 20 >= compared * 19, "{needed} of {compared}");
+    // A kprobe has the register of flags: interrupts are on in a system call, off in the timer's interrupt.
+    for (function, interrupts, inside) in [("__x64_sys_getppid", ".", "."), ("hrtimer_interrupt", "d", "hH")]
+    {
+        let event = format!("kprobe:{function}");
+        let all = kestrel(&[
+            "trace", "-a", "-e", &event, "--format", "tracefs", "--", "calls", "getppid", "20",
+        ])
+        .success();
+        let flags: Vec<&str> = all
+            .lines()
+            .filter_map(flagged)
+            .filter(|(key, ..)| key.contains(function))
+            .map(|(.., flags)| flags)
+            .collect();
+        assert!(!flags.is_empty(), "{all}");
+        let wrong = flags
+            .iter()
+            .find(|flags| flags[..1] != *interrupts || !inside.contains(&flags[2..3]));
+        assert_eq!(wrong, None, "{all}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod find;
 mod matches;
 mod names;
 mod numbers;
+mod preempt_count;
 mod raw;
 mod render;
 mod scan;

@@ -5,8 +5,10 @@ use super::lookup::Catalog;
 use crate::error::{Error, Result};
 use crate::executable;
 use kestrel_kernel::procfs;
+use kestrel_trace::files;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -58,7 +60,7 @@ fn shown(catalog: &Catalog, path: &str, process: Option<u32>) -> Result<String> 
     {
         // A process may see another tree of files.
         let inside = format!("/proc/{process}/root{}", found.display());
-        if Path::new(&inside).exists() {
+        if files::open(Path::new(&inside)).is_ok() {
             return Ok(inside);
         }
     }
@@ -98,12 +100,14 @@ fn expand(folder: &str, parts: &[&str], found: &mut Vec<String>) {
 
 /// Whether an ordinary file begins as ELF files do.
 fn is_program(path: &str) -> bool {
-    use std::io::Read as _;
-    let is_file = fs::metadata(path).is_ok_and(|known| known.is_file());
     let mut head = [0; 4];
-    is_file
-        && fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok())
-        && head == *b"\x7fELF"
+    ordinary(path).is_some_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *b"\x7fELF"
+}
+
+/// An ordinary file, opened.
+fn ordinary(path: &str) -> Option<fs::File> {
+    let opened = files::open_ordinary(Path::new(path));
+    opened.ok().map(|opened| opened.file)
 }
 
 /// The files that a process has mapped to run and whose paths match.
@@ -122,7 +126,8 @@ fn mapped(catalog: &Catalog, process: u32, pattern: &str) -> Result<Vec<String>>
         .collect();
     let found = paths.into_iter().filter_map(|path| {
         let inside = format!("/proc/{process}/root{path}");
-        let theirs = fs::metadata(&inside).ok()?;
+        // Their tree is theirs: what a link in it says is said of it.
+        let theirs = ordinary(&inside)?.metadata().ok()?;
         let same =
             fs::metadata(path).is_ok_and(|ours| (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));
         Some(if same { path.to_owned() } else { inside }).filter(|path| is_program(path))

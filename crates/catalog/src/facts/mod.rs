@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::executable::Executables;
 use ftrace_sites::Traced;
 use kestrel_bpf::btf::{Btf, Kind};
-use kestrel_compiler::context::{Features, PidNamespace, ProgramKind};
+use kestrel_compiler::context::{Features, PidNamespace, PreemptCount, ProgramKind};
 use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
-use kestrel_kernel::preemption::Preemption;
+use kestrel_kernel::preemption::{Count, Preemption};
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -31,6 +31,7 @@ pub struct Facts {
     traced: OnceCell<Traced>,
     blacklist: OnceCell<Vec<(Range<u64>, String)>>,
     preemption: OnceCell<Preemption>,
+    preempt_count: OnceCell<Option<PreemptCount>>,
     executables: Executables,
     script: Option<ScriptView>,
 }
@@ -56,6 +57,7 @@ impl Facts {
             traced: OnceCell::new(),
             blacklist: OnceCell::new(),
             preemption: OnceCell::new(),
+            preempt_count: OnceCell::new(),
             executables: Executables::default(),
             script: None,
         }
@@ -238,6 +240,19 @@ impl Facts {
         *self.preemption.get_or_init(look)
     }
 
+    /// Finds out how programs read the preemption count, so that what is compiled from now on can; whether they can at all.
+    pub fn learn_preempt_count(&self) -> bool {
+        let look = || {
+            let count = Count::of(self.types().ok()?.as_ref())?;
+            Some(PreemptCount {
+                variable: count.variable,
+                offset: count.offset,
+                tracepoints: count.tracepoints,
+            })
+        };
+        self.preempt_count.get_or_init(look).is_some()
+    }
+
     /// What generated code of a program kind may use on this kernel.
     pub fn features(&self, program: ProgramKind) -> Features {
         // Helpers are functions of the kernel like those that are called by name.
@@ -257,6 +272,7 @@ impl Facts {
                 .filter(|_| kfunc("bpf_task_pt_regs")),
             pid_namespace: self.script().and_then(|_| pid_namespace(self.host())),
             probe_read_kernel: true,
+            preempt_count: self.preempt_count.get().copied().flatten(),
         }
     }
 }

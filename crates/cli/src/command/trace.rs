@@ -108,7 +108,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     } else {
         selection::start_held(selection)?
     };
-    let plan = selection::plan(selection, held.as_ref(), (Mode::Stream, Bell::Records), &catalog)?;
+    let plan_of = match options.format {
+        LineFormat::Tracefs => selection::plan_with_flags,
+        _ => selection::plan,
+    };
+    let plan = plan_of(selection, held.as_ref(), (Mode::Stream, Bell::Records), &catalog)?;
     if selection::print_plan(selection, &plan)? {
         return Ok(Exit::Done);
     }

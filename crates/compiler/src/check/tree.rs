@@ -5,6 +5,7 @@
 //! size. Any other expression denotes bytes in memory and stands only where bytes are wanted: as a field of a
 //! [`Record`] and as an operand of [`ExprKind::TextEqual`].
 
+use crate::context::PreemptCount;
 use crate::lang::ast::Span;
 use crate::lang::glob::Glob;
 use kestrel_bpf::btf::TypeId;
@@ -435,6 +436,8 @@ pub enum Intrinsic {
     StartTime,
     /// `bpf_get_func_ip`: the address of the traced function.
     FunctionAddress,
+    /// The CPU's preemption count as it was at the event.
+    PreemptCount(PreemptCount),
 }
 
 impl Intrinsic {
@@ -457,6 +460,7 @@ impl fmt::Debug for Intrinsic {
             Self::Identity => f.write_str("get_current_pid_tgid"),
             Self::StartTime => f.write_str("StartTime"),
             Self::FunctionAddress => f.write_str("FunctionAddress"),
+            Self::PreemptCount(_) => f.write_str("PreemptCount"),
         }
     }
 }

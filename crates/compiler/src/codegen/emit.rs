@@ -112,6 +112,7 @@ impl Emitter<'_> {
                 self.asm.mov(to, Reg::R10).add(to, at)
             }
             Op::Map { map, .. } => self.asm.map(to, *map),
+            Op::KernelVariable { id, .. } => self.asm.kernel_variable(to, *id),
             Op::MapValue { map, offset, .. } => self.asm.map_value(to, *map, *offset),
             other => {
                 debug_assert!(false, "cannot make again: {other}");
@@ -164,6 +165,7 @@ impl Emitter<'_> {
             Op::Const { dst, .. }
             | Op::SlotAddress { dst, .. }
             | Op::Map { dst, .. }
+            | Op::KernelVariable { dst, .. }
             | Op::MapValue { dst, .. } => {
                 if !matches!(self.place(*dst), Location::Again(_)) {
                     let to = self.read(*dst);

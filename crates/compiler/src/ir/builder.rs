@@ -388,6 +388,11 @@ impl Builder {
         self.make(|dst| Op::Map { dst, map })
     }
 
+    /// A variable of the kernel, by its number in the kernel's types.
+    pub fn kernel_variable(&mut self, id: u32) -> Vreg {
+        self.make(|dst| Op::KernelVariable { dst, id })
+    }
+
     /// An address inside the first value of an array map.
     pub fn map_value(&mut self, map: MapRef, offset: u32) -> Vreg {
         self.make(|dst| Op::MapValue { dst, map, offset })

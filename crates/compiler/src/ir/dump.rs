@@ -164,6 +164,7 @@ impl Display for Op {
                 cell(*width, false)
             ),
             Self::SlotAddress { slot, offset, .. } => write!(f, "&{slot}+{offset}"),
+            Self::KernelVariable { id, .. } => write!(f, "variable {id}"),
             Self::Map { map, .. } => write!(f, "map{}", map.0),
             Self::MapValue { map, offset, .. } => write!(f, "&map{}[0]+{offset}", map.0),
             Self::Callback { number, .. } => write!(f, "callback{number}"),

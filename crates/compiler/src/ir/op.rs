@@ -345,6 +345,8 @@ pub enum Op {
     Map { dst: Vreg, map: MapRef },
     /// An address in the first value of an array map.
     MapValue { dst: Vreg, map: MapRef, offset: u32 },
+    /// The variable of the kernel with this number in its types, as `this_cpu_ptr` takes it.
+    KernelVariable { dst: Vreg, id: u32 },
     /// The function of this number among those that helpers call back.
     Callback { dst: Vreg, number: u32 },
     /// A call of a BPF helper, at most five arguments.
@@ -379,6 +381,7 @@ impl Op {
             | Self::CompareExchange { dst, .. }
             | Self::SlotAddress { dst, .. }
             | Self::Map { dst, .. }
+            | Self::KernelVariable { dst, .. }
             | Self::Callback { dst, .. }
             | Self::MapValue { dst, .. } => Some(*dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => *dst,
@@ -400,6 +403,7 @@ impl Op {
             | Self::CompareExchange { dst, .. }
             | Self::SlotAddress { dst, .. }
             | Self::Map { dst, .. }
+            | Self::KernelVariable { dst, .. }
             | Self::Callback { dst, .. }
             | Self::MapValue { dst, .. } => Some(dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => {
@@ -417,6 +421,7 @@ impl Op {
             Self::Const { .. }
             | Self::SlotAddress { .. }
             | Self::Map { .. }
+            | Self::KernelVariable { .. }
             | Self::MapValue { .. }
             | Self::Callback { .. } => {}
             Self::Copy { src, .. }
@@ -452,6 +457,7 @@ impl Op {
             Self::Const { .. }
             | Self::SlotAddress { .. }
             | Self::Map { .. }
+            | Self::KernelVariable { .. }
             | Self::MapValue { .. }
             | Self::Callback { .. } => {}
             Self::Copy { src, .. } | Self::Extend { src, .. } | Self::SwapBytes { src, .. } => visit(src),

@@ -56,12 +56,18 @@ use std::os::unix::fs::MetadataExt;
 /// The name under which a nameless table is known.
 pub const TABLE: &str = "main";
 
+/// How the words begin that need to know how the kernel counts preemption, which takes a look at a program that runs.
+const PREEMPT_COUNTS: &str = "common_";
+
 /// Plans a session: table number *n* is the *n*th of a file.
 ///
 /// # Errors
 /// The first text of `-e` that is wrong, names nothing, or asks for what this kernel cannot do; [`kestrel_catalog::Error::Table`] with all that
 /// is wrong in a table file; or why this kernel cannot be asked.
 pub fn plan(source: Source<'_>, options: &Options, catalog: &Catalog) -> Result<Plan> {
+    if options.flags || source.mentions(PREEMPT_COUNTS) {
+        catalog.learn_preempt_count();
+    }
     let one = [BufferSpec::default()];
     let (specs, parameters, max_map_keys) = match source {
         Source::Events(_) | Source::Program(_) => (&one[..], &options.parameters, options.max_map_keys),

@@ -27,6 +27,17 @@ pub enum Source<'a> {
     File(&'a TableFile),
 }
 
+impl Source<'_> {
+    /// Whether its texts have these letters anywhere.
+    pub(super) fn mentions(&self, letters: &str) -> bool {
+        match self {
+            Self::Events(texts) => texts.iter().any(|text| text.contains(letters)),
+            Self::Program(program) => program.text.contains(letters),
+            Self::File(file) => file.text.contains(letters),
+        }
+    }
+}
+
 /// A program of the language, read and expanded: what `kestrel run` is given.
 #[derive(Clone, Debug)]
 pub struct ProgramText {
@@ -165,6 +176,8 @@ pub struct Options {
     pub kernel_stack: bool,
     /// Add the process's call stack to records of events without a block.
     pub user_stack: UserStack,
+    /// Add tracefs's flags to records of events without a block.
+    pub flags: bool,
     /// What happens when a buffer is full, whatever a table file says; without it, as the file says, or [`Mode::Stream`].
     pub mode: Option<Mode>,
     /// Bytes of each buffer per CPU, whatever a table file says; without it, as the file says, or 4 MiB.

@@ -4,12 +4,20 @@ use super::source::Options;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::parse_events;
 
-/// Adds what options ask for to what was written: stacks to the default record.
+/// What makes the column of flags in lines of tracefs.
+const FLAGS: &str = "common_flags, common_preempt_count";
+
+/// Adds what options ask for to what was written: flags and stacks to the default record.
 pub(super) fn complete(probe: &mut Probe, options: &Options, source: &str) {
     let kernel = options.kernel_stack.then(|| "kstack".to_owned());
-    let stacks: Vec<String> = kernel.into_iter().chain(options.user_stack.text()).collect();
-    if probe.block.is_none() && !stacks.is_empty() {
-        let text = format!("a:b {{ record(args, {}) }}", stacks.join(", "));
+    let flags = options.flags.then(|| FLAGS.to_owned());
+    let added: Vec<String> = flags
+        .into_iter()
+        .chain(kernel)
+        .chain(options.user_stack.text())
+        .collect();
+    if probe.block.is_none() && !added.is_empty() {
+        let text = format!("a:b {{ record(args, {}) }}", added.join(", "));
         probe.block = beside(source, &text).block;
     }
 }

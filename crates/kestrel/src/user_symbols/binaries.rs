@@ -8,6 +8,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::perf::side_band::CodeMapping;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{ClockPair, Mapped};
+use kestrel_trace::files;
 use object::read::{Object as _, ReadCache};
 use std::collections::HashMap;
 use std::fs::File;
@@ -242,7 +243,10 @@ impl Binaries {
         }
         let process = |rest: String| self.host.path(format!("/proc/{pid}/{rest}"));
         let (start, end) = sight.range;
-        if let Ok(file) = File::open(process(format!("map_files/{start:x}-{end:x}")))
+        let mapping = process(format!("map_files/{start:x}-{end:x}"));
+        // A device may be mapped, too.
+        if std::fs::metadata(&mapping).is_ok_and(|it| it.is_file())
+            && let Ok(file) = File::open(mapping)
             && file.metadata().is_ok_and(|it| it.ino() == sight.inode)
         {
             return Some(file);
@@ -262,7 +266,9 @@ impl Binaries {
             file.metadata().as_ref().is_ok_and(is_file)
                 && latest.is_none_or(|latest| changed_at(file).is_some_and(|changed| changed <= latest))
         };
-        let files = places.into_iter().filter_map(|place| File::open(place).ok());
+        // By now anything may lie there.
+        let files = places.iter().filter_map(|place| files::open_ordinary(place).ok());
+        let files = files.map(|opened| opened.file);
         files.into_iter().find(is_same)
     }
 

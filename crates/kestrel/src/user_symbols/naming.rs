@@ -5,6 +5,7 @@ use super::perf_map::{self, Home};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Reason, Sym, Symbolized, Symbolizer};
 use kestrel_kernel::Host;
+use kestrel_trace::files;
 use kestrel_trace::user_symbol::{Binary, Code, Inlined, Line, Mapping, UserSymbols};
 use object::read::{Object as _, ObjectSegment as _, ReadCache};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -98,7 +99,7 @@ impl Namer {
 pub(super) fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
     let namer = Namer::new(true);
     known.renamed(|binary| {
-        let file = File::open(host.path(&binary.path)).ok()?;
+        let file = files::open_ordinary(&host.path(&binary.path)).ok()?.file;
         let build_id = build_id_of(&file);
         if build_id.as_deref().map(digits) != binary.build_id {
             return None;
@@ -368,9 +369,9 @@ fn path_of(file: &File, path: &str, host: &Host) -> PathBuf {
 
 /// Why a binary was not opened.
 fn why_closed(binary: &MappedBinary, host: &Host) -> String {
-    match File::open(host.path(&binary.path)) {
+    match files::open_ordinary(&host.path(&binary.path)) {
         Err(_) => "the file is gone".to_owned(),
-        Ok(there) => changed(binary, build_id_of(&there)),
+        Ok(there) => changed(binary, build_id_of(&there.file)),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Names of code that a process generates (JIT): its file /tmp/perf-PID.map, lines `START SIZE NAME` in hexadecimal.
 
 use kestrel_kernel::Host;
+use kestrel_trace::files;
 use kestrel_trace::symbol::Symbols;
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -45,47 +46,51 @@ impl Home {
 /// The names that a process wrote, and its file; none where it wrote none.
 pub(super) fn read(host: &Host, pid: u32, home: Option<&Home>) -> Option<(Symbols, PathBuf)> {
     let found = find(host, pid, home)?;
-    let bytes = fs::read(&found.place).ok()?;
-    Some((parse(&String::from_utf8_lossy(&bytes)), found.path))
+    let symbols = found.symbols()?;
+    Some((symbols, found.path))
 }
 
 /// A process's file.
 struct Found {
-    /// By which it is read.
-    place: PathBuf,
+    file: File,
     /// As the process calls it.
     path: PathBuf,
     size: u64,
 }
 
+impl Found {
+    fn symbols(&self) -> Option<Symbols> {
+        let mut bytes = Vec::new();
+        (&self.file).take(LONGEST).read_to_end(&mut bytes).ok()?;
+        Some(parse(&String::from_utf8_lossy(&bytes)))
+    }
+}
+
+/// The file in the process's own root, under the number that it has in its container, or here.
 fn find(host: &Host, pid: u32, home: Option<&Home>) -> Option<Found> {
-    places(host, pid, home).into_iter().find_map(|(place, number)| {
-        let about = fs::metadata(&place).ok()?;
+    let inner = home.map_or(pid, |home| home.number);
+    let place = |number: u32| PathBuf::from(format!("/tmp/perf-{number}.map"));
+    let usable = |file: File, number: u32| {
+        let about = file.metadata().ok()?;
         // Anybody may put a file there: one that never ends is none.
         let is_usable = about.is_file() && about.len() <= LONGEST;
         is_usable.then(|| Found {
-            place,
-            path: format!("/tmp/perf-{number}.map").into(),
+            file,
+            path: place(number),
             size: about.len(),
         })
-    })
-}
-
-/// Where a process's file may lie, and the number in its name: in its own root, under the number that it has in its container, or here.
-fn places(host: &Host, pid: u32, home: Option<&Home>) -> Vec<(PathBuf, u32)> {
-    let inner = home.map_or(pid, |home| home.number);
-    let name = |number: u32| format!("tmp/perf-{number}.map");
-    let mut all = Vec::new();
-    if let Some(root) = home.and_then(|home| home.root.as_ref()) {
-        let root = format!("/proc/self/fd/{}", root.as_raw_fd());
-        all.push((PathBuf::from(root).join(name(inner)), inner));
-    } else {
-        all.push((host.path("/").join(name(inner)), inner));
-    }
-    if inner != pid {
-        all.push((host.path("/").join(name(pid)), pid));
-    }
-    all
+    };
+    let here = |number: u32| {
+        let opened = files::open_ordinary(&host.path(place(number))).ok()?;
+        usable(opened.file, number)
+    };
+    let own = match home.and_then(|home| home.root.as_ref()) {
+        Some(root) => files::open_in(root, &place(inner))
+            .ok()
+            .and_then(|opened| usable(opened.file, inner)),
+        None => here(inner),
+    };
+    own.or_else(|| (inner != pid).then(|| here(pid))?)
 }
 
 /// The names that a process has written so far: read again when there are more.
@@ -105,8 +110,8 @@ impl Growing {
         if (&found.path, found.size) == (&self.path, self.size) {
             return;
         }
-        let Ok(bytes) = fs::read(&found.place) else { return };
-        self.symbols = parse(&String::from_utf8_lossy(&bytes));
+        let Some(symbols) = found.symbols() else { return };
+        self.symbols = symbols;
         (self.path, self.size) = (found.path, found.size);
     }
 

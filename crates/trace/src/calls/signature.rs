@@ -66,7 +66,7 @@ impl Signature {
     pub fn of_abi(abi: Abi, call: &str, arguments: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let kind_of = |argument: &str| match abi {
             Abi::Native => kind(call, argument),
-            Abi::Compat => kind(compat::like(call).0, argument).filter(|kind| compat::is_alike(*kind)),
+            Abi::Compat => compat::kind(call, argument),
         };
         let parameters = arguments.into_iter().map(|(name, ty)| Parameter {
             kind: kind_of(&name),

@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::format::{Export, Format, Style};
 use super::line::Lines;
-use crate::layout::Space;
+use crate::layout::{Space, trace_flag};
 use crate::print::escape::escape;
 use crate::print::{Scratch, TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
 use crate::process::{Learner, Processes};
@@ -17,9 +17,12 @@ pub(super) const FORMAT: Format = Format {
     new: |style, symbols, processes| Box::new(Tracefs::new(style, symbols, processes)),
 };
 
-/// Interrupts off, rescheduling needed, in an interrupt, preemption and migration switched off: records do not say, and a dot is what the kernel
-/// writes where there is nothing to say.
-const FLAGS: &[u8] = b".....";
+/// Fields that are no fields in these lines: the column of flags is made of them (`record(args, common_flags, common_preempt_count)`).
+const OF_COLUMN: [&str; 2] = ["common_flags", "common_preempt_count"];
+/// The column where records do not have them.
+const NO_FLAGS: [u8; 5] = *b".....";
+/// The deepest that one digit tells.
+const DEEPEST: u64 = 0xf;
 /// What stands before a field in the kernel's own lines, beside a space.
 const BEFORE: &[(&str, &str, &str)] = &[("sched:sched_switch", "next_comm", "==> ")];
 
@@ -104,7 +107,7 @@ impl Tracefs {
         out.extend_from_slice(b" [");
         padded(u64::from(record.cpu), 3, b'0', out);
         out.extend_from_slice(b"] ");
-        out.extend_from_slice(FLAGS);
+        out.extend_from_slice(&flags(record));
         let mut time = Vec::new();
         self.clock.text(record.time_ns, self.nanoseconds, &mut time);
         // The kernel gives seconds a column less than lines of ours have.
@@ -127,7 +130,7 @@ impl Tracefs {
             return;
         }
         for (field, it) in record.fields() {
-            if matches!(it, Value::Stack(_)) {
+            if matches!(it, Value::Stack(_)) || is_of_column(field.name.as_ref()) {
                 continue;
             }
             out.push(b' ');
@@ -149,7 +152,8 @@ impl Tracefs {
         out.push(b'(');
         let mut first = true;
         for (field, it) in record.fields() {
-            if field.name == "__syscall_nr" || matches!(it, Value::Stack(_)) {
+            let is_shown = field.name != "__syscall_nr" && !is_of_column(field.name.as_ref());
+            if !is_shown || matches!(it, Value::Stack(_)) {
                 continue;
             }
             if !std::mem::take(&mut first) {
@@ -191,6 +195,57 @@ impl Tracefs {
     }
 }
 
+fn is_of_column(field: &str) -> bool {
+    OF_COLUMN.contains(&field)
+}
+
+/// Interrupts off, rescheduling needed, in an interrupt, how often preemption is off, how often migration (`trace_print_lat_fmt` in
+/// kernel/trace/trace_output.c). `X` is the kernel's letter for an interrupt flag that cannot be read.
+fn flags(record: &Record<'_>) -> [u8; 5] {
+    let [flags, depth] = OF_COLUMN.map(|name| {
+        let (_, value) = record.fields().find(|(field, _)| field.name == name)?;
+        word(value)
+    });
+    match (flags, depth) {
+        (Some(flags), Some(depth)) => letters(flags, depth),
+        _ => NO_FLAGS,
+    }
+}
+
+fn letters(flags: u64, depth: u64) -> [u8; 5] {
+    let has = |flag| flags & flag != 0;
+    let interrupts = match (
+        has(trace_flag::IRQS_UNKNOWN),
+        has(trace_flag::IRQS_OFF),
+        has(trace_flag::BH_OFF),
+    ) {
+        (true, ..) => b'X',
+        (false, true, true) => b'D',
+        (false, true, false) => b'd',
+        (false, false, true) => b'b',
+        (false, false, false) => b'.',
+    };
+    let inside = match (
+        has(trace_flag::NMI),
+        has(trace_flag::HARDIRQ),
+        has(trace_flag::SOFTIRQ),
+    ) {
+        (true, true, _) => b'Z',
+        (true, false, _) => b'z',
+        (false, true, true) => b'H',
+        (false, true, false) => b'h',
+        (false, false, true) => b's',
+        (false, false, false) => b'.',
+    };
+    let needed = if has(trace_flag::NEED_RESCHED) { b'N' } else { b'.' };
+    let depth = match depth.min(DEEPEST) {
+        0 => b'.',
+        digit @ 1..=9 => b'0' + digit as u8,
+        letter => b'a' + letter as u8 - 10,
+    };
+    [interrupts, needed, inside, depth, b'.']
+}
+
 /// What a system call gave.
 fn returned(record: &Record<'_>) -> Option<u64> {
     let (_, value) = record.fields().find(|(field, _)| field.name == "ret")?;
@@ -205,5 +260,25 @@ fn word(value: Value<'_>) -> Option<u64> {
         Value::Flags { bits, .. } => Some(bits),
         Value::Pointer { address, .. } => Some(address),
         value => value.as_u64().or_else(|| value.as_i64().map(i64::cast_unsigned)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_the_kernels() {
+        use trace_flag::{BH_OFF, HARDIRQ, IRQS_OFF, IRQS_UNKNOWN, NEED_RESCHED, NMI, SOFTIRQ};
+        for (flags, depth, column) in [
+            (0, 0, "....."),
+            (IRQS_OFF | NEED_RESCHED | HARDIRQ, 3, "dNh3."),
+            (IRQS_OFF | BH_OFF | HARDIRQ | SOFTIRQ, 10, "D.Ha."),
+            (BH_OFF | SOFTIRQ, 1, "b.s1."),
+            (IRQS_UNKNOWN | NMI | HARDIRQ, 15, "X.Zf."),
+            (IRQS_UNKNOWN | NMI, 200, "X.zf."),
+        ] {
+            assert_eq!(letters(flags, depth), *column.as_bytes(), "{column}");
+        }
     }
 }

@@ -7,6 +7,9 @@
 //! - What a **file** says is trusted ([`Opened::objection`]) only where each directory on its way, each link and the file itself belong to root or to
 //!   the caller, and others may not write them. In a directory with the sticky bit (`/tmp`) others can replace only what is theirs.
 //!
+//! A process may have another **root** (`/proc/PID/root/…`), a container's for example, in which others are root: what lies there is read and never trusted or
+//! written to; no link leads out of it; only ordinary files are opened, and no pipe is waited for.
+//!
 //! A **folder** that a process of root writes to must belong to root, or to the user whose rights it has taken, and others may not write it
 //! ([`Folder::check`]); the directories above may be anybody's: what is open cannot be exchanged.
 
@@ -16,6 +19,7 @@ mod walk;
 pub use folder::{Entry, Folder};
 pub use walk::user;
 
+use rustix::fd::AsFd as _;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::fmt;
 use std::fs::File;
@@ -57,23 +61,48 @@ pub struct Opened {
     pub objection: Option<Objection>,
 }
 
-/// Opens a file for reading, links followed. Devices and directories are not opened: reading one may have no end, or an effect.
+/// Opens a file for reading, links followed. Devices and directories are not opened: reading one may have no end, or an effect. In another process's tree of files
+/// pipes are not, either: their writer may never come.
 ///
 /// # Errors
 /// What the system says, or in words why it is not opened.
 pub fn open(path: &Path) -> io::Result<Opened> {
+    opened(Walk::begin()?, path)
+}
+
+/// Opens an ordinary file for reading, links followed, where others choose what lies there: as [`open`], but no pipe is opened or waited for.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_ordinary(path: &Path) -> io::Result<Opened> {
     let mut walk = Walk::begin()?;
+    walk.waits = false;
+    opened(walk, path)
+}
+
+/// Opens an ordinary file by its path as a process with this root directory sees it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_in(root: &File, path: &Path) -> io::Result<Opened> {
+    opened(Walk::begin_in(root.as_fd())?, path)
+}
+
+fn opened(mut walk: Walk, path: &Path) -> io::Result<Opened> {
     let (file, path) = match walk.to(path)? {
         End::There(step) => {
             let about = rustix::fs::fstat(&step)?;
             let kind = FileType::from_raw_mode(about.st_mode);
             refuse_kind(kind)?;
-            // A reader that waits at the other end of a pipe is waited for; nothing else is, whatever it has become meanwhile.
-            let flags = match kind {
-                FileType::Fifo => OFlags::RDONLY,
-                _ => OFlags::RDONLY | OFlags::NONBLOCK,
+            let file = match kind {
+                FileType::RegularFile if walk.is_elsewhere => Walk::reopen_ordinary(step.as_fd())?,
+                FileType::RegularFile => walk.reopen(OFlags::RDONLY | OFlags::NONBLOCK)?,
+                _ if walk.is_elsewhere || !walk.waits => return Err(no_file_but("a pipe")),
+                // A reader that waits at the other end of a pipe is waited for; nothing else is, whatever it has become meanwhile.
+                FileType::Fifo => walk.reopen(OFlags::RDONLY)?,
+                _ => walk.reopen(OFlags::RDONLY | OFlags::NONBLOCK)?,
             };
-            (walk.reopen(flags)?, walk.path())
+            (file, walk.path())
         }
         // What the caller has open already (`/dev/stdin`) it chose itself.
         End::Handed(file) => (file, path.to_owned()),
@@ -84,6 +113,8 @@ pub fn open(path: &Path) -> io::Result<Opened> {
     refuse_kind(kind)?;
     if kind == FileType::RegularFile {
         walk.look(&about, &path, false);
+    } else if !walk.waits {
+        return Err(no_file_but("a pipe"));
     }
     Ok(Opened {
         file,
@@ -151,7 +182,11 @@ fn refuse_kind(kind: FileType) -> io::Result<()> {
         FileType::Socket => "a socket",
         _ => return Ok(()),
     };
-    Err(io::Error::other(format!("it is no file but {other}")))
+    Err(no_file_but(other))
+}
+
+fn no_file_but(other: &str) -> io::Error {
+    io::Error::other(format!("it is no file but {other}"))
 }
 
 #[cfg(test)]

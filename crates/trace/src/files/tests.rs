@@ -183,3 +183,139 @@ fn the_user_of_files_is_this_threads() {
     let own = Command::new("id").arg("-u").output().unwrap().stdout;
     assert_eq!(user().to_string(), String::from_utf8(own).unwrap().trim());
 }
+
+/// A process whose root has a folder of its own in a place; it ends with its input.
+struct Elsewhere {
+    child: std::process::Child,
+    root: PathBuf,
+}
+
+impl Elsewhere {
+    /// None where this test may not make one.
+    fn with(place: &Path, script: &str) -> Option<Self> {
+        use std::io::{BufRead as _, BufReader};
+        use std::process::Stdio;
+        let script =
+            format!("mount -t tmpfs none \"$0\" && cd \"$0\" && {{ {script}\n}} && echo ready && read end");
+        let mut child = Command::new("unshare")
+            .args(["-m", "sh", "-c", &script])
+            .arg(place)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let mut line = String::new();
+        let told = BufReader::new(child.stdout.take()?).read_line(&mut line);
+        if told.is_err() || line != "ready\n" {
+            let _ = child.wait();
+            println!("skipped: no mounts of its own here");
+            return None;
+        }
+        let root = PathBuf::from(format!("/proc/{}/root", child.id()));
+        Some(Self { child, root })
+    }
+
+    /// A path as that process sees it.
+    fn path(&self, place: &Path, name: &str) -> PathBuf {
+        let below = place.strip_prefix("/").unwrap();
+        self.root.join(below).join(name)
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn text_of(mut opened: Opened) -> String {
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut opened.file, &mut text).unwrap();
+    text
+}
+
+#[test]
+fn nothing_leads_out_of_another_process_s_tree_and_nothing_in_it_is_trusted() {
+    if !root() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let place = fs::canonicalize(place.path()).unwrap();
+    fs::write(place.join("target"), "ours").unwrap();
+    let script = "echo theirs > target; ln -s \"$0/target\" absolute; ln -s \"../../../../../../../..$0/target\" up; ln -s target beside
+        ln -s /proc/1/root/etc magic; ln -s /proc/self/fd/0 handed; ln -s /proc/version kernel; mkfifo pipe; mknod device c 1 5; ln -s device link";
+    let Some(other) = Elsewhere::with(&place, script) else {
+        return;
+    };
+    let entered = fs::File::open(&other.root).unwrap();
+    for name in ["target", "absolute", "up", "beside"] {
+        let opened = open(&other.path(&place, name)).unwrap();
+        assert!(
+            opened.path.starts_with(&other.root),
+            "{name}: {}",
+            opened.path.display()
+        );
+        let said = opened.objection.clone().map(|it| it.to_string());
+        assert!(said.unwrap().contains("another process's tree"), "{name}");
+        assert_eq!(text_of(opened), "theirs\n", "{name}");
+        let opened = open_in(&entered, &place.join(name)).unwrap();
+        assert!(opened.objection.is_some(), "{name}");
+        assert_eq!(text_of(opened), "theirs\n", "{name}");
+    }
+    for (name, why) in [
+        ("magic/passwd", "link of /proc"),
+        ("handed", "link of /proc"),
+        ("kernel", "answer of the kernel"),
+        ("pipe", "pipe"),
+        ("device", "device"),
+        ("link", "device"),
+    ] {
+        // None of these waits, a pipe that nobody writes to neither.
+        let said = open(&other.path(&place, name)).unwrap_err().to_string();
+        assert!(said.contains(why), "{name}: {said}");
+        let said = open_in(&entered, &place.join(name)).unwrap_err().to_string();
+        assert!(said.contains(why), "{name}: {said}");
+    }
+    for name in ["target", "new"] {
+        let refused = create(&other.path(&place, name), 0o600).unwrap_err();
+        assert!(
+            refused.to_string().contains("another process's tree"),
+            "{refused}"
+        );
+        let refused = Folder::above(&other.path(&place, name), true).unwrap_err();
+        assert!(
+            refused.to_string().contains("another process's tree"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn where_others_choose_no_pipe_is_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let place = fs::canonicalize(place.path()).unwrap();
+    let pipe = place.join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    symlink("pipe", place.join("link")).unwrap();
+    fs::write(place.join("file"), "text").unwrap();
+    for name in ["pipe", "link"] {
+        let said = open_ordinary(&place.join(name)).unwrap_err().to_string();
+        assert_eq!(said, "it is no file but a pipe", "{name}");
+    }
+    assert_eq!(text_of(open_ordinary(&place.join("file")).unwrap()), "text");
+}
+
+#[test]
+fn a_process_of_our_own_tree_is_at_our_root() {
+    let place = tempfile::tempdir().unwrap();
+    let file = fs::canonicalize(place.path()).unwrap().join("file");
+    fs::write(&file, "ours").unwrap();
+    let opened = open(&Path::new("/proc/self/root").join(file.strip_prefix("/").unwrap())).unwrap();
+    assert_eq!(
+        (opened.path.as_path(), opened.objection.is_none()),
+        (file.as_path(), true)
+    );
+    assert_eq!(text_of(opened), "ours");
+}

@@ -1,8 +1,11 @@
 //! Walking a path step by step, each opened without following links and looked at; links are followed here, after a look at whose they are.
+//!
+//! `/proc/PID/root` is where another process has its root: a *tree of its own*, perhaps a container's. Whoever fills that tree is not trusted, so a walk that has entered it does not
+//! leave it: links and `..` end at its root, as they do for the process, and links of /proc, which lead anywhere, are not followed in it.
 
 use super::Objection;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,6 +21,19 @@ pub(super) const STICKY: u32 = 0o1000;
 const MOST_LINKS: u32 = 40;
 /// The type of the file system whose links lead to what is open, not to where their text says.
 const PROC: i64 = 0x9fa0;
+/// Types of file systems whose files are the kernel's answers, by include/uapi/linux/magic.h: proc, sysfs, debugfs, tracefs, securityfs, configfs, bpf, pstore, cgroup, cgroup2.
+const OF_THE_KERNEL: [i64; 10] = [
+    PROC,
+    0x6265_6572,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0x6265_6570,
+    0xcafe_4a11,
+    0x6165_676c,
+    0x0027_e0eb,
+    0x6367_7270,
+];
 
 /// The user whose rights this thread has to files: that of what it makes. The system has no other question for that.
 pub fn user() -> u32 {
@@ -40,6 +56,10 @@ pub(super) enum End {
 pub(super) struct Walk {
     root: OwnedFd,
     steps: Vec<(OwnedFd, OsString)>,
+    /// How many steps lead to the root of the tree that the walk does not leave.
+    floor: usize,
+    /// Whether that tree is another process's.
+    pub(super) is_elsewhere: bool,
     user: u32,
     /// The first thing that others can change.
     pub(super) objection: Option<Objection>,
@@ -47,6 +67,8 @@ pub(super) struct Walk {
     pub(super) link: Option<Objection>,
     /// Whether missing directories are made.
     pub(super) makes: bool,
+    /// Whether a pipe is waited for until somebody writes to it.
+    pub(super) waits: bool,
 }
 
 const STEP: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -59,17 +81,43 @@ impl Walk {
     /// Begins a walk with another user beside root whose files are trusted.
     pub(super) fn begin_for(user: u32) -> io::Result<Self> {
         let root = rustix::fs::openat(CWD, "/", STEP, Mode::empty())?;
-        let mut walk = Self {
+        let mut walk = Self::from(root, user);
+        let about = rustix::fs::fstat(&walk.root)?;
+        walk.look(&about, Path::new("/"), true);
+        Ok(walk)
+    }
+
+    /// Begins a walk in another process's tree of files, at its root.
+    pub(super) fn begin_in(root: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut walk = Self::from(rustix::io::dup(root)?, user());
+        walk.enter(Path::new("/"));
+        Ok(walk)
+    }
+
+    fn from(root: OwnedFd, user: u32) -> Self {
+        Self {
             root,
             steps: Vec::new(),
+            floor: 0,
+            is_elsewhere: false,
             user,
             objection: None,
             link: None,
             makes: false,
+            waits: true,
+        }
+    }
+
+    /// Notes that the walk is at the root of another process's tree, and stays in it.
+    fn enter(&mut self, here: &Path) {
+        self.floor = self.steps.len();
+        self.is_elsewhere = true;
+        let objection = Objection {
+            path: here.to_owned(),
+            why: "it is another process's tree of files".to_owned(),
         };
-        let about = rustix::fs::fstat(&walk.root)?;
-        walk.look(&about, Path::new("/"), true);
-        Ok(walk)
+        self.link.get_or_insert_with(|| objection.clone());
+        self.objection.get_or_insert(objection);
     }
 
     /// Goes along a path, from where the process is.
@@ -80,7 +128,9 @@ impl Walk {
         let mut links = 0;
         while let Some(name) = ahead.pop() {
             if name == ".." {
-                self.steps.pop();
+                if self.steps.len() > self.floor {
+                    self.steps.pop();
+                }
                 continue;
             }
             let step = match rustix::fs::openat(self.last(), &name, STEP, Mode::empty()) {
@@ -98,18 +148,27 @@ impl Walk {
             let here = self.path().join(&name);
             match FileType::from_raw_mode(about.st_mode) {
                 FileType::Symlink => {
+                    if self.is_elsewhere && is_of_proc(step.as_fd()) {
+                        return Err(leads_out(&here));
+                    }
                     if ahead.is_empty() && is_of_proc(step.as_fd()) {
-                        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                        let calm = match self.waits {
+                            true => OFlags::empty(),
+                            false => OFlags::NONBLOCK,
+                        };
+                        let flags = OFlags::RDONLY | OFlags::CLOEXEC | calm;
                         let handed = rustix::fs::openat(self.last(), &name, flags, Mode::empty())?;
                         return Ok(End::Handed(handed.into()));
                     }
-                    // Another tree of files, as a process sees it: what the link says is a path in that tree.
                     if name == "root" && is_of_proc(step.as_fd()) {
                         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
                         let inside = rustix::fs::openat(self.last(), &name, flags, Mode::empty())?;
-                        let about = rustix::fs::fstat(&inside)?;
-                        self.look(&about, &here, true);
-                        self.steps.push((inside, name));
+                        if is_same_place(inside.as_fd(), self.root.as_fd()) {
+                            self.steps.clear();
+                        } else {
+                            self.steps.push((inside, name));
+                            self.enter(&here);
+                        }
                         continue;
                     }
                     links += 1;
@@ -120,7 +179,7 @@ impl Walk {
                     let text = rustix::fs::readlinkat(&step, "", Vec::new())?;
                     let target = PathBuf::from(OsString::from_vec(text.into_bytes()));
                     if target.is_absolute() {
-                        self.steps.clear();
+                        self.steps.truncate(self.floor);
                     }
                     ahead.extend(components(&target));
                 }
@@ -182,6 +241,16 @@ impl Walk {
         Ok(rustix::fs::openat(above, name, flags, Mode::empty())?.into())
     }
 
+    /// Opens what the path ended at in another process's tree: that very file, whatever lies at its name by now, and only if it is an ordinary one that somebody wrote.
+    pub(super) fn reopen_ordinary(step: BorrowedFd<'_>) -> io::Result<File> {
+        if OF_THE_KERNEL.contains(&file_system(step)) {
+            return Err(io::Error::other("it is no file but an answer of the kernel"));
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let very = format!("/proc/self/fd/{}", step.as_raw_fd());
+        Ok(rustix::fs::openat(CWD, very, flags, Mode::empty())?.into())
+    }
+
     /// Notes if others can change what is here.
     pub(super) fn look(&mut self, about: &Stat, here: &Path, directory: bool) {
         if self.objection.is_some() {
@@ -239,7 +308,36 @@ fn components(path: &Path) -> Vec<OsString> {
 }
 
 fn is_of_proc(link: BorrowedFd<'_>) -> bool {
+    file_system(link) == PROC
+}
+
+/// The type of the file system that something lies in; 0 where it is not told.
+fn file_system(place: BorrowedFd<'_>) -> i64 {
     // The type's width differs between processors.
     #[allow(clippy::unnecessary_cast, reason = "another width elsewhere")]
-    rustix::fs::fstatfs(link).is_ok_and(|about| about.f_type as i64 == PROC)
+    rustix::fs::fstatfs(place).map_or(0, |about| about.f_type as i64)
+}
+
+/// Whether two directories are one, seen through one mount: what lies below is the same then.
+fn is_same_place(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+    let place = |directory: BorrowedFd<'_>| {
+        let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
+        let about = rustix::fs::statx(directory, "", AtFlags::EMPTY_PATH, wanted).ok()?;
+        let is_told = about.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        is_told.then_some((
+            about.stx_mnt_id,
+            about.stx_ino,
+            about.stx_dev_major,
+            about.stx_dev_minor,
+        ))
+    };
+    place(one).is_some_and(|one| place(other) == Some(one))
+}
+
+fn leads_out(link: &Path) -> io::Error {
+    let why = format!(
+        "{} is a link of /proc in another process's tree of files: it may lead out of that",
+        link.display()
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }

@@ -185,7 +185,7 @@ impl CallGraph {
             if self.branches {
                 let branch = self.branch(row, tree);
                 let before = text.len();
-                _ = writeln!(text, "            |\n            ---{}", shown(&frame.name));
+                _ = writeln!(text, "            |\n            ---{}", shown(&frame.folded()));
                 branch.print(tree, self.limit, "               ", &mut text);
                 if branch.below.is_empty() {
                     text.truncate(before);
@@ -268,7 +268,7 @@ impl Branch {
         if let [(frame, only)] = below.as_slice()
             && only.weight == self.weight
         {
-            _ = writeln!(text, "{indent}{}", shown(&tree.frame_at(**frame).name));
+            _ = writeln!(text, "{indent}{}", shown(&tree.frame_at(**frame).folded()));
             return only.print(tree, limit, indent, text);
         }
         let last = below.len().saturating_sub(1);
@@ -278,7 +278,7 @@ impl Branch {
             _ = writeln!(
                 text,
                 "{indent}{mark}{figure}{}",
-                shown(&tree.frame_at(*frame).name)
+                shown(&tree.frame_at(*frame).folded())
             );
             let deeper = format!("{indent}{bar}{}", " ".repeat(figure.len()));
             branch.print(tree, limit, &deeper, text);

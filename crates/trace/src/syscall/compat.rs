@@ -1,6 +1,7 @@
 //! Calls of 32-bit programs on a 64-bit kernel (i386 on x86-64): which of the kernel's own calls each is like, and how far their arguments agree.
 
-use super::Kind;
+use super::shape::{Shape, narrow};
+use super::{Kind, Pointed};
 
 /// A call of the 32-bit interface whose name or arguments are not those of a call of the kernel's own.
 #[derive(Clone, Copy, Debug)]
@@ -63,15 +64,30 @@ fn bare(name: &str) -> Option<&str> {
     TIME64.iter().find_map(|ending| name.strip_suffix(ending))
 }
 
-/// Whether what an argument of a 32-bit program's call is, is the same as of the kernel's own. Structures are not looked at: many lie in memory otherwise,
-/// and each that a handler reads makes it longer for all calls.
-pub fn is_alike(kind: Kind) -> bool {
-    !matches!(kind, Kind::Pointed(_) | Kind::Remaining(_) | Kind::ProcessControl)
+/// What an argument of a 32-bit program's call is: what that of the kernel's own is, its structures as such a program has them. None where those are not
+/// known, or have addresses themselves.
+pub fn kind(call: &str, argument: &str) -> Option<Kind> {
+    let (like, ..) = like(call);
+    Some(match super::kind(like, argument)? {
+        Kind::Pointed(what) => Kind::Pointed(Pointed {
+            shape: shape(call, what.shape)?,
+            ..what
+        }),
+        Kind::Remaining(of) => Kind::Remaining(narrow(call, of)?),
+        kind => kind,
+    })
+}
+
+fn shape(call: &str, own: Shape) -> Option<Shape> {
+    Some(match own {
+        Shape::Members(of) => Shape::Members(narrow(call, of)?),
+        Shape::Texts | Shape::TextCount | Shape::Vectors | Shape::Message | Shape::SignalInfo => return None,
+        alike => alike,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind;
     use super::*;
 
     #[test]
@@ -81,8 +97,11 @@ mod tests {
         assert_eq!(like("futex_time64"), ("futex", ALL, ALL));
         assert_eq!(like("pread64"), ("pread64", 3, 5));
         assert_eq!(like("sendfile64"), ("sendfile64", ALL, ALL));
-        let alike = |call, argument| is_alike(kind(call, argument).unwrap());
-        assert!(alike("openat", "filename") && alike("read", "buf"));
-        assert!(!alike("newstat", "statbuf") && !alike("clock_gettime", "tp"));
+        assert_eq!(kind("openat", "filename"), Some(Kind::Text));
+        let read = |call, argument| kind(call, argument).and_then(|kind| Some(kind.reading()?.most));
+        assert_eq!(read("stat64", "statbuf"), Some(96));
+        assert_eq!(read("clock_gettime", "tp"), Some(8));
+        assert_eq!(read("clock_gettime64", "tp"), Some(16));
+        assert_eq!(kind("writev", "vec"), None);
     }
 }

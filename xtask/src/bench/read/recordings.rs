@@ -54,11 +54,13 @@ const LINES: [(Recorder, &str); 3] = [
          && grep -o '[0-9]* samples' told | cut -d' ' -f1",
     ),
     // `trace-cmd record` wants function tracing, which not every machine lets it have; what it does is this, with trace-cmd itself making the file.
+    // The load's own ring has room for all of ten million events where there is a GiB: a busy machine gives `cat` no time to empty it.
     (
         Recorder::Tracefs,
         "ring=/sys/kernel/tracing/instances/kestrel-bench-read; mkdir $ring \
          && trap 'echo 0 > $ring/events/enable; kill $readers 2> /dev/null; rmdir $ring' EXIT \
          && echo 65536 > $ring/buffer_size_kb && echo mono > $ring/trace_clock || exit 1; readers=; \
+         echo 1048576 > $ring/per_cpu/cpu1/buffer_size_kb; \
          for cpu in $(seq 0 $(($(nproc --all) - 1))); do \
              cat $ring/per_cpu/cpu$cpu/trace_pipe_raw > raw.$cpu 2> /dev/null & readers=\"$readers $!\"; \
          done; \

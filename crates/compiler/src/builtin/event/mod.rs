@@ -1,6 +1,8 @@
 //! Built-ins about the event that fired.
 
 pub(super) mod arg;
+pub(super) mod common_flags;
+pub(super) mod common_preempt_count;
 pub(super) mod ctx;
 pub(super) mod entry;
 pub(super) mod func;
@@ -25,4 +27,6 @@ pub(super) static ROWS: &[&Builtin] = &[
     &func::FUNC,
     &probe::PROBE,
     &probetype::PROBETYPE,
+    &common_flags::COMMON_FLAGS,
+    &common_preempt_count::COMMON_PREEMPT_COUNT,
 ];

@@ -140,11 +140,13 @@ fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mu
 
 /// One of the times of utimensat(2), which may say "now" or "none" in its nanoseconds (include/linux/stat.h).
 fn file_time(bytes: &[u8], of: &Structure, out: &mut String) {
-    const NOW: [u8; 8] = 0x3fff_ffff_u64.to_le_bytes();
-    const OMIT: [u8; 8] = 0x3fff_fffe_u64.to_le_bytes();
-    match bytes.last_chunk() {
-        Some(&NOW) => out.push_str("UTIME_NOW"),
-        Some(&OMIT) => out.push_str("UTIME_OMIT"),
+    const NOW: u32 = 0x3fff_ffff;
+    const OMIT: u32 = 0x3fff_fffe;
+    // Nanoseconds are the second half, of 4 or 8 bytes.
+    let nanoseconds = bytes.get(bytes.len() / 2..).and_then(<[u8]>::first_chunk);
+    match nanoseconds.map(|half| u32::from_le_bytes(*half)) {
+        Some(NOW) => out.push_str("UTIME_NOW"),
+        Some(OMIT) => out.push_str("UTIME_OMIT"),
         _ => structure(bytes, of, out),
     }
 }

@@ -5,6 +5,8 @@ use crate::syscall::shape::Show;
 
 /// What is shown for the highest limit.
 const UNLIMITED: &str = "RLIM64_INFINITY";
+/// The same in a 32-bit program's limits.
+const UNLIMITED_32: &str = "RLIM_INFINITY";
 
 /// A number of 1 to 8 bytes, or a text.
 pub(super) fn number(bytes: &[u8], show: Show, out: &mut String) {
@@ -27,6 +29,7 @@ pub(super) fn number(bytes: &[u8], show: Show, out: &mut String) {
         Show::AnyMode => Meaning::FileMode.write(value.cast_signed(), out),
         Show::Text => super::super::quoted::quoted(until_nul(bytes), false, out),
         Show::Signals => signals(value, out),
+        Show::Limit if size == 4 && value == u64::from(u32::MAX) => out.push_str(UNLIMITED_32),
         Show::Limit => limit(value, out),
         Show::EventData => out.push_str(&format!("{{u32={}, u64={value}}}", value as u32)),
         Show::SignalData => {
@@ -38,8 +41,14 @@ pub(super) fn number(bytes: &[u8], show: Show, out: &mut String) {
             out.push('}');
         }
         Show::Words => {
-            let words = bytes.as_chunks::<8>().0.iter();
-            let words: Vec<String> = words.map(|word| u64::from_le_bytes(*word).to_string()).collect();
+            // Three of either interface's words.
+            let words = bytes.chunks_exact((bytes.len() / 3).max(1));
+            let words = words.map(|word| {
+                word.iter()
+                    .rev()
+                    .fold(0_u64, |all, byte| all << 8 | u64::from(*byte))
+            });
+            let words: Vec<String> = words.map(|word| word.to_string()).collect();
             out.push_str(&format!("[{}]", words.join(", ")));
         }
         Show::Device => out.push_str(&device(value)),

@@ -3,12 +3,14 @@
 mod event;
 mod file;
 mod member;
+mod narrow;
 mod network;
 mod process;
 mod signal;
 mod time;
 
 pub use member::{Member, Show, Structure};
+pub(super) use narrow::narrow;
 
 /// What lies where an argument points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
