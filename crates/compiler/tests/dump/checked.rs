@@ -125,6 +125,13 @@ impl Dump<'_> {
             ExprKind::ContextPointer => "ctx".into(),
             ExprKind::ElementKey => "key".into(),
             ExprKind::ElementValue => "value".into(),
+            ExprKind::HelperCall { helper, operands } => {
+                let operands: String = operands.iter().map(|o| format!(" {}", self.expr(o))).collect();
+                format!("(call {}{operands})", helper.name().unwrap_or("?"))
+            }
+            ExprKind::BytesOrder { left, right, bytes } => {
+                format!("(order {bytes} {} {})", self.expr(left), self.expr(right))
+            }
             ExprKind::BytesEqual {
                 left,
                 right,

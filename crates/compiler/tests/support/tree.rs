@@ -218,7 +218,6 @@ pub fn context() -> Context {
             pid_namespace: None,
             probe_read_kernel: true,
             preempt_count: None,
-            pid_namespace: None,
         },
         direct_loads: true,
         space: Space::Kernel,

@@ -25,7 +25,7 @@ pub(crate) static PERCPU_KADDR: Builtin = Builtin {
         let span = usage.span;
         // What is not known yet is asked for all at once.
         let addresses = [
-            address_of(checker, symbol),
+            address_of(checker, symbol, span),
             checker.known_address(OFFSETS, span),
             checker.known_address(CPUS, span),
         ];
