@@ -183,7 +183,7 @@ impl Session {
         let metadata = Description::create(&session.info, 1)?;
         metadata.bind(session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
-        session.follow(catalog, &plan.target)?;
+        session.follow(plan, catalog)?;
         session.resources.objects.keep();
         Ok(session)
     }
