@@ -48,7 +48,8 @@ fn own_code(table: &Kallsyms) -> Option<Range<u64>> {
         let found = table.named(name).find(|symbol| symbol.module.is_none());
         found.map(|symbol| symbol.address).filter(|address| *address != 0)
     };
-    Some(bound("_stext")?..bound("_end")?)
+    // Without its data the table ends with the code.
+    Some(bound("_stext")?..bound("_end").or_else(|| bound("_etext"))?)
 }
 
 /// All function symbols of the running kernel; each ends where anything else begins, as data behind the last function does.

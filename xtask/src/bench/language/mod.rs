@@ -45,6 +45,9 @@ pub(crate) struct Options {
     /// How bpftrace is called on this machine.
     #[arg(long, value_name = "COMMAND", requires = "here")]
     bpftrace: Option<String>,
+    /// Build kestrel for the guest quickly, where only what happens in the kernel is of interest.
+    #[arg(long)]
+    quick: bool,
     /// Rounds of each; the middle one counts.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -119,7 +122,10 @@ fn measure_here(options: &Options) -> Result<String> {
 fn measure_in_guest(options: &Options) -> Result<String> {
     install::ensure(install::GUESTS)?;
     install::ensure(install::IMAGES)?;
-    let base = artifact::base(Profile::Release)?;
+    let base = artifact::base(match options.quick {
+        true => Profile::Quick,
+        false => Profile::Release,
+    })?;
     let wish = Wish {
         packages: vec!["bpftrace".to_owned()],
         suite: options.suite.clone(),
