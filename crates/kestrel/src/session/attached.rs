@@ -153,7 +153,10 @@ impl Session {
                 objects: Objects::default(),
             },
             target: plan.target.clone(),
-            numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
+            numbers: match plan.globals.source {
+                Some(_) => plan.hooks.iter().flat_map(Hook::whole_numbers).collect(),
+                None => plan.hooks.iter().flat_map(Hook::numbers).collect(),
+            },
             metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
