@@ -68,9 +68,7 @@ pub fn constant(name: &str) -> Option<i64> {
             .map(|(_, value)| *value)
     };
     let call = || {
-        let call = name
-            .strip_prefix("__NR_")
-            .or_else(|| name.strip_prefix("SYS_"))?;
+        let call = name.strip_prefix("__NR_").or_else(|| name.strip_prefix("SYS_"))?;
         (0..MOST_CALLS)
             .find(|number| system_call(*number) == call)
             .map(i64::from)

@@ -104,6 +104,8 @@ pub(super) struct Planner<'a> {
     pub(super) warnings: Vec<(String, Diagnostic)>,
     /// What is done about events that do not exist, where a program is planned.
     pub(super) missing_probes: Option<MissingProbes>,
+    /// Patterns of the probe being planned that match nothing, with why.
+    pub(super) unmatched: Vec<(Span, String)>,
     /// The kernel's types with those that a program defines, if it does.
     types: Option<Arc<Btf>>,
     /// The types of C that a program defines.
@@ -131,6 +133,7 @@ impl<'a> Planner<'a> {
             findings: Findings::default(),
             warnings: Vec::new(),
             missing_probes: None,
+            unmatched: Vec::new(),
             types: None,
             definitions: Vec::new(),
             unwritten: Vec::new(),
@@ -198,8 +201,12 @@ impl<'a> Planner<'a> {
             .iter()
             .enumerate()
         {
+            self.unmatched.clear();
             match self.text_probe(&program.text, probe, number) {
-                Ok(more) if more.is_empty() => self.without_events(probe),
+                Ok(more) if more.is_empty() => {
+                    self.without_events(probe);
+                    failed = failed.or(self.nothing_matches(probe));
+                }
                 Ok(more) => {
                     let handlers = together::handlers(probe);
                     hooks.extend(more.into_iter().map(|hook| Hook { handlers, ..hook }));

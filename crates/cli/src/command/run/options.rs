@@ -45,7 +45,12 @@ pub(crate) struct Options {
     #[arg(short, long, overrides_with = "verbose")]
     pub(super) verbose: bool,
     /// Print what becomes of the program on the way: its plan and its BPF code, whatever stage of bpftrace is named
-    #[arg(short = 'd', value_name = "STAGE", value_delimiter = ',', hide_short_help = true)]
+    #[arg(
+        short = 'd',
+        value_name = "STAGE",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
     pub(super) debug: Vec<String>,
     /// Let the program change more than itself: system(), signal(), …
     #[arg(long)]

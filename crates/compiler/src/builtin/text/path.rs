@@ -38,10 +38,7 @@ pub(crate) static PATH: Builtin = Builtin {
         };
         let serves = matches!(
             checker.context.program,
-            ProgramKind::Fentry
-                | ProgramKind::Fexit
-                | ProgramKind::TracingTracepoint
-                | ProgramKind::Iterator
+            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint | ProgramKind::Iterator
         );
         if !serves || !is_typed {
             let message =
