@@ -19,6 +19,7 @@ mod man;
 mod objects;
 mod pace;
 mod packaging;
+mod random;
 mod recovery;
 mod tally;
 mod test;
@@ -47,6 +48,7 @@ enum Command {
     Test(test::Options),
     Bench(bench::Options),
     Demo(demo::Options),
+    Random(random::Options),
     Recovery(recovery::Options),
     Objects(try_objects::Options),
     Tidy(tidy::Options),
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Demo(options) => demo::run(&options),
+        Command::Random(options) => random::run(&options),
         Command::Recovery(options) => recovery::run(&options),
         Command::Objects(options) => try_objects::run(&options),
         Command::Tidy(options) => tidy::run(&options),

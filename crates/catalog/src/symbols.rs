@@ -26,8 +26,38 @@ pub fn symbols_for(classes: &[EventClass], host: &Host) -> Symbols {
     }
 }
 
+/// Names for addresses as they come: the kernel's own from what is kept of it, those of modules and BPF programs read when the first of them is asked for.
+pub fn live_symbols(host: &Host) -> Symbols {
+    let whole = |host: &Host| match Kallsyms::read(host) {
+        Ok(table) if !table.is_restricted() => all_symbols(&table),
+        _ => Symbols::default(),
+    };
+    let Some((table, own)) = index::symbols(host).ok().and_then(|table| {
+        let own = own_code(&table)?;
+        Some((table, own))
+    }) else {
+        return whole(host);
+    };
+    let host = host.clone();
+    functions_of(&table, |address| own.contains(&address)).with_elsewhere(own, move || whole(&host))
+}
+
+/// Where the kernel itself lies, without modules and programs.
+fn own_code(table: &Kallsyms) -> Option<Range<u64>> {
+    let bound = |name| {
+        let found = table.named(name).find(|symbol| symbol.module.is_none());
+        found.map(|symbol| symbol.address).filter(|address| *address != 0)
+    };
+    // Without its data the table ends with the code.
+    Some(bound("_stext")?..bound("_end").or_else(|| bound("_etext"))?)
+}
+
 /// All function symbols of the running kernel; each ends where anything else begins, as data behind the last function does.
 pub fn all_symbols(table: &Kallsyms) -> Symbols {
+    functions_of(table, |_| true)
+}
+
+fn functions_of(table: &Kallsyms, wanted: impl Fn(u64) -> bool) -> Symbols {
     let size = |address| {
         let next = table.next_address(address).map(|next| next - address);
         // Without a size it ends itself before the next hole.
@@ -36,20 +66,17 @@ pub fn all_symbols(table: &Kallsyms) -> Symbols {
     Symbols::new(
         table
             .functions()
+            .filter(|symbol| wanted(symbol.address))
             .map(|s| (s.address, size(s.address), s.name, s.module)),
     )
 }
 
 /// The kernel's names of these addresses.
 pub fn kernel_symbols(host: &Host, addresses: &HashSet<u64>) -> Symbols {
-    let own = |table: &Kallsyms| {
-        let bound = |name| table.named(name).find(|s| s.module.is_none()).map(|s| s.address);
-        bound("_stext").zip(bound("_end")).map(|(begin, end)| begin..end)
-    };
     let lowest = arch::current().lowest_code;
     let kept = index::symbols(host).ok().filter(|table| {
         let known = |kernel: &Range<u64>, address: &u64| *address < lowest || kernel.contains(address);
-        own(table).is_some_and(|kernel| addresses.iter().all(|address| known(&kernel, address)))
+        own_code(table).is_some_and(|kernel| addresses.iter().all(|address| known(&kernel, address)))
     });
     // Elsewhere there may be programs and trampolines, which come and go.
     let Some(table) = kept.or_else(|| Kallsyms::read(host).ok()) else {

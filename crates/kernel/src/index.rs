@@ -35,7 +35,7 @@ const HEAD: &str = "kestrel index 2";
 pub fn symbols(host: &Host) -> Result<Kallsyms> {
     let place = IndexPlace::of(host, "symbols");
     if let Some(kept) = place.as_ref().and_then(IndexPlace::read)
-        && let Some(symbols) = Kallsyms::from_bytes(&kept)
+        && let Some(symbols) = Kallsyms::from_bytes(kept)
     {
         return Ok(symbols);
     }

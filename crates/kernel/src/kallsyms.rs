@@ -143,17 +143,18 @@ impl Kallsyms {
     }
 
     /// What [`Kallsyms::to_bytes`] made; `None` where it is something else.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (counts, bytes) = bytes.split_at_checked(12)?;
+    pub(crate) fn from_bytes(mut whole: Vec<u8>) -> Option<Self> {
+        let (counts, bytes) = whole.split_at_checked(12)?;
         let count = |at: usize| Some(u32::from_le_bytes(counts.get(at..at + 4)?.try_into().ok()?) as usize);
         let (names, count, modules) = (count(0)?, count(4)?, count(8)?);
         let (rows_bytes, bytes) = bytes.split_at_checked(count.checked_mul(ROW)?)?;
         let (order_bytes, bytes) = bytes.split_at_checked(count.checked_mul(ORDER)?)?;
         let (modules, text) = bytes.split_at_checked(modules)?;
         let modules = std::str::from_utf8(modules).ok()?;
-        let text = std::str::from_utf8(text)
-            .ok()
-            .filter(|text| text.len() == names)?;
+        if text.len() != names {
+            return None;
+        }
+        let behind = whole.len() - names;
         let mut rows = Vec::with_capacity(count);
         let mut name = 0u32;
         for row in rows_bytes.chunks_exact(ROW) {
@@ -184,10 +185,14 @@ impl Kallsyms {
         if name as usize != names || !rows.is_sorted_by_key(|row| row.address) {
             return None;
         }
+        let modules = modules.lines().map(str::to_owned).collect();
+        // The names stay where they are: a second copy would count among what a tracer takes.
+        whole.drain(..behind);
+        whole.shrink_to_fit();
         Some(Self {
-            text: text.to_owned(),
+            text: String::from_utf8(whole).ok()?,
             rows,
-            modules: modules.lines().map(str::to_owned).collect(),
+            modules,
             restricted: false,
             by_name: OnceLock::from(order),
         })

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 pub use crate::postprocess::Progress;
 pub use crate::user_symbols::with_lines;
+use kestrel_catalog::symbols::shows_addresses;
 pub use kestrel_catalog::symbols::{all_symbols, symbols_for};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
@@ -496,5 +497,8 @@ fn running(host: &Host) -> Processes {
 
 /// Names for what a session shows live: all of the kernel's where it shows addresses, else none.
 pub fn live_symbols(session: &Session, host: &Host) -> Symbols {
-    symbols_for(session.classes(), host)
+    match shows_addresses(session.classes()) {
+        true => kestrel_catalog::symbols::live_symbols(host),
+        false => Symbols::default(),
+    }
 }

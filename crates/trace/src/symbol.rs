@@ -7,7 +7,9 @@ use crate::record::Record;
 use crate::user_symbol::UserSymbols;
 use crate::value::{NamedValue, Value};
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// Symbols of the kernel, by address, and of processes.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,23 @@ pub struct Symbols {
     /// All names, one behind the other.
     names: String,
     modules: Vec<String>,
+    /// Where others have to be asked for.
+    elsewhere: Option<Elsewhere>,
+}
+
+/// Symbols of what comes and goes, which are read when the first address outside of a range is asked for.
+#[derive(Clone)]
+struct Elsewhere {
+    /// Where the table itself knows all names.
+    own: Range<u64>,
+    read: Arc<dyn Fn() -> Symbols + Send + Sync>,
+    known: Arc<OnceLock<Symbols>>,
+}
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Elsewhere than {:x?}", self.own)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +129,16 @@ impl Symbols {
         Self { user, ..self }
     }
 
+    /// With what reads the symbols outside of `own` when the first address there is asked for: a table of all symbols is costly to make.
+    pub fn with_elsewhere(self, own: Range<u64>, read: impl Fn() -> Self + Send + Sync + 'static) -> Self {
+        let elsewhere = Some(Elsewhere {
+            own,
+            read: Arc::new(read),
+            known: Arc::default(),
+        });
+        Self { elsewhere, ..self }
+    }
+
     /// With who knows names of numbers that are no addresses.
     pub fn with_names(self, names: Arc<dyn Names>) -> Self {
         let others = Some(names);
@@ -143,7 +172,13 @@ impl Symbols {
 
     /// The symbol in which `address` lies.
     pub fn resolve(&self, address: u64) -> Option<Resolved<'_>> {
-        self.find(address).map(|entry| self.resolved(entry, address))
+        match &self.elsewhere {
+            Some(elsewhere) if !elsewhere.own.contains(&address) => {
+                let known = elsewhere.known.get_or_init(|| (elsewhere.read)());
+                known.resolve(address)
+            }
+            _ => self.find(address).map(|entry| self.resolved(entry, address)),
+        }
     }
 
     fn find(&self, address: u64) -> Option<&Entry> {

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 mod exactness;
 pub(crate) mod instructions;
+mod language;
 mod lkst;
 mod overhead;
 mod read;
@@ -24,6 +25,7 @@ pub(crate) struct Options {
 enum What {
     Exactness(exactness::Options),
     Instructions(instructions::Options),
+    Language(language::Options),
     Lkst(lkst::Options),
     Overhead(overhead::Options),
     Read(read::Options),
@@ -36,6 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match &options.what {
         What::Exactness(options) => exactness::run(options),
         What::Instructions(options) => instructions::run(options),
+        What::Language(options) => language::run(options),
         What::Lkst(options) => lkst::run(options),
         What::Overhead(options) => overhead::run(options),
         What::Read(options) => read::run(options),

@@ -71,7 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-cli", &["kestrel", "kestrel-trace", "kestrel-query"]),
     ("testkit", &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"]),
     ("vm-tests", &["kestrel-kernel", "kestrel", "kestrel-tracepoint"]),
-    ("xtask", &["vm-tests"]),
+    ("xtask", &["testkit", "vm-tests"]),
 ];
 
 /// Licences under which a dependency may come.

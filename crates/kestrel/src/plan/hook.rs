@@ -1,8 +1,8 @@
 //! One program to attach: its strategies, its rows, the slot that it is for, and the object programs that it calls.
 
 use kestrel_catalog::attach::Mechanism;
-use kestrel_catalog::catalog::Instance;
 use kestrel_catalog::catalog::kind::HelperHooks;
+use kestrel_catalog::catalog::{Instance, find_kind};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
@@ -50,6 +50,15 @@ pub struct Hook {
     pub(crate) leads: Vec<Relay>,
     /// Where it stands in for a handler of such a one: what it passes on to that.
     pub(crate) passing: Option<Passing>,
+}
+
+/// An event's name with its kind, which those of tracepoints do not have.
+pub(super) fn whole_name(kind: &str, name: &str) -> String {
+    let group = name.split(':').next().unwrap_or_default();
+    match find_kind(group) {
+        None if name.contains(':') => format!("{kind}:{name}"),
+        _ => name.to_owned(),
+    }
 }
 
 /// The object and the program that a handler calls.
@@ -209,6 +218,12 @@ impl Hook {
         let stride = i64::from(self.records.max(1));
         let numbers = (i64::from(self.first)..).step_by(stride as usize);
         numbers.zip(self.instances.iter().map(|i| i.name.clone()))
+    }
+
+    /// The same with whole names, as programs know their events.
+    pub fn whole_numbers(&self) -> impl Iterator<Item = (i64, String)> {
+        self.numbers()
+            .map(|(number, name)| (number, whole_name(self.kind, &name)))
     }
 
     /// The programs of objects that its handlers call when attached in this way.

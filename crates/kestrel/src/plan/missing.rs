@@ -1,6 +1,6 @@
 //! Probes of a program whose events do not exist here: an error, a warning or nothing, as its setting `missing_probes` says.
 
-use super::events::{Matched, about};
+use super::events::{Matched, about, is_name};
 use super::hook::Hook;
 use super::planner::Planner;
 use super::source::ProgramText;
@@ -29,6 +29,11 @@ impl Planner<'_> {
         if let Some(message) = raw_address(spec).filter(|_| self.options.allows_unsafe) {
             let found = Diagnostic::error(spec.span, message).hint(error.to_string());
             return Err(self.refusal(vec![found]));
+        }
+        if policy == MissingProbes::Error && !is_name(spec) && matches!(error, Error::NoSuchEvent { .. }) {
+            // A pattern may match nothing as long as its probe has other events.
+            self.unmatched.push((spec.span, error.to_string()));
+            return Ok(());
         }
         let name = bpftrace_name(spec);
         let untraceable = match policy {
@@ -144,6 +149,26 @@ impl Planner<'_> {
             let message = "Probe has no valid attach points. It is being removed which may cause issues with program behavior.";
             self.warn(probe.span, message.to_owned());
         }
+    }
+
+    /// The error of a probe whose patterns match nothing, if that is what it is without events for.
+    pub(super) fn nothing_matches(&mut self, probe: &Probe) -> Option<Error> {
+        let unmatched = std::mem::take(&mut self.unmatched);
+        let found = unmatched.into_iter().map(|(span, why)| {
+            let name = probe
+                .events
+                .iter()
+                .find(|spec| spec.span == span)
+                .map(bpftrace_name);
+            let message = format!("No matches for {}.", name.unwrap_or_default());
+            Diagnostic::error(span, message).hint(why).hint(HINT)
+        });
+        let found: Vec<Diagnostic> = found.collect();
+        let wanted = self.options.probe_filter.is_none() && !found.is_empty();
+        wanted.then(|| {
+            let error = self.refusal(found);
+            self.alone(probe, error)
+        })
     }
 
     /// Adds to the error of a probe that it has no other events.

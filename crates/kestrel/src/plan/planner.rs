@@ -3,7 +3,7 @@
 use super::check_handlers::{CalledProgram, Candidate, check_set};
 use super::events::{Events, about, is_name};
 use super::findings::Findings;
-use super::hook::Hook;
+use super::hook::{Hook, whole_name};
 use super::own_events;
 use super::program_types;
 use super::source::{Options, ProgramText};
@@ -104,6 +104,8 @@ pub(super) struct Planner<'a> {
     pub(super) warnings: Vec<(String, Diagnostic)>,
     /// What is done about events that do not exist, where a program is planned.
     pub(super) missing_probes: Option<MissingProbes>,
+    /// Patterns of the probe being planned that match nothing, with why.
+    pub(super) unmatched: Vec<(Span, String)>,
     /// The kernel's types with those that a program defines, if it does.
     types: Option<Arc<Btf>>,
     /// The types of C that a program defines.
@@ -131,6 +133,7 @@ impl<'a> Planner<'a> {
             findings: Findings::default(),
             warnings: Vec::new(),
             missing_probes: None,
+            unmatched: Vec::new(),
             types: None,
             definitions: Vec::new(),
             unwritten: Vec::new(),
@@ -198,8 +201,12 @@ impl<'a> Planner<'a> {
             .iter()
             .enumerate()
         {
+            self.unmatched.clear();
             match self.text_probe(&program.text, probe, number) {
-                Ok(more) if more.is_empty() => self.without_events(probe),
+                Ok(more) if more.is_empty() => {
+                    self.without_events(probe);
+                    failed = failed.or(self.nothing_matches(probe));
+                }
                 Ok(more) => {
                     let handlers = together::handlers(probe);
                     hooks.extend(more.into_iter().map(|hook| Hook { handlers, ..hook }));
@@ -504,6 +511,9 @@ impl<'a> Planner<'a> {
             if let Some(types) = &self.types {
                 program_types::lay_over(self.catalog, &self.definitions, types, &mut events);
             }
+            if self.globals.rounds {
+                with_kind(&mut events);
+            }
             // The events of one process, or of a command, are none of the recorder's.
             let everyone = self.options.target == ProcessFilter::All;
             if let Some(own) = self.options.leave_out.filter(|_| everyone) {
@@ -655,6 +665,14 @@ fn handlers(cells: &[Option<Cell>]) -> Vec<Option<usize>> {
 fn written(text: &str, span: Span) -> &str {
     text.get(span.start as usize..span.end as usize)
         .unwrap_or_default()
+}
+
+/// Programs know tracepoints by their whole names, as bpftrace does: what `probe` is begins with the kind.
+fn with_kind(events: &mut Resolved) {
+    let apart = events.apart.iter_mut().flat_map(|one| &mut one.ways);
+    for way in events.ways.iter_mut().chain(apart) {
+        way.context.name = whole_name(events.kind, &way.context.name);
+    }
 }
 
 /// Predicate and block of a row, with their offset.

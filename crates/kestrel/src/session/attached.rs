@@ -153,7 +153,10 @@ impl Session {
                 objects: Objects::default(),
             },
             target: plan.target.clone(),
-            numbers: plan.hooks.iter().flat_map(Hook::numbers).collect(),
+            numbers: match plan.globals.source {
+                Some(_) => plan.hooks.iter().flat_map(Hook::whole_numbers).collect(),
+                None => plan.hooks.iter().flat_map(Hook::numbers).collect(),
+            },
             metadata: None,
             hooks: Vec::new(),
             followers: Vec::new(),
@@ -183,7 +186,7 @@ impl Session {
         let metadata = Description::create(&session.info, 1)?;
         metadata.bind(session.hooks.iter().map(|hook| &hook.program))?;
         session.metadata = Some(metadata);
-        session.follow(catalog, &plan.target)?;
+        session.follow(plan, catalog)?;
         session.resources.objects.keep();
         Ok(session)
     }

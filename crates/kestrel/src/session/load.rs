@@ -327,7 +327,7 @@ impl Loading<'_> {
     fn compile_all(&self, plan: &Plan, catalog: &Catalog) -> Vec<Option<Made>> {
         let types = catalog.types().ok();
         let (session, hooks, directory) = (&self.session.resources, &self.next.hooks, &self.pinned.directory);
-        prepare::each(plan.hooks.len(), &|index| {
+        prepare::each(plan.hooks.len(), plan.hooks.len(), &|index| {
             // Objects are loaded in the order in which they are called.
             let hook = plan.hooks.get(index).filter(|hook| hook.most_calls() == 0)?;
             let there = hooks.get(hook.slot.as_ref()?.hook)?;

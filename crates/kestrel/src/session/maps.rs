@@ -2,13 +2,12 @@
 //! [`kestrel_trace::aggregate`]'s.
 
 use crate::user_symbols::UserCode;
-use kestrel_catalog::symbols::all_symbols;
+use kestrel_catalog::symbols::live_symbols;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::failures::{self, Failure};
 use kestrel_compiler::{ir, map};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
-use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_kernel::procfs::{ClockPair, monotonic, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
@@ -435,9 +434,9 @@ pub fn symbols(snapshots: &[Snapshot], host: &Host, code: Option<&mut UserCode>)
     let shows = snapshots
         .iter()
         .any(|snapshot| snapshot.ty.has_kernel_addresses());
-    let symbols = match shows.then(|| Kallsyms::read(host)) {
-        Some(Ok(table)) if !table.is_restricted() => all_symbols(&table),
-        _ => Symbols::default(),
+    let symbols = match shows {
+        true => live_symbols(host),
+        false => Symbols::default(),
     };
     if !snapshots.iter().any(|snapshot| snapshot.ty.has_user_stacks()) {
         return (symbols, Vec::new());

@@ -82,20 +82,32 @@ impl Ready {
 /// The first way of each hook as far as it can be made without attaching anything; none where there are few.
 pub(super) fn prepare(resources: &Resources, plan: &Plan, catalog: &Catalog) -> Vec<Option<Ready>> {
     let (types, preemption) = (catalog.types().ok(), preemption(plan, catalog));
-    each(plan.hooks.len(), &|index| {
+    let several = |hook: &&Hook| {
+        hook.ways
+            .first()
+            .is_some_and(|way| way.mechanism.is_preempted(preemption))
+    };
+    let several = plan.hooks.iter().filter(several).count();
+    let programs = plan.hooks.len() + several * (second_chance::PROGRAMS as usize - 1);
+    each(plan.hooks.len(), programs, &|index| {
         // What goes into a slot is made where the slot is known.
         let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
         one(resources, plan, hook, types.as_ref(), preemption)
     })
 }
 
-/// What `make` makes of each of so many, by several threads; nothing where they are few, or where it makes nothing.
-pub(super) fn each<T: Send>(count: usize, make: &(dyn Fn(usize) -> Option<T> + Sync)) -> Vec<Option<T>> {
+/// What `make` makes of each of so many hooks, by several threads; nothing where their `programs` are few, or where it makes nothing.
+pub(super) fn each<T: Send>(
+    count: usize,
+    programs: usize,
+    make: &(dyn Fn(usize) -> Option<T> + Sync),
+) -> Vec<Option<T>> {
     let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
     let threads = thread::available_parallelism()
         .map_or(1, NonZero::get)
         .min(THREADS);
-    if count < FEW || threads < 2 {
+    let threads = threads.min(count);
+    if programs < FEW || threads < 2 {
         return all;
     }
     let next = AtomicUsize::new(0);

@@ -2,6 +2,7 @@
 
 use super::attached::{Attached, Session};
 use super::pinned::ThreadNames;
+use crate::plan::Plan;
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::{Attach, Events, RawTracepoint};
 use kestrel_catalog::catalog::Catalog;
@@ -53,15 +54,19 @@ impl Session {
     }
 
     /// Attaches what follows the targets' threads, where that is asked for, and what keeps the names of threads. The latter is a convenience: without types
-    /// it is left out.
-    pub(super) fn follow(&mut self, catalog: &Catalog, target: &ProcessFilter) -> Result<()> {
+    /// it is left out; a program (`kestrel run`) prints what its handlers say, and nothing asks for other names.
+    pub(super) fn follow(&mut self, plan: &Plan, catalog: &Catalog) -> Result<()> {
+        let target = &plan.target;
         let follows = self.resources.targets.is_some();
         let types = match catalog.types() {
             Ok(types) => types,
             Err(error) if follows => return Err(following(error)),
             Err(_) => return Ok(()),
         };
-        let mut followers = thread_names::followers(&types)?;
+        let mut followers = match plan.globals.source {
+            Some(_) => Vec::new(),
+            None => thread_names::followers(&types)?,
+        };
         if follows {
             followers.extend(process_filter::followers(target, &types)?);
         }

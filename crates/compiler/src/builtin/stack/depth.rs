@@ -29,14 +29,11 @@ pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) ->
             span,
         }),
     ) = (named, args.first())
-        && crate::builtin::find(word).is_none()
+        && let Some(near) = nearest(word, MODES.iter().map(|(name, _)| *name)).first()
         && checker.globals.parameter(word).is_none()
     {
         let modes: Vec<&str> = MODES.iter().map(|(name, _)| *name).collect();
-        let hint = match nearest(word, modes.iter().copied()).first() {
-            Some(near) => format!("did you mean {near}? There are {}", modes.join(", ")),
-            None => format!("there are {}", modes.join(", ")),
-        };
+        let hint = format!("did you mean {near}? There are {}", modes.join(", "));
         let message = format!("\"{word}\" is no way to show a stack");
         return Err(checker.report(Diagnostic::error(*span, message).hint(hint)));
     }
