@@ -19,7 +19,7 @@ pub(crate) struct Options {
     #[arg(long = "where", value_name = "PREDICATE")]
     predicate: Option<String>,
     /// Only records of these events; patterns are allowed
-    #[arg(short, long = "event", value_name = "EVENT,…", value_delimiter = ',')]
+    #[arg(short, long = "event", value_name = "EVENT,…")]
     events: Vec<String>,
     /// Only records of these processes, and those about them: their wakeups, switches to them, signals
     #[arg(short, long = "pid", value_name = "PID,…", value_delimiter = ',')]
@@ -60,9 +60,26 @@ impl Options {
         !self.wanted().is_all()
     }
 
+    /// Patterns of events.
+    fn patterns(&self) -> impl Iterator<Item = &str> {
+        let texts = self.events.iter().filter(|text| !is_program(text));
+        texts.flat_map(|text| text.split(','))
+    }
+
+    /// The programs that stand in the place of patterns (`-e 'EVENT { … }'`), as one; none where there are only patterns.
+    pub(crate) fn program(&self) -> Option<String> {
+        let texts: Vec<&str> = self
+            .events
+            .iter()
+            .map(String::as_str)
+            .filter(|text| is_program(text))
+            .collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
     fn wanted(&self) -> Wanted {
         Wanted {
-            events: self.events.clone(),
+            events: self.patterns().map(str::to_owned).collect(),
             pids: self.pids.clone(),
             tids: self.tids.clone(),
             only_own: self.only_own,
@@ -119,6 +136,11 @@ impl Choice {
         let filter = self.filter.as_ref();
         filter.is_none_or(|filter| filter.wants(record, &self.background))
     }
+}
+
+/// Whether a text of -e says what to do at events.
+fn is_program(text: &str) -> bool {
+    text.contains('{') && text.contains('}')
 }
 
 /// The clocks of a trace.

@@ -38,6 +38,7 @@ mod foreground;
 mod output;
 mod progress;
 mod recording;
+mod replaying;
 mod sampling;
 mod screen;
 mod selection;

@@ -1,5 +1,7 @@
 //! The compiler's input beside the text: one event's fields and arguments, and one kernel's features.
 
+mod recorded;
+
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_trace::layout::Space;
 use std::sync::Arc;

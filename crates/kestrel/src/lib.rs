@@ -10,6 +10,7 @@ mod postprocess;
 pub mod probe;
 pub mod record;
 pub mod recover;
+pub mod replay;
 pub mod script;
 pub mod session;
 pub mod stat;

@@ -21,7 +21,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod arithmetic;
 mod environment;
 mod fault;
 mod helpers;

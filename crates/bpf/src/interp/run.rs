@@ -1,7 +1,6 @@
 //! The execution loop: one instruction after another, over the meanings of the instruction table.
 
 use super::Machine;
-use super::arithmetic::{alu, atomic, endian, holds, sign_extend};
 use super::fault::{Fault, Reason};
 use super::helpers::Arguments;
 use super::map::handle;
@@ -9,6 +8,7 @@ use super::memory::{Access, Space};
 use crate::code::{Code, Relocation, RelocationTarget};
 use crate::helper::{self, Helper};
 use crate::insn::Insn;
+use crate::isa::arithmetic::{alu, atomic, endian, holds, sign_extend};
 use crate::isa::{self, Atomic, Callee, Imm64, Meaning, Second, Size, Width};
 use std::rc::Rc;
 

@@ -4,6 +4,7 @@
 //! encoded, how it is written, and what it means. Source: the kernel's `Documentation/bpf/standardization/instruction-set.rst`;
 //! the spelling is that of the verifier's log (`kernel/bpf/disasm.c`).
 
+pub mod arithmetic;
 mod table;
 
 pub use table::TABLE;

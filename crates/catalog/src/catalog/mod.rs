@@ -26,6 +26,7 @@ mod user_types;
 
 pub use crate::arch;
 pub use counter::counter_kind;
+pub use counter::interval::interval;
 pub use glob::Glob;
 pub use kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
 pub use lookup::Catalog;

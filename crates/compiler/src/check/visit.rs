@@ -13,6 +13,30 @@ impl CheckedProbe {
     }
 }
 
+impl CheckedProbe {
+    /// All expressions, those inside of others behind them; keys of maps among them.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let mut all = Vec::new();
+        self.predicate.iter().for_each(|expr| expressions_in(expr, &mut all));
+        for statement in self.statements() {
+            let keys = statement.kind.place().into_iter().flat_map(|place| &place.keys);
+            for expr in statement.kind.expressions().into_iter().chain(keys) {
+                expressions_in(expr, &mut all);
+            }
+        }
+        all.into_iter()
+    }
+}
+
+/// An expression, and those inside of it that stand in no statement.
+fn expressions_in<'t>(expr: &'t Expr, all: &mut Vec<&'t Expr>) {
+    all.push(expr);
+    let keys = expr.place().into_iter().flat_map(|place| &place.keys);
+    for inner in expr.operands().into_iter().chain(keys) {
+        expressions_in(inner, all);
+    }
+}
+
 /// Statements, and those inside of them.
 pub(crate) fn statements_of(statements: &[Statement]) -> Vec<&Statement> {
     let mut all = Vec::new();

@@ -186,6 +186,23 @@ fn control_groups(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
     found.collect()
 }
 
+/// What the probes of a program share at the begin of a round, over what they do whatever the program; `shapes` is what is known of its maps.
+///
+/// # Errors
+/// [`kestrel_catalog::Error::Program`] with the declarations of maps that are wrong.
+pub(crate) fn globals_of(program: &ProgramText, shapes: &Shapes, globals: &Globals) -> Result<Globals> {
+    Ok(Globals {
+        shapes: shapes.clone(),
+        rounds: true,
+        max_strlen: u32::try_from(program.config.max_strlen).ok(),
+        declared: declared_maps::sizes(program)?,
+        source: Some((program.name.clone(), program.text.clone())),
+        stack_mode: stack_mode(program.config.stack_mode),
+        series_clock: program.config.dummy_ts_map.strip_prefix('@').map(str::to_owned),
+        ..globals.clone()
+    })
+}
+
 /// The hooks of a program, planned again until what its maps hold is known from all of their uses.
 fn program_hooks(
     program: &ProgramText,
@@ -194,23 +211,15 @@ fn program_hooks(
     catalog: &Catalog,
 ) -> Result<(Vec<Hook>, Done)> {
     let mut shapes = Shapes::default();
-    let declared = declared_maps::sizes(program)?;
     for _ in 0..ROUNDS {
         let globals = Globals {
-            shapes: shapes.clone(),
-            rounds: true,
             allows_unsafe: options.allows_unsafe,
             counts_failures: options.counts_failures,
-            series_clock: program.config.dummy_ts_map.strip_prefix('@').map(str::to_owned),
-            max_strlen: u32::try_from(program.config.max_strlen).ok(),
-            declared: declared.clone(),
-            source: Some((program.name.clone(), program.text.clone())),
-            stack_mode: stack_mode(program.config.stack_mode),
             addresses: addresses(&shapes, catalog),
             user_places: user_places(&shapes, catalog),
             control_groups: control_groups(&shapes, catalog),
             cpus: possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64),
-            ..globals.clone()
+            ..globals_of(program, &shapes, &globals)?
         };
         let mut planner = Planner::new(catalog, options.clone(), globals);
         let planned = planner.program(program);

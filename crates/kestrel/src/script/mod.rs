@@ -1,9 +1,11 @@
 //! Programs of the language while they run (`kestrel run`): begin and end, and what they print, in the order of time; no command line.
 
+mod maps;
 mod names;
 mod perform;
 mod walk;
 
+pub use maps::ProgramMaps;
 pub use names::SystemNames;
 pub use perform::{Outcome, Perform};
 
@@ -172,11 +174,11 @@ impl Running {
 /// Performs one record. What comes behind `exit` in time is not performed any more.
 fn performed(
     perform: &mut Perform,
-    session: &Session,
+    mut session: &Session,
     record: &Record<'_>,
     exit: &mut Option<i64>,
 ) -> Result<()> {
-    if let Outcome::Exit(code) = perform.record(session, record)? {
+    if let Outcome::Exit(code) = perform.record(&mut session, record)? {
         exit.get_or_insert(code);
     }
     Ok(())

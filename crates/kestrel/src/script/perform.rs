@@ -1,12 +1,14 @@
 //! What records of a program ask for, done: texts printed, maps shown.
 
 use super::names::SystemNames;
+use super::maps::ProgramMaps;
 use crate::session::Session;
 use crate::session::maps::symbols;
 use crate::user_symbols::LiveNames;
 use kestrel_catalog::Result;
 use kestrel_kernel::Host;
 use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::names::Names;
 use kestrel_trace::output::{Effect, Form, Sites};
 use kestrel_trace::print::{counted, shown};
 use kestrel_trace::record::Record;
@@ -52,17 +54,23 @@ pub struct Perform {
     /// Updates of maps that were lost and have been said, by the maps' names.
     lost: HashMap<String, u64>,
     symbols: Symbols,
-    names: Arc<SystemNames>,
+    names: Arc<dyn Names>,
     /// The code of processes, where stacks or addresses of theirs are shown.
     code: Option<LiveNames>,
     host: Host,
     sites: Sites,
+    /// Whether addresses are those of a recording, which this system has no names for.
+    recorded: bool,
 }
 
 impl Perform {
     /// Nothing performed yet.
     pub fn new(symbols: Symbols, host: Host, json: bool) -> Self {
         let names = Arc::new(SystemNames::new(host.clone()));
+        Self::with_names(symbols, names, host, json)
+    }
+
+    fn with_names(symbols: Symbols, names: Arc<dyn Names>, host: Host, json: bool) -> Self {
         Self {
             json,
             trailer: Form::TEXT.trailer.to_owned(),
@@ -78,6 +86,15 @@ impl Perform {
             code: None,
             host,
             sites: Sites::default(),
+            recorded: false,
+        }
+    }
+
+    /// The same for a program over a recording: `symbols` are all the names that its addresses have, `names` knows its clocks.
+    pub fn of_recording(symbols: Symbols, names: Arc<dyn Names>, host: Host, json: bool) -> Self {
+        Self {
+            recorded: true,
+            ..Self::with_names(symbols, names, host, json)
         }
     }
 
@@ -120,7 +137,7 @@ impl Perform {
     ///
     /// # Errors
     /// When a map cannot be read.
-    pub fn record(&mut self, session: &Session, record: &Record<'_>) -> Result<Outcome> {
+    pub fn record(&mut self, maps: &mut dyn ProgramMaps, record: &Record<'_>) -> Result<Outcome> {
         let form = Form {
             json: self.json,
             trailer: &self.trailer,
@@ -134,10 +151,10 @@ impl Perform {
             Some(Effect::Complain(text)) if self.json => self.out.extend_from_slice(&text),
             Some(Effect::Complain(text)) => self.err.extend_from_slice(&text),
             Some(Effect::PrintMap(map)) => {
-                let read = session.map_generation(&map.name, map.generation, None)?;
+                let read = maps.as_of(&map.name, map.generation)?;
                 self.snapshots(read.into_iter().collect(), map.top, map.div);
             }
-            Some(Effect::Cleared { name, generation }) => session.sweep_map(&name, generation)?,
+            Some(Effect::Cleared { name, generation }) => maps.sweep(&name, generation)?,
             Some(Effect::Exit { code }) => return Ok(Outcome::Exit(code)),
             Some(Effect::Cat { path }) => self.cat(&path),
             Some(Effect::Run { command }) => self.run(&command),
@@ -203,8 +220,14 @@ impl Perform {
                 self.err.extend_from_slice(line.as_bytes());
             }
         }
-        let (symbols, _notes) = symbols(&snapshots, &self.host, self.code.as_mut().map(LiveNames::code));
-        let symbols = symbols.with_names(self.names.clone());
+        let symbols = match self.recorded {
+            true => self.symbols.clone(),
+            false => {
+                let code = self.code.as_mut().map(LiveNames::code);
+                let (symbols, _notes) = symbols(&snapshots, &self.host, code);
+                symbols.with_names(self.names.clone())
+            }
+        };
         for snapshot in &snapshots {
             self.out.extend(self.form().map(snapshot, top, div, &symbols));
         }
@@ -227,8 +250,8 @@ impl Perform {
     ///
     /// # Errors
     /// When a map cannot be read.
-    pub fn maps(&mut self, session: &Session) -> Result<()> {
-        let mut snapshots = session.map_snapshots()?;
+    pub fn maps(&mut self, maps: &mut dyn ProgramMaps) -> Result<()> {
+        let mut snapshots = maps.all()?;
         snapshots.retain(|snapshot| !snapshot.is_empty());
         snapshots.sort_by(|a, b| a.ty.name.cmp(&b.ty.name));
         self.out.extend_from_slice(self.form().end().as_bytes());

@@ -12,8 +12,8 @@ use kestrel_kernel::kallsyms::Kallsyms;
 use kestrel_kernel::mmap::{Access, Mapping};
 use kestrel_kernel::procfs::{ClockPair, monotonic, possible_cpus};
 use kestrel_trace::aggregate::read::Snapshot;
-use kestrel_trace::aggregate::{MapType, ValueKind, state};
-use kestrel_trace::layout::{EventName, FieldType, Names};
+use kestrel_trace::aggregate::{MapType, state};
+use kestrel_trace::layout::Names;
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::user_symbol::{UserSymbols, addresses_of};
 use std::collections::BTreeSet;
@@ -157,7 +157,7 @@ impl Maps {
         let cpus = possible_cpus()?;
         let mut all = Vec::new();
         for (ty, map) in self.maps.iter().filter(|(ty, _)| !ty.is_hidden()) {
-            let (ty, state, entries) = (named(ty, events), self.state_bytes()?, map.entries()?);
+            let (ty, state, entries) = (ty.named(events), self.state_bytes()?, map.entries()?);
             for (place, cpu) in cpus.iter().enumerate() {
                 let elements = entries.iter().map(|(key, element)| {
                     let mut values = map.cpu_values(element).skip(place);
@@ -208,7 +208,7 @@ impl Maps {
             word.copy_from_slice(&generation.to_le_bytes());
         }
         if let (Some(value), true) = (value, ty.keys.is_empty()) {
-            let (ty, value) = (named(ty, events), value.to_le_bytes());
+            let (ty, value) = (ty.named(events), value.to_le_bytes());
             let elements = [(vec![0; 4], [value.as_slice()])];
             return Ok(Some(Snapshot::new(&ty, &state, elements)));
         }
@@ -220,7 +220,7 @@ impl Maps {
     }
 
     fn read_as_of(&self, ty: &MapType, map: &Map, events: &Names, state: &[u8]) -> Result<Snapshot> {
-        let ty = named(ty, events);
+        let ty = ty.named(events);
         let mut entries = map.entries()?;
         if ty.keys.is_empty() && ty.entries > 1 {
             let generation = state::word(state, state::generation(ty.number));
@@ -411,30 +411,6 @@ impl State {
             why: format!("the session's map has no word at {offset}"),
         })
     }
-}
-
-/// A map's type with the names of the events' numbers in it.
-fn named(ty: &MapType, events: &Names) -> MapType {
-    let mut ty = ty.clone();
-    if ty.by_event {
-        ty.keys = vec![FieldType::Enumeration {
-            size: 8,
-            signed: false,
-            names: events.clone(),
-        }];
-    }
-    let named = &mut |ty: &mut FieldType| {
-        if let Some(what) = EventName::wanted(ty) {
-            *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
-        }
-    };
-    for key in &mut ty.keys {
-        key.each_part(named);
-    }
-    if let ValueKind::Scalar(held) | ValueKind::Whole(held) = &mut ty.value {
-        held.each_part(named);
-    }
-    ty
 }
 
 /// Makes a map that a program or its language asks for.

@@ -1,7 +1,7 @@
 //! The type of a map: its keys, what it holds, and where both lie in the kernel's map.
 
 use super::gather::Gathered;
-use crate::layout::{FieldType, Frames, Space};
+use crate::layout::{EventName, FieldType, Frames, Names, Space};
 use crate::symbol::has_addresses;
 use crate::user_symbol::has_code;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,31 @@ impl ValueKind {
 }
 
 impl MapType {
+    /// The type with names for the numbers of events in it.
+    #[must_use]
+    pub fn named(&self, events: &Names) -> Self {
+        let mut ty = self.clone();
+        if ty.by_event {
+            ty.keys = vec![FieldType::Enumeration {
+                size: 8,
+                signed: false,
+                names: events.clone(),
+            }];
+        }
+        let named = &mut |ty: &mut FieldType| {
+            if let Some(what) = EventName::wanted(ty) {
+                *ty = what.named(events.iter().map(|(number, name)| (*number, name.as_str())));
+            }
+        };
+        for key in &mut ty.keys {
+            key.each_part(named);
+        }
+        if let ValueKind::Scalar(held) | ValueKind::Whole(held) = &mut ty.value {
+            held.each_part(named);
+        }
+        ty
+    }
+
     /// Whether a map of this name is one of those that handlers keep for themselves: no text can name it, because there is a blank in it.
     pub fn is_hidden_name(name: &str) -> bool {
         name.contains(' ')

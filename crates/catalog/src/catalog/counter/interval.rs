@@ -13,6 +13,15 @@ use kestrel_kernel::perf::Software;
 #[derive(Debug)]
 pub(in crate::catalog) struct Interval;
 
+/// How often an event of this kind comes: its name as it is shown, and the nanoseconds from one to the next.
+///
+/// # Errors
+/// When the specification does not say it.
+pub fn interval(spec: &EventSpec) -> Result<(String, u64)> {
+    let Period { name, nanoseconds } = Period::parse(Interval.name(), spec)?;
+    Ok((format!("{}:{name}", Interval.name()), nanoseconds))
+}
+
 impl EventKind for Interval {
     fn name(&self) -> &'static str {
         "interval"

@@ -4,7 +4,7 @@
 pub mod counted;
 mod event;
 mod hardware;
-mod interval;
+pub mod interval;
 mod period;
 pub mod pmu;
 mod profile;

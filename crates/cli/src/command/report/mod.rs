@@ -1,5 +1,6 @@
 //! `kestrel report`: a recorded trace as tables and a histogram over time.
 
+mod program;
 mod question;
 mod syscalls;
 
@@ -85,6 +86,7 @@ Examples:
   kestrel report --latency 'syscalls:*' --by comm         how long system calls took
   kestrel report --latency 'block:*' --by dev             and requests of block devices
   kestrel report --latency sched:sched_waking,sched:sched_switch,args.pid=next_pid
+  kestrel report -e 'sched:sched_switch { @[args.prev_comm] = count() }'   whatever a program asks
   kestrel report --syscalls                               system calls, as strace -c counts them
   kestrel report --syscalls --by thread                   of each thread, as perf trace -s does
   kestrel report --format json my.trace | jq .events";
@@ -101,6 +103,9 @@ fn tables() -> PossibleValuesParser {
 /// Reports.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
+    if let Some(text) = options.filter.program() {
+        return program::answer(options, &text, trace);
+    }
     if let Some(field) = &options.field {
         check_field(field, trace.reader.info())?;
     }

@@ -9,6 +9,7 @@ mod message;
 mod modes;
 mod options;
 mod read;
+mod recorded;
 
 pub(crate) use bpftrace::main as as_bpftrace;
 pub(crate) use options::Options;
@@ -57,6 +58,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     if let Some(path) = &options.fmt {
         return formatted(path, options);
+    }
+    if let Some(trace) = &options.trace {
+        return recorded::run(options, trace);
     }
     let target = target(options)?;
     let process = match &target {
@@ -406,7 +410,7 @@ impl Work for ProgramRun<'_> {
             self.perform.say_not_run();
             self.losses(true)?;
             if self.prints_maps {
-                self.perform.maps(self.running.session())?;
+                self.perform.maps(&mut self.running.session())?;
             }
             self.write()?;
             self.out.flush()?;

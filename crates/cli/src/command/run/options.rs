@@ -26,6 +26,13 @@ pub(crate) struct Options {
     /// Probe only this process; the program ends with it
     #[arg(short = 'p', long = "pid", value_name = "PID")]
     pub(super) pid: Option<String>,
+    /// Run it over the records of a trace instead: what was recorded is what happens
+    #[arg(
+        long,
+        value_name = "TRACE",
+        conflicts_with_all = ["command", "pid", "list", "mode", "info", "fmt", "probe_filter"]
+    )]
+    pub(super) trace: Option<PathBuf>,
     /// A folder in which debug files of programs may lie, too
     #[arg(long, value_name = "DIR")]
     pub(super) debuginfo: Vec<PathBuf>,
@@ -153,5 +160,6 @@ Examples:
   kestrel run script.bt                       a program of bpftrace's language
   kestrel run -e 'begin { printf(\"hello\\n\"); exit() }'
   kestrel run -e 'tracepoint:sched:sched_switch { @[args.prev_comm] = count() }'
+  kestrel run script.bt --trace kestrel.trace the same over a recording
   kestrel run -l 'tracepoint:syscalls:*open*' which events there are; -lv also what is in args
   kestrel run -l script.bt                    the events that a program attaches to";

@@ -1,9 +1,9 @@
 //! What arithmetic and conditions compute: pure functions of numbers.
 
-use crate::isa::{Alu, Atomic, Cond, Order, Width};
+use super::{Alu, Atomic, Cond, Order, Width};
 
 /// `a op b`; a 32-bit result comes zero-extended.
-pub(super) fn alu(op: Alu, width: Width, a: u64, b: u64) -> u64 {
+pub fn alu(op: Alu, width: Width, a: u64, b: u64) -> u64 {
     match width {
         Width::W64 => alu64(op, a, b),
         Width::W32 => u64::from(alu32(op, a as u32, b as u32)),
@@ -48,7 +48,7 @@ fn alu32(op: Alu, a: u32, b: u32) -> u32 {
 }
 
 /// Whether `a cond b`.
-pub(super) fn holds(cond: Cond, width: Width, a: u64, b: u64) -> bool {
+pub fn holds(cond: Cond, width: Width, a: u64, b: u64) -> bool {
     let (a, b, sa, sb) = match width {
         Width::W64 => (a, b, a as i64, b as i64),
         Width::W32 => (
@@ -74,7 +74,7 @@ pub(super) fn holds(cond: Cond, width: Width, a: u64, b: u64) -> bool {
 }
 
 /// The low `bits` of `value`, sign-extended to the width.
-pub(super) fn sign_extend(width: Width, bits: u32, value: u64) -> u64 {
+pub fn sign_extend(width: Width, bits: u32, value: u64) -> u64 {
     let shift = 64_u32.saturating_sub(bits).min(63);
     let wide = (((value << shift) as i64) >> shift) as u64;
     match width {
@@ -84,7 +84,7 @@ pub(super) fn sign_extend(width: Width, bits: u32, value: u64) -> u64 {
 }
 
 /// Byte-order conversion as a little-endian machine does it.
-pub(super) fn endian(order: Order, bits: u8, value: u64) -> u64 {
+pub fn endian(order: Order, bits: u8, value: u64) -> u64 {
     match (order, bits) {
         (Order::Little, 16) => value & 0xffff,
         (Order::Little, 32) => value & 0xffff_ffff,
@@ -96,7 +96,7 @@ pub(super) fn endian(order: Order, bits: u8, value: u64) -> u64 {
 }
 
 /// What an atomic operation leaves in memory, given the old value, the source register and r0.
-pub(super) fn atomic(op: Atomic, old: u64, src: u64, r0: u64) -> u64 {
+pub fn atomic(op: Atomic, old: u64, src: u64, r0: u64) -> u64 {
     match op {
         Atomic::Add | Atomic::FetchAdd => old.wrapping_add(src),
         Atomic::Or | Atomic::FetchOr => old | src,

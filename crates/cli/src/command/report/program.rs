@@ -1,0 +1,32 @@
+//! `report -e 'EVENT { … }'`: what a program says of a recording.
+
+use super::Options;
+use crate::exit::{Exit, Failure};
+use crate::output::Format;
+use crate::replaying::{Look, Prepared};
+use crate::style;
+use kestrel::language::config::Config;
+use kestrel::language::expand::Inputs;
+use kestrel::plan::ProgramText;
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::record::Record;
+
+/// The name of the text in messages.
+const NAME: &str = "-e";
+
+/// Runs the program over the records that are wanted.
+pub(super) fn answer(options: &Options, text: &str, mut trace: Trace) -> Result<Exit, Failure> {
+    let program = ProgramText::read(NAME, text, Config::default(), &Inputs::default())?;
+    let look = Look {
+        json: options.format == Format::Json,
+        quiet: true,
+        allows_unsafe: false,
+    };
+    let mut choice = options.filter.choose(&mut trace, false)?;
+    let prepared = Prepared::new(&program, &look, &mut trace)?;
+    for (text, warning) in prepared.replaying.warnings() {
+        eprintln!("{}", style::diagnostics_in(NAME, std::slice::from_ref(warning), text));
+    }
+    let wanted = &mut |record: &Record<'_>| choice.wants(record);
+    prepared.run(&mut trace, wanted, &mut crate::screen::out())
+}

@@ -1,0 +1,27 @@
+//! `run --trace`: a program over a recording.
+
+use super::options::{Options, OutputFormat};
+use super::{message, modes, output, read};
+use crate::exit::{Exit, Failure};
+use crate::replaying::{Look, Prepared};
+use kestrel_trace::ctf::directory;
+use std::path::Path;
+
+/// Runs the program over a recording.
+pub(super) fn run(options: &Options, path: &Path) -> Result<Exit, Failure> {
+    let mut program = read::program(options, None)?;
+    modes::keep(&mut program, None);
+    let mut trace = directory::open(path)?;
+    let look = Look {
+        json: options.format == OutputFormat::Json,
+        quiet: options.quiet,
+        allows_unsafe: options.r#unsafe,
+    };
+    let prepared = Prepared::new(&program, &look, &mut trace)
+        .map_err(|error| message::failure(options, &program.name, error))?;
+    message::warnings(options, &program.name, prepared.replaying.warnings());
+    if options.dry_run {
+        return Ok(Exit::Done);
+    }
+    prepared.run(&mut trace, &mut |_| true, &mut output(options)?)
+}

@@ -1,0 +1,116 @@
+//! Programs over recordings, for the commands that run them (`run --trace`, `report -e`): the loop over the records, and what is said at its end.
+
+use crate::exit::{Exit, Failure};
+use crate::output::losses::report_read;
+use crate::progress;
+use kestrel::kernel::Host;
+use kestrel::plan::ProgramText;
+use kestrel::replay::{Options, RecordedNames, Replaying};
+use kestrel::script::Perform;
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::record::Record;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+
+/// How a program's output looks.
+pub(crate) struct Look {
+    /// Whether JSON lines are printed.
+    pub(crate) json: bool,
+    /// Whether only the program's own output is.
+    pub(crate) quiet: bool,
+    /// Whether it may run commands.
+    pub(crate) allows_unsafe: bool,
+}
+
+/// A prepared program: its warnings are to be shown before it runs.
+pub(crate) struct Prepared {
+    pub(crate) replaying: Replaying,
+    perform: Perform,
+    prints_maps: bool,
+    quiet: bool,
+}
+
+impl Prepared {
+    /// Prepares a program for a recording of which nothing was read.
+    pub(crate) fn new(program: &ProgramText, look: &Look, trace: &mut Trace) -> kestrel::Result<Self> {
+        let options = Options {
+            allows_unsafe: look.allows_unsafe,
+        };
+        let replaying = Replaying::new(program, options, trace)?;
+        let host = Host::default();
+        let names = RecordedNames::new(host.clone(), &trace.reader.info().clock);
+        let symbols = trace.symbols.clone();
+        let symbols = symbols.with_names(Arc::new(RecordedNames::new(host.clone(), &trace.reader.info().clock)));
+        let mut perform = Perform::of_recording(symbols, Arc::new(names), host, look.json);
+        perform.trailer.clone_from(&program.config.str_trunc_trailer);
+        perform.max_cat = program.config.max_cat_bytes;
+        Ok(Self {
+            replaying,
+            perform,
+            prints_maps: program.config.print_maps_on_exit,
+            quiet: look.quiet,
+        })
+    }
+
+    /// Runs it over the records that are wanted; gives the code that the command ends with.
+    pub(crate) fn run(
+        mut self,
+        trace: &mut Trace,
+        wanted: &mut dyn FnMut(&Record<'_>) -> bool,
+        out: &mut dyn Write,
+    ) -> Result<Exit, Failure> {
+        // A bar between lines would only tear them.
+        let total = trace.packets;
+        if !std::io::stdout().is_terminal()
+            && let Some(mut bar) = progress::bar("running")
+        {
+            trace.reader.watch(Box::new(move |done| bar(done, total)));
+        }
+        if !self.quiet {
+            let line = self.perform.form().attached(self.replaying.handlers() as u64);
+            out.write_all(line.as_bytes())?;
+        }
+        self.replaying.begin(&mut self.perform)?;
+        self.write(out)?;
+        let mut is_whole = true;
+        while let Some(record) = trace.reader.next()? {
+            if self.replaying.exit().is_some() {
+                is_whole = false;
+                break;
+            }
+            let wanted = wanted(&record);
+            self.replaying.record(&record, wanted, &mut self.perform)?;
+            if !self.perform.out.is_empty() || !self.perform.err.is_empty() {
+                self.write(out)?;
+            }
+        }
+        self.replaying.end(&mut self.perform)?;
+        if self.prints_maps {
+            self.replaying.maps(&mut self.perform)?;
+        }
+        self.write(out)?;
+        let lost = self.replaying.lost();
+        if lost > 0 {
+            let line = self.perform.form().lost(lost);
+            out.write_all(line.as_bytes())?;
+        }
+        out.flush()?;
+        match self.replaying.exit() {
+            Some(code) if code != 0 => std::process::exit(code as i32),
+            // What lies behind the end was not looked at.
+            _ if !is_whole => Ok(Exit::Done),
+            _ => Ok(report_read(&trace.reader, trace.summary.as_ref())),
+        }
+    }
+
+    fn write(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
+        out.write_all(&self.perform.out)?;
+        self.perform.out.clear();
+        if !self.perform.err.is_empty() {
+            out.flush()?;
+            crate::screen::err().write_all(&self.perform.err)?;
+            self.perform.err.clear();
+        }
+        Ok(())
+    }
+}

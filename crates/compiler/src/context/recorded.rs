@@ -1,0 +1,90 @@
+//! An event that was recorded, as a context: it is compiled for as an event of a kernel is; where each field lies is said by who keeps the records.
+
+use super::{Context, EventField, EventNumber, Features, ProgramKind, Source, ValueType};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::layout::{EventName, Field, FieldType, Space};
+use std::sync::Arc;
+
+impl Context {
+    /// The context of an event class; `source` says of each field, by its place among them, where programs find it: none for those that they have nothing of.
+    pub fn recorded(event: &EventClass, source: impl Fn(usize, &Field) -> Option<(ValueType, Source)>) -> Self {
+        let fields = event.layout.fields().iter().enumerate();
+        let fields = fields.filter_map(|(index, field)| {
+            let (ty, source) = source(index, field)?;
+            Some(EventField {
+                name: field.name.clone(),
+                ty,
+                source,
+                recorded: true,
+            })
+        });
+        Self {
+            name: event.name.clone(),
+            function: function(event),
+            program: ProgramKind::Tracepoint,
+            number: EventNumber::Constant(event.id.0),
+            selector: None,
+            members: Arc::new([]),
+            fields: fields.collect(),
+            arguments: Vec::new(),
+            return_value: None,
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
+            types: None,
+            features: Features::default(),
+            direct_loads: false,
+            space: Space::Kernel,
+            preemptible: false,
+        }
+    }
+}
+
+/// The function that an event is about: `vfs_read` of `kprobe:vfs_read`.
+fn function(event: &EventClass) -> Option<String> {
+    let of_function = event.kind.contains("probe") || ["fentry", "fexit"].contains(&event.kind.as_str());
+    of_function.then(|| EventName::Function.of(&event.name).to_owned())
+}
+
+impl ValueType {
+    /// The type of a field of fixed size that is a number, a text or an array of numbers; none of others.
+    pub fn recorded(ty: &FieldType) -> Option<Self> {
+        Some(match ty {
+            FieldType::Integer { size, signed, base } => Self::Integer {
+                size: *size,
+                signed: *signed,
+                base: *base,
+            },
+            FieldType::Bool => Self::Bool,
+            FieldType::Pointer { .. } => Self::Pointer { user: false },
+            FieldType::Enumeration { size, signed, names } => Self::Enumeration {
+                size: *size,
+                signed: *signed,
+                names: names.clone(),
+            },
+            FieldType::Flags { size, names } => Self::Flags {
+                size: *size,
+                names: names.clone(),
+            },
+            FieldType::Text { size } => Self::Text { size: *size },
+            FieldType::InlineString { max } => Self::Text { size: max + 2 },
+            FieldType::Array { element, count } => Self::Array {
+                element: Box::new(Self::recorded(element).filter(Self::is_number)?),
+                count: *count,
+            },
+            FieldType::Float { .. }
+            | FieldType::String { .. }
+            | FieldType::Bytes { .. }
+            | FieldType::Stack { .. }
+            | FieldType::StackCopy { .. }
+            | FieldType::HeldStack(_)
+            | FieldType::Buffer { .. }
+            | FieldType::Composite(_)
+            | FieldType::Named(_) => return None,
+        })
+    }
+
+    fn is_number(&self) -> bool {
+        !matches!(self, Self::Text { .. } | Self::Array { .. })
+    }
+}

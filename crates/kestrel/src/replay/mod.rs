@@ -1,0 +1,258 @@
+//! Programs of the language over recordings (`kestrel run --trace`): what `script` is to a kernel, with the recording's records as events and its time as the
+//! clock; no command line.
+
+mod events;
+mod names;
+mod plan;
+
+pub use names::RecordedNames;
+
+use crate::plan::ProgramText;
+use crate::script::{Outcome, Perform, ProgramMaps};
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_replay::{HandlerId, Replay, Subject, Written};
+use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::process::{Learner, Processes};
+use kestrel_trace::record::Record;
+use plan::Planned;
+
+/// How a program is run over a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether it may run commands (`--unsafe`).
+    pub allows_unsafe: bool,
+}
+
+/// A program that runs over a recording.
+#[derive(Debug)]
+pub struct Replaying {
+    replay: Replay,
+    begin: Vec<HandlerId>,
+    end: Vec<HandlerId>,
+    ticks: Vec<Tick>,
+    /// When the first of the ticks is due.
+    due_ns: u64,
+    processes: Processes,
+    learner: Learner,
+    /// The time that the program has come to.
+    now_ns: u64,
+    exit: Option<i64>,
+    handlers: usize,
+    warnings: Vec<(String, Diagnostic)>,
+}
+
+/// An interval.
+#[derive(Debug)]
+struct Tick {
+    handler: HandlerId,
+    every_ns: u64,
+    next_ns: u64,
+}
+
+/// The maps of a program at a time.
+struct Maps<'r> {
+    replay: &'r mut Replay,
+    now_ns: u64,
+}
+
+impl ProgramMaps for Maps<'_> {
+    fn as_of(&mut self, name: &str, generation: u64) -> Result<Option<Snapshot>> {
+        Ok(self.replay.snapshot(name, Some(generation), None, self.now_ns))
+    }
+
+    fn sweep(&mut self, name: &str, generation: u64) -> Result<()> {
+        self.replay.sweep(name, generation);
+        Ok(())
+    }
+
+    fn all(&mut self) -> Result<Vec<Snapshot>> {
+        let names: Vec<String> = self.replay.shown().map(|ty| ty.name.clone()).collect();
+        let all = names.iter();
+        Ok(all
+            .filter_map(|name| self.replay.snapshot(name, None, None, self.now_ns))
+            .collect())
+    }
+}
+
+/// A failure of a run.
+struct Failed(Error);
+
+impl From<kestrel_replay::Error> for Failed {
+    fn from(error: kestrel_replay::Error) -> Self {
+        Self(Error::Compile {
+            event: "the program".to_owned(),
+            why: error.to_string(),
+        })
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl Replaying {
+    /// Prepares a program for a recording of which nothing was read.
+    ///
+    /// # Errors
+    /// What is wrong with the program, or was not recorded; or why the recording cannot be read.
+    pub fn new(program: &ProgramText, options: Options, trace: &mut Trace) -> Result<Self> {
+        let begin_ns = trace.reader.begin()?.unwrap_or(0);
+        let info = trace.reader.info();
+        let offset = names::date_offset(&info.clock);
+        let globals = Globals {
+            allows_unsafe: options.allows_unsafe,
+            max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
+            ..Globals::default()
+        };
+        let planned = plan::plan(program, &info.events, &globals, (begin_ns, offset))?;
+        let Planned {
+            replay,
+            begin,
+            end,
+            every,
+            events,
+            warnings,
+        } = planned;
+        let tick = |(handler, every_ns): (HandlerId, u64)| Tick {
+            handler,
+            every_ns,
+            next_ns: begin_ns.saturating_add(every_ns),
+        };
+        let mut all = Self {
+            replay,
+            begin,
+            end,
+            ticks: every.into_iter().map(tick).collect(),
+            due_ns: u64::MAX,
+            processes: trace.processes.clone(),
+            learner: Learner::default(),
+            now_ns: begin_ns,
+            exit: None,
+            handlers: events,
+            warnings,
+        };
+        all.due_ns = all.due();
+        Ok(all)
+    }
+
+    /// What is odd about the program, each with its text.
+    pub fn warnings(&self) -> &[(String, Diagnostic)] {
+        &self.warnings
+    }
+
+    /// How many handlers there are, each event of each counted.
+    pub fn handlers(&self) -> usize {
+        self.handlers
+    }
+
+    /// The code of `exit`, once that was called.
+    pub fn exit(&self) -> Option<i64> {
+        self.exit
+    }
+
+    /// How many records of output were lost because a run wrote too much.
+    pub fn lost(&self) -> u64 {
+        self.replay.lost()
+    }
+
+    /// Runs the handlers of `begin`.
+    ///
+    /// # Errors
+    /// What `perform` answers.
+    pub fn begin(&mut self, perform: &mut Perform) -> Result<()> {
+        self.own(&self.begin.clone(), perform)
+    }
+
+    /// Runs what is due before a record, then its handlers. For every record, in order, until `exit`; those that are not wanted teach names alone.
+    ///
+    /// # Errors
+    /// As [`Replaying::begin`].
+    #[inline]
+    pub fn record(&mut self, record: &Record<'_>, wanted: bool, perform: &mut Perform) -> Result<()> {
+        self.learner.learn(record, &mut self.processes);
+        while self.due_ns <= record.time_ns && self.exit.is_none() {
+            self.tick(perform)?;
+        }
+        if !wanted || self.exit.is_some() || !self.replay.wants(record.event.id) {
+            return Ok(());
+        }
+        self.now_ns = record.time_ns;
+        let (exit, now_ns) = (&mut self.exit, self.now_ns);
+        let each = &mut |replay: &mut Replay, written: Written| -> std::result::Result<(), Failed> {
+            Ok(performed(replay, &written, now_ns, perform, exit)?)
+        };
+        self.replay
+            .record(record, &self.processes, each)
+            .map_err(|Failed(error)| error)
+    }
+
+    /// Runs the handlers of `end`.
+    ///
+    /// # Errors
+    /// As [`Replaying::begin`].
+    pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
+        self.own(&self.end.clone(), perform)
+    }
+
+    /// Shows all maps, as at the program's end.
+    ///
+    /// # Errors
+    /// As [`Replaying::begin`].
+    pub fn maps(&mut self, perform: &mut Perform) -> Result<()> {
+        perform.maps(&mut Maps {
+            replay: &mut self.replay,
+            now_ns: self.now_ns,
+        })
+    }
+
+    fn due(&self) -> u64 {
+        self.ticks.iter().map(|tick| tick.next_ns).min().unwrap_or(u64::MAX)
+    }
+
+    /// Runs the intervals that are due first.
+    fn tick(&mut self, perform: &mut Perform) -> Result<()> {
+        self.now_ns = self.due_ns;
+        let mut handlers = Vec::new();
+        for tick in self.ticks.iter_mut().filter(|tick| tick.next_ns == self.due_ns) {
+            handlers.push(tick.handler);
+            tick.next_ns = tick.next_ns.saturating_add(tick.every_ns);
+        }
+        self.due_ns = self.due();
+        self.own(&handlers, perform)
+    }
+
+    /// Runs handlers of the program's own events, now.
+    fn own(&mut self, handlers: &[HandlerId], perform: &mut Perform) -> Result<()> {
+        for &handler in handlers {
+            let subject = Subject::at(self.now_ns, &self.processes);
+            let written = self.replay.run(handler, &subject);
+            if let Some(written) = written.map_err(|error| Failed::from(error).0)? {
+                performed(&mut self.replay, &written, self.now_ns, perform, &mut self.exit)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Performs what a run has written.
+fn performed(
+    replay: &mut Replay,
+    written: &Written,
+    now_ns: u64,
+    perform: &mut Perform,
+    exit: &mut Option<i64>,
+) -> Result<()> {
+    for record in written.records() {
+        let mut maps = Maps { replay, now_ns };
+        if let Outcome::Exit(code) = perform.record(&mut maps, &record)? {
+            exit.get_or_insert(code);
+            break;
+        }
+    }
+    Ok(())
+}

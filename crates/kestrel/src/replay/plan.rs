@@ -1,0 +1,287 @@
+//! A program checked for the events of a recording, round by round as for a kernel, and compiled.
+
+use super::events::{Meant, is_name, meant, wrong};
+use crate::plan::{ProgramText, globals_of};
+use kestrel_bpf::btf::Btf;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::check::check;
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::check::shape::{ROUNDS, Shapes};
+use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_compiler::context::{Context, EventField, Source, ValueType};
+use kestrel_compiler::definition::overlay;
+use kestrel_compiler::lang::ast::{EventSpec, Probe};
+use kestrel_compiler::lang::config::MissingProbes;
+use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, has_errors};
+use kestrel_replay::event;
+use kestrel_replay::refusal::{advice, refused};
+use kestrel_replay::{HandlerId, Replay};
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::layout::Layout;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A handler of a program at one event, checked.
+struct Checked<'e> {
+    at: Place<'e>,
+    context: Context,
+    handler: CheckedProbe,
+}
+
+/// When a handler runs.
+#[derive(Clone, Copy)]
+enum Place<'e> {
+    Begin,
+    End,
+    Every(u64),
+    Record(&'e EventClass),
+}
+
+/// A program that can be run over a recording.
+pub(super) struct Planned {
+    pub(super) replay: Replay,
+    pub(super) begin: Vec<HandlerId>,
+    pub(super) end: Vec<HandlerId>,
+    /// Handlers that run from time to time: after so many nanoseconds again.
+    pub(super) every: Vec<(HandlerId, u64)>,
+    /// Pairs of a handler and a recorded event that it meets.
+    pub(super) events: usize,
+    pub(super) warnings: Vec<(String, Diagnostic)>,
+}
+
+/// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later.
+///
+/// # Errors
+/// What is wrong with the program, or was not recorded.
+pub(super) fn plan(
+    program: &ProgramText,
+    events: &[EventClass],
+    globals: &Globals,
+    (begin_ns, offset): (u64, i64),
+) -> Result<Planned> {
+    let (types, found) = overlay(&program.definitions, None, &|_| None);
+    if has_errors(&found) {
+        return Err(wrong(&program.text, found));
+    }
+    let mut shapes = Shapes::default();
+    for _ in 0..ROUNDS {
+        let mut round = Round {
+            program,
+            events,
+            types: types.clone(),
+            asked: asked_fields(&program.text),
+            globals: globals_of(program, &shapes, globals)?,
+            checked: Vec::new(),
+            warnings: program.warnings.clone(),
+            wrong: Vec::new(),
+        };
+        round.check()?;
+        if round.globals.shapes == shapes {
+            return round.compile((begin_ns, offset));
+        }
+        shapes = round.globals.shapes;
+    }
+    Err(Error::Compile {
+        event: program.name.clone(),
+        why: "what its maps hold is not found after many rounds".to_owned(),
+    })
+}
+
+/// One time that all handlers are checked.
+struct Round<'e> {
+    program: &'e ProgramText,
+    events: &'e [EventClass],
+    types: Option<Arc<Btf>>,
+    asked: BTreeSet<String>,
+    globals: Globals,
+    checked: Vec<Checked<'e>>,
+    warnings: Vec<Diagnostic>,
+    wrong: Vec<Diagnostic>,
+}
+
+impl<'e> Round<'e> {
+    fn check(&mut self) -> Result<()> {
+        for (number, probe) in self.program.probes.iter().enumerate() {
+            self.globals.text = number.to_string();
+            for spec in &probe.events {
+                match meant(spec, self.events)? {
+                    Ok(meant) => self.probe(probe, spec, meant),
+                    Err(missing) => self.missing(missing),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn missing(&mut self, diagnostic: Diagnostic) {
+        match self.program.config.missing_probes {
+            MissingProbes::Error => self.wrong.push(diagnostic),
+            MissingProbes::Warn => {
+                let warning = Diagnostic::warning(diagnostic.span, diagnostic.message);
+                self.warnings.push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
+            }
+            MissingProbes::Ignore => {}
+        }
+    }
+
+    fn probe(&mut self, probe: &Probe, spec: &EventSpec, meant: Meant<'e>) {
+        let own = |name: &str| event::context(&own_class(name));
+        let context = match meant {
+            Meant::Begin => (Place::Begin, own("begin")),
+            Meant::End => (Place::End, own("end")),
+            Meant::Every { name, nanoseconds } => (Place::Every(nanoseconds), own(&name)),
+            Meant::Recorded(events) => {
+                let one = is_name(spec);
+                for event in events {
+                    let context = self.context(event);
+                    if let Err(why) = self.handler(probe, Place::Record(event), context) {
+                        self.refused(event, why, one);
+                    }
+                }
+                return;
+            }
+        };
+        if let Err(why) = self.handler(probe, context.0, context.1) {
+            self.wrong.extend(why);
+        }
+    }
+
+    /// A pattern may stand for events that a handler does not fit: they are left out.
+    fn refused(&mut self, event: &EventClass, why: Vec<Diagnostic>, one: bool) {
+        if one {
+            return self.wrong.extend(why);
+        }
+        for diagnostic in why {
+            let message = format!("left out {}: {}", event.name, diagnostic.message);
+            let warning = Diagnostic::warning(diagnostic.span, message);
+            self.warnings.push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
+        }
+    }
+
+    /// The context of a recorded event, with the fields that the program asks for and the recording does not have: they are refused by name.
+    fn context(&self, event: &EventClass) -> Context {
+        let mut context = event::context(event);
+        let known: BTreeSet<&str> = context.fields.iter().map(|field| field.name.as_str()).collect();
+        let missing = self.asked.iter().filter(|name| !known.contains(name.as_str()));
+        let missing: Vec<EventField> = missing
+            .map(|name| EventField {
+                name: name.clone(),
+                ty: ValueType::Pointer { user: false },
+                source: Source::Absent {
+                    why: format!("it was not recorded with {}", event.name),
+                    instead: Some(
+                        did_you_mean(name, known.iter().copied()).unwrap_or_else(|| advice(&event.name, name)),
+                    ),
+                },
+                recorded: false,
+            })
+            .collect();
+        context.fields.extend(missing);
+        context
+    }
+
+    fn handler(
+        &mut self,
+        probe: &Probe,
+        at: Place<'e>,
+        context: Context,
+    ) -> std::result::Result<(), Vec<Diagnostic>> {
+        let context = Context {
+            types: self.types.clone(),
+            ..context
+        };
+        let (checked, found) = check(probe, &context, false, &mut self.globals);
+        let (errors, warnings): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|found| found.severity == kestrel_compiler::lang::diag::Severity::Error);
+        for warning in warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        let Some(handler) = checked.filter(|_| errors.is_empty()) else {
+            return Err(errors);
+        };
+        let event = match at {
+            Place::Record(event) => Some(event),
+            _ => None,
+        };
+        let refused = refused(&handler, event);
+        if !refused.is_empty() {
+            return Err(refused);
+        }
+        self.checked.push(Checked { at, context, handler });
+        Ok(())
+    }
+
+    fn compile(self, (begin_ns, offset): (u64, i64)) -> Result<Planned> {
+        let text = &self.program.text;
+        if !self.wrong.is_empty() {
+            return Err(wrong(text, self.wrong));
+        }
+        if let Some((_, diagnostic)) = self.globals.unwritten.first() {
+            return Err(wrong(text, vec![diagnostic.clone()]));
+        }
+        let mut planned = Planned {
+            replay: Replay::new(self.globals.maps, begin_ns, offset),
+            begin: Vec::new(),
+            end: Vec::new(),
+            every: Vec::new(),
+            events: 0,
+            warnings: Vec::new(),
+        };
+        for Checked { at, context, handler } in self.checked {
+            let event = match at {
+                Place::Record(event) => Some(event),
+                _ => None,
+            };
+            let added = planned.replay.add(&handler, &context, event);
+            let id = added.map_err(|error| Error::Compile {
+                event: context.name.clone(),
+                why: error.to_string(),
+            })?;
+            planned.events += 1;
+            match at {
+                Place::Begin => planned.begin.push(id),
+                Place::End => planned.end.push(id),
+                Place::Every(nanoseconds) => planned.every.push((id, nanoseconds)),
+                Place::Record(_) => {}
+            }
+        }
+        if planned.events == 0 {
+            let first = self.program.probes.first().map(|probe| probe.span).unwrap_or_default();
+            let nothing = Diagnostic::error(first, "nothing of this program is about what was recorded");
+            return Err(wrong(text, vec![nothing]));
+        }
+        let warnings = self.warnings.into_iter().map(|warning| (text.to_string(), warning));
+        planned.warnings = warnings.collect();
+        Ok(planned)
+    }
+}
+
+/// An event of the program's own, which has no fields.
+fn own_class(name: &str) -> EventClass {
+    EventClass {
+        id: EventId(0),
+        name: name.to_owned(),
+        kind: String::new(),
+        layout: Layout::default(),
+        action: None,
+        print: None,
+    }
+}
+
+/// The names behind `args.` in a text: fields that some handler may ask for.
+fn asked_fields(text: &str) -> BTreeSet<String> {
+    let behind = text.split("args").skip(1);
+    let names = behind.filter_map(|rest| {
+        let rest = rest.trim_start();
+        let rest = rest.strip_prefix('.').or_else(|| rest.strip_prefix("->"))?.trim_start();
+        let word: String = rest
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect();
+        (!word.is_empty()).then_some(word)
+    });
+    names.collect()
+}

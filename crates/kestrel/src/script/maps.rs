@@ -1,0 +1,40 @@
+//! The maps of a program that runs, whatever runs it: a kernel, or we over a recording.
+
+use crate::session::Session;
+use kestrel_catalog::Result;
+use kestrel_trace::aggregate::read::Snapshot;
+
+/// Who has a program's maps.
+pub trait ProgramMaps {
+    /// What a map held as of a generation.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn as_of(&mut self, name: &str, generation: u64) -> Result<Option<Snapshot>>;
+
+    /// Removes what a map held before a generation.
+    ///
+    /// # Errors
+    /// When it cannot be changed.
+    fn sweep(&mut self, name: &str, generation: u64) -> Result<()>;
+
+    /// What all of them hold now.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    fn all(&mut self) -> Result<Vec<Snapshot>>;
+}
+
+impl ProgramMaps for &Session {
+    fn as_of(&mut self, name: &str, generation: u64) -> Result<Option<Snapshot>> {
+        self.map_generation(name, generation, None)
+    }
+
+    fn sweep(&mut self, name: &str, generation: u64) -> Result<()> {
+        self.sweep_map(name, generation)
+    }
+
+    fn all(&mut self) -> Result<Vec<Snapshot>> {
+        self.map_snapshots()
+    }
+}

@@ -1,0 +1,135 @@
+//! A recorded event to programs: its context for the compiler, and a record's bytes as that context says they lie.
+//!
+//! ```text
+//!   the record up to its tail | for each text of the tail a u32 as of `__data_loc` | a NUL | the texts, each with a NUL
+//! ```
+
+use kestrel_compiler::context::{Context, EventField, Source, ValueType};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::layout::{Field, FieldPlace, FieldType, Layout};
+use kestrel_trace::record::Record;
+use kestrel_trace::value::Value;
+
+/// How the records of a class are laid out for programs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unpacking {
+    /// Bytes that are taken as they are.
+    fixed: usize,
+    /// Places of the texts of the tail among the fields.
+    texts: Vec<usize>,
+}
+
+/// What a program has of a text in the tail at most: an offset of it is 16 bits.
+const MOST: usize = 0xffff;
+
+/// The context of an event class.
+pub fn context(event: &EventClass) -> Context {
+    let layout = &event.layout;
+    let mut context = Context::recorded(event, |index, field| Some(value(layout, index, field)));
+    context.features.probe_read_kernel = true;
+    context.fields.retain(|field| !is_stack(layout, &field.name));
+    let by_name = |name: &str| context.fields.iter().find(|field| field.name == name);
+    let numbered = (0..).map_while(|number| word(by_name(&format!("arg{number}"))?));
+    context.arguments = numbered.collect();
+    context.return_value = by_name("retval").or(by_name("ret")).cloned();
+    context
+}
+
+/// The source of a field that is a word, which arguments by number are.
+fn word(field: &EventField) -> Option<Source> {
+    match &field.source {
+        source @ Source::Context { size: 8, .. } => Some(source.clone()),
+        _ => None,
+    }
+}
+
+fn is_stack(layout: &Layout, name: &str) -> bool {
+    let mut fields = layout.fields().iter();
+    fields.any(|field| field.name == name && field.ty.is_stack())
+}
+
+fn value(layout: &Layout, index: usize, field: &Field) -> (ValueType, Source) {
+    let absent = |why: &str| {
+        let source = Source::Absent {
+            why: why.to_owned(),
+            instead: None,
+        };
+        (ValueType::Pointer { user: false }, source)
+    };
+    match (&field.place, &field.ty) {
+        (_, FieldType::String { .. }) => {
+            let before = texts(layout).filter(|place| *place < index).count() as u32;
+            let offset = location_table(layout) as u32 + 4 * before;
+            (ValueType::String, Source::DataLocation { offset })
+        }
+        (&FieldPlace::Fixed { offset }, ty) => {
+            let Some(known) = ValueType::recorded(ty) else {
+                return absent("its kind of value is none that programs over recordings have");
+            };
+            let bytes = ty.fixed_size();
+            let source = match known {
+                ValueType::Text { .. } | ValueType::Array { .. } => Source::ContextArray { offset, bytes },
+                _ => Source::Context {
+                    offset,
+                    size: bytes as u8,
+                },
+            };
+            (known, source)
+        }
+        _ => absent("it is memory of variable length, which programs over recordings do not have"),
+    }
+}
+
+/// Where the words are that say where texts lie.
+fn location_table(layout: &Layout) -> usize {
+    (layout.fixed_end() as usize).next_multiple_of(8)
+}
+
+/// The places of the texts of the tail among the fields.
+fn texts(layout: &Layout) -> impl Iterator<Item = usize> {
+    let fields = layout.fields().iter().enumerate();
+    let texts = fields.filter(|(_, field)| matches!(field.ty, FieldType::String { .. }));
+    texts.map(|(index, _)| index)
+}
+
+impl Unpacking {
+    /// That of an event class.
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self {
+            fixed: location_table(layout),
+            texts: texts(layout).collect(),
+        }
+    }
+
+    /// Puts a record where programs find it.
+    #[inline]
+    pub(crate) fn unpack(&self, record: &Record<'_>, into: &mut Vec<u8>) {
+        into.clear();
+        into.extend_from_slice(record.bytes.get(..self.fixed).unwrap_or(record.bytes));
+        if self.texts.is_empty() {
+            return;
+        }
+        // What has no room is as empty as the NUL behind the table.
+        let table = self.fixed + 4 * self.texts.len();
+        into.resize(table + 1, 0);
+        for (number, &index) in self.texts.iter().enumerate() {
+            let field = record.event.layout.fields().get(index);
+            let text = match field.map(|field| record.value(field)) {
+                Some(Value::Text(text) | Value::CutText(text)) => text,
+                _ => &[],
+            };
+            let begin = into.len();
+            let (begin, text) = match begin + text.len() < MOST {
+                true => (begin, text),
+                false => (table, &[][..]),
+            };
+            let location = begin as u32 | (text.len() as u32 + 1) << 16;
+            let at = self.fixed + 4 * number;
+            if let Some(word) = into.get_mut(at..at + 4) {
+                word.copy_from_slice(&location.to_le_bytes());
+            }
+            into.extend_from_slice(text);
+            into.push(0);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Programs over recordings: the code that the compiler makes for kernels, run over records in the place of events.
+//!
+//! ```text
+//!   event class ──event──► Context ──► compiler::check, refusal (what was not recorded) ──► compiler::compile for `output` ──► decode
+//!   record ──event::Unpacking──► memory ──► machine, helpers ──► maps (table), records of output
+//! ```
+//!
+//! A handler is the same program that a kernel would run, instruction by instruction: maps, numbers and texts come out the same. What differs is in two
+//! places: where fields lie (`event`) and what helpers answer (`helpers`).
+#![forbid(unsafe_code)]
+
+mod decode;
+pub mod error;
+pub mod event;
+mod helpers;
+mod machine;
+mod memory;
+mod output;
+pub mod refusal;
+mod replay;
+mod subject;
+mod table;
+
+pub use error::{Error, Result};
+pub use replay::{HandlerId, Replay, Written};
+pub use subject::Subject;

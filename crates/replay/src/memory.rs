@@ -1,0 +1,137 @@
+//! Memory of programs: regions, told apart by the upper half of an address, each with its bytes; nothing lies between them.
+
+/// A region's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionId(u32);
+
+/// All regions.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// By number; the first stays empty, so that no address is null.
+    regions: Vec<Vec<u8>>,
+}
+
+impl RegionId {
+    /// The address of a byte of the region.
+    #[inline(always)]
+    pub(crate) fn address(self, offset: usize) -> u64 {
+        u64::from(self.0) << 32 | offset as u64
+    }
+}
+
+/// An access outside of every region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outside(pub(crate) u64);
+
+impl Memory {
+    /// Memory without regions.
+    pub(crate) fn new() -> Self {
+        Self {
+            regions: vec![Vec::new()],
+        }
+    }
+
+    /// A new region of so many zeroes.
+    pub(crate) fn add(&mut self, bytes: usize) -> RegionId {
+        self.regions.push(vec![0; bytes]);
+        RegionId(self.regions.len() as u32 - 1)
+    }
+
+    /// The bytes of a region.
+    #[inline(always)]
+    pub(crate) fn region(&self, region: RegionId) -> &[u8] {
+        self.regions.get(region.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The bytes of a region, to be changed or to become more.
+    #[inline(always)]
+    pub(crate) fn region_mut(&mut self, region: RegionId) -> Option<&mut Vec<u8>> {
+        self.regions.get_mut(region.0 as usize)
+    }
+
+    /// All bytes from an address to the end of its region.
+    #[inline(always)]
+    pub(crate) fn from(&self, address: u64) -> &[u8] {
+        let region = self.regions.get((address >> 32) as usize);
+        region
+            .and_then(|bytes| bytes.get(address as u32 as usize..))
+            .unwrap_or_default()
+    }
+
+    /// So many bytes at an address.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, address: u64, length: usize) -> Result<&[u8], Outside> {
+        self.from(address).get(..length).ok_or(Outside(address))
+    }
+
+    /// So many bytes at an address, to be changed.
+    #[inline(always)]
+    pub(crate) fn bytes_mut(&mut self, address: u64, length: usize) -> Result<&mut [u8], Outside> {
+        let region = self.regions.get_mut((address >> 32) as usize);
+        region
+            .and_then(|bytes| bytes.get_mut(address as u32 as usize..)?.get_mut(..length))
+            .ok_or(Outside(address))
+    }
+
+    /// Copies so many bytes from one address to another.
+    pub(crate) fn copy(&mut self, from: u64, to: u64, length: usize) -> Result<(), Outside> {
+        let (source, target) = ((from >> 32) as usize, (to >> 32) as usize);
+        let (first, at) = (from as u32 as usize, to as u32 as usize);
+        let mut region = std::mem::take(self.regions.get_mut(target).ok_or(Outside(to))?);
+        let outcome = if source == target {
+            match region.get(first..).is_some_and(|rest| rest.len() >= length) && region.len() >= at + length {
+                true => {
+                    region.copy_within(first..first + length, at);
+                    Ok(())
+                }
+                false => Err(Outside(to)),
+            }
+        } else {
+            let place = region.get_mut(at..).and_then(|rest| rest.get_mut(..length));
+            match (self.bytes(from, length), place) {
+                (Ok(bytes), Some(place)) => {
+                    place.copy_from_slice(bytes);
+                    Ok(())
+                }
+                (Err(outside), _) => Err(outside),
+                (_, None) => Err(Outside(to)),
+            }
+        };
+        if let Some(place) = self.regions.get_mut(target) {
+            *place = region;
+        }
+        outcome
+    }
+
+    /// `N` bytes at an address, as one access reads them.
+    #[inline(always)]
+    pub(crate) fn load<const N: usize>(&self, address: u64) -> Result<[u8; N], Outside> {
+        self.from(address).first_chunk().copied().ok_or(Outside(address))
+    }
+
+    /// `N` bytes at an address, as one access writes them.
+    #[inline(always)]
+    pub(crate) fn store<const N: usize>(&mut self, address: u64, value: [u8; N]) -> Result<(), Outside> {
+        let place = self.bytes_mut(address, N)?.first_chunk_mut();
+        *place.ok_or(Outside(address))? = value;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_no_region_is_not_there() {
+        let mut memory = Memory::new();
+        let (one, two) = (memory.add(8), memory.add(16));
+        memory.store(two.address(8), 7u64.to_le_bytes()).unwrap();
+        assert_eq!(memory.load(two.address(8)), Ok(7u64.to_le_bytes()));
+        for address in [0, 4, one.address(1), two.address(9), two.address(1 << 31), u64::MAX] {
+            assert_eq!(memory.load::<8>(address), Err(Outside(address)));
+            assert_eq!(memory.store(address, [0; 8]), Err(Outside(address)));
+        }
+        assert_eq!(memory.bytes(one.address(8), 0), Ok(&[][..]));
+    }
+}

@@ -1,0 +1,182 @@
+//! What a recording cannot answer, found in a checked handler: named, with what to record instead.
+
+use crate::subject::is_stack_of;
+use kestrel_bpf::helper::{self, Helper};
+use kestrel_compiler::check::tree::{
+    Access, BinaryOp, CheckedProbe, Expr, ExprKind, Intrinsic, StatementKind,
+};
+use kestrel_compiler::lang::ast::Span;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::layout::Space;
+
+/// A table: what helpers tell that a record has where it was asked to, under these names; words of the language are called the same.
+pub(crate) const KEPT: &[(Helper, &str)] = &[
+    (helper::GET_CURRENT_CGROUP_ID, "cgroup"),
+    (helper::GET_CURRENT_TASK, "curtask"),
+    (helper::GET_CURRENT_TASK_BTF, "curtask"),
+    (helper::GET_NUMA_NODE_ID, "numaid"),
+    (helper::JIFFIES64, "jiffies"),
+];
+
+/// Helpers that every record answers.
+const ALWAYS: &[Helper] = &[
+    helper::KTIME_GET_NS,
+    helper::GET_SMP_PROCESSOR_ID,
+    helper::GET_CURRENT_PID_TGID,
+    helper::GET_CURRENT_COMM,
+    helper::GET_PRANDOM_U32,
+];
+
+/// All that a handler asks for and a recording of this event does not have; of the program's own events nothing is recorded.
+pub fn refused(handler: &CheckedProbe, event: Option<&EventClass>) -> Vec<Diagnostic> {
+    let mut found = Refusals {
+        event,
+        found: Vec::new(),
+    };
+    for expr in handler.expressions() {
+        found.expression(expr);
+    }
+    for statement in handler.statements() {
+        found.statement(&statement.kind, statement.span);
+    }
+    found.found
+}
+
+/// The field of an event's records that has what a word of the language says.
+pub(crate) fn has_field(event: Option<&EventClass>, name: &str) -> bool {
+    event.is_some_and(|event| event.layout.fields().iter().any(|field| field.name == name))
+}
+
+struct Refusals<'a> {
+    event: Option<&'a EventClass>,
+    found: Vec<Diagnostic>,
+}
+
+impl Refusals<'_> {
+    /// Says that something was not recorded, and how it would be.
+    fn missing(&mut self, span: Span, what: &str, recorded: &str) {
+        let diagnostic = match self.event {
+            Some(event) => {
+                let message = format!("{what} was not recorded with {}", event.name);
+                Diagnostic::error(span, message).hint(advice(&event.name, recorded))
+            }
+            None => {
+                let message = format!("{what} is known of recorded events only");
+                Diagnostic::error(span, message)
+            }
+        };
+        if !self.found.contains(&diagnostic) {
+            self.found.push(diagnostic);
+        }
+    }
+
+    fn word(&mut self, span: Span, word: &str) {
+        if !has_field(self.event, word) {
+            self.missing(span, word, word);
+        }
+    }
+
+    fn memory(&mut self, span: Span, text: bool) {
+        let (what, recorded) = match text {
+            true => ("the text at this address", "text = str(…)"),
+            false => ("the memory at this address", "value = …"),
+        };
+        self.missing(span, what, recorded);
+    }
+
+    fn expression(&mut self, expr: &Expr) {
+        let span = expr.span;
+        match &expr.kind {
+            ExprKind::Load { address, access, .. } | ExprKind::Bytes { address, access, .. }
+                if *access != Access::Context && !is_own(address) =>
+            {
+                self.memory(span, false);
+            }
+            ExprKind::ReadString { address, .. } if !is_own(address) => self.memory(span, true),
+            ExprKind::ReadMemory { address, .. } if !is_own(address) => self.memory(span, false),
+            ExprKind::Stack { space, .. } => self.stack(span, *space),
+            ExprKind::StackCopy { .. } => {
+                self.missing(span, "a copy of the stack", "ustack");
+            }
+            ExprKind::Intrinsic(Intrinsic::FunctionAddress) => self.word(span, "func"),
+            ExprKind::IsTarget(_) => {
+                let message = "which threads were followed is not known of a recording";
+                self.found
+                    .push(Diagnostic::error(span, message).hint("compare pid or comm"));
+            }
+            ExprKind::Parameter(_) => {
+                self.found
+                    .push(Diagnostic::error(span, "a recording has no parameters"));
+            }
+            ExprKind::Binary { op, left, .. } => {
+                if let ExprKind::Intrinsic(Intrinsic::Helper { helper, .. }) = &left.kind
+                    && *helper == helper::GET_CURRENT_UID_GID
+                {
+                    self.word(span, if *op == BinaryOp::ShiftRight { "gid" } else { "uid" });
+                }
+            }
+            ExprKind::Intrinsic(Intrinsic::Helper { helper, .. })
+                if !ALWAYS.contains(helper) && *helper != helper::GET_CURRENT_UID_GID =>
+            {
+                match KEPT.iter().find(|(known, _)| known == helper) {
+                    Some((_, word)) => self.word(span, word),
+                    None => {
+                        let name = helper.name().unwrap_or("helper");
+                        let message = format!("what the kernel's bpf_{name} gives is in no recording");
+                        self.found.push(Diagnostic::error(span, message));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn stack(&mut self, span: Span, space: Space) {
+        let there = self
+            .event
+            .is_some_and(|event| event.layout.fields().iter().any(|field| is_stack_of(&field.ty, space)));
+        let word = match space {
+            Space::Kernel => "kstack",
+            Space::User => "ustack",
+        };
+        if !there {
+            self.missing(span, word, word);
+        }
+    }
+
+    fn statement(&mut self, statement: &StatementKind, span: Span) {
+        let (message, hint) = match statement {
+            StatementKind::Perform { verb, .. } => (
+                format!("{verb}() acts on what runs, and a recording has happened"),
+                "leave it out here, or run the program without --trace",
+            ),
+            StatementKind::Act(_) => (
+                "tables and buffers are a session's, and a recording has none".to_owned(),
+                "leave it out here",
+            ),
+            _ => return,
+        };
+        self.found.push(Diagnostic::error(span, message).hint(hint));
+    }
+}
+
+/// How a value would be recorded with an event.
+pub fn advice(event: &str, value: &str) -> String {
+    format!("record it: kestrel record -e '{event} {{ record(args, {value}) }}'")
+}
+
+/// Whether an address is of memory that the program itself has: its event, its variables, its maps.
+fn is_own(address: &Expr) -> bool {
+    match &address.kind {
+        ExprKind::ContextPointer
+        | ExprKind::ElementKey
+        | ExprKind::ElementValue
+        | ExprKind::Gathered(_)
+        | ExprKind::VariableAddress(_)
+        | ExprKind::MapCopy(..) => true,
+        ExprKind::Binary { left, right, .. } => is_own(left) || is_own(right),
+        ExprKind::Sequence { value, .. } => is_own(value),
+        _ => false,
+    }
+}

@@ -1,0 +1,385 @@
+//! A program over a recording: its handlers' code, its maps, and what it writes.
+
+use crate::decode::{Decoded, decode};
+use crate::error::{Error, Result};
+use crate::event::Unpacking;
+use crate::machine::Machine;
+use crate::output::{self, Output};
+use crate::subject::Subject;
+use crate::table::Table;
+use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_compiler::context::{Context, EventNumber};
+use kestrel_compiler::ir::{MapKind, MapSpec, MapUse};
+use kestrel_compiler::{compile, map};
+use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::aggregate::{MapType, state};
+use kestrel_trace::decode::EventTable;
+use kestrel_trace::event::{EventClass, EventId};
+use kestrel_trace::layout::{Layout, Names};
+use kestrel_trace::process::Processes;
+use kestrel_trace::record::Record;
+use std::rc::Rc;
+
+/// A handler, by its place among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandlerId(usize);
+
+#[derive(Debug)]
+struct Handler {
+    code: Decoded,
+    unpacking: Unpacking,
+}
+
+/// What a run has written: records, to be decoded by their classes.
+#[derive(Debug)]
+pub struct Written {
+    classes: Rc<EventTable>,
+    bytes: Vec<u8>,
+    time_ns: u64,
+    cpu: u32,
+}
+
+/// A program whose handlers are compiled, with what its maps hold now.
+#[derive(Debug)]
+pub struct Replay {
+    machine: Machine,
+    /// The names by which programs refer to tables; empty for those that are one program's alone.
+    names: Vec<String>,
+    maps: Vec<MapType>,
+    handlers: Vec<Handler>,
+    /// By the number of a recorded event: its handlers.
+    by_event: Vec<Vec<HandlerId>>,
+    written: Rc<EventTable>,
+    /// Names of the numbers that handlers have for their events.
+    numbers: Vec<(i64, String)>,
+    next: u16,
+    /// Where the words of the output are, once a handler has them.
+    output: Option<u64>,
+    begin_ns: u64,
+    /// What is added to times for dates, ns.
+    offset: i64,
+    /// Generations up to which no older keys are left, by the maps' numbers.
+    swept: Vec<u64>,
+}
+
+impl Replay {
+    /// A program with these maps over a recording that begins at this time; `offset` is what its times need to be dates, in ns.
+    pub fn new(maps: Vec<MapType>, begin_ns: u64, offset: i64) -> Self {
+        Self {
+            machine: Machine::new(),
+            names: Vec::new(),
+            maps,
+            handlers: Vec::new(),
+            by_event: Vec::new(),
+            written: Rc::default(),
+            numbers: Vec::new(),
+            next: 1,
+            output: None,
+            begin_ns,
+            offset,
+            swept: vec![0; state::MOST_MAPS as usize],
+        }
+    }
+
+    /// Compiles a handler for an event; of a recorded one it runs for each record.
+    ///
+    /// # Errors
+    /// When it asks for what no recording has, or does not fit.
+    pub fn add(
+        &mut self,
+        handler: &CheckedProbe,
+        context: &Context,
+        event: Option<&EventClass>,
+    ) -> Result<HandlerId> {
+        let context = Context {
+            number: EventNumber::Constant(self.next),
+            ..context.clone()
+        };
+        let program = compile(handler, &context, &Output)?;
+        let maps: Vec<usize> = program.maps.iter().map(|used| self.table(used)).collect();
+        let code = decode(&program.code, &maps, &self.machine.tables)?;
+        self.numbers.push((self.next.into(), context.name.clone()));
+        for record in handler.records() {
+            let class = EventClass {
+                id: EventId(self.next),
+                name: context.name.clone(),
+                kind: String::new(),
+                layout: named(&record.layout, &context.name),
+                action: record.asks.clone(),
+                print: None,
+            };
+            Rc::make_mut(&mut self.written).insert(class);
+            self.next = self.next.saturating_add(1);
+        }
+        if handler.records().next().is_none() {
+            self.next = self.next.saturating_add(1);
+        }
+        let unpacking = event.map_or_else(Unpacking::default, |event| Unpacking::new(&event.layout));
+        let id = HandlerId(self.handlers.len());
+        self.handlers.push(Handler { code, unpacking });
+        if let Some(event) = event {
+            let number = usize::from(event.id.0);
+            if self.by_event.len() <= number {
+                self.by_event.resize_with(number + 1, Vec::new);
+            }
+            self.by_event[number].push(id);
+        }
+        Ok(id)
+    }
+
+    /// The table for a map that a program uses.
+    fn table(&mut self, used: &MapUse) -> usize {
+        let (name, spec) = match used {
+            MapUse::Private(spec) => (String::new(), spec.clone()),
+            MapUse::External(name) => {
+                if let Some(known) = self.names.iter().position(|known| known == name) {
+                    return known;
+                }
+                (name.clone(), self.spec(name))
+            }
+        };
+        let table = Table::new(&spec, &mut self.machine.memory);
+        if name == output::MAP {
+            self.output = Some(table.first());
+            let begin = table.first().wrapping_add_signed(output::BEGIN.into());
+            // The region is as long as the output.
+            _ = self.machine.memory.store(begin, self.begin_ns.to_le_bytes());
+        }
+        self.names.push(name);
+        self.machine.tables.push(table);
+        self.machine.tables.len() - 1
+    }
+
+    /// What a map of this name is.
+    fn spec(&self, name: &str) -> MapSpec {
+        let mut maps = self.maps.iter();
+        match name {
+            output::MAP => return output::spec(),
+            state::MAP => return map::state_spec(),
+            _ => {}
+        }
+        if let Some(ty) = self.maps.iter().find(|ty| map::external_name(ty) == name) {
+            return map::spec(ty);
+        }
+        let stacks = maps.find(|ty| map::stacks_name(ty) == name).and_then(map::stacks_spec);
+        let stacks = stacks.unwrap_or(MapSpec {
+            name: name.to_owned(),
+            kind: MapKind::StackTrace,
+            key: 4,
+            value: 8,
+            entries: 1,
+            flags: 0,
+        });
+        // Found by their frames, numbered by their places.
+        MapSpec {
+            kind: MapKind::Hash,
+            key: stacks.value,
+            value: 0,
+            ..stacks
+        }
+    }
+
+    /// Whether a recorded event has handlers.
+    #[inline]
+    pub fn wants(&self, event: EventId) -> bool {
+        self.by_event
+            .get(usize::from(event.0))
+            .is_some_and(|handlers| !handlers.is_empty())
+    }
+
+    /// Runs the handlers of a record, calling `each` with what each has written.
+    ///
+    /// # Errors
+    /// What `each` answers, and [`Error`] of a program that does what it must not.
+    #[inline]
+    pub fn record<E: From<Error>>(
+        &mut self,
+        record: &Record<'_>,
+        processes: &Processes,
+        each: &mut dyn FnMut(&mut Self, Written) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let number = usize::from(record.event.id.0);
+        let count = self.by_event.get(number).map_or(0, Vec::len);
+        let subject = Subject::of(*record, processes);
+        for place in 0..count {
+            let Some(&handler) = self.by_event.get(number).and_then(|handlers| handlers.get(place)) else {
+                break;
+            };
+            if let Some(written) = self.run(handler, &subject)? {
+                each(self, written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a handler; gives what it has written, if anything.
+    ///
+    /// # Errors
+    /// Of a program that does what it must not, or does not end.
+    #[inline]
+    pub fn run(&mut self, handler: HandlerId, subject: &Subject<'_>) -> Result<Option<Written>> {
+        let Some(handler) = self.handlers.get(handler.0) else {
+            return Ok(None);
+        };
+        if let (Some(record), Some(context)) = (
+            &subject.record,
+            self.machine.memory.region_mut(self.machine.places.context),
+        ) {
+            handler.unpacking.unpack(record, context);
+        }
+        self.machine.run(&handler.code, subject)?;
+        let Some(output) = self.output else {
+            return Ok(None);
+        };
+        let used = self.word(output);
+        if used == 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.take(output, used, subject)))
+    }
+
+    fn take(&mut self, output: u64, used: u64, subject: &Subject<'_>) -> Written {
+        let data = output + u64::from(output::DATA);
+        let bytes = self.machine.memory.bytes(data, used as usize);
+        let bytes = bytes.unwrap_or_default().to_vec();
+        _ = self.machine.memory.store(output, [0; 8]);
+        Written {
+            classes: self.written.clone(),
+            bytes,
+            time_ns: subject.time_ns,
+            cpu: subject.cpu(),
+        }
+    }
+
+    fn word(&self, address: u64) -> u64 {
+        self.machine.memory.load(address).map_or(0, u64::from_le_bytes)
+    }
+
+    /// How many records had no room in one run's output.
+    pub fn lost(&self) -> u64 {
+        self.output
+            .map_or(0, |output| self.word(output.wrapping_add_signed(output::LOST.into())))
+    }
+
+    /// The maps that are shown at the end.
+    pub fn shown(&self) -> impl Iterator<Item = &MapType> {
+        self.maps.iter().filter(|ty| !ty.is_hidden())
+    }
+
+    /// What a map holds at this time, or held as of a generation; `value` is what a map without keys held then, where that is known.
+    pub fn snapshot(
+        &self,
+        name: &str,
+        generation: Option<u64>,
+        value: Option<u64>,
+        now: u64,
+    ) -> Option<Snapshot> {
+        let ty = self.maps.iter().find(|ty| ty.name == name)?;
+        let mut state = self.state();
+        let at = state::generation(ty.number) as usize;
+        if let (Some(generation), Some(word)) = (generation, state.get_mut(at..at + 8)) {
+            word.copy_from_slice(&generation.to_le_bytes());
+        }
+        let names: Names = self.numbers.iter().cloned().collect();
+        let named = ty.named(&names);
+        if let (Some(value), true) = (value, ty.keys.is_empty()) {
+            let value = value.to_le_bytes();
+            let elements = [(vec![0; 4], [value.as_slice()])];
+            return Some(Snapshot::new(&named, &state, elements));
+        }
+        let generation = state::word(&state, state::generation(ty.number));
+        let index = (generation & u64::from(ty.entries.max(1) - 1)) as u32;
+        let one = ty.keys.is_empty() && ty.entries > 1;
+        let elements = self
+            .find(&map::external_name(ty))
+            .into_iter()
+            .flat_map(|table| table.elements(&self.machine.memory))
+            .filter(|(key, _)| !one || *key == index.to_le_bytes())
+            .map(|(key, value)| (key, [value]));
+        let snapshot = Snapshot::new(&named, &state, elements).dated(self.offset);
+        let Some(stacks) = self.find(&map::stacks_name(ty)) else {
+            return Some(snapshot);
+        };
+        Some(snapshot.with_stacks(now, |number, most| {
+            let frames = stacks.interned(&self.machine.memory, number)?;
+            let (words, _) = frames.as_chunks::<8>();
+            let used = words.iter().take(most as usize).take_while(|word| **word != [0; 8]);
+            Some(used.flatten().copied().collect())
+        }))
+    }
+
+    fn find(&self, name: &str) -> Option<&Table> {
+        let place = self.names.iter().position(|known| known == name)?;
+        self.machine.tables.get(place)
+    }
+
+    fn state(&self) -> Vec<u8> {
+        let state = self.find(state::MAP);
+        let bytes = state.and_then(|table| {
+            let bytes = self.machine.memory.bytes(table.first(), state::ZEROES as usize);
+            bytes.ok()
+        });
+        bytes.map_or_else(|| vec![0; state::ZEROES as usize], <[u8]>::to_vec)
+    }
+
+    /// Removes the keys of a map's generations before this one.
+    pub fn sweep(&mut self, name: &str, generation: u64) {
+        let Some(ty) = self.maps.iter().find(|ty| ty.name == name) else {
+            return;
+        };
+        let external = map::external_name(ty);
+        let Some(place) = self.names.iter().position(|known| *known == external) else {
+            return;
+        };
+        let (Some(swept), Some(table)) = (
+            self.swept.get_mut(ty.number as usize),
+            self.machine.tables.get_mut(place),
+        ) else {
+            return;
+        };
+        let before = std::mem::replace(swept, generation.max(*swept));
+        if !ty.keys.is_empty() {
+            table.retain(&self.machine.memory, |key| state::word(key, 0) >= generation);
+            return;
+        }
+        let entries = ty.entries.max(1);
+        for old in (before..generation).rev().take(entries as usize - 1) {
+            let index = (old & u64::from(entries - 1)) as u32;
+            if let Some((_, value)) = table.element(index)
+                && let Ok(bytes) = self.machine.memory.bytes_mut(value, table.value_size)
+            {
+                bytes.fill(0);
+            }
+        }
+    }
+}
+
+impl Written {
+    /// The records, in the order in which they were written.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let record = self.classes.record(rest, self.cpu, 0).ok()?;
+            rest = rest
+                .get(record.bytes.len().next_multiple_of(8)..)
+                .unwrap_or_default();
+            Some(Record {
+                time_ns: self.time_ns,
+                ..record
+            })
+        })
+    }
+}
+
+/// A layout in which names of the event are those of this one.
+fn named(layout: &Layout, event: &str) -> Layout {
+    use kestrel_trace::layout::EventName;
+    let waits = |field: &&kestrel_trace::layout::Field| EventName::wanted(&field.ty).is_some();
+    if !layout.fields().iter().any(|field| waits(&field)) {
+        return layout.clone();
+    }
+    Layout::new(layout.fields().iter().map(|field| {
+        let named = EventName::wanted(&field.ty).map(|what| what.named([(0, event)]));
+        (field.name.clone(), named.unwrap_or_else(|| field.ty.clone()))
+    }))
+}
