@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Failure};
 use crate::output::losses::report_read;
 use crate::progress;
+use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::ProgramText;
 use kestrel::replay::{Options, RecordedNames, Replaying};
@@ -28,6 +29,8 @@ pub(crate) struct Prepared {
     perform: Perform,
     prints_maps: bool,
     quiet: bool,
+    /// Whether the program has printed anything.
+    said: bool,
 }
 
 impl Prepared {
@@ -36,12 +39,11 @@ impl Prepared {
         let options = Options {
             allows_unsafe: look.allows_unsafe,
         };
-        let replaying = Replaying::new(program, options, trace)?;
         let host = Host::default();
+        let catalog = Catalog::new(host.clone());
+        let replaying = Replaying::new(program, options, trace, &catalog)?;
         let names = RecordedNames::new(host.clone(), &trace.reader.info().clock);
-        let symbols = trace.symbols.clone();
-        let symbols = symbols.with_names(Arc::new(RecordedNames::new(host.clone(), &trace.reader.info().clock)));
-        let mut perform = Perform::of_recording(symbols, Arc::new(names), host, look.json);
+        let mut perform = Perform::of_recording(trace.symbols.clone(), Arc::new(names), host, look.json);
         perform.trailer.clone_from(&program.config.str_trunc_trailer);
         perform.max_cat = program.config.max_cat_bytes;
         Ok(Self {
@@ -49,6 +51,7 @@ impl Prepared {
             perform,
             prints_maps: program.config.print_maps_on_exit,
             quiet: look.quiet,
+            said: false,
         })
     }
 
@@ -86,7 +89,15 @@ impl Prepared {
         }
         self.replaying.end(&mut self.perform)?;
         if self.prints_maps {
+            let said = self.said || !self.perform.out.is_empty();
+            let before = self.perform.out.len();
             self.replaying.maps(&mut self.perform)?;
+            if self.quiet && !said {
+                // Nothing stands before them that they would be told apart from.
+                let maps = self.perform.out.split_off(before);
+                let blank = maps.iter().take_while(|byte| **byte == b'\n').count();
+                self.perform.out.extend(maps.get(blank..).unwrap_or_default());
+            }
         }
         self.write(out)?;
         let lost = self.replaying.lost();
@@ -104,6 +115,7 @@ impl Prepared {
     }
 
     fn write(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
+        self.said |= !self.perform.out.is_empty();
         out.write_all(&self.perform.out)?;
         self.perform.out.clear();
         if !self.perform.err.is_empty() {

@@ -8,7 +8,7 @@ use kestrel_compiler::check::tree::{
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_trace::event::EventClass;
-use kestrel_trace::layout::Space;
+use kestrel_trace::layout::{Field, FieldPlace, Space};
 
 /// A table: what helpers tell that a record has where it was asked to, under these names; words of the language are called the same.
 pub(crate) const KEPT: &[(Helper, &str)] = &[
@@ -77,12 +77,31 @@ impl Refusals<'_> {
         }
     }
 
-    fn memory(&mut self, span: Span, text: bool) {
-        let (what, recorded) = match text {
-            true => ("the text at this address", "text = str(…)"),
-            false => ("the memory at this address", "value = …"),
+    /// Memory behind an address that a field, if any, has.
+    fn memory(&mut self, span: Span, address: &Expr, text: bool) {
+        let name = self.field_of(address);
+        let (what, recorded) = match (text, name) {
+            (true, Some(name)) => (format!("the text at args.{name}"), format!("{name} = str(args.{name})")),
+            (true, None) => ("the text at this address".to_owned(), "text = str(…)".to_owned()),
+            (false, Some(name)) => (format!("the memory behind args.{name}"), format!("args.{name}->…")),
+            (false, None) => ("the memory at this address".to_owned(), "…".to_owned()),
         };
-        self.missing(span, what, recorded);
+        self.missing(span, &what, &recorded);
+    }
+
+    /// The name of the field whose value an address is.
+    fn field_of(&self, address: &Expr) -> Option<&str> {
+        match &address.kind {
+            ExprKind::Load { address, offset, .. } if address.kind == ExprKind::ContextPointer => {
+                let fixed = |field: &&Field| match field.place {
+                    FieldPlace::Fixed { offset: own } => i64::from(own) == i64::from(*offset),
+                    FieldPlace::Tail { .. } => false,
+                };
+                let field = self.event?.layout.fields().iter().find(fixed)?;
+                Some(&field.name)
+            }
+            _ => None,
+        }
     }
 
     fn expression(&mut self, expr: &Expr) {
@@ -91,10 +110,10 @@ impl Refusals<'_> {
             ExprKind::Load { address, access, .. } | ExprKind::Bytes { address, access, .. }
                 if *access != Access::Context && !is_own(address) =>
             {
-                self.memory(span, false);
+                self.memory(span, address, false);
             }
-            ExprKind::ReadString { address, .. } if !is_own(address) => self.memory(span, true),
-            ExprKind::ReadMemory { address, .. } if !is_own(address) => self.memory(span, false),
+            ExprKind::ReadString { address, .. } if !is_own(address) => self.memory(span, address, true),
+            ExprKind::ReadMemory { address, .. } if !is_own(address) => self.memory(span, address, false),
             ExprKind::Stack { space, .. } => self.stack(span, *space),
             ExprKind::StackCopy { .. } => {
                 self.missing(span, "a copy of the stack", "ustack");

@@ -9,6 +9,7 @@ pub use names::RecordedNames;
 
 use crate::plan::ProgramText;
 use crate::script::{Outcome, Perform, ProgramMaps};
+use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -96,11 +97,11 @@ impl From<Error> for Failed {
 }
 
 impl Replaying {
-    /// Prepares a program for a recording of which nothing was read.
+    /// Prepares a program for a recording of which nothing was read. Types are those of this kernel, where it is the recorded one.
     ///
     /// # Errors
     /// What is wrong with the program, or was not recorded; or why the recording cannot be read.
-    pub fn new(program: &ProgramText, options: Options, trace: &mut Trace) -> Result<Self> {
+    pub fn new(program: &ProgramText, options: Options, trace: &mut Trace, catalog: &Catalog) -> Result<Self> {
         let begin_ns = trace.reader.begin()?.unwrap_or(0);
         let info = trace.reader.info();
         let offset = names::date_offset(&info.clock);
@@ -109,7 +110,10 @@ impl Replaying {
             max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
             ..Globals::default()
         };
-        let planned = plan::plan(program, &info.events, &globals, (begin_ns, offset))?;
+        let release = catalog.host().read("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let is_here = release.trim() == info.kernel_release;
+        let types = is_here.then(|| catalog.types().ok()).flatten();
+        let planned = plan::plan(program, &info.events, &globals, types.as_ref(), (begin_ns, offset))?;
         let Planned {
             replay,
             begin,

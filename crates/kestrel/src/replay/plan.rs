@@ -49,7 +49,8 @@ pub(super) struct Planned {
     pub(super) warnings: Vec<(String, Diagnostic)>,
 }
 
-/// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later.
+/// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later. `base` are the types of the recorded
+/// kernel, where they are known.
 ///
 /// # Errors
 /// What is wrong with the program, or was not recorded.
@@ -57,9 +58,11 @@ pub(super) fn plan(
     program: &ProgramText,
     events: &[EventClass],
     globals: &Globals,
+    base: Option<&Arc<Btf>>,
     (begin_ns, offset): (u64, i64),
 ) -> Result<Planned> {
-    let (types, found) = overlay(&program.definitions, None, &|_| None);
+    let known = |name: &str| base?.enumerator(name).map(|found| found.value);
+    let (types, found) = overlay(&program.definitions, base, &known);
     if has_errors(&found) {
         return Err(wrong(&program.text, found));
     }
