@@ -10,36 +10,155 @@ use kestrel_bpf::isa::{self, Alu, Atomic, Callee, Cond, Imm64, Meaning, Order, S
 /// An instruction, or two that are often together. Registers are numbers below 16; jumps name steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Step {
-    Move { to: u8, from: u8 },
-    Set { to: u8, value: u64 },
-    Add { to: u8, from: u8 },
-    AddTo { to: u8, value: u64 },
-    And { to: u8, value: u64 },
-    ShiftLeft { to: u8, by: u8 },
-    ShiftRight { to: u8, by: u8 },
-    Alu { op: Alu, width: Width, to: u8, from: u8 },
-    AluTo { op: Alu, width: Width, to: u8, value: u64 },
-    Negate { width: Width, to: u8 },
-    MoveSigned { width: Width, bits: u8, to: u8, from: u8 },
-    Endian { order: Order, bits: u8, to: u8 },
-    IfEqual { left: u8, value: u64, then: u32 },
-    IfUnequal { left: u8, value: u64, then: u32 },
-    If { cond: Cond, width: Width, left: u8, right: u8, then: u32 },
-    IfTo { cond: Cond, width: Width, left: u8, value: u64, then: u32 },
-    Jump { to: u32 },
-    Load8 { to: u8, base: u8, offset: i16 },
-    Load4 { to: u8, base: u8, offset: i16 },
-    Load2 { to: u8, base: u8, offset: i16 },
-    Load1 { to: u8, base: u8, offset: i16 },
-    LoadSigned { size: Size, to: u8, base: u8, offset: i16 },
-    Store8 { base: u8, offset: i16, from: u8 },
-    Store4 { base: u8, offset: i16, from: u8 },
-    Store2 { base: u8, offset: i16, from: u8 },
-    Store1 { base: u8, offset: i16, from: u8 },
-    StoreTo { size: Size, base: u8, offset: i16, value: u64 },
-    Add8 { base: u8, offset: i16, from: u8 },
-    Atomic { op: Atomic, size: Size, base: u8, offset: i16, from: u8 },
-    Local { to: u32 },
+    Move {
+        to: u8,
+        from: u8,
+    },
+    Set {
+        to: u8,
+        value: u64,
+    },
+    Add {
+        to: u8,
+        from: u8,
+    },
+    AddTo {
+        to: u8,
+        value: u64,
+    },
+    And {
+        to: u8,
+        value: u64,
+    },
+    ShiftLeft {
+        to: u8,
+        by: u8,
+    },
+    ShiftRight {
+        to: u8,
+        by: u8,
+    },
+    Alu {
+        op: Alu,
+        width: Width,
+        to: u8,
+        from: u8,
+    },
+    AluTo {
+        op: Alu,
+        width: Width,
+        to: u8,
+        value: u64,
+    },
+    Negate {
+        width: Width,
+        to: u8,
+    },
+    MoveSigned {
+        width: Width,
+        bits: u8,
+        to: u8,
+        from: u8,
+    },
+    Endian {
+        order: Order,
+        bits: u8,
+        to: u8,
+    },
+    IfEqual {
+        left: u8,
+        value: u64,
+        then: u32,
+    },
+    IfUnequal {
+        left: u8,
+        value: u64,
+        then: u32,
+    },
+    If {
+        cond: Cond,
+        width: Width,
+        left: u8,
+        right: u8,
+        then: u32,
+    },
+    IfTo {
+        cond: Cond,
+        width: Width,
+        left: u8,
+        value: u64,
+        then: u32,
+    },
+    Jump {
+        to: u32,
+    },
+    Load8 {
+        to: u8,
+        base: u8,
+        offset: i16,
+    },
+    Load4 {
+        to: u8,
+        base: u8,
+        offset: i16,
+    },
+    Load2 {
+        to: u8,
+        base: u8,
+        offset: i16,
+    },
+    Load1 {
+        to: u8,
+        base: u8,
+        offset: i16,
+    },
+    LoadSigned {
+        size: Size,
+        to: u8,
+        base: u8,
+        offset: i16,
+    },
+    Store8 {
+        base: u8,
+        offset: i16,
+        from: u8,
+    },
+    Store4 {
+        base: u8,
+        offset: i16,
+        from: u8,
+    },
+    Store2 {
+        base: u8,
+        offset: i16,
+        from: u8,
+    },
+    Store1 {
+        base: u8,
+        offset: i16,
+        from: u8,
+    },
+    StoreTo {
+        size: Size,
+        base: u8,
+        offset: i16,
+        value: u64,
+    },
+    Add8 {
+        base: u8,
+        offset: i16,
+        from: u8,
+    },
+    Atomic {
+        op: Atomic,
+        size: Size,
+        base: u8,
+        offset: i16,
+        from: u8,
+    },
+    Local {
+        to: u32,
+    },
     Call(Helper),
     Exit,
     /// The second half of an instruction of two slots.
@@ -102,31 +221,103 @@ pub(crate) fn decode(code: &Code, maps: &[usize], tables: &[Table]) -> Result<De
         let step = match row.meaning {
             Meaning::Alu { op, width, second } => alu(op, width, second, to, from, value),
             Meaning::Neg { width } => Step::Negate { width, to },
-            Meaning::MovSigned { width, bits } => Step::MoveSigned { width, bits, to, from },
+            Meaning::MovSigned { width, bits } => Step::MoveSigned {
+                width,
+                bits,
+                to,
+                from,
+            },
             Meaning::Endian { order, bits } => Step::Endian { order, bits, to },
             Meaning::Jump { cond, width, second } => {
                 jump(cond, width, second, (to, from, value), target(offset.into())?)
             }
-            Meaning::Goto => Step::Jump { to: target(offset.into())? },
-            Meaning::GotoLong => Step::Jump { to: target(insn.imm.into())? },
-            Meaning::Load { size, signed: true } => Step::LoadSigned { size, to, base: from, offset },
+            Meaning::Goto => Step::Jump {
+                to: target(offset.into())?,
+            },
+            Meaning::GotoLong => Step::Jump {
+                to: target(insn.imm.into())?,
+            },
+            Meaning::Load { size, signed: true } => Step::LoadSigned {
+                size,
+                to,
+                base: from,
+                offset,
+            },
             Meaning::Load { size, .. } => match size {
-                Size::DW => Step::Load8 { to, base: from, offset },
-                Size::W => Step::Load4 { to, base: from, offset },
-                Size::H => Step::Load2 { to, base: from, offset },
-                Size::B => Step::Load1 { to, base: from, offset },
+                Size::DW => Step::Load8 {
+                    to,
+                    base: from,
+                    offset,
+                },
+                Size::W => Step::Load4 {
+                    to,
+                    base: from,
+                    offset,
+                },
+                Size::H => Step::Load2 {
+                    to,
+                    base: from,
+                    offset,
+                },
+                Size::B => Step::Load1 {
+                    to,
+                    base: from,
+                    offset,
+                },
             },
-            Meaning::Store { size, second: Second::Imm } => Step::StoreTo { size, base: to, offset, value },
+            Meaning::Store {
+                size,
+                second: Second::Imm,
+            } => Step::StoreTo {
+                size,
+                base: to,
+                offset,
+                value,
+            },
             Meaning::Store { size, .. } => match size {
-                Size::DW => Step::Store8 { base: to, offset, from },
-                Size::W => Step::Store4 { base: to, offset, from },
-                Size::H => Step::Store2 { base: to, offset, from },
-                Size::B => Step::Store1 { base: to, offset, from },
+                Size::DW => Step::Store8 {
+                    base: to,
+                    offset,
+                    from,
+                },
+                Size::W => Step::Store4 {
+                    base: to,
+                    offset,
+                    from,
+                },
+                Size::H => Step::Store2 {
+                    base: to,
+                    offset,
+                    from,
+                },
+                Size::B => Step::Store1 {
+                    base: to,
+                    offset,
+                    from,
+                },
             },
-            Meaning::Atomic { op: Atomic::Add, size: Size::DW } => Step::Add8 { base: to, offset, from },
-            Meaning::Atomic { op, size } => Step::Atomic { op, size, base: to, offset, from },
+            Meaning::Atomic {
+                op: Atomic::Add,
+                size: Size::DW,
+            } => Step::Add8 {
+                base: to,
+                offset,
+                from,
+            },
+            Meaning::Atomic { op, size } => Step::Atomic {
+                op,
+                size,
+                base: to,
+                offset,
+                from,
+            },
             Meaning::Load64(kind) => {
-                let high = code.insns.get(at + 1).ok_or(Error::Malformed { at })?.imm.cast_unsigned();
+                let high = code
+                    .insns
+                    .get(at + 1)
+                    .ok_or(Error::Malformed { at })?
+                    .imm
+                    .cast_unsigned();
                 let found = code.relocations.iter().find(|relocation| relocation.insn == at);
                 let target = found.map(|relocation| &relocation.target);
                 let table = |map: &kestrel_bpf::code::MapRef| maps.get(map.0 as usize).copied();
@@ -144,7 +335,9 @@ pub(crate) fn decode(code: &Code, maps: &[usize], tables: &[Table]) -> Result<De
                 steps.push(Step::Set { to, value });
                 Step::Nothing
             }
-            Meaning::Call(Callee::Local) => Step::Local { to: target(insn.imm.into())? },
+            Meaning::Call(Callee::Local) => Step::Local {
+                to: target(insn.imm.into())?,
+            },
             Meaning::Call(Callee::Helper) => {
                 let helper = Helper(insn.imm.cast_unsigned());
                 if !HELPERS.contains(&helper) {
@@ -165,7 +358,10 @@ fn alu(op: Alu, width: Width, second: Second, to: u8, from: u8, value: u64) -> S
     match (op, width, second) {
         (Alu::Mov, Width::W64, Second::Reg) => Step::Move { to, from },
         (Alu::Mov, Width::W64, Second::Imm) => Step::Set { to, value },
-        (Alu::Mov, Width::W32, Second::Imm) => Step::Set { to, value: value & 0xffff_ffff },
+        (Alu::Mov, Width::W32, Second::Imm) => Step::Set {
+            to,
+            value: value & 0xffff_ffff,
+        },
         (Alu::Add, Width::W64, Second::Reg) => Step::Add { to, from },
         (Alu::Add, Width::W64, Second::Imm) => Step::AddTo { to, value },
         (Alu::And, Width::W64, Second::Imm) => Step::And { to, value },
@@ -180,8 +376,20 @@ fn jump(cond: Cond, width: Width, second: Second, (left, right, value): (u8, u8,
     match (cond, width, second) {
         (Cond::Eq, Width::W64, Second::Imm) => Step::IfEqual { left, value, then },
         (Cond::Ne, Width::W64, Second::Imm) => Step::IfUnequal { left, value, then },
-        (_, _, Second::Reg) => Step::If { cond, width, left, right, then },
-        (_, _, Second::Imm) => Step::IfTo { cond, width, left, value, then },
+        (_, _, Second::Reg) => Step::If {
+            cond,
+            width,
+            left,
+            right,
+            then,
+        },
+        (_, _, Second::Imm) => Step::IfTo {
+            cond,
+            width,
+            left,
+            value,
+            then,
+        },
     }
 }
 

@@ -127,16 +127,33 @@ impl Machine {
             Step::Negate { width, to } => {
                 set!(to, alu(kestrel_bpf::isa::Alu::Sub, width, 0, get(r, to)));
             }
-            Step::MoveSigned { width, bits, to, from } => {
+            Step::MoveSigned {
+                width,
+                bits,
+                to,
+                from,
+            } => {
                 set!(to, sign_extend(width, bits.into(), get(r, from)));
             }
             Step::Endian { order, bits, to } => set!(to, endian(order, bits, get(r, to))),
             Step::IfEqual { left, value, then } => return Ok((get(r, left) == value).then_some(then)),
             Step::IfUnequal { left, value, then } => return Ok((get(r, left) != value).then_some(then)),
-            Step::If { cond, width, left, right, then } => {
+            Step::If {
+                cond,
+                width,
+                left,
+                right,
+                then,
+            } => {
                 return Ok(holds(cond, width, get(r, left), get(r, right)).then_some(then));
             }
-            Step::IfTo { cond, width, left, value, then } => {
+            Step::IfTo {
+                cond,
+                width,
+                left,
+                value,
+                then,
+            } => {
                 return Ok(holds(cond, width, get(r, left), value).then_some(then));
             }
             Step::Jump { to } => return Ok(Some(to)),
@@ -144,40 +161,66 @@ impl Machine {
                 set!(to, u64::from_le_bytes(self.memory.load(place(r, base, offset))?));
             }
             Step::Load4 { to, base, offset } => {
-                set!(to, u32::from_le_bytes(self.memory.load(place(r, base, offset))?).into());
+                set!(
+                    to,
+                    u32::from_le_bytes(self.memory.load(place(r, base, offset))?).into()
+                );
             }
             Step::Load2 { to, base, offset } => {
-                set!(to, u16::from_le_bytes(self.memory.load(place(r, base, offset))?).into());
+                set!(
+                    to,
+                    u16::from_le_bytes(self.memory.load(place(r, base, offset))?).into()
+                );
             }
             Step::Load1 { to, base, offset } => {
                 let [byte] = self.memory.load(place(r, base, offset))?;
                 set!(to, byte.into());
             }
-            Step::LoadSigned { size, to, base, offset } => {
+            Step::LoadSigned {
+                size,
+                to,
+                base,
+                offset,
+            } => {
                 let value = self.load(size, place(r, base, offset))?;
                 set!(to, sign_extend(Width::W64, size.bytes() * 8, value));
             }
             Step::Store8 { base, offset, from } => {
-                self.memory.store(place(r, base, offset), get(r, from).to_le_bytes())?;
+                self.memory
+                    .store(place(r, base, offset), get(r, from).to_le_bytes())?;
             }
             Step::Store4 { base, offset, from } => {
-                self.memory.store(place(r, base, offset), (get(r, from) as u32).to_le_bytes())?;
+                self.memory
+                    .store(place(r, base, offset), (get(r, from) as u32).to_le_bytes())?;
             }
             Step::Store2 { base, offset, from } => {
-                self.memory.store(place(r, base, offset), (get(r, from) as u16).to_le_bytes())?;
+                self.memory
+                    .store(place(r, base, offset), (get(r, from) as u16).to_le_bytes())?;
             }
             Step::Store1 { base, offset, from } => {
                 self.memory.store(place(r, base, offset), [get(r, from) as u8])?;
             }
-            Step::StoreTo { size, base, offset, value } => {
+            Step::StoreTo {
+                size,
+                base,
+                offset,
+                value,
+            } => {
                 self.store(size, place(r, base, offset), value)?;
             }
             Step::Add8 { base, offset, from } => {
                 let address = place(r, base, offset);
                 let old = u64::from_le_bytes(self.memory.load(address)?);
-                self.memory.store(address, old.wrapping_add(get(r, from)).to_le_bytes())?;
+                self.memory
+                    .store(address, old.wrapping_add(get(r, from)).to_le_bytes())?;
             }
-            Step::Atomic { op, size, base, offset, from } => {
+            Step::Atomic {
+                op,
+                size,
+                base,
+                offset,
+                from,
+            } => {
                 self.atomic(op, size, place(r, base, offset), from, r)?;
             }
             Step::Nothing | Step::Call(_) | Step::Local { .. } | Step::Exit => {}

@@ -79,7 +79,8 @@ impl Memory {
         let (first, at) = (from as u32 as usize, to as u32 as usize);
         let mut region = std::mem::take(self.regions.get_mut(target).ok_or(Outside(to))?);
         let outcome = if source == target {
-            match region.get(first..).is_some_and(|rest| rest.len() >= length) && region.len() >= at + length {
+            match region.get(first..).is_some_and(|rest| rest.len() >= length) && region.len() >= at + length
+            {
                 true => {
                     region.copy_within(first..first + length, at);
                     Ok(())
@@ -128,7 +129,14 @@ mod tests {
         let (one, two) = (memory.add(8), memory.add(16));
         memory.store(two.address(8), 7u64.to_le_bytes()).unwrap();
         assert_eq!(memory.load(two.address(8)), Ok(7u64.to_le_bytes()));
-        for address in [0, 4, one.address(1), two.address(9), two.address(1 << 31), u64::MAX] {
+        for address in [
+            0,
+            4,
+            one.address(1),
+            two.address(9),
+            two.address(1 << 31),
+            u64::MAX,
+        ] {
             assert_eq!(memory.load::<8>(address), Err(Outside(address)));
             assert_eq!(memory.store(address, [0; 8]), Err(Outside(address)));
         }

@@ -4,7 +4,7 @@
 //!   0 bytes used u64 | 8 records that found no room u64 | 16 time of the recording's begin u64 | 64 records, one after another
 //! ```
 
-use kestrel_compiler::check::tree::Destination;
+use kestrel_compiler::check::tree::{Action, Destination};
 use kestrel_compiler::ir::{BlockId, Builder, Condition, MapKind, MapSpec, Operand, Vreg, Width};
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 
@@ -74,6 +74,14 @@ impl Sink for Output {
             size,
             counted: true,
         })
+    }
+
+    fn act(&self, _b: &mut Builder, action: &Action) -> Result<(), Refused> {
+        match action {
+            // Who performs the output runs nothing more.
+            Action::Leave => Ok(()),
+            action => Err(Refused(format!("{action:?} needs a session of tables"))),
+        }
     }
 
     fn commit(&self, _b: &mut Builder, _reservation: Reservation, _alone: bool) {}

@@ -3,7 +3,7 @@
 use crate::subject::is_stack_of;
 use kestrel_bpf::helper::{self, Helper};
 use kestrel_compiler::check::tree::{
-    Access, BinaryOp, CheckedProbe, Expr, ExprKind, Intrinsic, StatementKind,
+    Access, Action, BinaryOp, CheckedProbe, Expr, ExprKind, Intrinsic, StatementKind,
 };
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::lang::diag::Diagnostic;
@@ -81,9 +81,15 @@ impl Refusals<'_> {
     fn memory(&mut self, span: Span, address: &Expr, text: bool) {
         let name = self.field_of(address);
         let (what, recorded) = match (text, name) {
-            (true, Some(name)) => (format!("the text at args.{name}"), format!("{name} = str(args.{name})")),
+            (true, Some(name)) => (
+                format!("the text at args.{name}"),
+                format!("{name} = str(args.{name})"),
+            ),
             (true, None) => ("the text at this address".to_owned(), "text = str(…)".to_owned()),
-            (false, Some(name)) => (format!("the memory behind args.{name}"), format!("args.{name}->…")),
+            (false, Some(name)) => (
+                format!("the memory behind args.{name}"),
+                format!("args.{name}->…"),
+            ),
             (false, None) => ("the memory at this address".to_owned(), "…".to_owned()),
         };
         self.missing(span, &what, &recorded);
@@ -152,9 +158,13 @@ impl Refusals<'_> {
     }
 
     fn stack(&mut self, span: Span, space: Space) {
-        let there = self
-            .event
-            .is_some_and(|event| event.layout.fields().iter().any(|field| is_stack_of(&field.ty, space)));
+        let there = self.event.is_some_and(|event| {
+            event
+                .layout
+                .fields()
+                .iter()
+                .any(|field| is_stack_of(&field.ty, space))
+        });
         let word = match space {
             Space::Kernel => "kstack",
             Space::User => "ustack",
@@ -170,6 +180,8 @@ impl Refusals<'_> {
                 format!("{verb}() acts on what runs, and a recording has happened"),
                 "leave it out here, or run the program without --trace",
             ),
+            // The program ends as soon as its output is performed.
+            StatementKind::Act(Action::Leave) => return,
             StatementKind::Act(_) => (
                 "tables and buffers are a session's, and a recording has none".to_owned(),
                 "leave it out here",

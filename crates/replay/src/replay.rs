@@ -161,7 +161,9 @@ impl Replay {
         if let Some(ty) = self.maps.iter().find(|ty| map::external_name(ty) == name) {
             return map::spec(ty);
         }
-        let stacks = maps.find(|ty| map::stacks_name(ty) == name).and_then(map::stacks_spec);
+        let stacks = maps
+            .find(|ty| map::stacks_name(ty) == name)
+            .and_then(map::stacks_spec);
         let stacks = stacks.unwrap_or(MapSpec {
             name: name.to_owned(),
             kind: MapKind::StackTrace,
@@ -257,8 +259,9 @@ impl Replay {
 
     /// How many records had no room in one run's output.
     pub fn lost(&self) -> u64 {
-        self.output
-            .map_or(0, |output| self.word(output.wrapping_add_signed(output::LOST.into())))
+        self.output.map_or(0, |output| {
+            self.word(output.wrapping_add_signed(output::LOST.into()))
+        })
     }
 
     /// The maps that are shown at the end.
@@ -303,7 +306,10 @@ impl Replay {
         Some(snapshot.with_stacks(now, |number, most| {
             let frames = stacks.interned(&self.machine.memory, number)?;
             let (words, _) = frames.as_chunks::<8>();
-            let used = words.iter().take(most as usize).take_while(|word| **word != [0; 8]);
+            let used = words
+                .iter()
+                .take(most as usize)
+                .take_while(|word| **word != [0; 8]);
             Some(used.flatten().copied().collect())
         }))
     }

@@ -64,7 +64,11 @@ impl Table {
     pub(crate) fn new(spec: &MapSpec, memory: &mut Memory) -> Self {
         let (key_size, value_size) = (spec.key as usize, spec.value as usize);
         let array = matches!(spec.kind, MapKind::Array | MapKind::PerCpuArray);
-        let bytes = if array { value_size * spec.entries as usize } else { 0 };
+        let bytes = if array {
+            value_size * spec.entries as usize
+        } else {
+            0
+        };
         Self {
             key_size,
             value_size,
@@ -169,7 +173,9 @@ impl Table {
             to.copy_from_slice(key);
         }
         let keys = memory.region(self.keys);
-        index.insert_unique(hash(key), place, |place| hash(key_at(keys, self.key_size, *place)));
+        index.insert_unique(hash(key), place, |place| {
+            hash(key_at(keys, self.key_size, *place))
+        });
         Some(place)
     }
 
@@ -308,7 +314,8 @@ mod tests {
             .map(|(key, value)| (key, value.to_vec()))
             .collect();
         all.sort();
-        let wanted = [(1u64, 10u64), (3, 30), (4, 40)].map(|(k, v)| (k.to_le_bytes().to_vec(), v.to_le_bytes().to_vec()));
+        let wanted = [(1u64, 10u64), (3, 30), (4, 40)]
+            .map(|(k, v)| (k.to_le_bytes().to_vec(), v.to_le_bytes().to_vec()));
         assert_eq!(all, wanted);
     }
 }

@@ -17,7 +17,9 @@ impl CheckedProbe {
     /// All expressions, those inside of others behind them; keys of maps among them.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let mut all = Vec::new();
-        self.predicate.iter().for_each(|expr| expressions_in(expr, &mut all));
+        self.predicate
+            .iter()
+            .for_each(|expr| expressions_in(expr, &mut all));
         for statement in self.statements() {
             let keys = statement.kind.place().into_iter().flat_map(|place| &place.keys);
             for expr in statement.kind.expressions().into_iter().chain(keys) {

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 impl Context {
     /// The context of an event class; `source` says of each field, by its place among them, where programs find it: none for those that they have nothing of.
-    pub fn recorded(event: &EventClass, source: impl Fn(usize, &Field) -> Option<(ValueType, Source)>) -> Self {
+    pub fn recorded(
+        event: &EventClass,
+        source: impl Fn(usize, &Field) -> Option<(ValueType, Source)>,
+    ) -> Self {
         let fields = event.layout.fields().iter().enumerate();
         let fields = fields.filter_map(|(index, field)| {
             let (ty, source) = source(index, field)?;

@@ -27,7 +27,10 @@ pub(super) enum Meant<'e> {
 /// The kinds of an event and its name without that.
 fn kind_and_name(event: &EventClass) -> (&str, &str) {
     let kind = event.kind.as_str();
-    let bare = event.name.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
+    let bare = event
+        .name
+        .strip_prefix(kind)
+        .and_then(|rest| rest.strip_prefix(':'));
     (kind, bare.unwrap_or(&event.name))
 }
 
@@ -149,7 +152,11 @@ mod tests {
                 Err(diagnostic) => [vec![diagnostic.message], diagnostic.hints].concat(),
             }
         };
-        for text in ["sched:sched_switch", "tracepoint:sched:sched_switch", "t:sched:sched_switch"] {
+        for text in [
+            "sched:sched_switch",
+            "tracepoint:sched:sched_switch",
+            "t:sched:sched_switch",
+        ] {
             assert_eq!(names(text), ["sched:sched_switch"], "{text}");
         }
         assert_eq!(names("t:sched:*"), ["sched:sched_switch", "sched:sched_wakeup"]);
@@ -163,8 +170,14 @@ mod tests {
         let missing = names("fentry:vfs_read");
         assert_eq!(
             missing[..2],
-            ["fentry:vfs_read was not recorded", "record it: kestrel record -e 'fentry:vfs_read'"]
+            [
+                "fentry:vfs_read was not recorded",
+                "record it: kestrel record -e 'fentry:vfs_read'"
+            ]
         );
-        assert!(missing[2].starts_with("the recording has kprobe:vfs_read, "), "{missing:?}");
+        assert!(
+            missing[2].starts_with("the recording has kprobe:vfs_read, "),
+            "{missing:?}"
+        );
     }
 }

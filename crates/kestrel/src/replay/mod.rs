@@ -101,7 +101,12 @@ impl Replaying {
     ///
     /// # Errors
     /// What is wrong with the program, or was not recorded; or why the recording cannot be read.
-    pub fn new(program: &ProgramText, options: Options, trace: &mut Trace, catalog: &Catalog) -> Result<Self> {
+    pub fn new(
+        program: &ProgramText,
+        options: Options,
+        trace: &mut Trace,
+        catalog: &Catalog,
+    ) -> Result<Self> {
         let begin_ns = trace.reader.begin()?.unwrap_or(0);
         let info = trace.reader.info();
         let offset = names::date_offset(&info.clock);
@@ -110,10 +115,19 @@ impl Replaying {
             max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
             ..Globals::default()
         };
-        let release = catalog.host().read("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let release = catalog
+            .host()
+            .read("/proc/sys/kernel/osrelease")
+            .unwrap_or_default();
         let is_here = release.trim() == info.kernel_release;
         let types = is_here.then(|| catalog.types().ok()).flatten();
-        let planned = plan::plan(program, &info.events, &globals, types.as_ref(), (begin_ns, offset))?;
+        let planned = plan::plan(
+            program,
+            &info.events,
+            &globals,
+            types.as_ref(),
+            (begin_ns, offset),
+        )?;
         let Planned {
             replay,
             begin,
@@ -215,7 +229,11 @@ impl Replaying {
     }
 
     fn due(&self) -> u64 {
-        self.ticks.iter().map(|tick| tick.next_ns).min().unwrap_or(u64::MAX)
+        self.ticks
+            .iter()
+            .map(|tick| tick.next_ns)
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// Runs the intervals that are due first.

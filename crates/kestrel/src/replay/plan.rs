@@ -121,7 +121,8 @@ impl<'e> Round<'e> {
             MissingProbes::Error => self.wrong.push(diagnostic),
             MissingProbes::Warn => {
                 let warning = Diagnostic::warning(diagnostic.span, diagnostic.message);
-                self.warnings.push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
+                self.warnings
+                    .push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
             }
             MissingProbes::Ignore => {}
         }
@@ -157,7 +158,8 @@ impl<'e> Round<'e> {
         for diagnostic in why {
             let message = format!("left out {}: {}", event.name, diagnostic.message);
             let warning = Diagnostic::warning(diagnostic.span, message);
-            self.warnings.push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
+            self.warnings
+                .push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
         }
     }
 
@@ -173,7 +175,8 @@ impl<'e> Round<'e> {
                 source: Source::Absent {
                     why: format!("it was not recorded with {}", event.name),
                     instead: Some(
-                        did_you_mean(name, known.iter().copied()).unwrap_or_else(|| advice(&event.name, name)),
+                        did_you_mean(name, known.iter().copied())
+                            .unwrap_or_else(|| advice(&event.name, name)),
                     ),
                 },
                 recorded: false,
@@ -252,11 +255,19 @@ impl<'e> Round<'e> {
             }
         }
         if planned.events == 0 {
-            let first = self.program.probes.first().map(|probe| probe.span).unwrap_or_default();
+            let first = self
+                .program
+                .probes
+                .first()
+                .map(|probe| probe.span)
+                .unwrap_or_default();
             let nothing = Diagnostic::error(first, "nothing of this program is about what was recorded");
             return Err(wrong(text, vec![nothing]));
         }
-        let warnings = self.warnings.into_iter().map(|warning| (text.to_string(), warning));
+        let warnings = self
+            .warnings
+            .into_iter()
+            .map(|warning| (text.to_string(), warning));
         planned.warnings = warnings.collect();
         Ok(planned)
     }
@@ -279,7 +290,10 @@ fn asked_fields(text: &str) -> BTreeSet<String> {
     let behind = text.split("args").skip(1);
     let names = behind.filter_map(|rest| {
         let rest = rest.trim_start();
-        let rest = rest.strip_prefix('.').or_else(|| rest.strip_prefix("->"))?.trim_start();
+        let rest = rest
+            .strip_prefix('.')
+            .or_else(|| rest.strip_prefix("->"))?
+            .trim_start();
         let word: String = rest
             .chars()
             .take_while(|c| c.is_alphanumeric() || *c == '_')

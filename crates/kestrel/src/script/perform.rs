@@ -1,7 +1,7 @@
 //! What records of a program ask for, done: texts printed, maps shown.
 
-use super::names::SystemNames;
 use super::maps::ProgramMaps;
+use super::names::SystemNames;
 use crate::session::Session;
 use crate::session::maps::symbols;
 use crate::user_symbols::LiveNames;

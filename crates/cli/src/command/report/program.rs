@@ -25,7 +25,10 @@ pub(super) fn answer(options: &Options, text: &str, mut trace: Trace) -> Result<
     let mut choice = options.filter.choose(&mut trace, false)?;
     let prepared = Prepared::new(&program, &look, &mut trace)?;
     for (text, warning) in prepared.replaying.warnings() {
-        eprintln!("{}", style::diagnostics_in(NAME, std::slice::from_ref(warning), text));
+        eprintln!(
+            "{}",
+            style::diagnostics_in(NAME, std::slice::from_ref(warning), text)
+        );
     }
     let wanted = &mut |record: &Record<'_>| choice.wants(record);
     prepared.run(&mut trace, wanted, &mut crate::screen::out())

@@ -1,0 +1,262 @@
+//! Programs over recordings: the same program on a kernel and over the recording of the same run, and what is not in a recording.
+
+use crate::house::{Place, needs_tracing};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Opens and reads files in one process when a line comes.
+const WORK: &str = r#"
+    echo ready; read go; i=0
+    while [ $i -lt 40 ]; do
+        read x < /proc/version; read x < /etc/passwd; read x < /nowhere; exec 3< /dev/null; exec 3<&-; i=$((i+1))
+    done 2> /dev/null"#;
+
+struct Work(Child);
+
+impl Work {
+    fn start() -> Self {
+        let mut child = Command::new("sh")
+            .args(["-c", WORK])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = [0; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        Self(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Lets it work, to its end.
+    fn work(mut self) {
+        self.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// Waits until a program has printed its `begin`: events are let in before that is written. Gives what it has printed, and the rest to be read.
+fn begun(run: &mut Child) -> (String, ChildStdout) {
+    let mut out = run.stdout.take().unwrap();
+    let mut printed = String::new();
+    while !printed.ends_with("begin\n") {
+        let mut byte = [0];
+        out.read_exact(&mut byte).unwrap();
+        printed.push(char::from(byte[0]));
+    }
+    (printed, out)
+}
+
+/// Waits until a recording has metadata: it is attached then.
+fn recording(trace: &Path) {
+    let begun = Instant::now();
+    while !trace.join("metadata").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no recording begins");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Lines of output in an order of their own: the order of keys in loops over maps is the kernel's.
+fn sorted(out: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = out.lines().filter(|line| !line.starts_with("Attached")).collect();
+    lines.sort_unstable();
+    lines
+}
+
+const PROGRAM: &str = r#"
+    syscalls:sys_enter_read /pid == $1/ {
+        @start[tid] = nsecs; @bytes[comm, args.fd] = sum(args.count); @most = max(args.count); @least[comm] = min(args.count);
+        @mean[args.fd] = avg(args.count); @all = stats(args.fd);
+    }
+    syscalls:sys_exit_read /@start[tid]/ {
+        if (nsecs < @start[tid]) { @backwards++; }
+        delete(@start, tid);
+        @calls[comm, args.ret > 0 ? 1 : args.ret] = count(); @linear = lhist(args.ret, 0, 1000, 100); @powers[pid] = hist(args.ret);
+    }
+    syscalls:sys_exit_read /pid == $1/ { @n++; @last[tid] = args.ret; @pair[(comm, tid)] = (args.ret, probe); }
+    syscalls:sys_enter_openat /pid == $1/ {
+        @flags[args.flags] = count(); @kernel[kstack(3)] = count(); @user[ustack(3), comm] = count();
+        if (args.dfd == -100) { @here = count() } else { @other = count() }
+        printf("%s %d %x %s\n", comm, args.dfd, args.flags, probe); print((pid == tid, args.mode));
+    }
+    syscalls:sys_enter_openat, syscalls:sys_enter_close /pid == $1 && strncmp(comm, "shell", 5) != 0/ {
+        @by[probe] = count(); count(); $i = 0; while ($i < 5) { @loop[$i] = sum($i); $i++; }
+    }
+    begin { printf("begin\n"); @gone = 1; }
+    end {
+        for ($kv : @flags) { @copy[$kv.0] = $kv.1; printf("flag %d\n", $kv.0); }
+        print(@flags, 3); clear(@loop); delete(@gone); printf("end %d\n", len(@by)); print(@missing["x"]); @missing["y"] = 1;
+    }"#;
+
+/// A test does both at once: the maps and lines are the same, to the last character.
+#[test]
+fn a_program_says_the_same_of_a_run_and_of_its_recording() {
+    needs_tracing!();
+    let place = Place::new();
+    std::fs::write(place.path().join("p.bt"), PROGRAM).unwrap();
+    let work = Work::start();
+    let pid = work.pid();
+    let events = "syscalls:sys_enter_read,syscalls:sys_exit_read,syscalls:sys_enter_close";
+    let opens = "syscalls:sys_enter_openat { record(args, kstack, ustack) }";
+    let record = ["record", "-p", &pid, "-o", "t", "-e", events, "-e", opens];
+    let record = place.command(&record).stderr(Stdio::piped()).spawn().unwrap();
+    let run = place
+        .command(&["run", "p.bt", "-p", &pid, &pid])
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut run = run.unwrap();
+    let (mut live, mut out) = begun(&mut run);
+    recording(&place.path().join("t"));
+    work.work();
+    out.read_to_string(&mut live).unwrap();
+    assert!(run.wait().unwrap().success(), "{live}");
+    let recorded = record.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    assert!(said.contains("lost 0, missed 0"), "{said}");
+    let later = place.run(&["run", "p.bt", "--trace", "t", &pid]).succeeds();
+    assert!(
+        later.out.starts_with("Attached 8 probes\nbegin\n"),
+        "{}",
+        later.out
+    );
+    for word in [
+        "@kernel[\n",
+        "@user[\n",
+        "@calls[",
+        "@linear:",
+        "flag ",
+        "count()[syscalls:sys_enter_close]: ",
+    ] {
+        assert!(live.contains(word), "no {word} in {live}");
+    }
+    let (live, later) = (sorted(&live), sorted(&later.out));
+    let differ = live.iter().zip(&later).find(|(live, later)| live != later);
+    assert_eq!((differ, live.len()), (None, later.len()));
+}
+
+/// A recording that needs no rights to be asked.
+fn recorded(place: &Place) {
+    let record = [
+        "record",
+        "-q",
+        "-o",
+        "t",
+        "-e",
+        "syscalls:sys_enter_getppid",
+        "-e",
+        "syscalls:sys_enter_openat",
+    ];
+    let command = ["--", "sh", "-c", "cat /proc/version"];
+    place
+        .run(&[&record[..1], &record[2..], &command].concat())
+        .succeeds();
+}
+
+#[test]
+fn what_was_not_recorded_is_named_with_what_to_record() {
+    needs_tracing!();
+    let place = Place::new();
+    recorded(&place);
+    let refused = |program: &str, words: &[&str]| {
+        place.run(&["run", "-e", program, "--trace", "t"]).fails(2, words);
+        place.run(&["report", "-e", program, "t"]).fails(2, words);
+    };
+    let open = "syscalls:sys_enter_openat";
+    let advice = |value: &str| format!("record it: kestrel record -e '{open} {{ record(args, {value}) }}'");
+    for (asked, what, value) in [
+        (
+            "@[kstack] = count()",
+            "kstack was not recorded with syscalls:sys_enter_openat",
+            "kstack",
+        ),
+        ("@[ustack] = count()", "ustack was not recorded", "ustack"),
+        ("@[uid] = count()", "uid was not recorded", "uid"),
+        ("@[gid] = count()", "gid was not recorded", "gid"),
+        ("print(cgroup)", "cgroup was not recorded", "cgroup"),
+        (
+            "print(str(args.filename))",
+            "the text at args.filename was not recorded",
+            "filename = str(args.filename)",
+        ),
+    ] {
+        refused(&format!("{open} {{ {asked} }}"), &[what, &advice(value)]);
+    }
+    refused(
+        "syscalls:sys_enter_openat { print(args.flagz) }",
+        &["the field \"flagz\" cannot be had", "did you mean \"flags\"?"],
+    );
+    refused(
+        "kprobe:vfs_read { @ = count() }",
+        &[
+            "kprobe:vfs_read was not recorded",
+            "record it: kestrel record -e 'kprobe:vfs_read'",
+            "the recording has ",
+        ],
+    );
+    refused(
+        "sched:* { @ = count() }",
+        &["no event that sched:* stands for was recorded"],
+    );
+    refused(
+        "syscalls:sys_enter_openat { signal(\"KILL\") }",
+        &["signal() acts on what runs, and a recording has happened"],
+    );
+    place
+        .run(&["run", "-e", "begin { }", "--trace", "nowhere"])
+        .fails(1, &["nowhere"]);
+    std::fs::write(place.path().join("t/metadata"), "/* CTF 1.8 */ nothing").unwrap();
+    place
+        .run(&["run", "-e", "begin { }", "--trace", "t"])
+        .fails(1, &["metadata"]);
+}
+
+/// Intervals come by the recording's time, `exit` ends the program where it stands, and `report` takes a program with its own filters.
+#[test]
+fn time_is_that_of_the_recording() {
+    needs_tracing!();
+    let place = Place::new();
+    let script = "cat /proc/version; sleep 0.25; cat /proc/version";
+    let record = [
+        "record",
+        "-o",
+        "t",
+        "-e",
+        "syscalls:sys_enter_openat",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    place.run(&record).succeeds();
+    let ticks = r#"interval:ms:100 { printf("tick %d\n", elapsed / 1000000); } end { printf("%d\n", elapsed / 250000000 > 0); }"#;
+    let out = place
+        .run(&["run", "-q", "-e", ticks, "--trace", "t"])
+        .succeeds()
+        .out;
+    assert!(out.starts_with("tick 100\ntick 200\n"), "{out}");
+    let exits = r#"syscalls:sys_enter_openat { @n++; printf("%d\n", @n); if (@n == 2) { exit(); } } end { printf("end\n"); }"#;
+    let out = place
+        .run(&["run", "-q", "-e", exits, "--trace", "t"])
+        .succeeds()
+        .out;
+    assert_eq!(out, "1\n2\nend\n\n\n@n: 2\n");
+    let count = "syscalls:sys_enter_openat { @[comm] = count() }";
+    let all = place.run(&["report", "-e", count, "t"]).succeeds().out;
+    assert!(all.starts_with("@[") && all.contains("@[cat]: "), "{all}");
+    let late = place
+        .run(&["report", "-e", count, "--comm", "cat", "--from", "0.2", "t"])
+        .succeeds()
+        .out;
+    assert!(late.starts_with("@[cat]: ") && !late.contains("@[sh]"), "{late}");
+}
