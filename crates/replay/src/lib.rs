@@ -2,17 +2,16 @@
 //!
 //! ```text
 //!   event class ──event──► Context ──► compiler::check, refusal (what was not recorded) ──► compiler::compile for `output` ──► decode
-//!   record ──event::Unpacking──► memory ──► machine, helpers ──► maps (table), records of output
+//!   record ──event::Unpacking──► memory ──► machine ──► maps (table), records of output
 //! ```
 //!
 //! A handler is the same program that a kernel would run, instruction by instruction: maps, numbers and texts come out the same. What differs is in two
-//! places: where fields lie (`event`) and what helpers answer (`helpers`).
+//! places: where fields lie (`event`) and what helpers answer (`machine::answers`).
 #![forbid(unsafe_code)]
 
 mod decode;
 pub mod error;
 pub mod event;
-mod helpers;
 mod machine;
 mod memory;
 mod output;

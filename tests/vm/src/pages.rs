@@ -66,6 +66,12 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
         "the mistake that is shown",
     ),
     (
+        "ask-later.md",
+        "kestrel report -e 'sched:sched_switch { @[kstack]",
+        Way::Fails(2),
+        "the mistake that is shown",
+    ),
+    (
         "tables-and-sessions.md",
         "kestrel agent --dumps",
         Way::Until("listening"),

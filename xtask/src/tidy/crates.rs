@@ -21,6 +21,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kestrel-tracing", &["kestrel-tracepoint"]),
     ("kestrel-compiler", &["kestrel-bpf", "kestrel-trace"]),
     ("kestrel-query", &["kestrel-trace", "kestrel-compiler"]),
+    (
+        "kestrel-replay",
+        &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"],
+    ),
     ("kestrel-kernel", &["kestrel-bpf"]),
     (
         "kestrel-catalog",
@@ -61,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "kestrel-catalog",
             "kestrel-object",
             "kestrel-hook",
+            "kestrel-replay",
         ],
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace", "kestrel-query"]),

@@ -26,6 +26,7 @@ pub(super) const ORDERS: &[Order] = &[
             "agent",
             "tail",
             "script",
+            "replay",
             "record",
             "probe",
             "recover",
@@ -240,6 +241,15 @@ pub(super) const ORDERS: &[Order] = &[
         apart: &[],
     },
     Order {
+        sources: "crates/replay/src/",
+        rooms: &[
+            "error", "memory", "table", "event", "output", "subject", "refusal", "decode", "machine",
+            "replay",
+        ],
+        tables: &[],
+        apart: &[],
+    },
+    Order {
         sources: "crates/cli/src/",
         rooms: &[
             "style",
@@ -261,6 +271,7 @@ pub(super) const ORDERS: &[Order] = &[
             "filter",
             "foreground",
             "recording",
+            "replaying",
             "command",
         ],
         tables: &[],

@@ -104,7 +104,8 @@ fn tables() -> PossibleValuesParser {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
     if let Some(text) = options.filter.program() {
-        return program::answer(options, &text, trace);
+        let json = options.format == Format::Json;
+        return program::answer(&options.filter, json, &text, trace);
     }
     if let Some(field) = &options.field {
         check_field(field, trace.reader.info())?;

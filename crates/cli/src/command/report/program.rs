@@ -1,8 +1,7 @@
 //! `report -e 'EVENT { … }'`: what a program says of a recording.
 
-use super::Options;
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::filter;
 use crate::replaying::{Look, Prepared};
 use crate::style;
 use kestrel::language::config::Config;
@@ -15,14 +14,19 @@ use kestrel_trace::record::Record;
 const NAME: &str = "-e";
 
 /// Runs the program over the records that are wanted.
-pub(super) fn answer(options: &Options, text: &str, mut trace: Trace) -> Result<Exit, Failure> {
+pub(super) fn answer(
+    filter: &filter::Options,
+    json: bool,
+    text: &str,
+    mut trace: Trace,
+) -> Result<Exit, Failure> {
     let program = ProgramText::read(NAME, text, Config::default(), &Inputs::default())?;
     let look = Look {
-        json: options.format == Format::Json,
+        json,
         quiet: true,
         allows_unsafe: false,
     };
-    let mut choice = options.filter.choose(&mut trace, false)?;
+    let mut choice = filter.choose(&mut trace, false)?;
     let prepared = Prepared::new(&program, &look, &mut trace)?;
     for (text, warning) in prepared.replaying.warnings() {
         eprintln!(

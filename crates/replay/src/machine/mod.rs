@@ -1,8 +1,9 @@
 //! The machine: decoded code run over memory and maps, with one recorded event as all that there is of the world.
 
+mod answers;
+
 use crate::decode::{Decoded, Places, Step};
 use crate::error::{Error, Result};
-use crate::helpers;
 use crate::memory::{Memory, Outside};
 use crate::subject::Subject;
 use crate::table::Table;
@@ -76,7 +77,7 @@ impl Machine {
             match step {
                 // Calls are rare and need more than the others.
                 Step::Call(helper) => {
-                    registers[0] = helpers::call(self, helper, code, &registers, depth, subject)
+                    registers[0] = answers::call(self, helper, code, &registers, depth, subject)
                         .map_err(|stopped| stopped.at(at))?;
                     at += 1;
                 }

@@ -1,8 +1,8 @@
 //! What the kernel's helpers answer where there is a recording in the place of a kernel.
 
+use super::{Machine, Registers};
 use crate::decode::Decoded;
 use crate::error::Error;
-use crate::machine::{Machine, Registers};
 use crate::memory::Outside;
 use crate::refusal::KEPT;
 use crate::subject::Subject;
