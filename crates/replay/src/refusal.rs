@@ -146,15 +146,18 @@ impl Refusals<'_> {
             {
                 match KEPT.iter().find(|(known, _)| known == helper) {
                     Some((_, word)) => self.word(span, word),
-                    None => {
-                        let name = helper.name().unwrap_or("helper");
-                        let message = format!("what the kernel's bpf_{name} gives is in no recording");
-                        self.found.push(Diagnostic::error(span, message));
-                    }
+                    None => self.helper(span, *helper),
                 }
             }
+            ExprKind::HelperCall { helper, .. } => self.helper(span, *helper),
             _ => {}
         }
+    }
+
+    fn helper(&mut self, span: Span, helper: Helper) {
+        let name = helper.name().unwrap_or("helper");
+        let message = format!("what the kernel's bpf_{name} gives is in no recording");
+        self.found.push(Diagnostic::error(span, message));
     }
 
     fn stack(&mut self, span: Span, space: Space) {

@@ -24,7 +24,7 @@ impl Context {
         Self {
             name: event.name.clone(),
             function: function(event),
-            program: ProgramKind::Tracepoint,
+            program: program(&event.kind),
             number: EventNumber::Constant(event.id.0),
             selector: None,
             members: Arc::new([]),
@@ -40,6 +40,18 @@ impl Context {
             space: Space::Kernel,
             preemptible: false,
         }
+    }
+}
+
+/// The kind of program that saw an event of this kind.
+fn program(kind: &str) -> ProgramKind {
+    match kind {
+        "kprobe" | "jprobe" | "uprobe" | "usdt" => ProgramKind::Kprobe,
+        "kretprobe" | "uretprobe" => ProgramKind::Kretprobe,
+        "fentry" => ProgramKind::Fentry,
+        "fexit" => ProgramKind::Fexit,
+        "profile" | "hardware" | "software" | "interval" => ProgramKind::PerfEvent,
+        _ => ProgramKind::Tracepoint,
     }
 }
 

@@ -15,7 +15,7 @@ const FRAME: usize = 512;
 /// Frames of a program, as in the kernel.
 const FRAMES: usize = 8;
 /// Jumps back of one run after which it is given up.
-const MOST_JUMPS: u64 = 1 << 28;
+const MOST_JUMPS: u64 = 1 << 24;
 
 /// A processor with its memory.
 #[derive(Debug)]
