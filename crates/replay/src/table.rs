@@ -4,6 +4,7 @@ use crate::memory::{Memory, Outside, RegionId};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use kestrel_compiler::ir::{MapKind, MapSpec};
+use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
 
 /// A map's number, in a register where the kernel's program has a map: no address.
@@ -31,7 +32,37 @@ enum Places {
         /// For each place that was ever used, whether it is in use.
         live: Vec<bool>,
         free: Vec<u32>,
+        /// Where new keys take the places of old ones.
+        clock: Option<Clock>,
     },
+}
+
+/// Which of a full map's keys goes: the hand passes those by once that were asked for since it passed them last. The kernel's choice is as rough.
+#[derive(Debug, Default)]
+struct Clock {
+    asked: Vec<Cell<bool>>,
+    hand: usize,
+}
+
+impl Clock {
+    fn ask(&self, place: u32) {
+        if let Some(asked) = self.asked.get(place as usize) {
+            asked.set(true);
+        }
+    }
+
+    /// The place that is to be free next, of so many that are all in use.
+    fn oldest(&mut self, places: usize) -> u32 {
+        self.asked.resize_with(places, Cell::default);
+        loop {
+            let place = self.hand;
+            self.hand = (place + 1) % places.max(1);
+            let asked = self.asked.get(place).is_some_and(|asked| asked.replace(false));
+            if !asked {
+                return place as u32;
+            }
+        }
+    }
 }
 
 /// Why an element was not written, in the kernel's numbers.
@@ -64,6 +95,7 @@ impl Table {
     pub(crate) fn new(spec: &MapSpec, memory: &mut Memory) -> Self {
         let (key_size, value_size) = (spec.key as usize, spec.value as usize);
         let array = matches!(spec.kind, MapKind::Array | MapKind::PerCpuArray);
+        let evicts = matches!(spec.kind, MapKind::LruHash | MapKind::PerCpuLruHash);
         let bytes = if array {
             value_size * spec.entries as usize
         } else {
@@ -81,6 +113,7 @@ impl Table {
                     index: HashTable::new(),
                     live: Vec::new(),
                     free: Vec::new(),
+                    clock: evicts.then(Clock::default),
                 },
             },
         }
@@ -102,10 +135,14 @@ impl Table {
                 let index = u32::from_le_bytes(*key.first_chunk()?);
                 (index < self.entries).then_some(index)
             }
-            Places::Hash { index, .. } => {
+            Places::Hash { index, clock, .. } => {
                 let keys = memory.region(self.keys);
                 let same = |place: &u32| key_at(keys, self.key_size, *place) == key;
-                index.find(hash(key), same).copied()
+                let found = index.find(hash(key), same).copied();
+                if let (Some(place), Some(clock)) = (found, clock) {
+                    clock.ask(place);
+                }
+                found
             }
         }
     }
@@ -150,8 +187,31 @@ impl Table {
         Ok(self.insert_key(memory, &key))
     }
 
+    /// Takes an old key out where the map is full and does so.
+    fn make_room(&mut self, memory: &Memory) {
+        let entries = self.entries as usize;
+        let Places::Hash {
+            live,
+            free,
+            clock: Some(clock),
+            ..
+        } = &mut self.places
+        else {
+            return;
+        };
+        if free.is_empty() && live.len() >= entries {
+            let place = clock.oldest(entries);
+            let old = self.key(memory, place).to_vec();
+            self.delete_key(memory, &old);
+        }
+    }
+
     fn insert_key(&mut self, memory: &mut Memory, key: &[u8]) -> Option<u32> {
-        let Places::Hash { index, live, free } = &mut self.places else {
+        self.make_room(memory);
+        let Places::Hash {
+            index, live, free, ..
+        } = &mut self.places
+        else {
             return None;
         };
         let place = match free.pop() {
@@ -186,7 +246,10 @@ impl Table {
     }
 
     fn delete_key(&mut self, memory: &Memory, key: &[u8]) -> i64 {
-        let Places::Hash { index, live, free } = &mut self.places else {
+        let Places::Hash {
+            index, live, free, ..
+        } = &mut self.places
+        else {
             return INVALID;
         };
         let keys = memory.region(self.keys);
@@ -285,6 +348,22 @@ mod tests {
             entries,
             flags: 0,
         }
+    }
+
+    #[test]
+    fn old_keys_make_room_where_they_are_to() {
+        let mut memory = Memory::new();
+        let mut table = Table::new(&spec(MapKind::LruHash, 3), &mut memory);
+        let key = memory.add(8).address(0);
+        let mut put = |memory: &mut Memory, number: u64| {
+            memory.store(key, number.to_le_bytes()).unwrap();
+            assert_eq!(table.update(memory, key, key, 0), Ok(0));
+            table.elements(memory).count()
+        };
+        let counts: Vec<usize> = (0..50).map(|number| put(&mut memory, number)).collect();
+        assert_eq!(counts[..4], [1, 2, 3, 3]);
+        assert_eq!(counts[49], 3);
+        assert!(table.find(&memory, key).unwrap().is_some(), "the newest is there");
     }
 
     #[test]
