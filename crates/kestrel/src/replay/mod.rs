@@ -13,6 +13,7 @@ use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_kernel::procfs::possible_cpus;
 use kestrel_replay::{HandlerId, Replay, Subject, Written};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::ctf::directory::Trace;
@@ -110,17 +111,19 @@ impl Replaying {
         let begin_ns = trace.reader.begin()?.unwrap_or(0);
         let info = trace.reader.info();
         let offset = names::date_offset(&info.clock);
-        let globals = Globals {
-            allows_unsafe: options.allows_unsafe,
-            max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
-            ..Globals::default()
-        };
         let release = catalog
             .host()
             .read("/proc/sys/kernel/osrelease")
             .unwrap_or_default();
         let is_here = release.trim() == info.kernel_release;
+        let cpus = is_here.then(possible_cpus).and_then(|cpus| cpus.ok());
         let types = is_here.then(|| catalog.types().ok()).flatten();
+        let globals = Globals {
+            allows_unsafe: options.allows_unsafe,
+            max_map_keys: u32::try_from(program.config.max_map_keys).ok(),
+            cpus: cpus.map_or(0, |cpus| cpus.iter().count() as u64),
+            ..Globals::default()
+        };
         let planned = plan::plan(
             program,
             &info.events,

@@ -10,7 +10,7 @@ use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::definition::overlay;
-use kestrel_compiler::lang::ast::{EventSpec, Probe};
+use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, has_errors};
 use kestrel_replay::event;
@@ -49,6 +49,9 @@ pub(super) struct Planned {
     pub(super) warnings: Vec<(String, Diagnostic)>,
 }
 
+/// The word for how many CPUs there are.
+const NCPUS: &str = "ncpus";
+
 /// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later. `base` are the types of the recorded
 /// kernel, where they are known.
 ///
@@ -65,6 +68,16 @@ pub(super) fn plan(
     let (types, found) = overlay(&program.definitions, base, &known);
     if has_errors(&found) {
         return Err(wrong(&program.text, found));
+    }
+    if globals.cpus == 0
+        && let Some(at) = program.text.find(NCPUS)
+    {
+        let (start, end) = (at as u32, (at + NCPUS.len()) as u32);
+        let message = "how many CPUs there were is not known of a recording of another kernel";
+        return Err(wrong(
+            &program.text,
+            vec![Diagnostic::error(Span { start, end }, message)],
+        ));
     }
     let mut shapes = Shapes::default();
     for _ in 0..ROUNDS {
