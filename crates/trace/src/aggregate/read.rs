@@ -164,6 +164,8 @@ impl Snapshot {
                 })
             })
             .filter(|row| !(ty.keys.is_empty() && row.value.is_untouched(&ty.value)))
+            // One value that was cleared is as good as never set, until it is something else.
+            .filter(|row| !(ty.keys.is_empty() && generation > 0 && row.value.is_zero()))
             .collect();
         rows.sort_by(|a, b| a.compare(b, ty));
         Self {
@@ -210,6 +212,16 @@ impl Snapshot {
 }
 
 impl Held {
+    /// Whether it is a number or text of zeroes only.
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Number(number) => *number == 0,
+            Self::Text(text) => text.iter().all(|byte| *byte == 0),
+            Self::Whole(bytes) => bytes.iter().all(|byte| *byte == 0),
+            Self::Words(_) | Self::Fault => false,
+        }
+    }
+
     fn new<'v>(kind: &ValueKind, values: impl IntoIterator<Item = &'v [u8]>) -> Option<Self> {
         let size = kind.size() as usize;
         let mut values = values.into_iter().filter(|bytes| bytes.len() == size).peekable();

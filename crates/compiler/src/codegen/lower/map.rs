@@ -36,7 +36,6 @@ impl Lower<'_> {
                 })
             }
             MapChange::Aggregate(value) => self.aggregate(place, value.as_ref()),
-            MapChange::Delete if place.keys.is_empty() && place.map.entries <= 1 => self.empty(&place.map),
             MapChange::Delete if place.keys.is_empty() => self.change_map(place, &MapChange::Clear),
             MapChange::Delete => {
                 let key = self.map_key(place)?;
@@ -44,8 +43,10 @@ impl Lower<'_> {
                 self.b.helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);
                 Ok(())
             }
-            MapChange::Clear if place.map.keys.is_empty() && place.map.entries <= 1 => self.empty(&place.map),
             MapChange::Clear => {
+                if place.map.keys.is_empty() && place.map.entries <= 1 {
+                    self.empty(&place.map)?;
+                }
                 let generation = self.state(state::generation(place.map.number));
                 self.b.atomic_add(Width::B8, generation, 0, 1);
                 Ok(())
