@@ -34,10 +34,12 @@ pub struct Count {
 }
 
 impl Count {
-    /// Looks; none where the kernel's types or symbols do not have it.
+    /// Looks; none where the kernel's types or symbols do not have it, or where it has other bits than it had up to Linux 6.18 (7.3 has).
     pub fn of(types: &Btf) -> Option<Self> {
         let (variable, offset) = types.preempt_count()?;
-        let seen = see((variable, offset)).ok().flatten()?;
+        // The highest bit is set unless rescheduling is needed, which it may be once.
+        let look = |_| see((variable, offset)).ok().flatten();
+        let seen = (0..3).filter_map(look).find(|seen| seen & NO_RESCHED != 0)?;
         Some(Self {
             variable,
             offset,
@@ -54,6 +56,8 @@ const MODEL: &str = "/sys/kernel/debug/sched/preempt";
 const RAN: u64 = 1 << 32;
 /// The bits of the preemption count that count how often it was switched off (include/linux/preempt.h, `PREEMPT_MASK`).
 const OFF: u32 = 0xff;
+/// x86's bit that says that rescheduling is not needed (arch/x86/include/asm/preempt.h, `PREEMPT_NEED_RESCHED`).
+const NO_RESCHED: u32 = 1 << 31;
 
 impl Preemption {
     /// Looks. Where the kernel hides its preemption count, its tracepoints are taken for preempted if it preempts at all: that costs a little and loses nothing.
