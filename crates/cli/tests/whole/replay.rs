@@ -137,7 +137,7 @@ fn a_program_says_the_same_of_a_run_and_of_its_recording() {
         "@calls[",
         "@linear:",
         "flag ",
-        "count()[syscalls:sys_enter_close]: ",
+        "count()[tracepoint:syscalls:sys_enter_close]: ",
     ] {
         assert!(live.contains(word), "no {word} in {live}");
     }

@@ -70,7 +70,8 @@ impl Period {
         if scale.is_none() && unit != HERTZ {
             return Err(wrong(format!("\"{unit}\" is no unit: they are s, ms, us and hz")));
         }
-        let number = number_of(count).ok_or_else(|| match count {
+        let decimal = count.parse::<u64>().ok();
+        let number = decimal.or_else(|| number_of(count)).ok_or_else(|| match count {
             "" => wrong("the number is missing".to_owned()),
             count => wrong(format!("\"{count}\" is not a number of {unit}")),
         })?;
