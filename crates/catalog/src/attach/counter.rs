@@ -104,7 +104,7 @@ impl Attach for Counter {
     }
 
     fn descriptors(&self, _events: u64, cpus: u64) -> u64 {
-        if self.every_cpu { 2 * cpus } else { 2 }
+        if self.every_cpu { 2 * cpus } else { 3 }
     }
 
     fn profile(&self) -> Profile {
@@ -140,7 +140,14 @@ impl Attach for Counter {
                 self.attach_to(program, process, events.known.host(), &mut links)?;
             }
             for (_, on) in self.missing(&[], &online(events.known.host())?) {
-                let attached = self.open_on(on.cpu)?.map(|event| event.attach(program, 0));
+                let event = self.open_on(on.cpu)?;
+                if let Some(clock) = event
+                    .as_ref()
+                    .filter(|_| !self.every_cpu && self.counter.counts_time)
+                {
+                    links.clocks.push((clock.try_clone()?, self.period));
+                }
+                let attached = event.map(|event| event.attach(program, 0));
                 match attached.transpose()? {
                     Some(Attachment::Link(link)) => links.put(None, link, on),
                     Some(Attachment::Event(event)) => links.bare.push(event),

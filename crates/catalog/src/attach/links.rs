@@ -18,6 +18,8 @@ pub struct Links {
     pub(super) events: Vec<OwnEvent>,
     /// Where CPUs have links one by one: the CPU of each.
     pub(super) cpus: Vec<OnCpu>,
+    /// Clocks of one CPU and their periods in ns: their first periods can begin anew.
+    pub(super) clocks: Vec<(PerfEvent, u64)>,
     /// Events of a set that the kernel did not let be attached, and why.
     pub(super) missing: Vec<(String, String)>,
 }
@@ -62,6 +64,7 @@ impl Extend<Self> for Links {
             self.bare.extend(other.bare);
             self.events.extend(other.events);
             self.cpus.extend(other.cpus);
+            self.clocks.extend(other.clocks);
             self.missing.extend(other.missing);
         }
     }
@@ -75,6 +78,15 @@ impl Links {
             Attachment::Event(event) => self.bare.push(event),
         }
         Ok(())
+    }
+
+    /// Has the periods of clocks begin now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn begin_periods(&self) -> Result<()> {
+        let mut clocks = self.clocks.iter();
+        Ok(clocks.try_for_each(|(clock, period)| clock.begin_period(*period))?)
     }
 
     /// How many places the programs are attached to, by as many links or events.

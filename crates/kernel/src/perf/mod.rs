@@ -280,6 +280,8 @@ const FLAGS: Flags = Flags {
 };
 
 const IOC_ENABLE: u64 = 0x2400;
+/// `_IOW('$', 4, __u64)`.
+const IOC_PERIOD: u64 = 0x4008_2404;
 const IOC_DISABLE: u64 = 0x2401;
 const IOC_SET_BPF: u64 = 0x4004_2408;
 
@@ -429,6 +431,37 @@ impl PerfEvent {
     /// [`Error::System`].
     pub fn enable(&self) -> Result<()> {
         self.ioctl("enable", IOC_ENABLE, 0)
+    }
+
+    /// Begins its period anew: the next event comes a whole period from now.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn begin_period(&self, period: u64) -> Result<()> {
+        let place = &raw const period;
+        // SAFETY: the request reads the eight bytes at the address, which live until it returns.
+        let answer = unsafe { libc::ioctl(self.fd.as_raw_fd(), IOC_PERIOD as libc::Ioctl, place) };
+        match answer < 0 {
+            true => Err(Error::system(
+                "begin the period of",
+                self.what.as_str(),
+                Errno::last(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// The same event by another descriptor.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn try_clone(&self) -> Result<Self> {
+        let fd = self.fd.try_clone();
+        let fd = fd.map_err(|_| Error::system("keep", self.what.as_str(), Errno::last()))?;
+        Ok(Self {
+            fd,
+            what: self.what.clone(),
+        })
     }
 
     /// Stops it. This does *not* stop a BPF program on a tracepoint, which runs before perf looks at its events.

@@ -53,7 +53,7 @@ pub struct Hook {
 }
 
 /// An event's name with its kind, which those of tracepoints do not have.
-pub(super) fn whole_name(kind: &str, name: &str) -> String {
+pub(crate) fn whole_name(kind: &str, name: &str) -> String {
     let group = name.split(':').next().unwrap_or_default();
     match find_kind(group) {
         None if name.contains(':') => format!("{kind}:{name}"),

@@ -1,7 +1,7 @@
 //! A program checked for the events of a recording, round by round as for a kernel, and compiled.
 
 use super::events::{Meant, is_name, meant, wrong};
-use crate::plan::{ProgramText, globals_of};
+use crate::plan::{ProgramText, globals_of, whole_name};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::check;
@@ -179,6 +179,8 @@ impl<'e> Round<'e> {
     /// The context of a recorded event, with the fields that the program asks for and the recording does not have: they are refused by name.
     fn context(&self, event: &EventClass) -> Context {
         let mut context = event::context(event);
+        // As live programs know it.
+        context.name = whole_name(&event.kind, &event.name);
         let known: BTreeSet<&str> = context.fields.iter().map(|field| field.name.as_str()).collect();
         let missing = self.asked.iter().filter(|name| !known.contains(name.as_str()));
         let missing: Vec<EventField> = missing

@@ -90,6 +90,8 @@ impl Running {
             self.drain(perform)?;
         }
         if self.exit.is_none() {
+            // An interval counts from `begin` on, not from when it was attached.
+            self.session().begin_periods()?;
             self.live.start();
         }
         Ok(())

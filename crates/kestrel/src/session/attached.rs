@@ -348,6 +348,14 @@ impl Session {
         self.resources.control.activate(Table::NONE);
     }
 
+    /// Has the periods of its intervals begin now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn begin_periods(&self) -> Result<()> {
+        self.hooks.iter().try_for_each(|hook| hook.links.begin_periods())
+    }
+
     /// Runs the handlers of an event of the session's own (`begin`, `end`), in the order of their texts; whether there are any.
     ///
     /// # Errors
