@@ -175,9 +175,11 @@ fn texts_are_measured_joined_and_ordered() {
     let program = "{ $t = str(arg0); $u = str(arg0 + 6);
         @length = (strlen($t), strlen(\"abc\"), strlen(str(arg0 + 5)), strcap(\"abc\"));
         @joined = (str_concat($t, \", you\"), str_concat(\"a\", \"b\"), strlen(str_concat($t, $u)));
+        @[str_concat($t, \"!\"), 1] = str_concat(\"?\", $u);
+        $chosen = arg1 ? str_concat($t, \"-\") : \"none\"; @chosen = $chosen;
         @order = (memcmp($t, \"hello\", 5), memcmp($t, \"help\", 4), memcmp(\"b\", \"a\", 1), memcmp($t, \"hel\", 4) > 0) }";
     assert_eq!(
-        once(program, &["length", "joined", "order"]),
-        "@length: (5, 3, 0, 3)\n@joined: (hello, you, ab, 21)\n@order: (0, -4, 1, true)\n"
+        once(program, &["", "chosen", "length", "joined", "order"]),
+        "@[hello!, 1]: ?world, and so on\n@chosen: hello-\n@length: (5, 3, 0, 3)\n@joined: (hello, you, ab, 21)\n@order: (0, -4, 1, true)\n"
     );
 }

@@ -97,8 +97,8 @@ fn handlers_of_one_event_run_in_source_order() {
     for event in [
         "kprobe:__x64_sys_getppid",
         "kretprobe:__x64_sys_getppid",
-        "fentry:__x64_sys_getppid",
-        "fexit:__x64_sys_getppid",
+        "fentry:__x64_sys_getpgid",
+        "fexit:__x64_sys_getpgid",
         "tracepoint:syscalls:sys_enter_getppid",
         "rawtracepoint:sys_exit",
     ] {
@@ -107,7 +107,11 @@ fn handlers_of_one_event_run_in_source_order() {
                {event} /comm == "calls" && @n == 1/ {{ $x = "b"; printf("%s", $x); }}
                {event} /comm == "calls" && @n == 1/ {{ printf("c\n"); }}"#
         );
-        let run = run(&program, "getppid", "3");
+        let call = match event.ends_with("getpgid") {
+            true => "getpgid",
+            false => "getppid",
+        };
+        let run = run(&program, call, "3");
         assert!(run.out.contains("Attached 3 probes\n"), "{event}: {}", run.out);
         assert!(run.out.contains("a1bc\n"), "{event}: {}\n{}", run.out, run.err);
     }

@@ -199,6 +199,10 @@ impl Lower<'_> {
     /// A text in `size` bytes at `offset` of a frame object: zeros from its NUL on, so that equal texts are equal bytes.
     pub(super) fn text_into(&mut self, text: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
         let (bytes, has) = match &text.kind {
+            ExprKind::Sequence { statements, value } => {
+                self.statements(statements)?;
+                return self.text_into(value, slot, offset, size);
+            }
             ExprKind::Text(known) => {
                 let end = known.iter().position(|b| *b == 0).unwrap_or(known.len());
                 self.store_known(&known[..end], size, slot, offset);
