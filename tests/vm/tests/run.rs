@@ -97,8 +97,8 @@ fn handlers_of_one_event_run_in_source_order() {
     for event in [
         "kprobe:__x64_sys_getppid",
         "kretprobe:__x64_sys_getppid",
-        "fentry:__x64_sys_getpgid",
-        "fexit:__x64_sys_getpgid",
+        "fentry:ksys_read",
+        "fexit:ksys_read",
         "tracepoint:syscalls:sys_enter_getppid",
         "rawtracepoint:sys_exit",
     ] {
@@ -107,8 +107,8 @@ fn handlers_of_one_event_run_in_source_order() {
                {event} /comm == "calls" && @n == 1/ {{ $x = "b"; printf("%s", $x); }}
                {event} /comm == "calls" && @n == 1/ {{ printf("c\n"); }}"#
         );
-        let call = match event.ends_with("getpgid") {
-            true => "getpgid",
+        let call = match event.ends_with("ksys_read") {
+            true => "read",
             false => "getppid",
         };
         let run = run(&program, call, "3");
