@@ -1,4 +1,4 @@
-//! Programs over recordings, for the commands that run them (`run --trace`, `report -e`): the loop over the records, and what is said at its end.
+//! Programs over recordings, for the commands that run them (`run --trace`, `report -e`): the loop over the records, and the losses that are printed after it.
 
 use crate::exit::{Exit, Failure};
 use crate::output::losses::report_read;
@@ -93,7 +93,7 @@ impl Prepared {
             let before = self.perform.out.len();
             self.replaying.maps(&mut self.perform)?;
             if self.quiet && !said {
-                // Nothing stands before them that they would be told apart from.
+                // Nothing was printed before the maps: they need no empty line before them.
                 let maps = self.perform.out.split_off(before);
                 let blank = maps.iter().take_while(|byte| **byte == b'\n').count();
                 self.perform.out.extend(maps.get(blank..).unwrap_or_default());

@@ -29,6 +29,16 @@ pub enum ProgramKind {
     PerfEvent,
 }
 
+impl ProgramKind {
+    /// Whether programs are of `BPF_PROG_TYPE_TRACING`: the verifier knows the types of their arguments, and helpers take pointers that it vouches for.
+    pub fn is_tracing(self) -> bool {
+        matches!(
+            self,
+            Self::Fentry | Self::Fexit | Self::TracingTracepoint | Self::Iterator
+        )
+    }
+}
+
 /// Where a value of the event comes from.
 #[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
@@ -229,7 +239,7 @@ pub struct Features {
     pub pid_namespace: Option<PidNamespace>,
     /// `bpf_probe_read_kernel` and relatives (5.5); without them `bpf_probe_read` is used.
     pub probe_read_kernel: bool,
-    /// How programs read the preemption count, where they can and somebody asked.
+    /// How programs read the preemption count; `None` where this kernel has no way, or where no handler asks for it.
     pub preempt_count: Option<PreemptCount>,
 }
 

@@ -126,7 +126,7 @@ fn mapped(catalog: &Catalog, process: u32, pattern: &str) -> Result<Vec<String>>
         .collect();
     let found = paths.into_iter().filter_map(|path| {
         let inside = format!("/proc/{process}/root{path}");
-        // Their tree is theirs: what a link in it says is said of it.
+        // A link inside of another process's tree leads to a file of that tree.
         let theirs = ordinary(&inside)?.metadata().ok()?;
         let same =
             fs::metadata(path).is_ok_and(|ours| (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));

@@ -6,8 +6,8 @@ use kestrel_compiler::check::globals::UserPlace;
 use std::path::Path;
 
 impl Catalog {
-    /// Where a symbol of the program lies that an event (`uprobe:PATH:FUNCTION`) is of; `None` where it has no such symbol, or where it cannot be told how
-    /// far from its own addresses it was loaded.
+    /// The address of a symbol in the program that an event (`uprobe:PATH:FUNCTION`) probes. `None` where the program has no such symbol, or where the event does
+    /// not tell the address at which it was loaded.
     pub fn user_place(&self, event: &str, symbol: &str) -> Option<UserPlace> {
         let mut parts = event.splitn(3, ':');
         let (kind, path, place) = (parts.next()?, parts.next()?, parts.next()?);

@@ -238,7 +238,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a test returns is told as the code of `exit` is; other events return nothing to anybody.
+    /// `return VALUE` in a test is recorded as the code of `exit` is; in other events the value means nothing.
     pub(super) fn verdict(&mut self, value: Expr, span: Span) -> Checked<Option<Statement>> {
         if !self.context.name.starts_with("test:") {
             return Ok(None);

@@ -2,7 +2,6 @@
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};
-use crate::context::ProgramKind;
 use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 
@@ -18,10 +17,7 @@ pub(crate) static SOCKET_COOKIE: Builtin = Builtin {
         };
         let socket = checker.expression(socket)?;
         let is_typed = matches!(socket.ty, Type::Pointer(pointer) if pointer.trusted && pointer.levels == 0);
-        let serves = matches!(
-            checker.context.program,
-            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint
-        );
+        let serves = checker.context.program.is_tracing();
         if !serves || !is_typed {
             let message = "socket_cookie() takes a socket that the kernel vouches for: a parameter of type struct sock * of fentry or fexit";
             let hint = "fentry:tcp_sendmsg { print(socket_cookie(args.sk)) }";

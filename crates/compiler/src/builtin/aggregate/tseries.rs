@@ -77,7 +77,7 @@ fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vr
     let how = How::of(gathered);
     let (value, now) = match tseries::has_own_clock(gathered) {
         false => (value, lower.b.helper(helper::KTIME_GET_NS, &[])),
-        // Both lie where the value is said to be.
+        // The value is an address: the number lies there, and its time behind it.
         true => (
             lower.b.load(Width::B8, value, 0),
             lower.b.load(Width::B8, value, 8),

@@ -4,19 +4,15 @@ use super::kfunc_exist::exists;
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::Type;
 use crate::check::value::constant;
-use crate::context::ProgramKind;
 
 pub(crate) static KFUNC_ALLOWED: Builtin = Builtin {
     name: "kfunc_allowed",
     numbered: false,
     usage: "kfunc_allowed(\"function\")",
-    about: "whether programs of this event may call a function of the kernel's for programs (kfunc): those of fentry, fexit and typed raw tracepoints may",
+    about: "whether programs of this event may call a function of the kernel's for programs (kfunc): those of fentry, fexit, iterators and typed raw tracepoints may",
     meaning: Meaning::Value(|checker, usage| {
         let there = exists(checker, usage)?;
-        let may = matches!(
-            checker.context.program,
-            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint
-        );
+        let may = checker.context.program.is_tracing();
         Ok(constant(u64::from(there && may), Type::Bool, usage.span))
     }),
 };

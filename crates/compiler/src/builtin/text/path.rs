@@ -3,7 +3,6 @@
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::{constant, text_constant};
-use crate::context::ProgramKind;
 use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 
@@ -36,10 +35,7 @@ pub(crate) static PATH: Builtin = Builtin {
             Type::Struct(_) => checker.address_of(path, span)?,
             _ => path,
         };
-        let serves = matches!(
-            checker.context.program,
-            ProgramKind::Fentry | ProgramKind::Fexit | ProgramKind::TracingTracepoint | ProgramKind::Iterator
-        );
+        let serves = checker.context.program.is_tracing();
         if !serves || !is_typed {
             let message =
                 "path() takes a struct path that the kernel vouches for: of a parameter of fentry or fexit";

@@ -32,7 +32,14 @@ pub(crate) static WRITE_USER: Builtin = Builtin {
         let mut statements = Vec::new();
         let from = match from.ty.is_text() {
             true => checker.text_in_memory(from, size, &mut statements).0,
-            false => from,
+            false if from.ty.is_scalar() => from,
+            false => {
+                let message = format!(
+                    "{} cannot be written: a text or the address of a variable (&$x) can",
+                    checker.describe(&from.ty)
+                );
+                return Err(checker.error(from.span, message));
+            }
         };
         let span = usage.span;
         let kind = ExprKind::HelperCall {
