@@ -173,6 +173,10 @@ impl Checker<'_> {
             _ => {}
         }
         let value = self.expression(expr)?;
+        // Its statements are what it is evaluated for.
+        if let ExprKind::Sequence { statements, .. } = value.kind {
+            return Ok(Some(StatementKind::Block(statements)));
+        }
         let hint = format!("record it: record({})", self.source_like(expr));
         let diagnostic = Diagnostic::warning(value.span, "this value is not used");
         self.report(diagnostic.hint(hint));

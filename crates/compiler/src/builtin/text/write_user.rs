@@ -1,7 +1,7 @@
 //! `write_user`.
 
 use crate::builtin::row::{Builtin, Meaning};
-use crate::check::tree::{CompareOp, Expr, ExprKind, Type};
+use crate::check::tree::{CompareOp, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::{comparison, constant};
 use kestrel_bpf::helper;
 
@@ -46,7 +46,16 @@ pub(crate) static WRITE_USER: Builtin = Builtin {
             helper: helper::PROBE_WRITE_USER,
             operands: vec![to, from, constant(size.into(), Type::U64, span)],
         };
-        let result = Expr::new(kind, Type::I64, span);
+        // Written even where nobody asks how it went.
+        let result = checker.hidden_variable("written", Type::I64);
+        statements.push(Statement {
+            kind: StatementKind::Set {
+                variable: result,
+                value: Expr::new(kind, Type::I64, span),
+            },
+            span,
+        });
+        let result = Expr::new(ExprKind::Variable(result), Type::I64, span);
         let done = comparison(CompareOp::Equal, true, result, constant(0, Type::I64, span), span);
         Ok(checker.behind(statements, done, span))
     }),
