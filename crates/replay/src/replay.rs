@@ -328,8 +328,8 @@ impl Replay {
         bytes.map_or_else(|| vec![0; state::ZEROES as usize], <[u8]>::to_vec)
     }
 
-    /// Removes the keys of a map's generations before this one.
-    pub fn sweep(&mut self, name: &str, generation: u64) {
+    /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
+    pub fn sweep(&mut self, name: &str, generation: u64, zeroed: bool) {
         let Some(ty) = self.maps.iter().find(|ty| ty.name == name) else {
             return;
         };
@@ -345,7 +345,13 @@ impl Replay {
         };
         let before = std::mem::replace(swept, generation.max(*swept));
         if !ty.keys.is_empty() {
-            table.retain(&self.machine.memory, |key| state::word(key, 0) >= generation);
+            let gone = table.retain(&self.machine.memory, |key| state::word(key, 0) >= generation);
+            for mut key in gone.into_iter().filter(|_| zeroed) {
+                if let Some(word) = key.first_chunk_mut() {
+                    *word = generation.to_le_bytes();
+                }
+                table.put_zeroes(&mut self.machine.memory, &key);
+            }
             return;
         }
         let entries = ty.entries.max(1);

@@ -307,15 +307,28 @@ impl Table {
         Some(self.key(memory, number))
     }
 
-    /// Takes all keys out that are not wanted.
-    pub(crate) fn retain(&mut self, memory: &Memory, mut wanted: impl FnMut(&[u8]) -> bool) {
+    /// Takes all keys out that are not wanted; gives them.
+    pub(crate) fn retain(&mut self, memory: &Memory, mut wanted: impl FnMut(&[u8]) -> bool) -> Vec<Vec<u8>> {
+        let mut gone = Vec::new();
         for place in 0..self.places() {
             if self.element(place).is_some() {
                 let key = self.key(memory, place).to_vec();
                 if !wanted(&key) {
                     self.delete_key(memory, &key);
+                    gone.push(key);
                 }
             }
+        }
+        gone
+    }
+
+    /// Puts zeroes under a key, unless it has a value.
+    pub(crate) fn put_zeroes(&mut self, memory: &mut Memory, key: &[u8]) {
+        if self.place(memory, key).is_none()
+            && let Some(place) = self.insert_key(memory, key)
+            && let Ok(value) = memory.bytes_mut(self.value_address(place), self.value_size)
+        {
+            value.fill(0);
         }
     }
 }

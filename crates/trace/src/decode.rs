@@ -3,7 +3,7 @@
 use crate::event::{EventClass, EventId};
 use crate::layout::PAYLOAD;
 use crate::record::Record;
-use crate::stack_pieces::{CLASS, PIECE};
+use crate::stack_pieces::{CLASS, LONG, PIECE};
 use crate::unwound::Unwound;
 use kestrel_layout::record::TIME_BITS;
 use std::sync::LazyLock;
@@ -157,8 +157,12 @@ impl Class {
         let counts = layout
             .tail()
             .map(|field| (field.offset() as usize, field.ty.unit()));
+        let constant = match event.is_long() {
+            true => LONG,
+            false => layout.constant_size().unwrap_or(0),
+        };
         Self {
-            constant: layout.constant_size().unwrap_or(0) as usize,
+            constant: constant as usize,
             counts: counts.collect(),
             event,
         }

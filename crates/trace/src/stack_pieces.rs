@@ -9,9 +9,16 @@
 //!
 //! `taken` is the time at which the copy was begun, so that pieces meet their record whatever comes between, an interrupt's own copy of the same stack
 //! included. A piece that found no room ends the copy: the frames behind are truncated, as where the copy itself ends.
+//!
+//! Records that are longer than a page ([`EventClass::is_long`]: what programs print, with long texts) come as pieces from their first byte to their last,
+//! whose addresses count from 0. Behind them comes a record of their number that says when they were taken and how many bytes they are:
+//!
+//! ```text
+//! record  header, pid, tid | taken u64, size u64
+//! ```
 
 use crate::event::{EventClass, EventId};
-use crate::layout::{Base, FieldType, Layout};
+use crate::layout::{Base, FieldType, Layout, PAYLOAD};
 use crate::record::Record;
 use crate::value::Value;
 use std::collections::{HashMap, VecDeque};
@@ -21,8 +28,16 @@ use std::sync::LazyLock;
 pub const PIECE: EventId = EventId(u16::MAX);
 /// Most bytes of the stack in one piece: four of them fill a page of a ring.
 pub const PIECE_BYTES: u32 = 960;
+/// Most bytes of a long record in one piece: a page of a ring, with what the piece has before them.
+pub const LONG_PIECE: u32 = 3968;
 /// Most bytes of a copied stack, those of its record included: perf's limit.
 pub const MOST: u32 = 65_528;
+/// Bytes of a record whose content is in pieces.
+pub const LONG: u32 = 32;
+/// Where in such a record the time of its pieces is, and how many bytes they are.
+pub const LONG_TAKEN: u32 = 16;
+/// See [`LONG_TAKEN`].
+pub const LONG_SIZE: u32 = 24;
 /// Bytes that are copied where no number is given: perf's default.
 pub const USUAL: u32 = 8192;
 
@@ -38,7 +53,7 @@ pub static CLASS: LazyLock<EventClass> = LazyLock::new(|| {
         signed: false,
         base: Base::Hexadecimal,
     };
-    let types = [number.clone(), number, FieldType::Bytes { max: PIECE_BYTES }];
+    let types = [number.clone(), number, FieldType::Bytes { max: LONG_PIECE }];
     EventClass {
         id: PIECE,
         name: "kestrel:stack_piece".to_owned(),
@@ -105,6 +120,38 @@ impl StackPieces {
         self.copies.insert(key, Copied { address, bytes });
     }
 
+    /// The record with what pieces have of it; nothing of a long one whose pieces are not all there.
+    pub fn join<'r>(&'r mut self, record: Record<'r>) -> Option<Record<'r>> {
+        if !record.event.is_long() {
+            return Some(Record {
+                rest: self.rest_of(&record),
+                ..record
+            });
+        }
+        let word = |at: u32| {
+            let bytes = record.bytes.get(at as usize..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let copied = self.used((record.tid, word(LONG_TAKEN)?))?;
+        if copied.address != 0 || copied.bytes.len() as u64 != word(LONG_SIZE)? {
+            return None;
+        }
+        // The place of the header is left free in pieces.
+        self.current = copied.bytes;
+        let header = (PAYLOAD as usize).min(self.current.len());
+        self.current[..header].copy_from_slice(record.bytes.get(..header)?);
+        Some(Record {
+            bytes: &self.current,
+            ..record
+        })
+    }
+
+    fn used(&mut self, key: (u32, u64)) -> Option<Copied> {
+        let copied = self.copies.remove(&key)?;
+        self.order.retain(|waiting| *waiting != key);
+        Some(copied)
+    }
+
     /// What pieces have of a record's stack behind its own part; they are used up. Nothing of records without, which are not held up.
     pub fn rest_of(&mut self, record: &Record<'_>) -> &[u8] {
         self.current.clear();
@@ -115,11 +162,10 @@ impl StackPieces {
             return &self.current;
         };
         let key = (record.tid, copy.taken);
-        if let Some(copied) = self.copies.remove(&key) {
-            self.order.retain(|waiting| *waiting != key);
-            if copy.sp.checked_add(copy.stack.len() as u64) == Some(copied.address) {
-                self.current = copied.bytes;
-            }
+        if let Some(copied) = self.used(key)
+            && copy.sp.checked_add(copy.stack.len() as u64) == Some(copied.address)
+        {
+            self.current = copied.bytes;
         }
         &self.current
     }
@@ -134,6 +180,7 @@ impl Copied {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Action;
     use crate::decode::EventTable;
 
     const SP: u64 = 0x7ffe_0000;
@@ -239,6 +286,48 @@ mod tests {
         assert_eq!(rest(&many), NOTHING, "the oldest gave way");
         let endless = (0..200).map(|at| piece(8, from + at * 960, 5, &[1; PIECE_BYTES as usize]));
         assert!(rest(&endless.collect::<Vec<_>>()).len() <= MOST as usize);
+    }
+
+    /// What prints more than a page has room for.
+    fn long_event() -> EventClass {
+        let action = Action {
+            verb: "print".to_owned(),
+            text: String::new(),
+        };
+        EventClass {
+            layout: Layout::new([("value0".to_owned(), FieldType::Text { size: 5000 })]),
+            action: Some(action),
+            ..event()
+        }
+    }
+
+    /// The record of thread 8 behind pieces of so many bytes in all, taken at 5.
+    fn long(pieces: &[Vec<u8>], size: u64) -> Option<Vec<u8>> {
+        let table = EventTable::new([long_event()]);
+        let mut waiting = StackPieces::default();
+        for bytes in pieces {
+            waiting.take(&table.record(bytes, 0, 0).unwrap());
+        }
+        let fixed = [5, size].map(u64::to_le_bytes).concat();
+        let bytes = bytes(EventId(1), 8, &fixed, &[]);
+        let record = table.record(&bytes, 0, 0).unwrap();
+        waiting.join(record).map(|record| record.bytes.to_vec())
+    }
+
+    #[test]
+    fn long_records_are_whole_or_lost() {
+        let (first, last) = (piece(8, 0, 5, &[1; 3968]), piece(8, 3968, 5, &[2; 1048]));
+        let whole = long(&[first.clone(), last.clone()], 5016).unwrap();
+        assert_eq!(whole[..16], bytes(EventId(1), 8, &[], &[]), "its own header");
+        assert_eq!(whole[16..], [vec![1; 3952], vec![2; 1048]].concat());
+        assert_eq!(long(std::slice::from_ref(&first), 5016), None);
+        assert_eq!(long(std::slice::from_ref(&last), 5016), None);
+        assert_eq!(long(&[last, first], 5016), None);
+        assert_eq!(long(&[], 5016), None);
+        assert_eq!(
+            long(&[piece(8, 0, 5, &[1; 8])], 8),
+            Some(bytes(EventId(1), 8, &[], &[])[..8].to_vec())
+        );
     }
 
     #[test]

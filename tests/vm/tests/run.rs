@@ -202,3 +202,20 @@ fn limits_of_probes_are_obeyed() {
         pattern.err
     );
 }
+
+/// Texts longer than a record are printed whole, and kept as keys and values.
+#[test]
+fn texts_longer_than_a_record_are_whole() {
+    let program = r#"config = { max_strlen = 9999 } tracepoint:syscalls:sys_enter_openat /comm == "cat"/ { $path = str(args.filename);
+        if (strncmp($path, "/XXX", 4) == 0) { printf("%d %s|\n", strlen($path), $path); @paths[$path] = (1, $path); for ($kv : @paths) { print($kv.1.1) } clear(@paths) } }"#;
+    let run = kestrel(&[
+        "run",
+        "-e",
+        program,
+        "-c",
+        "sh -c 'cat /$(printf %05000d 0 | tr 0 X) || true'",
+    ]);
+    let path = format!("/{}", "X".repeat(5000));
+    let wanted = format!("5001 {path}|\n{path}\n");
+    assert!(run.out.contains(&wanted), "{}\n{}", run.out, run.err);
+}

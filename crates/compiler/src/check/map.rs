@@ -337,19 +337,21 @@ impl Checker<'_> {
         ))
     }
 
-    /// `clear(@x)`.
-    pub(crate) fn clear_map(&mut self, name: &str, span: Span) -> Checked<StatementKind> {
+    /// `clear(@x)` and, where the keys stay, `zero(@x)`.
+    pub(crate) fn clear_map(&mut self, name: &str, zeroed: bool, span: Span) -> Checked<StatementKind> {
         let map = Arc::new(self.known_map(name, span)?);
         self.only_with_keys(&map, "clear()", span)?;
         let keys = Vec::new();
         let whole = (*map).clone();
-        let change = StatementKind::Map(MapPlace { map, keys }, MapChange::Clear);
+        let zeroed = zeroed && self.globals.rounds;
+        let change = StatementKind::Map(MapPlace { map, keys }, MapChange::Clear { zeroed });
         if !self.globals.rounds {
             return Ok(change);
         }
         // The reader learns that nothing older will be printed any more.
         let generation = self.generation_of(whole, span);
-        let cleared = self.output("cleared", name, vec![generation], span)?;
+        let verb = if zeroed { "zeroed" } else { "cleared" };
+        let cleared = self.output(verb, name, vec![generation], span)?;
         let all = [change, cleared].map(|kind| Statement { kind, span });
         Ok(StatementKind::Block(all.into()))
     }

@@ -9,10 +9,10 @@ use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, place};
 use kestrel_bpf::helper;
 use kestrel_trace::action::Action as Asked;
-use kestrel_trace::layout::{FieldType, Layout};
+use kestrel_trace::layout::{Field, FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::{Format, Wrong};
-use kestrel_trace::stack_pieces::PIECE_BYTES;
+use kestrel_trace::stack_pieces::{MOST, PIECE_BYTES};
 
 /// Most values of a line that the kernel writes (MAX_BPRINTF_VARARGS).
 const KERNEL_VALUES: usize = 12;
@@ -63,8 +63,12 @@ impl Checker<'_> {
             fields.push((format!("value{place}"), ty));
             written.push(value);
         }
-        let layout = Layout::new(fields);
-        if layout.max_size() > CAPACITY {
+        let mut layout = Layout::new(fields);
+        if layout.max_size() > CAPACITY
+            && let Some(whole) = self.long_layout(&layout, &written)
+        {
+            layout = whole;
+        } else if layout.max_size() > CAPACITY {
             let message = format!(
                 "what is printed could take {} bytes; there is room for {CAPACITY}",
                 layout.max_size()
@@ -81,6 +85,22 @@ impl Checker<'_> {
                 text: text.to_owned(),
             }),
         }))
+    }
+
+    /// The layout of what is longer than a page, written in pieces: each value as it is kept, at a place of its own. None of what has pieces already, or is longer than all.
+    fn long_layout(&mut self, layout: &Layout, values: &[Expr]) -> Option<Layout> {
+        let kept = |(field, value): (&Field, &Expr)| {
+            let ty = match (&value.kind, &field.ty) {
+                (ExprKind::StackCopy { .. }, _) => None,
+                (_, FieldType::String { max }) => Some(FieldType::Text { size: max + 1 }),
+                (_, FieldType::Bytes { .. }) => self.kept_type(&value.ty),
+                (_, ty) => Some(ty.clone()),
+            };
+            Some((field.name.clone(), ty?))
+        };
+        let fields: Option<Vec<_>> = layout.fields().iter().zip(values).map(kept).collect();
+        let whole = Layout::new(fields?);
+        (self.globals.rounds && (CAPACITY + 1..=MOST).contains(&whole.max_size())).then_some(whole)
     }
 
     /// `printf("format", values…)` and what else takes a format.

@@ -157,7 +157,10 @@ pub enum MapChange {
     /// `delete(@x[keys])`.
     Delete,
     /// `clear(@x)`: all keys go. There are no keys to say which.
-    Clear,
+    Clear {
+        /// Whether the keys stay, with zero: their reader sees to that.
+        zeroed: bool,
+    },
 }
 
 /// One record: values for the fields of a layout.

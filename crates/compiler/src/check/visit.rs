@@ -111,7 +111,7 @@ impl StatementKind {
                 MapChange::Set(value) | MapChange::Add(value) | MapChange::Aggregate(Some(value)) => {
                     vec![value]
                 }
-                MapChange::Aggregate(None) | MapChange::Delete | MapChange::Clear => Vec::new(),
+                MapChange::Aggregate(None) | MapChange::Delete | MapChange::Clear { .. } => Vec::new(),
             },
             Self::Perform { operands, .. } => operands.iter().collect(),
             Self::ForEach {

@@ -129,8 +129,7 @@ fn next_victim(function: &Function, evicted: &[Slot], (needed, limit): (u32, u32
     let Some(victim) = victim else {
         return Err(too_large(Default::default()));
     };
-    let taken: u32 = evicted.iter().map(|slot| size(*slot).next_multiple_of(8)).sum();
-    if taken + size(victim) > scratch::LIMIT {
+    if size(victim) > scratch::LIMIT {
         return Err(too_large(function.objects[victim.0 as usize].span));
     }
     Ok(victim)

@@ -1,4 +1,4 @@
-//! Moves objects that the frame has no room for into a map of the program's own: one value per CPU, looked up
+//! Moves objects that the frame has no room for into maps of the program's own (one, unless it were too large): one value per CPU, looked up
 //! once, in the last block that every path to a use passes (behind the predicate, where only the body needs it).
 //!
 //! One value per CPU is enough: the kernel never runs the same program twice at a time on one CPU (`bpf_prog_active`, or the
@@ -14,11 +14,22 @@ use std::collections::HashMap;
 /// Most bytes of a per-CPU value (`PCPU_MIN_UNIT_SIZE`).
 pub(crate) const LIMIT: u32 = 32 << 10;
 
-/// Moves these objects out of the frame.
+/// Moves these objects out of the frame, into as many maps as they need.
 pub(crate) fn evict(function: &mut Function, evicted: &[Slot]) {
-    if evicted.is_empty() {
-        return;
+    let mut rest = evicted;
+    while !rest.is_empty() {
+        let mut taken = 0;
+        let fitting = rest.iter().take_while(|slot| {
+            taken += function.objects[slot.0 as usize].size.next_multiple_of(8);
+            taken <= LIMIT
+        });
+        let (together, behind) = rest.split_at(fitting.count().max(1));
+        evict_together(function, together);
+        rest = behind;
     }
+}
+
+fn evict_together(function: &mut Function, evicted: &[Slot]) {
     let users = function.ids().filter(|id| {
         let mut ops = function.block(*id).insts.iter().map(|inst| &inst.op);
         ops.any(|op| matches!(op, Op::SlotAddress { slot, .. } if evicted.contains(slot)))

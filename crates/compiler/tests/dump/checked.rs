@@ -74,7 +74,8 @@ impl Dump<'_> {
                     MapChange::Aggregate(Some(value)) => format!("<- {}", self.expr(value)),
                     MapChange::Aggregate(None) => "<-".to_owned(),
                     MapChange::Delete => "delete".to_owned(),
-                    MapChange::Clear => "clear".to_owned(),
+                    MapChange::Clear { zeroed: false } => "clear".to_owned(),
+                    MapChange::Clear { zeroed: true } => "zero".to_owned(),
                 };
                 format!("{pad}{} : {:?} {change}\n", self.place(place), place.map.value)
             }

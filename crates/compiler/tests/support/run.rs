@@ -12,7 +12,6 @@ use kestrel_compiler::program::Program;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::FieldType;
-use kestrel_trace::record::Record;
 use kestrel_trace::stack_pieces::StackPieces;
 use kestrel_trace::value::{StackCopy, Value};
 
@@ -211,8 +210,8 @@ impl Bench {
                 at += record.bytes.len();
                 continue;
             }
-            let rest = pieces.rest_of(&record);
-            let record = Record { rest, ..record };
+            let length = record.bytes.len();
+            let record = pieces.join(record).expect("all pieces");
             rows.push(Row {
                 number: record.event.id.0,
                 to: u16::from_le_bytes([value[at + 2], value[at + 3]]),
@@ -228,7 +227,7 @@ impl Bench {
                     })
                     .collect(),
             });
-            at += record.bytes.len().next_multiple_of(8);
+            at += length.next_multiple_of(8);
         }
         assert_eq!(at, end, "records fill what was reserved");
         self.sent = used;

@@ -65,8 +65,8 @@ impl ProgramMaps for Maps<'_> {
         Ok(self.replay.snapshot(name, Some(generation), None, self.now_ns))
     }
 
-    fn sweep(&mut self, name: &str, generation: u64) -> Result<()> {
-        self.replay.sweep(name, generation);
+    fn sweep(&mut self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
+        self.replay.sweep(name, generation, zeroed);
         Ok(())
     }
 

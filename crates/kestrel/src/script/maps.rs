@@ -12,11 +12,11 @@ pub trait ProgramMaps {
     /// When it cannot be read.
     fn as_of(&mut self, name: &str, generation: u64) -> Result<Option<Snapshot>>;
 
-    /// Removes what a map held before a generation.
+    /// Removes what a map held before a generation; where that is `zeroed`, its keys stay, with zero.
     ///
     /// # Errors
     /// When it cannot be changed.
-    fn sweep(&mut self, name: &str, generation: u64) -> Result<()>;
+    fn sweep(&mut self, name: &str, generation: u64, zeroed: bool) -> Result<()>;
 
     /// What all of them hold now.
     ///
@@ -30,8 +30,8 @@ impl ProgramMaps for &Session {
         self.map_generation(name, generation, None)
     }
 
-    fn sweep(&mut self, name: &str, generation: u64) -> Result<()> {
-        self.sweep_map(name, generation)
+    fn sweep(&mut self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
+        self.sweep_map(name, generation, zeroed)
     }
 
     fn all(&mut self) -> Result<Vec<Snapshot>> {

@@ -154,7 +154,11 @@ impl Perform {
                 let read = maps.as_of(&map.name, map.generation)?;
                 self.snapshots(read.into_iter().collect(), map.top, map.div);
             }
-            Some(Effect::Cleared { name, generation }) => maps.sweep(&name, generation)?,
+            Some(Effect::Cleared {
+                name,
+                generation,
+                zeroed,
+            }) => maps.sweep(&name, generation, zeroed)?,
             Some(Effect::Exit { code }) => return Ok(Outcome::Exit(code)),
             Some(Effect::Cat { path }) => self.cat(&path),
             Some(Effect::Run { command }) => self.run(&command),

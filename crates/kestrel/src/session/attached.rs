@@ -468,8 +468,8 @@ impl Session {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn sweep_map(&self, name: &str, generation: u64) -> Result<()> {
-        self.resources.maps.sweep_map(name, generation)
+    pub fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
+        self.resources.maps.sweep_map(name, generation, zeroed)
     }
 
     /// Gives the maps of the compiled objects that its handlers call, each with the path of its file.

@@ -345,13 +345,13 @@ impl Maps {
         self.maps.iter().map(generation).collect()
     }
 
-    /// Removes the keys of a map's generations before this one.
+    /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn sweep_map(&self, name: &str, generation: u64) -> Result<()> {
+    pub fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
         match (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name)) {
-            (Some(state), Some((ty, map))) => sweep_one(state, ty, map, generation),
+            (Some(state), Some((ty, map))) => sweep_one(state, ty, map, (generation, zeroed)),
             _ => Ok(()),
         }
     }
@@ -362,14 +362,14 @@ impl Maps {
             return Ok(());
         };
         for ((ty, map), &generation) in self.maps.iter().zip(generations) {
-            sweep_one(state, ty, map, generation)?;
+            sweep_one(state, ty, map, (generation, false))?;
         }
         Ok(())
     }
 }
 
-/// Removes the keys of a map's generations before this one.
-fn sweep_one(state: &State, ty: &MapType, map: &Map, generation: u64) -> Result<()> {
+/// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
+fn sweep_one(state: &State, ty: &MapType, map: &Map, (generation, zeroed): (u64, bool)) -> Result<()> {
     let Some(swept) = state.swept.get(ty.number as usize) else {
         return Ok(());
     };
@@ -377,8 +377,8 @@ fn sweep_one(state: &State, ty: &MapType, map: &Map, generation: u64) -> Result<
     if before >= generation {
         return Ok(());
     }
+    let zeros = vec![0; map.element_size()];
     if ty.keys.is_empty() {
-        let zeros = vec![0; map.element_size()];
         for old in (before..generation).rev().take(ty.entries.max(1) as usize - 1) {
             let index = (old & u64::from(ty.entries.max(1) - 1)) as u32;
             map.update(&index.to_le_bytes(), &zeros, ValueCheck::Any)?;
@@ -387,12 +387,24 @@ fn sweep_one(state: &State, ty: &MapType, map: &Map, generation: u64) -> Result<
         for (key, _) in map.entries()? {
             if state::word(&key, 0) < generation {
                 map.delete(&key)?;
+                if zeroed {
+                    // One that events have made meanwhile stays as it is.
+                    let _there = map.update(&renewed(key, generation), &zeros, ValueCheck::New);
+                }
             }
         }
     }
     swept.store(generation, Ordering::Relaxed);
     Ok(())
 }
+/// The same key of another generation.
+fn renewed(mut key: Vec<u8>, generation: u64) -> Vec<u8> {
+    if let Some(word) = key.first_chunk_mut() {
+        *word = generation.to_le_bytes();
+    }
+    key
+}
+
 impl State {
     fn open(map: Map) -> Result<Self> {
         let mapping = Mapping::new(map.as_fd(), 0, state::SIZE as usize, Access::ReadWrite)?;

@@ -136,7 +136,7 @@ impl Live {
         let buffers = self.session.buffers().iter();
         // Of two counts that are raised one after the other the part is read first.
         let frozen = buffers.clone().map(Buffer::lost_frozen).sum();
-        let all: u64 = buffers.map(Buffer::lost).sum();
+        let all = buffers.map(Buffer::lost).sum::<u64>() + self.waiting.torn();
         let new = all - std::mem::replace(&mut self.lost, all);
         let frozen = frozen - std::mem::replace(&mut self.lost_frozen, frozen);
         (new.saturating_sub(frozen), frozen.min(new))

@@ -13,6 +13,8 @@ use kestrel_trace::stack_pieces::StackPieces;
 pub(crate) struct Queue {
     waiting: Vec<Waiting>,
     pieces: StackPieces,
+    /// Long records of which pieces were lost.
+    torn: u64,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,11 @@ impl Queue {
     /// Whether it holds none.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// How many records were lost so far because pieces of them were.
+    pub(crate) fn torn(&self) -> u64 {
+        self.torn
     }
 
     /// Takes the records of a page that its reader was not shown before, of those the ones `wanted` by their position.
@@ -87,11 +94,13 @@ impl Queue {
                 self.pieces.take(&record);
                 continue;
             }
-            shown += 1;
-            show(&Record {
-                rest: self.pieces.rest_of(&record),
-                ..record
-            })?;
+            match self.pieces.join(record) {
+                Some(record) => {
+                    shown += 1;
+                    show(&record)?;
+                }
+                None => self.torn += 1,
+            }
         }
         Ok(shown)
     }

@@ -7,7 +7,7 @@ use crate::user_symbol::has_code;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a key, the generation included.
-pub const MOST_KEY: u32 = 4096;
+pub const MOST_KEY: u32 = 16 << 10;
 /// Bytes of a key that kernels before 5.16 take, too.
 pub const EVERY_KEY: u32 = 512;
 /// Entries of a map where nothing else is said.

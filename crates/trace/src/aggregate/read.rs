@@ -150,6 +150,7 @@ impl Snapshot {
         C: IntoIterator<Item = &'v [u8]>,
     {
         let generation = state::word(state, state::generation(ty.number));
+        let zeroed = generation > 0 && state::word(state, state::zeroed(ty.number)) == generation;
         let mut rows: Vec<Row> = elements
             .into_iter()
             .filter(|(key, _)| key.len() == ty.key_size() as usize)
@@ -163,9 +164,11 @@ impl Snapshot {
                     value,
                 })
             })
-            .filter(|row| !(ty.keys.is_empty() && row.value.is_untouched(&ty.value)))
             // One value that was cleared is as good as never set, until it is something else.
-            .filter(|row| !(ty.keys.is_empty() && generation > 0 && row.value.is_zero()))
+            .filter(|row| {
+                let unset = row.value.is_untouched(&ty.value) || generation > 0 && row.value.is_zero();
+                !ty.keys.is_empty() || zeroed || !unset
+            })
             .collect();
         rows.sort_by(|a, b| a.compare(b, ty));
         Self {
@@ -440,7 +443,7 @@ mod tests {
             (words(&[1, 0, 0]), vec![words(&[9]), words(&[9])]),
             (vec![1, 2], vec![words(&[9])]),
         ];
-        let snapshot = snapshot(&ty, &words(&[0, 0, 0, 0, 0, 4]), &elements);
+        let snapshot = snapshot(&ty, &words(&[0, 0, 0, 0, 0, 0, 0, 4, 0]), &elements);
         assert_eq!(
             text(&snapshot, &Symbols::default()),
             "@x[bar, -1]: 1\n@x[foo, 3]: 12\n\
@@ -458,7 +461,7 @@ mod tests {
             (words(&[2, 7]), vec![words(&[1])]),
             (words(&[3, 7]), vec![words(&[-5i64 as u64])]),
         ];
-        let snapshot = snapshot(&ty, &words(&[0, 0, 0, 0, 3, 0]), &elements);
+        let snapshot = snapshot(&ty, &words(&[0, 0, 0, 0, 0, 0, 3, 0, 0]), &elements);
         assert_eq!(text(&snapshot, &Symbols::default()), "@x[7]: -5\n");
     }
 

@@ -1,4 +1,4 @@
-//! `clear`, which the kernel has done: a generation began.
+//! `clear` and `zero`, which the kernel has done: a generation began.
 
 use super::reached::{Effect, Output};
 
@@ -7,5 +7,15 @@ pub(super) static CLEARED: Output = Output {
     effect: |reached| Effect::Cleared {
         name: reached.text.to_owned(),
         generation: reached.number(0).cast_unsigned(),
+        zeroed: false,
+    },
+};
+
+pub(super) static ZEROED: Output = Output {
+    verb: "zeroed",
+    effect: |reached| Effect::Cleared {
+        name: reached.text.to_owned(),
+        generation: reached.number(0).cast_unsigned(),
+        zeroed: true,
     },
 };

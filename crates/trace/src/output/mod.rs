@@ -40,6 +40,7 @@ static OUTPUTS: &[&Output] = &[
     &print::PRINT,
     &print::PRINT_MAP,
     &cleared::CLEARED,
+    &cleared::ZEROED,
     &time::TIME,
     &join::JOIN,
     &cat::CAT,

@@ -22,6 +22,8 @@ pub enum Effect {
         name: String,
         /// The new generation.
         generation: u64,
+        /// Whether the keys stay, with zero.
+        zeroed: bool,
     },
     /// What a file holds is printed, by [`Form::file`].
     Cat {

@@ -205,6 +205,7 @@ fn what_is_not_printed_is_handed_on() {
     let cleared = Effect::Cleared {
         name: "x".to_owned(),
         generation: 4,
+        zeroed: false,
     };
     assert_eq!(asked("cleared", "x", &[number(4)]), cleared);
     assert_eq!(asked("exit", "", &[number(3)]), Effect::Exit { code: 3 });

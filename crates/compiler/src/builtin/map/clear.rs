@@ -8,5 +8,5 @@ pub(crate) static CLEAR: Builtin = Builtin {
     numbered: false,
     usage: "clear(@map)",
     about: "forget all keys of a map, at once for all CPUs",
-    meaning: Meaning::Action(emptied),
+    meaning: Meaning::Action(|checker, usage| emptied(checker, usage, false)),
 };

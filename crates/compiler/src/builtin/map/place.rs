@@ -24,11 +24,11 @@ pub(super) fn place<'a>(
 }
 
 /// `clear(@x)`, `zero(@x)`.
-pub(super) fn emptied(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
+pub(super) fn emptied(checker: &mut Checker<'_>, usage: &Use<'_>, zeroed: bool) -> Checked<StatementKind> {
     let (name, keys) = place(checker, usage, 1)?;
     if let Some(key) = keys.first() {
         let message = format!("{}() is about the whole map", usage.name);
         return Err(checker.error(key.span, message));
     }
-    checker.clear_map(name, usage.span)
+    checker.clear_map(name, zeroed, usage.span)
 }

@@ -7,6 +7,6 @@ pub(crate) static ZERO: Builtin = Builtin {
     name: "zero",
     numbered: false,
     usage: "zero(@map)",
-    about: "let all values of a map begin at 0 again; keys show when they are used again",
-    meaning: Meaning::Action(emptied),
+    about: "let all values of a map begin at 0 again; its keys stay",
+    meaning: Meaning::Action(|checker, usage| emptied(checker, usage, true)),
 };

@@ -36,19 +36,26 @@ impl Lower<'_> {
                 })
             }
             MapChange::Aggregate(value) => self.aggregate(place, value.as_ref()),
-            MapChange::Delete if place.keys.is_empty() => self.change_map(place, &MapChange::Clear),
+            MapChange::Delete if place.keys.is_empty() => {
+                self.change_map(place, &MapChange::Clear { zeroed: false })
+            }
             MapChange::Delete => {
                 let key = self.map_key(place)?;
                 let map = self.map_pointer(&place.map);
                 self.b.helper(helper::MAP_DELETE_ELEM, &[map.into(), key.into()]);
                 Ok(())
             }
-            MapChange::Clear => {
+            MapChange::Clear { zeroed } => {
                 if place.map.keys.is_empty() && place.map.entries <= 1 {
                     self.empty(&place.map)?;
                 }
                 let generation = self.state(state::generation(place.map.number));
                 self.b.atomic_add(Width::B8, generation, 0, 1);
+                if *zeroed {
+                    let now = self.generation(&place.map);
+                    let zeroed = self.state(state::zeroed(place.map.number));
+                    self.b.store(Width::B8, zeroed, 0, now);
+                }
                 Ok(())
             }
         }

@@ -6,6 +6,7 @@ mod failure;
 mod gathering;
 mod glob;
 mod held;
+mod long_record;
 mod map;
 mod memory;
 mod record;

@@ -12,12 +12,13 @@ use super::Lower;
 use super::string::string_room;
 use super::text::Bytes;
 use super::value::width;
-use crate::check::tree::{Access, Expr, ExprKind, Intrinsic, Record};
+use crate::check::tree::{Access, Destination, Expr, ExprKind, Intrinsic, Record};
 use crate::context::{EventNumber, ProgramKind};
 use crate::error::Error;
-use crate::ir::{AluOp, Bits, Condition, Operand, Slot, Vreg, Width, helper};
+use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::sink::Size;
 use kestrel_bpf::code::SourceRange as Span;
+use kestrel_trace::event::is_long;
 use kestrel_trace::layout::{EventName, Field, FieldType, Layout, Space};
 use kestrel_trace::value::{FAULT_IN_TEXT, fault_in_string};
 
@@ -30,7 +31,7 @@ const USER_STACK: i64 = 1 << 8;
 const WORDS: u32 = 64;
 
 /// What is left to do for a field once there is a record.
-enum Plan<'e> {
+pub(super) enum Plan<'e> {
     /// Evaluate it: it calls nothing.
     Late(&'e Expr),
     /// Store it.
@@ -67,6 +68,9 @@ impl Lower<'_> {
             });
         }
         let identity = self.intrinsic_at(Intrinsic::Identity, span)?;
+        if is_long(&record.layout, record.asks.as_ref()) {
+            return self.long_record(record, identity, span);
+        }
         let fields: Vec<(&Field, &Expr)> = record.layout.fields().iter().zip(&record.values).collect();
         // All values are computed before room is reserved: from reserve to commit the ring waits for this record.
         let mut plans = Vec::with_capacity(fields.len());
@@ -82,32 +86,49 @@ impl Lower<'_> {
         }
         let number = self.number(record);
         let size = self.record_size(&record.layout, &plans, span)?;
+        let join = self.b.block();
+        self.reserved((number, size), &record.to, (join, span), |lower, to| {
+            lower.identity(identity, to);
+            for ((field, _), plan) in fields.iter().zip(&plans) {
+                lower.fill(field.offset(), &field.ty, plan, to)?;
+            }
+            lower.tail(&record.layout, &plans, to);
+            lower.b.at(span);
+            Ok(())
+        })?;
+        self.b.jump(join);
+        self.b.switch_to(join);
+        Ok(())
+    }
+
+    /// Reserves room for a record, has it written, and commits it; goes to `refused` where there is no room.
+    pub(super) fn reserved(
+        &mut self,
+        (number, size): (Operand, Size),
+        to: &Destination,
+        (refused, span): (BlockId, Span),
+        write: impl FnOnce(&mut Self, Vreg) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let guarded = self.is_guarded();
-        let (refused, join) = (self.b.cold_block(), self.b.block());
+        let (no_room, written) = (self.b.cold_block(), self.b.block());
         if guarded {
             self.b.kfunc("bpf_preempt_disable", &[]);
         }
         let reservation = self
             .sink
-            .reserve(&mut self.b, number, size, &record.to, refused)
+            .reserve(&mut self.b, number, size, to, no_room)
             .map_err(|reason| Error::Sink { reason, span })?;
-        let to = reservation.record;
-        self.identity(identity, to);
-        for ((field, _), plan) in fields.iter().zip(&plans) {
-            self.fill(field.offset(), &field.ty, plan, to)?;
-        }
-        self.tail(&record.layout, &plans, to);
-        self.b.at(span);
+        write(self, reservation.record)?;
         let alone = self.is_alone();
         self.sink.commit(&mut self.b, reservation, alone);
-        for (at, end) in [(None, join), (Some(refused), join)] {
+        for (at, end) in [(None, written), (Some(no_room), refused)] {
             at.into_iter().for_each(|block| self.b.switch_to(block));
             if guarded {
                 self.b.kfunc("bpf_preempt_enable", &[]);
             }
             self.b.jump(end);
         }
-        self.b.switch_to(join);
+        self.b.switch_to(written);
         Ok(())
     }
 
@@ -140,7 +161,7 @@ impl Lower<'_> {
     }
 
     /// The number of this record: the event's, plus its place among the probe's records.
-    fn number(&mut self, record: &Record) -> Operand {
+    pub(super) fn number(&mut self, record: &Record) -> Operand {
         let index = self
             .records
             .iter()
@@ -204,7 +225,7 @@ impl Lower<'_> {
     }
 
     /// Does what must be done before there is a record.
-    fn prepare<'e>(&mut self, ty: &FieldType, value: &'e Expr) -> Result<Plan<'e>, Error> {
+    pub(super) fn prepare<'e>(&mut self, ty: &FieldType, value: &'e Expr) -> Result<Plan<'e>, Error> {
         let outer = self.b.span();
         self.b.at(value.span);
         let plan = match (ty, &value.kind) {
@@ -424,7 +445,13 @@ impl Lower<'_> {
     }
 
     /// Fills a field of the fixed part.
-    fn fill(&mut self, offset: u32, ty: &FieldType, plan: &Plan<'_>, to: Vreg) -> Result<(), Error> {
+    pub(super) fn fill(
+        &mut self,
+        offset: u32,
+        ty: &FieldType,
+        plan: &Plan<'_>,
+        to: Vreg,
+    ) -> Result<(), Error> {
         match plan {
             Plan::Elements(parts) => {
                 let FieldType::Array { element, .. } = ty else {
@@ -544,7 +571,7 @@ fn scalar_size(ty: &FieldType) -> Option<u8> {
 }
 
 /// Bytes of a field of fixed size.
-fn fixed_size(ty: &FieldType) -> u32 {
+pub(super) fn fixed_size(ty: &FieldType) -> u32 {
     match ty {
         FieldType::Text { size } => *size,
         FieldType::Array { element, count } => fixed_size(element) * count,

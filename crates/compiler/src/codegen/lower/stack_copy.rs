@@ -6,7 +6,7 @@ use super::record::Staged;
 use crate::check::tree::Access;
 use crate::check::tree::Destination;
 use crate::error::Error;
-use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
+use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Vreg, Width, helper};
 use crate::sink::Size;
 use kestrel_bpf::code::SourceRange as Span;
 use kestrel_trace::layout::COPIED_WORDS;
@@ -127,7 +127,14 @@ impl Lower<'_> {
         let reader = self.reader(Access::User);
         let failed = self.b.helper(reader, &[place.into(), size.into(), at.into()]);
         self.b.branch_if(Condition::NotEqual, failed, 0, end);
-        self.stack_piece((slot, size), [at, taken], identity, to, (end, span))?;
+        let from = self.b.slot_address(slot, STAGED);
+        self.piece(
+            (from, size.into()),
+            [at.into(), taken.into()],
+            identity,
+            to,
+            (end, span),
+        )?;
         let done = self.b.load(Width::B8, numbers, DONE);
         let size = self.b.load(Width::B8, numbers, SIZE);
         let further = self.b.add(done, size);
@@ -156,58 +163,40 @@ impl Lower<'_> {
         self.b.store(Width::B8, numbers, SIZE, words);
     }
 
-    /// Writes one piece, out of the bytes that are staged in a slot; goes to `end` where there is no room for it.
-    fn stack_piece(
+    /// Writes one piece, out of so many bytes at an address; goes to `end` where there is no room for it.
+    pub(super) fn piece(
         &mut self,
-        (slot, size): (Slot, Vreg),
-        numbers: [Vreg; 2],
+        (from, size): (Vreg, Operand),
+        numbers: [Operand; 2],
         identity: Vreg,
         to: &Destination,
         (end, span): (BlockId, Span),
     ) -> Result<(), Error> {
         let layout = &CLASS.layout;
-        let length = self.b.add(size, layout.fixed_end() + 7);
-        let size_of_record = Size::Variable {
-            value: self.b.and(length, -8),
-            max: layout.max_size(),
-        };
-        let guarded = self.is_guarded();
-        let (refused, next) = (self.b.cold_block(), self.b.block());
-        if guarded {
-            self.b.kfunc("bpf_preempt_disable", &[]);
-        }
-        let reservation = self
-            .sink
-            .reserve(
-                &mut self.b,
-                Operand::Imm(i64::from(PIECE.0)),
-                size_of_record,
-                to,
-                refused,
-            )
-            .map_err(|reason| Error::Sink { reason, span })?;
-        let record = reservation.record;
-        self.identity(identity, record);
-        let values = numbers.map(|number| (Width::B8, number)).into_iter();
-        for (field, (width, value)) in layout.fields().iter().zip(values.chain([(Width::B2, size)])) {
-            self.b
-                .store(width, record, field.offset().cast_signed() as i16, value);
-        }
-        let tail = self.b.add(record, layout.fixed_end());
-        let from = self.b.slot_address(slot, STAGED);
-        let copy = self.reader(Access::Kernel);
-        self.b.helper(copy, &[tail.into(), size.into(), from.into()]);
-        let alone = self.is_alone();
-        self.sink.commit(&mut self.b, reservation, alone);
-        for (at, to) in [(None, next), (Some(refused), end)] {
-            at.into_iter().for_each(|block| self.b.switch_to(block));
-            if guarded {
-                self.b.kfunc("bpf_preempt_enable", &[]);
+        let size_of_record = match size {
+            Operand::Imm(size) => Size::Constant((layout.fixed_end() + size as u32).next_multiple_of(8)),
+            Operand::Reg(size) => {
+                let length = self.b.add(size, layout.fixed_end() + 7);
+                Size::Variable {
+                    value: self.b.and(length, -8),
+                    max: (layout.fixed_end() + PIECE_BYTES).next_multiple_of(8),
+                }
             }
-            self.b.jump(to);
-        }
-        self.b.switch_to(next);
-        Ok(())
+        };
+        let number = Operand::Imm(i64::from(PIECE.0));
+        self.reserved((number, size_of_record), to, (end, span), |lower, record| {
+            lower.identity(identity, record);
+            let values = numbers.map(|number| (Width::B8, number)).into_iter();
+            for (field, (width, value)) in layout.fields().iter().zip(values.chain([(Width::B2, size)])) {
+                lower
+                    .b
+                    .store(width, record, field.offset().cast_signed() as i16, value);
+            }
+            let tail = lower.b.add(record, layout.fixed_end());
+            let copy = lower.reader(Access::Kernel);
+            lower.b.helper(copy, &[tail.into(), size, from.into()]);
+            Ok(())
+        })
     }
 }
 

@@ -10,6 +10,8 @@ use kestrel_trace::value::FAULT_IN_TEXT;
 
 /// Bytes of a thread's name.
 const COMM: u32 = 16;
+/// Bytes from which one call is less work than stores of zeroes.
+const CLEARED_BY_HELPER: u32 = 256;
 
 /// Bytes that plain loads reach.
 #[derive(Clone, Copy, Debug)]
@@ -260,6 +262,14 @@ impl Lower<'_> {
 
     /// Sets bytes `from` to `until` of a frame object to zero, in aligned words: the verifier takes no others on the stack.
     pub(super) fn clear(&mut self, slot: Slot, from: u32, until: u32) {
+        if until.saturating_sub(from) > CLEARED_BY_HELPER && self.context.features.probe_read_kernel {
+            // What cannot be read is zeroes: a store for each word of it is one by one to the verifier.
+            let to = self.b.slot_address(slot, from);
+            let size = i64::from(until - from);
+            self.b
+                .helper(helper::PROBE_READ_KERNEL, &[to.into(), size.into(), 0_u32.into()]);
+            return;
+        }
         let bytes = Bytes {
             at: At::Slot(slot),
             offset: from.cast_signed(),

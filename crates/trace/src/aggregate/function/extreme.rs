@@ -26,7 +26,10 @@ impl Function for Extreme {
     }
 
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        with.number(rank((self.ranked)(first(words)), with.signed))
+        match first(words) {
+            0 => 0,
+            kept => with.number(rank((self.ranked)(kept), with.signed)),
+        }
     }
 
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
