@@ -219,3 +219,25 @@ fn texts_longer_than_a_record_are_whole() {
     let wanted = format!("5001 {path}|\n{path}\n");
     assert!(run.out.contains(&wanted), "{}\n{}", run.out, run.err);
 }
+
+/// A program's function is traced by its name, which other tools see, too.
+#[test]
+fn functions_of_programs_are_traced() {
+    let script = r#"kestrel run -e 'interval:100ms { @a = 1 } interval:100ms { @b = 2 }' >/dev/null & sleep 3
+        kestrel run -l 'fentry:bpf:*:interval_us_*'
+        kestrel run -e 'fentry:bpf:interval_us_100000_1 { print(probe); exit() }'
+        kestrel run -e 'fexit:bpf:*:interval_us_*_2 { print(probe); exit() }'
+        kestrel run -e 'fentry:bpf:no_such_function { exit() }' 2>&1
+        kill -INT $!"#;
+    let run = shell(script);
+    let lines = |wanted: &str| run.out.lines().filter(|line| line.contains(wanted)).count();
+    assert_eq!(lines("interval_us_100000_1"), 2, "{}\n{}", run.out, run.err);
+    assert_eq!(lines("interval_us_100000_2"), 2, "{}\n{}", run.out, run.err);
+    assert_eq!(lines("fexit:bpf:"), 1, "{}\n{}", run.out, run.err);
+    assert_eq!(
+        lines("no BPF program with types has such a function"),
+        1,
+        "{}",
+        run.out
+    );
+}

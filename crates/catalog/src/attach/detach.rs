@@ -20,6 +20,8 @@ pub fn is_slow(kind: ProgramKind) -> bool {
             | ProgramKind::FunctionExit(_)
             | ProgramKind::ModuleFunctionEntry(..)
             | ProgramKind::ModuleFunctionExit(..)
+            | ProgramKind::ProgramFunctionEntry(..)
+            | ProgramKind::ProgramFunctionExit(..)
     )
 }
 

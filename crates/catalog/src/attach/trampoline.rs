@@ -8,11 +8,13 @@ use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Link, Program, ProgramKind, module_btf_id};
 use serde::{Deserialize, Serialize};
 
-/// A function's trampoline; the id is that of the function, among the types of its module where it is in one.
+/// A function's trampoline; the id is that of the function, among the types of its module or BPF program (by its number) where it is in one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Trampoline {
     pub module: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<u32>,
     pub function: String,
     #[serde(with = "type_id")]
     pub id: TypeId,
@@ -29,6 +31,12 @@ pub fn bound(program: &Program, kind: ProgramKind) -> Result<Link> {
 
 impl Attach for Trampoline {
     fn program_kinds(&self, _events: usize) -> Result<Vec<ProgramKind>> {
+        if let Some(program) = self.program {
+            return Ok(vec![match self.at_return {
+                false => ProgramKind::ProgramFunctionEntry(self.id, program),
+                true => ProgramKind::ProgramFunctionExit(self.id, program),
+            }]);
+        }
         Ok(vec![match (&self.module, self.at_return) {
             (None, false) => ProgramKind::FunctionEntry(self.id),
             (None, true) => ProgramKind::FunctionExit(self.id),

@@ -1,5 +1,6 @@
 //! What this kernel can tell: event kinds, their names, fields and the ways to attach to them; nothing here attaches anything.
 
+mod bpf_function;
 mod canonical_name;
 pub mod class;
 pub mod counter;

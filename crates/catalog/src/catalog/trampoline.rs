@@ -1,9 +1,11 @@
 //! Kernel functions by BPF trampoline: `fentry` and `fexit`, with arguments and result typed and read directly.
 
+use super::bpf_function;
 use super::function::{describe, parameters, return_type};
 use super::glob::Glob;
 use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
+use super::spec::text_of;
 use super::typed::qualified;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
@@ -50,6 +52,14 @@ impl EventKind for Trampoline {
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        if let [word, .., name] = patterns
+            && word.text() == bpf_function::WORD
+        {
+            let number = patterns.get(1).filter(|_| patterns.len() > 2);
+            let programs = bpf_function::find(number.map(Glob::text), name)?;
+            programs.iter().for_each(|function| found(&function.text()));
+            return Ok(());
+        }
         let types = catalog.types()?;
         let functions = catalog.functions().map_err(|error| Error::Unsupported {
             what: format!("{} on functions", self.name),
@@ -74,6 +84,11 @@ impl EventKind for Trampoline {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
+        if let [first, .., part] = &spec.parts[1..]
+            && first.text == bpf_function::WORD
+        {
+            return self.of_programs(catalog, spec, &part.text);
+        }
         let (module, part) = match &spec.parts[1..] {
             [part] => (None, part),
             [module, part] if module.offset.is_none() => (Some(Glob::new(&module.text)), part),
@@ -114,6 +129,65 @@ impl EventKind for Trampoline {
 }
 
 impl Trampoline {
+    /// `bpf:NAME` and `bpf:NUMBER:NAME`: functions of BPF programs that are loaded.
+    fn of_programs(&self, catalog: &Catalog, spec: &EventSpec, name: &str) -> Result<Vec<Resolved>> {
+        let number = match &spec.parts[2..] {
+            [_] => None,
+            [number, _] => Some(number.text.as_str()),
+            _ => {
+                let shape = format!("{0}:bpf:FUNCTION or {0}:bpf:PROGRAM:FUNCTION", self.name);
+                return Err(Error::wrong_shape(spec, &shape));
+            }
+        };
+        let found = bpf_function::find(number, &Glob::new(name))?;
+        if found.is_empty() {
+            return Err(Error::Unsupported {
+                what: text_of(spec),
+                why: "no BPF program with types has such a function; kestrel run -l 'fentry:bpf:*' shows those that are loaded".to_owned(),
+            });
+        }
+        let program = match self.at_return {
+            true => ProgramKind::Fexit,
+            false => ProgramKind::Fentry,
+        };
+        let resolved = found.into_iter().map(|function| Resolved {
+            kind: self.name,
+            instances: vec![Instance::named(format!("{}:{}", self.name, function.text()))],
+            ways: vec![Strategy {
+                mechanism: Mechanism::Trampoline(attach::Trampoline {
+                    module: None,
+                    program: Some(function.program),
+                    function: function.name.clone(),
+                    id: function.id,
+                    at_return: self.at_return,
+                }),
+                context: Context {
+                    name: format!("{}:{}", self.name, function.text()),
+                    function: Some(function.name),
+                    program,
+                    number: EventNumber::Constant(0),
+                    selector: None,
+                    members: [].into(),
+                    arguments: Vec::new(),
+                    fields: Vec::new(),
+                    return_value: None,
+                    types: catalog.types().ok(),
+                    registers: Vec::new(),
+                    remarks: Vec::new(),
+                    pair: None,
+                    features: catalog.features(program),
+                    direct_loads: false,
+                    space: Space::Kernel,
+                    preemptible: true,
+                },
+                guard: None,
+                companions: None,
+            }],
+            apart: Vec::new(),
+        });
+        Ok(resolved.collect())
+    }
+
     pub(super) fn resolve_one(
         &self,
         catalog: &Catalog,
@@ -170,6 +244,7 @@ impl Trampoline {
         let ways = [true, false].map(|direct| Strategy {
             mechanism: Mechanism::Trampoline(attach::Trampoline {
                 module: known.module.clone(),
+                program: None,
                 function: name.to_owned(),
                 id: function.id,
                 at_return: self.at_return,

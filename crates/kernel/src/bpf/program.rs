@@ -38,6 +38,10 @@ pub enum ProgramKind {
     ModuleFunctionEntry(TypeId, u32),
     /// Return of a module's function.
     ModuleFunctionExit(TypeId, u32),
+    /// The entry of a function of a BPF program: its id among the program's types, and the program's number.
+    ProgramFunctionEntry(TypeId, u32),
+    /// Return of a BPF program's function.
+    ProgramFunctionExit(TypeId, u32),
     /// A perf event's overflow.
     PerfEvent,
     /// A socket filter: the one kind for which test runs are always possible.
@@ -66,10 +70,10 @@ impl ProgramKind {
             Self::Tracepoint => plain(ProgramType::TRACEPOINT),
             Self::RawTracepoint => plain(ProgramType::RAW_TRACEPOINT),
             Self::TypedTracepoint(id) => (ProgramType::TRACING, AttachType::TRACE_RAW_TP, id),
-            Self::FunctionEntry(id) | Self::ModuleFunctionEntry(id, _) => {
-                (ProgramType::TRACING, AttachType::TRACE_FENTRY, id)
-            }
-            Self::FunctionExit(id) | Self::ModuleFunctionExit(id, _) => {
+            Self::FunctionEntry(id)
+            | Self::ModuleFunctionEntry(id, _)
+            | Self::ProgramFunctionEntry(id, _) => (ProgramType::TRACING, AttachType::TRACE_FENTRY, id),
+            Self::FunctionExit(id) | Self::ModuleFunctionExit(id, _) | Self::ProgramFunctionExit(id, _) => {
                 (ProgramType::TRACING, AttachType::TRACE_FEXIT, id)
             }
             Self::PerfEvent => plain(ProgramType::PERF_EVENT),
@@ -85,6 +89,8 @@ impl ProgramKind {
 pub struct ProgramSpec<'a> {
     /// For people; the kernel keeps 15 bytes, and other characters than letters, digits and `.` become `_`.
     pub name: &'a str,
+    /// Its function's name among the program's types, by which it is traced; other characters than letters, digits and `_` become `_`.
+    pub function: Option<&'a str>,
     /// What it is run by.
     pub kind: ProgramKind,
     /// Its code, references unresolved.
@@ -114,6 +120,7 @@ impl<'a> ProgramSpec<'a> {
     pub fn new(name: &'a str, kind: ProgramKind, code: &'a Code, maps: &'a [BorrowedFd<'a>]) -> Self {
         Self {
             name,
+            function: None,
             kind,
             code,
             maps,
@@ -159,6 +166,8 @@ pub struct ProgramBtf<'a> {
     pub relocations: &'a [u8],
 }
 
+/// Characters of a function's name (`KSYM_NAME_LEN` of older kernels, and room for numbers of callbacks).
+const MOST_FUNCTION_NAME: usize = 120;
 const FUNC_INFO: usize = 8;
 const LINE_INFO: usize = 16;
 const CORE_RELO: usize = 16;
@@ -219,6 +228,13 @@ impl Program {
             ProgramKind::ModuleFunctionEntry(_, types) | ProgramKind::ModuleFunctionExit(_, types) => Some(
                 super::id::open(super::sys::Command::BtfFdById, types, "open the types with id")?,
             ),
+            ProgramKind::ProgramFunctionEntry(_, program) | ProgramKind::ProgramFunctionExit(_, program) => {
+                Some(super::id::open(
+                    Command::ProgFdById,
+                    program,
+                    "open the program with id",
+                )?)
+            }
             _ => None,
         };
         let target = spec.target.or(module.as_ref().map(AsFd::as_fd));
@@ -244,9 +260,15 @@ impl Program {
             attach_fd: target.map_or(0, |fd| fd.as_raw_fd() as u32),
             ..Zeroable::zeroed()
         };
-        let own = match spec.btf {
-            None if !spec.code.callbacks.is_empty() => Some(own_functions(&spec.code.callbacks)?),
-            _ => None,
+        let own = match (&spec.btf, spec.function) {
+            (Some(_), _) => None,
+            (None, function) if !spec.code.callbacks.is_empty() => Some(own_functions(
+                function.unwrap_or("function0"),
+                &spec.code.callbacks,
+            )?),
+            // Only for people, and for programs that are attached to it.
+            (None, Some(function)) => own_functions(function, &[]).ok(),
+            (None, None) => None,
         };
         if let Some((types, functions)) = &own {
             argument.prog_btf_fd = types.as_raw_fd() as u32;
@@ -345,6 +367,26 @@ impl Program {
         })
     }
 
+    /// The functions that it consists of, by their ids among its own types, and the number of these types; none without.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn functions(&self) -> Result<(u32, Vec<TypeId>)> {
+        let failed = |errno| Error::system("ask about", "a program's functions", errno);
+        let known: sys::ProgInfo = super::id::info(self.as_fd()).map_err(failed)?;
+        let mut records = vec![[0_u32; 2]; known.nr_func_info as usize];
+        let mut info = sys::ProgInfo {
+            nr_func_info: records.len() as u32,
+            func_info_rec_size: FUNC_INFO as u32,
+            func_info: records.as_mut_ptr() as u64,
+            ..Zeroable::zeroed()
+        };
+        // SAFETY: `func_info` has room for `nr_func_info` records of this size; the other addresses are zero.
+        unsafe { super::id::info_with(self.as_fd(), &mut info) }.map_err(failed)?;
+        records.truncate(info.nr_func_info as usize);
+        Ok((known.btf_id, records.iter().map(|[_, ty]| TypeId(*ty)).collect()))
+    }
+
     /// Numbers of the maps that it uses.
     ///
     /// # Errors
@@ -429,12 +471,18 @@ pub struct TestRunResult {
 
 /// Address, size and number of records laid end to end; all zero if there are none.
 /// The types of a program's functions, without which the kernel takes none for a call back, and where each begins.
-fn own_functions(callbacks: &[usize]) -> Result<(OwnedFd, Vec<u8>)> {
+fn own_functions(name: &str, callbacks: &[usize]) -> Result<(OwnedFd, Vec<u8>)> {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    // The kernel takes up to 127 characters, and no digit at the begin.
+    let name: String = name.chars().map(letter).take(MOST_FUNCTION_NAME).collect();
     let mut types = kestrel_bpf::btf::write::Builder::new();
     let int = types.int("int", 4);
     let mut functions = Vec::new();
     for (number, entry) in std::iter::once(&0).chain(callbacks).enumerate() {
-        let id = types.function(&format!("function{number}"), int, &[]);
+        let id = match number {
+            0 => types.function(&name, int, &[]),
+            number => types.function(&format!("{name}_{number}"), int, &[]),
+        };
         functions.extend((*entry as u32).to_ne_bytes());
         functions.extend(id.0.to_ne_bytes());
     }

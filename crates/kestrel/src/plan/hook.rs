@@ -172,6 +172,11 @@ impl Hook {
         first.map_or_else(String::new, |instance| instance.name.clone())
     }
 
+    /// The name of its program's function: the event's, as the kernel may have it, and the number of its first record, which no other hook has.
+    pub(crate) fn function(&self) -> String {
+        format!("{}_{}", whole_name(self.kind, &self.event()), self.first)
+    }
+
     /// Leaves only instances that a row of its slot is for, where the program finds out by a table of numbers which one it is: records of
     /// the others need no numbers.
     pub(crate) fn leave_out_idle(&mut self) {

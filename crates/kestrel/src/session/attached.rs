@@ -270,7 +270,7 @@ impl Session {
         mut ready: Ready,
         catalog: &Catalog,
     ) -> Result<Attached> {
-        let event = hook.event();
+        let (event, function) = (hook.event(), hook.function());
         let types = catalog.types().ok();
         let kept = RefCell::new(ready.loaded.take());
         let loaded = Cell::new(ProgramKind::RawTracepoint);
@@ -286,7 +286,7 @@ impl Session {
                     let compiled = &ready.compiled[number];
                     let given = ready.maps(number);
                     self.resources.load(
-                        &event,
+                        (&event, &function),
                         kind,
                         &compiled.code,
                         &compiled.maps,

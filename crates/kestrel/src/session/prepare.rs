@@ -176,7 +176,14 @@ fn one(
         let load = |(number, compiled): (usize, &Compiled)| {
             let given = ready.maps(number);
             resources
-                .load(&event, kind, &compiled.code, &compiled.maps, types, &given)
+                .load(
+                    (&event, &hook.function()),
+                    kind,
+                    &compiled.code,
+                    &compiled.maps,
+                    types,
+                    &given,
+                )
                 .ok()
         };
         let loaded: Option<Vec<_>> = ready.compiled.iter().enumerate().map(load).collect();

@@ -43,7 +43,7 @@ impl Resources {
     /// Loads a program, bound to these resources, to maps of its own and to those that are given for it.
     pub(super) fn load(
         &self,
-        event: &str,
+        (event, function): (&str, &str),
         kind: ProgramKind,
         code: &kestrel_bpf::code::Code,
         uses: &[MapUse],
@@ -58,7 +58,11 @@ impl Resources {
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
-        let program = Program::load(&ProgramSpec::new(&name, kind, code, &fds).with_kfunc(&kfunc))?;
+        let spec = ProgramSpec {
+            function: Some(function),
+            ..ProgramSpec::new(&name, kind, code, &fds).with_kfunc(&kfunc)
+        };
+        let program = Program::load(&spec)?;
         drop(fds);
         Ok((program, own.into_iter().flatten().collect()))
     }

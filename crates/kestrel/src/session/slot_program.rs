@@ -38,7 +38,14 @@ pub(super) fn compile(
             let given = numbers.iter().map(|(name, map)| (name.as_str(), map));
             let seen = maps.seen.as_ref().map(|seen| (second_chance::MAP, seen));
             let given: Vec<_> = given.chain([(dispatch::SLOTS, slots)]).chain(seen).collect();
-            match resources.load(&event, kind, &compiled.code, &compiled.maps, types, &given) {
+            match resources.load(
+                (&event, &hook.function()),
+                kind,
+                &compiled.code,
+                &compiled.maps,
+                types,
+                &given,
+            ) {
                 Ok((program, _)) => programs.push(program),
                 Err(error) => {
                     let source = hook.rows.first().map_or("", |row| &row.source);

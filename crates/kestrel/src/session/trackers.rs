@@ -103,7 +103,7 @@ impl Session {
         let event = follower.tracepoint.to_owned();
         let code = &follower.code;
         let (program, maps) = self.resources.load(
-            &event,
+            (&event, follower.tracepoint),
             ProgramKind::RawTracepoint,
             &code.code,
             &code.maps,

@@ -55,7 +55,15 @@ impl Period {
                     .find(|c: char| !c.is_ascii_digit())
                     .ok_or_else(|| shape(kind, spec))?;
                 let (count, unit) = both.split_at(digits);
-                Self::of(kind, unit, count)
+                let period = Self::of(kind, unit, count)?;
+                // A duration is one, whatever unit it is written in, as for bpftrace.
+                Ok(match unit {
+                    HERTZ => period,
+                    _ => Self {
+                        name: format!("us:{}", period.nanoseconds / 1000),
+                        ..period
+                    },
+                })
             }
             _ => Err(shape(kind, spec)),
         }
@@ -126,7 +134,7 @@ mod tests {
             ("interval:ms:050", "ms:50", 50_000_000),
             ("interval:us:10", "us:10", 10_000),
             ("interval:hz:99", "hz:99", 10_101_010),
-            ("interval:100ms", "ms:100", 100_000_000),
+            ("interval:100ms", "us:100000", 100_000_000),
             ("interval:5hz", "hz:5", 200_000_000),
         ] {
             let name = name.to_owned();

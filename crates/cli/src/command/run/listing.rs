@@ -113,6 +113,8 @@ fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
     match (kind.parts(), parts.len()) {
         (_, 1) if parts[0] == "*" => (kind.name() != "uretprobe").then(Vec::new),
         (0, _) => None,
+        // Functions of BPF programs.
+        (1, 2 | 3) if parts[0] == "bpf" && matches!(kind.name(), "fentry" | "fexit") => Some(globs(parts)),
         // A module before a function, the period behind a clock.
         (1, 2) if parts[1].is_empty() => Some(globs(&parts[..1])),
         (2, 1) if !of_user_space => Some(vec![Glob::new("*"), Glob::new(parts[0])]),
