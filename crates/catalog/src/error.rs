@@ -5,6 +5,7 @@ use crate::waiting::Waiting;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::Errno;
 use kestrel_trace::files::Objection;
+use std::fmt;
 
 impl Error {
     /// The kernel's error number, where the kernel refused something.
@@ -18,6 +19,27 @@ impl Error {
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Names that come close to one that does not exist, looked for when they are to be shown: a program that goes on without a probe shows none.
+pub struct Near(Box<dyn Fn() -> Vec<String> + Send + Sync>);
+
+impl Near {
+    /// Those that `find` finds.
+    pub(crate) fn new(find: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
+        Self(Box::new(find))
+    }
+
+    /// The names, the nearest first.
+    pub fn names(&self) -> Vec<String> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Near {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Near").field(&self.names()).finish()
+    }
+}
 
 /// Why tracing did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +72,7 @@ pub enum Error {
         /// As typed.
         wanted: String,
         /// Names that come close.
-        near: Vec<String>,
+        near: Near,
         /// Whether it names no function at all.
         stripped: bool,
     },
@@ -445,12 +467,12 @@ fn few(names: &[String]) -> String {
     }
 }
 
-fn missing_function(stripped: bool, near: &[String]) -> String {
+fn missing_function(stripped: bool, near: &Near) -> String {
     match stripped {
         true => {
             "; it is stripped: its functions have no names, and can be probed by address (0x…)".to_owned()
         }
-        false => near_text(near),
+        false => near_text(&near.names()),
     }
 }
 

@@ -495,10 +495,13 @@ fn running(host: &Host) -> Processes {
     names
 }
 
-/// Names for what a session shows live: all of the kernel's where it shows addresses, else none.
+/// Names for what a session shows live: the kernel's where it shows addresses, read when the first comes; else none.
 pub fn live_symbols(session: &Session, host: &Host) -> Symbols {
     match shows_addresses(session.classes()) {
-        true => kestrel_catalog::symbols::live_symbols(host),
+        true => {
+            let host = host.clone();
+            Symbols::default().with_elsewhere(0..0, move || kestrel_catalog::symbols::live_symbols(&host))
+        }
         false => Symbols::default(),
     }
 }

@@ -13,7 +13,7 @@ pub use site::Site;
 
 use crate::bounded_read;
 use crate::debuginfo::{self, DebugInfo};
-use crate::error::{Error, Result};
+use crate::error::{Error, Near, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_trace::files;
 use language::Language;
@@ -56,13 +56,13 @@ pub struct Executable {
     /// Where in the file it is: all of it, or the part of an archive.
     inside: Range<usize>,
     segments: Vec<Segment>,
-    functions: Vec<Function>,
+    functions: Arc<[Function]>,
     /// Whether its functions are only those that others call: the rest was taken out.
     stripped: bool,
     folders: Vec<PathBuf>,
     debug: OnceLock<Option<DebugInfo>>,
     /// Its functions and those that its debug file names.
-    named_elsewhere: OnceLock<Vec<Function>>,
+    named_elsewhere: OnceLock<Arc<[Function]>>,
 }
 
 /// Files that were read: many probes often are on functions of one library.
@@ -142,7 +142,7 @@ impl Executable {
             file: opened.file,
             inside,
             segments,
-            functions,
+            functions: functions.into(),
             stripped,
             folders: folders.to_vec(),
             debug: OnceLock::new(),
@@ -159,7 +159,7 @@ impl Executable {
     /// Its functions, then those of its debug file that it does not name: their addresses are the same, their places are the program's.
     fn with_those_of(&self, debug: &[u8]) -> Vec<Function> {
         let named = symbols(debug).unwrap_or_default();
-        let mut all = self.functions.clone();
+        let mut all = self.functions.to_vec();
         let mut seen: HashSet<(String, u64)> = all.iter().map(|f| (f.name.clone(), f.offset)).collect();
         for (address, function) in named {
             let Some(offset) = self.offset_of(address) else {
@@ -192,12 +192,19 @@ impl Executable {
 
     /// Its functions, those of its symbol table first; of one without names also those of its debug file.
     pub fn functions(&self) -> &[Function] {
+        self.shared_functions()
+    }
+
+    fn shared_functions(&self) -> &Arc<[Function]> {
         if !self.stripped {
             return &self.functions;
         }
         self.named_elsewhere.get_or_init(|| {
             let file = debuginfo::debug_file(&self.path, &self.own_bytes(), &self.folders);
-            file.map_or_else(|| self.functions.clone(), |bytes| self.with_those_of(&bytes))
+            file.map_or_else(
+                || self.functions.clone(),
+                |bytes| self.with_those_of(&bytes).into(),
+            )
         })
     }
 
@@ -213,16 +220,18 @@ impl Executable {
         language: Option<Language>,
         right: &dyn Fn(&str) -> bool,
     ) -> Vec<(&Function, String)> {
-        let named = |function| {
-            let names = shown(function, language);
+        let named = |function: &Function| {
+            let Some(language) = language else {
+                return right(&function.name).then(|| function.name.clone());
+            };
+            let names = language.names(&function.name);
             let found = names.iter().any(|name| right(name));
-            names
-                .into_iter()
-                .next()
-                .filter(|_| found)
-                .map(|name| (function, name))
+            names.into_iter().next().filter(|_| found)
         };
-        self.functions().iter().filter_map(named).collect()
+        let functions = self.functions().iter();
+        functions
+            .filter_map(|function| Some((function, named(function)?)))
+            .collect()
     }
 
     /// The address and the size of a symbol.
@@ -289,12 +298,16 @@ impl Executable {
 
     /// The error for a function that it does not have, with names that come close.
     pub fn no_function(&self, wanted: &str, language: Option<Language>) -> Error {
-        let names: Vec<String> = self.functions().iter().flat_map(|f| shown(f, language)).collect();
-        let near = nearest(wanted, names.iter().map(String::as_str));
+        let (functions, sought) = (self.shared_functions().clone(), wanted.to_owned());
+        let near = Near::new(move || {
+            let names: Vec<String> = functions.iter().flat_map(|f| shown(f, language)).collect();
+            let near = nearest(&sought, names.iter().map(String::as_str));
+            near.into_iter().map(Into::into).collect()
+        });
         Error::NoFunction {
             file: self.path.display().to_string(),
             wanted: wanted.to_owned(),
-            near: near.into_iter().map(Into::into).collect(),
+            near,
             stripped: self.functions().is_empty(),
         }
     }

@@ -10,6 +10,7 @@ mod lexer;
 pub mod library;
 mod parse;
 pub mod source;
+pub mod walk;
 
 pub use lexer::number_of;
 pub use parse::{parse_events, parse_expression, parse_probes, parse_script};

@@ -4,7 +4,7 @@
 //!              position, time, page of position
 //!                       │
 //!          record fits in the page?
-//!         yes │                 │ no (rare)
+//!         yes │                 │ no, or somebody else came first (rare): all of it again, up to a few times
 //!             │        next page free? ── no ──► count as lost
 //!             │                 │ yes
 //!             │        a reader sleeps until so much is there? ── yes ──► wake it, begin again
@@ -55,9 +55,9 @@ use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vr
 use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size, is_piece};
 use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 
-/// How often a reservation is tried before it counts as lost: each failure is one nested writer that came first, in a few nanoseconds. The verifier
-/// follows every one of them, in every program, so twice as many would nearly double what it takes to attach.
-const TRIES: i64 = 4;
+/// How often a reservation is tried anew, after the first attempt, which is for a record that fits in its page, before it counts as lost: each failure is one
+/// nested writer that came first, in a few nanoseconds. The verifier follows every one of them, in every program; the first, which has no loop around it, it follows once.
+const TRIES: i64 = 2;
 
 /// How far ahead of a record lies what is read for later ones, in bytes: some tens of records. Together with [`LINES`] it is within the
 /// slack behind the data.
@@ -85,16 +85,21 @@ pub struct RingSink {
     pub bell: Bell,
 }
 
-/// Registers that the parts of a reservation share.
+/// Registers that the parts of an attempt share.
 struct Attempt {
     region: Vreg,
     old: Vreg,
-    tries: Vreg,
     time: Vreg,
     begin: Vreg,
+    /// Where it goes when another writer came first.
     again: BlockId,
-    full: BlockId,
     done: BlockId,
+}
+
+/// What attempts have in common that are made again and again.
+struct Repeated {
+    tries: Vreg,
+    full: BlockId,
 }
 
 impl RingSink {
@@ -239,14 +244,51 @@ impl RingSink {
         b.branch_if(Condition::NotEqual, seen, a.old, a.again);
     }
 
-    fn next_page(&self, b: &mut Builder, a: &Attempt, size: Size) {
+    /// An attempt to reserve a record that fits in its page; one that does not goes to `cross`.
+    fn attempt(
+        &self,
+        b: &mut Builder,
+        (region, time, begin): (Vreg, Vreg, Vreg),
+        size: Size,
+        (cross, again, done): (BlockId, BlockId, BlockId),
+    ) -> Attempt {
+        let old = b.load(Width::B8, region, offset::POSITION as i16);
+        self.time(b, region, time);
+        let a = Attempt {
+            region,
+            old,
+            time,
+            begin,
+            again,
+            done,
+        };
+        let fits = b.block();
+        // Of the last byte taken: a full page's next byte would be in the next one.
+        let last = b.sub(old, 1);
+        let within = b.and(last, i64::from(PAGE - 1));
+        match size {
+            Size::Constant(size) => b.branch(Condition::Greater, within, PAGE - 1 - size, cross, fits),
+            Size::Variable { value, .. } => {
+                let end = b.add(within, value);
+                b.branch(Condition::Greater, end, PAGE - 1, cross, fits);
+            }
+        }
+        b.switch_to(fits);
+        let end = b.add(old, size.operand());
+        self.swap(b, &a, end);
+        b.assign(begin, old);
+        b.jump(done);
+        a
+    }
+
+    fn next_page(&self, b: &mut Builder, a: &Attempt, repeated: &Repeated, size: Size) {
         let last = b.sub(a.old, 1);
         let page_start = b.and(last, -i64::from(PAGE));
         let next = b.add(page_start, PAGE);
         if self.bell == Bell::Filled {
             // Once at most, and with tries left.
             let (first, on) = (b.block(), b.block());
-            b.branch(Condition::Equal, a.tries, 0, first, on);
+            b.branch(Condition::Equal, repeated.tries, 0, first, on);
             b.switch_to(first);
             bell::emit_for_page(b, a.region, next, a.again);
             b.jump(on);
@@ -254,8 +296,8 @@ impl RingSink {
         }
         let new = self.page(b, a.region, next);
         let stale = match self.geometry.mode {
-            Mode::Stream => self.leave_unless_read(b, a, next, new),
-            Mode::Overwrite => self.leave_unless_whole(b, a, next, new),
+            Mode::Stream => self.leave_unless_read(b, a.region, repeated.full, next, new),
+            Mode::Overwrite => self.leave_unless_whole(b, repeated.full, next, new),
         };
         // Before the swap: of two pages the later then never tells of fewer.
         let lost = b.load(Width::B8, a.region, offset::LOST as i16);
@@ -274,16 +316,16 @@ impl RingSink {
     }
 
     /// Gives the committed word of the page's last use, which no writer changes any more.
-    fn leave_unless_read(&self, b: &mut Builder, a: &Attempt, next: Vreg, new: Vreg) -> Vreg {
-        let consumed = b.load(Width::B8, a.region, offset::CONSUMED as i16);
+    fn leave_unless_read(&self, b: &mut Builder, region: Vreg, full: BlockId, next: Vreg, new: Vreg) -> Vreg {
+        let consumed = b.load(Width::B8, region, offset::CONSUMED as i16);
         let filled = b.sub(next, consumed);
         let most = self.geometry.data() - PAGE;
-        b.branch_if(Condition::Greater, filled, most, a.full);
+        b.branch_if(Condition::Greater, filled, most, full);
         b.load(Width::B8, new, packet::offset::COMMITTED as i16)
     }
 
     /// Leaves a page in overwrite mode, without a reader; the sequence number is read first, since with an old one the committed word may be old, too.
-    fn leave_unless_whole(&self, b: &mut Builder, a: &Attempt, next: Vreg, new: Vreg) -> Vreg {
+    fn leave_unless_whole(&self, b: &mut Builder, full: BlockId, next: Vreg, new: Vreg) -> Vreg {
         let sequence = b.load(Width::B8, new, packet::offset::SEQUENCE as i16);
         let stale = b.load(Width::B8, new, packet::offset::COMMITTED as i16);
         let (used, free) = (b.block(), b.block());
@@ -291,10 +333,10 @@ impl RingSink {
         b.switch_to(used);
         let round = b.add(sequence, self.geometry.pages);
         let expected = b.shift_right(next, i64::from(PAGE.trailing_zeros()));
-        b.branch_if(Condition::NotEqual, round, expected, a.full);
+        b.branch_if(Condition::NotEqual, round, expected, full);
         // Of the low half these bits are enough: two uses together stay below.
         let bytes = b.and(stale, i64::from(2 * PAGE - 1));
-        b.branch(Condition::NotEqual, bytes, CAPACITY + SEALED, a.full, free);
+        b.branch(Condition::NotEqual, bytes, CAPACITY + SEALED, full, free);
         b.switch_to(free);
         stale
     }
@@ -375,53 +417,31 @@ impl Sink for RingSink {
         }
         let region = self.region(b, lost);
         self.check_number(b, number, lost);
+        let (time, begin, done) = (b.vreg(), b.vreg(), b.block());
+        let (anew, full) = (b.cold_block(), b.cold_block());
+        let registers = (region, time, begin);
+        self.attempt(b, registers, size, (anew, anew, done));
+
+        b.switch_to(anew);
         let tries = b.constant(0);
-        let start = b.block();
+        let (start, cross, again) = (b.cold_block(), b.cold_block(), b.cold_block());
         b.jump(start);
         b.switch_to(start);
-        let time = b.vreg();
-        let old = b.load(Width::B8, region, offset::POSITION as i16);
-        self.time(b, region, time);
-        let begin = b.vreg();
-        let a = Attempt {
-            region,
-            old,
-            tries,
-            time,
-            begin,
-            again: b.cold_block(),
-            full: b.cold_block(),
-            done: b.block(),
-        };
-        let (cross, fits) = (b.cold_block(), b.block());
-        // Of the last byte taken: a full page's next byte would be in the next one.
-        let last = b.sub(old, 1);
-        let within = b.and(last, i64::from(PAGE - 1));
-        match size {
-            Size::Constant(size) => b.branch(Condition::Greater, within, PAGE - 1 - size, cross, fits),
-            Size::Variable { value, .. } => {
-                let end = b.add(within, value);
-                b.branch(Condition::Greater, end, PAGE - 1, cross, fits);
-            }
-        }
-        b.switch_to(fits);
-        let end = b.add(old, size.operand());
-        self.swap(b, &a, end);
-        b.assign(begin, old);
-        b.jump(a.done);
-
+        let repeated = Repeated { tries, full };
+        let a = self.attempt(b, registers, size, (cross, again, done));
         b.switch_to(cross);
-        self.next_page(b, &a, size);
-
-        b.switch_to(a.again);
+        self.next_page(b, &a, &repeated, size);
+        b.switch_to(again);
         let once_more = b.add(tries, 1);
         b.assign(tries, once_more);
-        b.branch(Condition::Less, tries, TRIES, start, a.full);
+        // The first is spent where it wakes the reader.
+        let most = TRIES + i64::from(self.bell == Bell::Filled);
+        b.branch(Condition::Less, tries, most, start, full);
 
-        b.switch_to(a.full);
+        b.switch_to(full);
         self.lose(b, region, number, lost);
 
-        b.switch_to(a.done);
+        b.switch_to(done);
         b.store(Width::B8, region, offset::RESERVED as i16, time);
         let within = b.and(begin, self.position_mask() & !7);
         let record = b.add(region, within);

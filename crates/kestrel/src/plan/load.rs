@@ -249,7 +249,7 @@ fn into_slot(
     for candidate in &mut candidates {
         candidate.object = candidate.object.take().map(CalledProgram::there);
     }
-    program_types::add(catalog, candidates.iter().map(|one| &*one.source), &mut resolved);
+    program_types::add(catalog, candidates.iter().map(|one| one.probe), &mut resolved);
     let one_by_one = OneByOne {
         events: &planner.events,
         catalog,

@@ -446,11 +446,13 @@ impl<'a> Planner<'a> {
         self.join(resolved.collect())
     }
 
-    /// Single functions of the same handlers put together: attached in one operation where the kernel can.
+    /// Single functions of the same handlers put together: attached in one operation where the kernel can. In a program, system calls, too: instead of a
+    /// program for each of them one runs when any is made.
     fn join(&self, groups: Vec<Group>) -> Result<Vec<Group>> {
         let joins = |group: &Group| {
             let mut ways = group.events.ways.iter();
-            group.events.instances.len() == 1 && ways.all(|way| way.mechanism.joins())
+            let calls = self.missing_probes.is_some() && group.events.is_on_all_calls();
+            group.events.instances.len() == 1 && (calls || ways.all(|way| way.mechanism.joins()))
         };
         let mut sets: Vec<Vec<usize>> = Vec::new();
         for (place, group) in groups.iter().enumerate().filter(|(_, group)| joins(group)) {
@@ -506,8 +508,8 @@ impl<'a> Planner<'a> {
         });
         for (mut events, cells) in groups.collect::<Vec<_>>() {
             let wanted = cells.iter().flatten();
-            let sources = wanted.filter_map(|cell| Some(&*self.handlers.get(cell.handler)?.source));
-            program_types::add(self.catalog, sources, &mut events);
+            let handlers = wanted.filter_map(|cell| Some(&self.handlers.get(cell.handler)?.probe));
+            program_types::add(self.catalog, handlers, &mut events);
             if let Some(types) = &self.types {
                 program_types::lay_over(self.catalog, &self.definitions, types, &mut events);
             }

@@ -3,21 +3,30 @@
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::catalog::{Catalog, Resolved};
 use kestrel_compiler::definition::overlay;
-use kestrel_compiler::lang::ast::Definition;
+use kestrel_compiler::lang::ast::{Definition, ExprKind, Probe, TypeSuffix};
+use kestrel_compiler::lang::walk::Node;
 use std::sync::Arc;
 
-/// Words by which a text asks for what debug information says.
-const OF_TYPES: &[&str] = &["args", "retval", "struct", "union", "enum", "entry"];
+/// Words that stand for values whose types debug information tells.
+const OF_TYPES: &[&str] = &["args", "retval", "entry"];
 
-/// Whether a text has such a word, or a star that may be one of a type's.
-fn names_types(text: &str) -> bool {
-    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-    text.contains("*)") || words.any(|word| OF_TYPES.contains(&word))
+/// Whether a handler reads what debug information tells of its event, or names a type that it may define.
+fn names_types(probe: &Probe) -> bool {
+    probe.any(&|node| match node {
+        Node::Expr(expr) => {
+            matches!(&expr.kind, ExprKind::Identifier(word) if OF_TYPES.contains(&word.as_str()))
+        }
+        Node::Type(ty) => ty.tag.is_some() || ty.suffixes.contains(&TypeSuffix::Pointer),
+    })
 }
 
-/// Adds to events what debug information says of them, where one of the texts of their handlers may need it: what it is costs time, which others do not pay.
-pub(crate) fn add<'s>(catalog: &Catalog, mut texts: impl Iterator<Item = &'s str>, events: &mut Resolved) {
-    if texts.any(names_types) {
+/// Adds to events what debug information says of them, where one of their handlers may need it: what it is costs time, which others do not pay.
+pub(crate) fn add<'p>(
+    catalog: &Catalog,
+    mut handlers: impl Iterator<Item = &'p Probe>,
+    events: &mut Resolved,
+) {
+    if handlers.any(names_types) {
         catalog.add_types(events);
     }
 }
@@ -53,6 +62,7 @@ pub(super) fn lay_over(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kestrel_compiler::lang::parse_probes;
 
     #[test]
     fn texts_that_ask_for_types_are_told_from_others() {
@@ -62,14 +72,16 @@ mod tests {
             "uprobe:a:f { print(((struct x *)arg0)->y) }",
             "uprobe:a:f { print(*(name_t *)arg0) }",
         ] {
-            assert!(names_types(text), "{text}");
+            assert!(names_types(&parse_probes(text).0[0]), "{text}");
         }
         for text in [
             "uprobe:a:f { @[str(arg0)] = count() }",
             "uprobe:a:f",
             "uprobe:a:structure { print(1 * 2) }",
+            // Remarks are no part of it.
+            "uprobe:a:f { print(arg0) /* struct x *args (*) */ }",
         ] {
-            assert!(!names_types(text), "{text}");
+            assert!(!names_types(&parse_probes(text).0[0]), "{text}");
         }
     }
 }

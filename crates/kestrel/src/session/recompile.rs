@@ -265,7 +265,7 @@ impl<'a> Recompile<'a> {
             }
             program_types::add(
                 self.catalog,
-                candidates.iter().map(|one| &*one.source),
+                candidates.iter().map(|one| one.probe),
                 &mut resolved,
             );
             let mut checked_globals = globals.clone();

@@ -9,7 +9,10 @@ use kestrel_kernel::perf::side_band::CodeMapping;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{ClockPair, Mapped};
 use kestrel_trace::files;
-use object::read::{Object as _, ReadCache};
+use object::Endianness;
+use object::elf::{ELF_NOTE_GNU, FileHeader32, FileHeader64, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader, NoteIterator, ProgramHeader as _, SectionHeader as _};
+use object::read::{FileKind, ReadCache};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -288,11 +291,36 @@ fn changed_at(file: &File) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// The build id in a file's notes.
+/// The build id in a file's notes. They lie in its first pages: of the symbols, which a whole file's reader takes in too, nothing is read.
 pub(super) fn build_id_of(file: &File) -> Option<Vec<u8>> {
     let cache = ReadCache::new(file);
-    let parsed = object::File::parse(&cache).ok()?;
-    parsed.build_id().ok()?.map(<[u8]>::to_vec)
+    match FileKind::parse(&cache).ok()? {
+        FileKind::Elf64 => noted::<FileHeader64<Endianness>>(&cache),
+        FileKind::Elf32 => noted::<FileHeader32<Endianness>>(&cache),
+        _ => None,
+    }
+}
+
+/// The build id in the notes of an ELF file's segments, or else of its sections.
+fn noted<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<&File>) -> Option<Vec<u8>> {
+    let header = H::parse(cache).ok()?;
+    let endian = header.endian().ok()?;
+    let id = |mut notes: NoteIterator<'_, H>| {
+        while let Some(note) = notes.next().ok()? {
+            if note.name() == ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID {
+                return Some(note.desc().to_vec());
+            }
+        }
+        None
+    };
+    let segments = header.program_headers(endian, cache).ok()?.iter();
+    let mut of_segments = segments.filter_map(|segment| segment.notes(endian, cache).ok()?);
+    of_segments.find_map(&id).or_else(|| {
+        let sections = header.section_headers(endian, cache).ok()?.iter();
+        sections
+            .filter_map(|section| section.notes(endian, cache).ok()?)
+            .find_map(&id)
+    })
 }
 
 #[cfg(test)]

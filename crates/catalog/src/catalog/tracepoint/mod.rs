@@ -12,7 +12,7 @@ pub mod shared_format;
 pub mod syscall;
 
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Resolved, Strategy, Via};
+use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
@@ -136,6 +136,18 @@ impl Tracepoint {
 }
 
 impl Resolved {
+    /// Whether it is a system call's entry or return that is seen on the raw tracepoint of all calls: each program there runs for every call.
+    pub fn is_on_all_calls(&self) -> bool {
+        let of_all = |way: &Strategy| {
+            matches!(
+                way.mechanism,
+                Mechanism::TypedTracepoint(_) | Mechanism::RawTracepoint(_)
+            )
+        };
+        let is_call = |instance: &Instance| instance.name.starts_with("syscalls:");
+        self.ways.first().is_some_and(of_all) && self.instances.iter().all(is_call)
+    }
+
     /// The event without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
     pub(super) fn at_tracepoints(mut self) -> Self {
         let elsewhere = |way: &Strategy| matches!(way.mechanism, Mechanism::Entry(attach::Entry { .. }));

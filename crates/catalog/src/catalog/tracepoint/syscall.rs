@@ -107,7 +107,7 @@ fn entry(
 /// The call's entry as a kprobe on the function that does it, which is called with the same registers right behind the tracepoint. Where threads are preempted
 /// inside the programs of tracepoints, and so make the kernel skip hits, this misses none, and costs less than second chances; other system calls cost nothing more.
 fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Option<Strategy> {
-    if !catalog.preemption().tracepoints {
+    if !catalog.preemption().tracepoints || !catalog.has_kprobes() {
         return None;
     }
     let call = full.strip_prefix("syscalls:sys_enter_")?;

@@ -55,22 +55,23 @@ impl Lower<'_> {
     }
 
     /// The bucket of a value of at least `2^bits`: its logarithm is found by halving the 64 bits, then the `bits` bits below its highest
-    /// one say which part of that power it is.
+    /// one say which part of that power it is. Without branches: the verifier would follow each of the 64 ways through them to the program's end.
     fn power(&mut self, value: Vreg, bits: u8) -> Vreg {
-        let (rest, log) = (self.b.vreg(), self.b.vreg());
-        self.b.assign(rest, value);
-        self.b.assign(log, 0);
-        for step in [32i64, 16, 8, 4, 2, 1] {
+        let mut rest = value;
+        let mut log = None;
+        for place in [5i64, 4, 3, 2, 1] {
+            let step = 1i64 << place;
             let upper = self.b.shift_right(rest, step);
-            let (more, next) = (self.b.block(), self.b.block());
-            self.b.branch(Condition::NotEqual, upper, 0, more, next);
-            self.b.switch_to(more);
-            self.b.assign(rest, upper);
-            let sum = self.b.add(log, step);
-            self.b.assign(log, sum);
-            self.b.jump(next);
-            self.b.switch_to(next);
+            // Less than nothing, and so with the highest bit, unless all of them are 0: the step, or 0.
+            let zero = self.b.constant(0);
+            let below = self.b.sub(zero, upper);
+            let sign = self.b.shift_right(below, 63 - place);
+            let taken = self.b.and(sign, step);
+            rest = self.b.shift_right(rest, Operand::Reg(taken));
+            log = Some(log.map_or(taken, |log| self.b.or(log, taken)));
         }
+        let last = self.b.shift_right(rest, 1);
+        let log = log.map_or(last, |log| self.b.or(log, last));
         if bits == 0 {
             return self.b.add(log, 2);
         }
