@@ -107,24 +107,18 @@ compile() {
     done
 }
 
-# Increments counted in intervals that are printed and cleared: their sum, and how many there were.
+# Increments counted in short intervals that are printed and cleared: their sum, and how many there were.
 exact() {
     local tracer
     for tracer in $tracers; do
         local command=${!tracer}
-        begin $command -e 'tracepoint:syscalls:sys_enter_getpriority /comm == "calls"/ { @ = count(); } interval:ms:100 { print(@); clear(@); } end { print(@); clear(@); }'
+        begin $command -e 'tracepoint:syscalls:sys_enter_getpriority /comm == "calls"/ { @ = count(); } interval:ms:10 { print(@); clear(@); } end { print(@); clear(@); }'
         [ -n "$tenths" ] || { end; echo "refused exact $tracer $(head -c 160 "$work/err" | tr '\n' ' ')"; continue; }
         cat <&3 > "$work/lines" &
         local reader=$!
-        calls getpriority "$increments" "$threads" > /dev/null
+        $calls getpriority "$increments" "$threads" > /dev/null
         sleep 1
         kill -TERM "$pid"; wait "$pid"; exec 3<&-; wait "$reader"
         echo "exact $tracer $((increments * threads)) $(awk '/^@: [0-9]/ { sum += $2; shown++ } END { print sum + 0, shown + 0 }' "$work/lines")"
     done
 }
-
-work=$(mktemp -d)
-echo 1 > /proc/sys/kernel/bpf_stats_enabled 2> /dev/null
-for part in $parts; do $part; done
-echo 0 > /proc/sys/kernel/bpf_stats_enabled 2> /dev/null
-rm -rf "$work"
