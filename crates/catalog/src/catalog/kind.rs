@@ -257,8 +257,8 @@ impl Instance {
         self.identity.as_deref().unwrap_or(&self.name)
     }
 
-    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names.
-    pub fn named_layout(&self, written: &Layout) -> Layout {
+    /// The layout of a record of this event, given the one that the program writes: the same bytes, better names. `probe` is what the event is called in records.
+    pub fn named_layout(&self, written: &Layout, probe: &str) -> Layout {
         match &self.layout {
             Some(named) if is_syscall_words(written) && named.constant_size() == written.constant_size() => {
                 named.clone()
@@ -269,7 +269,7 @@ impl Instance {
                 .any(|f| EventName::wanted(&f.ty).is_some()) =>
             {
                 let field = |f: &LayoutField| {
-                    let named = EventName::wanted(&f.ty).map(|what| what.named([(0, self.name.as_str())]));
+                    let named = EventName::wanted(&f.ty).map(|what| what.named([(0, probe)]));
                     (f.name.clone(), named.unwrap_or_else(|| f.ty.clone()))
                 };
                 Layout::new(written.fields().iter().map(field))

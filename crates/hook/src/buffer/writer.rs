@@ -86,10 +86,13 @@ pub struct RingSink {
 }
 
 /// Registers that the parts of an attempt share.
+#[derive(Clone, Copy)]
 struct Attempt {
     region: Vreg,
+    /// The position that was read, and the time after it.
     old: Vreg,
     time: Vreg,
+    /// Where the record begins.
     begin: Vreg,
     /// Where it goes when another writer came first.
     again: BlockId,
@@ -244,27 +247,14 @@ impl RingSink {
         b.branch_if(Condition::NotEqual, seen, a.old, a.again);
     }
 
-    /// An attempt to reserve a record that fits in its page; one that does not goes to `cross`.
-    fn attempt(
-        &self,
-        b: &mut Builder,
-        (region, time, begin): (Vreg, Vreg, Vreg),
-        size: Size,
-        (cross, again, done): (BlockId, BlockId, BlockId),
-    ) -> Attempt {
-        let old = b.load(Width::B8, region, offset::POSITION as i16);
-        self.time(b, region, time);
-        let a = Attempt {
-            region,
-            old,
-            time,
-            begin,
-            again,
-            done,
-        };
+    /// An attempt to reserve a record that fits in its page; one that does not goes to `cross`, with the time and the position that were read.
+    fn attempt(&self, b: &mut Builder, a: &Attempt, size: Size, cross: BlockId) {
+        let old = b.load(Width::B8, a.region, offset::POSITION as i16);
+        b.assign(a.old, old);
+        self.time(b, a.region, a.time);
         let fits = b.block();
         // Of the last byte taken: a full page's next byte would be in the next one.
-        let last = b.sub(old, 1);
+        let last = b.sub(a.old, 1);
         let within = b.and(last, i64::from(PAGE - 1));
         match size {
             Size::Constant(size) => b.branch(Condition::Greater, within, PAGE - 1 - size, cross, fits),
@@ -274,11 +264,10 @@ impl RingSink {
             }
         }
         b.switch_to(fits);
-        let end = b.add(old, size.operand());
-        self.swap(b, &a, end);
-        b.assign(begin, old);
-        b.jump(done);
-        a
+        let end = b.add(a.old, size.operand());
+        self.swap(b, a, end);
+        b.assign(a.begin, a.old);
+        b.jump(a.done);
     }
 
     fn next_page(&self, b: &mut Builder, a: &Attempt, repeated: &Repeated, size: Size) {
@@ -417,18 +406,28 @@ impl Sink for RingSink {
         }
         let region = self.region(b, lost);
         self.check_number(b, number, lost);
-        let (time, begin, done) = (b.vreg(), b.vreg(), b.block());
-        let (anew, full) = (b.cold_block(), b.cold_block());
-        let registers = (region, time, begin);
-        self.attempt(b, registers, size, (anew, anew, done));
+        let (old, time, begin, tries) = (b.vreg(), b.vreg(), b.vreg(), b.vreg());
+        let (first_cross, anew, done) = (b.cold_block(), b.cold_block(), b.block());
+        let first = Attempt {
+            region,
+            old,
+            time,
+            begin,
+            again: anew,
+            done,
+        };
+        self.attempt(b, &first, size, first_cross);
 
-        b.switch_to(anew);
-        let tries = b.constant(0);
-        let (start, cross, again) = (b.cold_block(), b.cold_block(), b.cold_block());
-        b.jump(start);
-        b.switch_to(start);
+        let (start, cross, again, full) = (b.cold_block(), b.cold_block(), b.cold_block(), b.cold_block());
+        for (from, to) in [(first_cross, cross), (anew, start)] {
+            b.switch_to(from);
+            b.assign(tries, 0);
+            b.jump(to);
+        }
+        let a = Attempt { again, ..first };
         let repeated = Repeated { tries, full };
-        let a = self.attempt(b, registers, size, (cross, again, done));
+        b.switch_to(start);
+        self.attempt(b, &a, size, cross);
         b.switch_to(cross);
         self.next_page(b, &a, &repeated, size);
         b.switch_to(again);

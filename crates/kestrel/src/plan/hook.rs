@@ -265,11 +265,17 @@ impl Hook {
     /// The event classes that this hook writes when attached in this way.
     pub fn classes(&self, way: &PlannedStrategy) -> Vec<EventClass> {
         let records = || way.handlers.iter().flat_map(CheckedProbe::records);
+        // Of a program the planner has made it so.
+        let is_whole = whole_name(self.kind, &way.context.name) == way.context.name;
         let mut id = self.first;
         let mut classes = Vec::new();
         for instance in &self.instances {
+            let probe = match is_whole {
+                true => whole_name(self.kind, &instance.name),
+                false => instance.name.clone(),
+            };
             for record in records() {
-                let layout = instance.named_layout(&record.layout);
+                let layout = instance.named_layout(&record.layout, &probe);
                 classes.push(EventClass {
                     id: EventId(id),
                     name: instance.name.clone(),
