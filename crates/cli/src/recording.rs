@@ -42,6 +42,8 @@ pub(crate) struct Keep {
     pub(crate) newest: bool,
     /// Inlined functions and source lines of user stacks.
     pub(crate) lines: bool,
+    /// Little room on the disk: streams compressed by zstd at this level.
+    pub(crate) compress: Option<u8>,
     /// The set of system calls to record, beside the events that are selected.
     pub(crate) calls: Option<String>,
 }
@@ -96,7 +98,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     }
     let mut recording = Recording {
         actor: selection.rights.actor(catalog.host(), Format::Text)?,
-        recorder: Recorder::create(session, output, true)?,
+        recorder: Recorder::create_packed(session, output, true, keep.compress)?,
         missed: MissedSoFar::default(),
         line,
     };

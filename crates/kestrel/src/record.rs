@@ -4,10 +4,10 @@ use crate::agent::{Act, Lost, Messages};
 use crate::postprocess::{counts, review, tally};
 use crate::session::Session;
 use crate::user_symbols::{UserCode, holds_user_stacks};
+use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
-use kestrel_catalog::{Result, into_io};
 use kestrel_hook::buffer::Buffer;
-use kestrel_hook::buffer::borrow::events_in;
+use kestrel_hook::buffer::borrow::{events_in, write_lent};
 use kestrel_hook::buffer::cursor::{Begin, Policy, Unread};
 use kestrel_hook::buffer::name::MESSAGES;
 use kestrel_kernel::Host;
@@ -16,18 +16,19 @@ use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::KeptMaps;
 use kestrel_trace::calls::Kept;
 use kestrel_trace::ctf::directory::{self, Directory};
+use kestrel_trace::ctf::packed::StreamOut;
 use kestrel_trace::ctf::read::Reader;
 use kestrel_trace::ctf::write::{Writer, Written};
 use kestrel_trace::decode::EventTable;
+use kestrel_trace::info::TraceInfo;
 use kestrel_trace::packet::PAGE;
 use kestrel_trace::print::counted;
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::{CutShort, Missed, Summary, note_frozen};
 use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Cursor;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -119,7 +120,15 @@ impl Recorder {
     /// # Errors
     /// When the directory cannot be written.
     pub fn create(session: Session, path: &Path, replace: bool) -> Result<Self> {
-        let writer = directory::create(path, session.info().clone(), replace)?;
+        Self::create_packed(session, path, replace, None)
+    }
+
+    /// Begins to record as [`Recorder::create`] does; with a level, streams are compressed by zstd at that.
+    ///
+    /// # Errors
+    /// As [`Recorder::create`].
+    pub fn create_packed(session: Session, path: &Path, replace: bool, level: Option<u8>) -> Result<Self> {
+        let writer = directory::create_packed(path, session.info().clone(), replace, level)?;
         let rings = session
             .buffers()
             .iter()
@@ -241,9 +250,8 @@ impl Recorder {
                 let (failed, spared) = (&mut self.failed, &mut self.spared);
                 let on_file = &mut self.on_file;
                 pages += buffer.ring().lend(cpu, &mut |memory, range| {
-                    let mut write = |file: &mut File, done| {
-                        let rest = range.start + done..range.end;
-                        memory.write_to(rest, file.as_fd()).map_err(into_io)
+                    let mut write = |stream: &mut StreamOut, done| {
+                        write_lent(memory, range.start + done..range.end, stream)
                     };
                     let before = writer.packets(number, cpu);
                     let appended = writer.append_with(number, cpu, range.len(), &mut write);
@@ -325,16 +333,19 @@ impl Recorder {
                 if self.failed.is_some() {
                     let written = (spared as usize * PAGE as usize).min(self.pages.len());
                     let pages = self.pages[written..].to_vec();
-                    let stream = format!("{}_{cpu}", buffer.name());
-                    let mut left =
-                        Reader::new(self.writer.info().clone(), vec![(stream, Cursor::new(pages))]);
-                    while let Some((_, record)) = left.next_in()? {
-                        *self
-                            .unwritten
-                            .entry((number, record.event.id.0, cpu))
-                            .or_default() += 1;
-                    }
+                    count(self.writer.info(), (number, cpu), pages, &mut self.unwritten)?;
                 }
+            }
+        }
+        if self.failed.is_none()
+            && let Err(error) = self.writer.settle()
+        {
+            self.failed = Some(error.reason());
+            stopped = Err(error.within(&self.path).into());
+        }
+        if self.failed.is_some() {
+            for (of, pages) in self.writer.waiting() {
+                count(self.writer.info(), of, pages.to_vec(), &mut self.unwritten)?;
             }
         }
         stopped
@@ -482,6 +493,20 @@ impl Recorder {
             code: self.code,
         })
     }
+}
+
+/// Counts records of a buffer's CPU that are not in the trace.
+fn count(
+    info: &TraceInfo,
+    (number, cpu): (u32, u32),
+    pages: Vec<u8>,
+    unwritten: &mut BTreeMap<(u32, u16, u32), u64>,
+) -> Result<()> {
+    let mut left = Reader::new(info.clone(), vec![(String::new(), Cursor::new(pages))]);
+    while let Some((_, record)) = left.next_in()? {
+        *unwritten.entry((number, record.event.id.0, cpu)).or_default() += 1;
+    }
+    Ok(())
 }
 
 /// Names of the processes that run now; threads that end before their records are looked through go by their process's.

@@ -6,6 +6,8 @@ use crate::exit::{Exit, Failure};
 use crate::recording::{self, Keep};
 use crate::selection::Selection;
 use clap::Args;
+use clap::builder::TypedValueParser;
+use kestrel_trace::ctf::block::LEVELS;
 use std::path::PathBuf;
 
 /// Options of `record`.
@@ -25,6 +27,15 @@ pub(crate) struct Options {
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
     #[arg(long)]
     overwrite: bool,
+    /// Write a small trace: compressed by zstd at this level, 1 to 19 [default: 3]
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = level())]
+    compress: Option<u8>,
+}
+
+/// Reads a level of compression.
+fn level() -> impl TypedValueParser<Value = u8> {
+    let (least, most) = (i64::from(*LEVELS.start()), i64::from(*LEVELS.end()));
+    clap::value_parser!(u8).range(least..=most)
 }
 
 const EXAMPLES: &str = "\
@@ -39,6 +50,7 @@ Examples:
   kestrel record -e 'kprobe:vfs_read handler \"count.o\"' -a --duration 5   a program of a compiled object instead of a block
   kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
+  kestrel record -e 'sched:*' -a --compress --duration 60  a small file; all commands read it as it is
 
 Events lost because a ring was full are counted and reported. `kestrel report` and `kestrel print` show the trace.";
 
@@ -47,6 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let keep = Keep {
         newest: options.overwrite,
         lines: options.lines,
+        compress: options.compress,
         calls: options.calls.syscalls.clone(),
     };
     recording::run(&options.selection, &options.output, keep)

@@ -1,10 +1,9 @@
 //! Reports of losses of a trace: events lost or overwritten, packets that are missing or unreadable.
 
 use crate::exit::Exit;
-use kestrel_trace::ctf::read::{Losses, Reader};
+use kestrel_trace::ctf::read::{Losses, Reader, Source};
 use kestrel_trace::print::{are, counted, shown, thousands};
 use kestrel_trace::summary::{self, Absent, CutShort, EventCount, Summary, UNFINISHED, lost_lines};
-use std::io::Read;
 
 /// Reports events lost or overwritten, a line for each event and CPU.
 pub(crate) fn report_lost(counts: &[EventCount]) {
@@ -33,7 +32,7 @@ pub(crate) fn report_absent(cut_short: Option<&CutShort>, absent: &[Absent], rec
 }
 
 /// Reports on stderr what is missing from a trace that was read to its end; returns the exit code.
-pub(crate) fn report_read<R: Read>(reader: &Reader<R>, summary: Option<&Summary>) -> Exit {
+pub(crate) fn report_read<R: Source>(reader: &Reader<R>, summary: Option<&Summary>) -> Exit {
     let lost = summary.map_or(0, Summary::lost);
     let unwritten = summary.and_then(|summary| summary.cut_short.as_ref());
     let unwritten = unwritten.map_or(0, |cut| cut.unwritten);

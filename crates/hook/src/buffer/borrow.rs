@@ -8,10 +8,13 @@ use super::cursor::{Begin, Policy};
 use super::layout::Mode;
 use super::memory::Memory;
 use super::reader::{PAGE64, Ring};
-use kestrel_catalog::Result;
+use kestrel_catalog::{Result, into_io};
+use kestrel_kernel::mmap::Mapping;
+use kestrel_trace::ctf::packed::StreamOut;
 use kestrel_trace::ctf::packet::{self as ctf, Page};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::{HEADER, PAGE, offset};
+use std::io::{self, Write as _};
 use std::ops::{ControlFlow, Range};
 
 /// Records of one page that were not given before, as a packet of their own.
@@ -30,6 +33,19 @@ pub fn events_in<M: Memory>(memory: &M, pages: Range<usize>) -> u64 {
     let pages = pages.step_by(PAGE as usize);
     let events = pages.map(|page| memory.load(page + offset::COMMITTED as usize) >> 32);
     events.sum()
+}
+
+/// Writes lent pages to a stream: straight from memory, where it keeps them as they are. Gives how many bytes it took.
+///
+/// # Errors
+/// What the system says.
+pub fn write_lent(memory: &Mapping, pages: Range<usize>, stream: &mut StreamOut) -> io::Result<usize> {
+    if let Some(file) = stream.plain() {
+        return memory.write_to(pages, file).map_err(into_io);
+    }
+    let mut copy = vec![0; pages.len()];
+    memory.copy_out(pages.start, &mut copy).map_err(into_io)?;
+    stream.write(&copy)
 }
 
 impl<M: Memory> Ring<M> {

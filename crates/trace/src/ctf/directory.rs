@@ -2,12 +2,15 @@
 
 mod lock;
 
+use super::block::{self, Packer};
+use super::packed::{PackedOut, SUFFIX, StreamIn, StreamOut, count_packets};
 use super::packet::Packet;
 use super::read::Reader;
-use super::write::{Folder as Place, StreamFile, Writer, side_files, tasks_file, unwound_file};
+use super::write::{Folder as Place, Writer, side_files, tasks_file, unwound_file};
 use super::{METADATA, SIDE, metadata};
 use crate::aggregate::KeptMaps;
 use crate::calls::Kept;
+use crate::decode::EventTable;
 use crate::error::{Error, Result};
 use crate::files::Folder;
 use crate::info::TraceInfo;
@@ -20,7 +23,6 @@ use crate::unwound::Unwound;
 use crate::user_symbol::UserSymbols;
 use lock::Lock;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -41,6 +43,8 @@ const SIDE_FILES: [&str; 8] = [
 pub struct Directory {
     folder: Folder,
     path: PathBuf,
+    /// Streams are packed: their events, and zstd's level.
+    packed: Option<(EventTable, u8)>,
     /// The lock that keeps other writers away; none where a trace that is there gets something more.
     _lock: Option<Lock>,
 }
@@ -49,7 +53,7 @@ pub struct Directory {
 #[derive(Debug)]
 pub struct Trace {
     /// Its records.
-    pub reader: Reader<File>,
+    pub reader: Reader<StreamIn>,
     /// Packets in its streams, a started one counted as one.
     pub packets: u64,
     /// What its recorder counted, if that was written.
@@ -74,6 +78,19 @@ pub struct Trace {
 /// # Errors
 /// [`Error::Busy`] where another process writes a trace there; [`Error::InTheWay`] and [`Error::Occupied`] where something else lies there.
 pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Directory>> {
+    create_packed(path, info, replace, None)
+}
+
+/// Creates a trace directory as [`create`] does; with a level, its streams are compressed by zstd at that.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_packed(
+    path: &Path,
+    info: TraceInfo,
+    replace: bool,
+    level: Option<u8>,
+) -> Result<Writer<Directory>> {
     let (folder, lock) = made(path)?;
     if (replace && is_trace(&folder)) || is_begun(&folder).map_err(Error::io("read directory", path))? {
         if let Some(foreign) = foreign(&folder).map_err(Error::io("read directory", path))? {
@@ -90,6 +107,7 @@ pub fn create(path: &Path, info: TraceInfo, replace: bool) -> Result<Writer<Dire
     let directory = Directory {
         folder,
         path: path.into(),
+        packed: level.map(|level| (EventTable::new(info.events.iter().cloned()), level)),
         _lock: Some(lock),
     };
     Writer::create(directory, info)
@@ -266,7 +284,11 @@ fn foreign(folder: &Folder) -> io::Result<Option<PathBuf>> {
 fn holds_packets(folder: &Folder, name: &str) -> io::Result<bool> {
     let mut head = Vec::new();
     folder.read(name)?.take(4).read_to_end(&mut head)?;
-    Ok(MAGIC.to_le_bytes().starts_with(&head))
+    let magic = match name.ends_with(SUFFIX) {
+        true => block::MAGIC,
+        false => MAGIC,
+    };
+    Ok(magic.to_le_bytes().starts_with(&head))
 }
 
 /// Removes a trace and its directory; nothing in a directory of another user's.
@@ -297,12 +319,17 @@ pub fn open(path: &Path) -> Result<Trace> {
     let mut streams = Vec::new();
     let mut packets = 0;
     for name in stream_names(&folder).map_err(Error::io("read directory", path))? {
-        let file = folder.read(&name).map_err(Error::io("open", path.join(&name)))?;
+        let mut file = folder.read(&name).map_err(Error::io("open", path.join(&name)))?;
+        if let Some(stream) = name.strip_suffix(SUFFIX) {
+            packets += count_packets(&mut file).map_err(Error::io("read", path.join(&name)))?;
+            streams.push((stream.to_owned(), StreamIn::packed(file)));
+            continue;
+        }
         let bytes = file
             .metadata()
             .map_err(Error::io("read the size of", path.join(&name)))?;
         packets += bytes.len().div_ceil(u64::from(PAGE));
-        streams.push((name, file));
+        streams.push((name, StreamIn::Plain(file)));
     }
     let inner = match folder.folder(SIDE) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -398,10 +425,12 @@ fn stream_names(folder: &Folder) -> io::Result<Vec<String>> {
             names.push(name);
         }
     }
-    names.sort_by_cached_key(|name| match name.rsplit_once('_') {
-        Some((buffer, cpu)) => (buffer.to_owned(), cpu.parse::<u32>().unwrap_or(u32::MAX)),
-        None => (name.clone(), 0),
-    });
+    names.sort_by_cached_key(
+        |name| match name.strip_suffix(SUFFIX).unwrap_or(name).rsplit_once('_') {
+            Some((buffer, cpu)) => (buffer.to_owned(), cpu.parse::<u32>().unwrap_or(u32::MAX)),
+            None => (name.clone(), 0),
+        },
+    );
     Ok(names)
 }
 
@@ -445,6 +474,7 @@ fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
 }
 
 fn is_stream_name(name: &str) -> bool {
+    let name = name.strip_suffix(SUFFIX).unwrap_or(name);
     let number = name.rsplit_once('_').map(|(_, cpu)| cpu);
     number.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -461,6 +491,7 @@ pub fn complete(
     let mut directory = Directory {
         folder: ours(path)?,
         path: path.into(),
+        packed: None,
         _lock: None,
     };
     tasks_file(&mut directory, tasks)?;
@@ -555,12 +586,22 @@ impl Directory {
 }
 
 impl Place for Directory {
-    type File = File;
+    type File = StreamOut;
 
-    fn create(&mut self, name: &str) -> Result<File> {
-        let made = self.folder.write(name);
-        made.and_then(|file| file.set_len(0).map(|()| file))
-            .map_err(Error::io("create", self.path.join(name)))
+    fn create(&mut self, name: &str) -> Result<StreamOut> {
+        let make = |name: &str| {
+            let file = self.folder.write(name)?;
+            file.set_len(0)?;
+            Ok(file)
+        };
+        let made = match &self.packed {
+            None => make(name).map(StreamOut::Plain),
+            Some((events, level)) => make(&format!("{name}{SUFFIX}")).and_then(|file| {
+                let packer = Packer::new(events.clone(), *level)?;
+                Ok(StreamOut::Packed(Box::new(PackedOut::new(file, packer))))
+            }),
+        };
+        made.map_err(Error::io("create", self.path.join(name)))
     }
 
     /// Writes beside, then renames: readers see the old or the new bytes, never a part.
@@ -597,11 +638,4 @@ pub fn replace_file(folder: &Folder, name: &str, bytes: &[u8]) -> io::Result<()>
         _ = folder.remove_file(&beside);
     }
     written
-}
-
-impl StreamFile for File {
-    fn truncate(&mut self, bytes: u64) -> io::Result<()> {
-        self.set_len(bytes)?;
-        io::Seek::seek(self, io::SeekFrom::Start(bytes)).map(|_| ())
-    }
 }

@@ -1,7 +1,9 @@
 //! Common Trace Format 1.8, both ways: metadata text, packets, and the directory that holds them; only `directory` touches files.
 
+pub mod block;
 pub mod directory;
 pub mod metadata;
+pub mod packed;
 pub mod packet;
 pub mod pages;
 pub mod read;

@@ -35,6 +35,29 @@ impl Losses {
     }
 }
 
+/// Where a stream's pages come from: anything that can be read, or what knows more about them.
+pub trait Source {
+    /// Reads as [`Read::read`] does.
+    ///
+    /// # Errors
+    /// As there.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
+
+    /// Is told which times are asked for: of whole packets without records in them only the headers count.
+    fn within(&mut self, _times: RangeInclusive<u64>) {}
+
+    /// What was found damaged since the last call, and is not among the bytes.
+    fn damage(&mut self) -> Option<String> {
+        None
+    }
+}
+
+impl<R: Read> Source for R {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        Read::read(self, bytes)
+    }
+}
+
 /// The records of a trace in order of time; of equal times, that of the earlier stream comes first.
 #[derive(Debug)]
 pub struct Reader<R> {
@@ -100,7 +123,7 @@ const NONE: (u64, usize) = (u64::MAX, usize::MAX);
 /// Packets of a stream between two calls of the progress function.
 const TELL: u64 = 256;
 
-impl<R: Read> Reader<R> {
+impl<R: Source> Reader<R> {
     /// Reads `streams`, each with its name for messages.
     pub fn new(info: TraceInfo, streams: Vec<(String, R)>) -> Self {
         Self {
@@ -217,6 +240,9 @@ impl<R: Read> Reader<R> {
     /// From now on packets without a record in these times are stepped over, by the times in their headers. Others come whole: what is around the
     /// times in the first and the last packet is the caller's to leave out.
     pub fn within(&mut self, times: RangeInclusive<u64>) {
+        for stream in &mut self.streams {
+            stream.input.within(times.clone());
+        }
         self.within = times;
     }
 
@@ -321,7 +347,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Stream<R> {
+impl<R: Source> Stream<R> {
     fn new(name: String, input: R) -> Self {
         Self {
             name,
@@ -394,6 +420,9 @@ impl<R: Read> Stream<R> {
     fn load(&mut self, info: &TraceInfo, within: &RangeInclusive<u64>) -> Result<bool> {
         let read = self.read_page().map_err(Error::io("read stream", &self.name))?;
         (self.at, self.end) = (0, 0);
+        if let Some(why) = self.input.damage() {
+            self.note(&why);
+        }
         if read == 0 {
             return Ok(false);
         }
@@ -453,16 +482,19 @@ impl<R: Read> Stream<R> {
     }
 
     fn damaged(&mut self, why: &str) {
+        self.note(&format!("packet {}: {why}", self.packets - 1));
+    }
+
+    fn note(&mut self, what: &str) {
         self.losses.packets_damaged += 1;
         if self.losses.notes.is_empty() {
-            let note = format!("{}: packet {}: {why}", self.name, self.packets - 1);
-            self.losses.notes.push(note);
+            self.losses.notes.push(format!("{}: {what}", self.name));
         }
     }
 }
 
 /// Reads into `bytes` until at least so many are there or the input ends; gives how many were read.
-fn fill(input: &mut impl Read, bytes: &mut [u8], least: usize) -> io::Result<usize> {
+fn fill(input: &mut impl Source, bytes: &mut [u8], least: usize) -> io::Result<usize> {
     let mut done = 0;
     while done < least {
         match input.read(&mut bytes[done..]) {

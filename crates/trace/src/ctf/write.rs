@@ -30,6 +30,16 @@ pub trait Folder {
 pub trait StreamFile: Write {
     /// Cuts the file to `bytes`; the next write appends there.
     fn truncate(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Bytes in the file when so many were written to it.
+    fn stored(&self, bytes: u64) -> u64 {
+        bytes
+    }
+
+    /// What was written and is not in the file yet; flushing brings it there.
+    fn waiting(&self) -> &[u8] {
+        &[]
+    }
 }
 
 /// Writes one trace.
@@ -159,12 +169,41 @@ impl<F: Folder> Writer<F> {
 
     /// How much was written so far.
     pub fn written(&self) -> Written {
-        let bytes = self.streams.values().map(|stream| stream.bytes).sum();
-        Written {
+        let mut written = Written {
             streams: self.streams.len(),
-            packets: bytes / u64::from(PAGE),
-            bytes,
+            ..Written::default()
+        };
+        for stream in self.streams.values() {
+            let waiting = stream.file.waiting().len() as u64;
+            written.packets += (stream.bytes - waiting) / u64::from(PAGE);
+            written.bytes += stream.file.stored(stream.bytes);
         }
+        written
+    }
+
+    /// Writes the packets that wait for others, to be written with them.
+    ///
+    /// # Errors
+    /// When the disk is full or the like: [`Writer::waiting`] has those that could not be written.
+    pub fn settle(&mut self) -> Result<()> {
+        for stream in self.streams.values_mut() {
+            let packets = stream.file.waiting().len() / PAGE as usize;
+            let settled = stream.file.flush();
+            settled.map_err(|source| Error::Append {
+                stream: stream.name.clone(),
+                kept: stream.bytes / u64::from(PAGE) - packets as u64,
+                lost: packets as u64,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Packets that were appended and wait for others: by buffer and CPU.
+    pub fn waiting(&self) -> impl Iterator<Item = ((u32, u32), &[u8])> {
+        self.streams
+            .iter()
+            .map(|(of, stream)| (*of, stream.file.waiting()))
     }
 
     /// Writes what the handlers' maps hold, beside the streams.
@@ -203,6 +242,7 @@ impl<F: Folder> Writer<F> {
 
     /// Writes what CTF cannot hold, beside the streams.
     pub fn finish(mut self, summary: &Summary, symbols: &Symbols, processes: &Processes) -> Result<Written> {
+        self.settle()?;
         side_files(&mut self.folder, summary, symbols, processes)?;
         Ok(self.written())
     }

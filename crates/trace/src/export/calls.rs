@@ -7,14 +7,14 @@ use crate::calls::{
     Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Signature,
     Signatures, Summary, json, line,
 };
-use crate::ctf::read::Reader;
+use crate::ctf::read::{Reader, Source};
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::process::Processes;
 use crate::record::Record;
 use crate::syscall::Set;
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Write;
 
 /// How calls look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,7 +237,7 @@ fn is_exec(signature: &Signature) -> bool {
 ///
 /// # Errors
 /// What cannot be read or written.
-pub fn as_calls<R: Read>(
+pub fn as_calls<R: Source>(
     reader: &mut Reader<R>,
     wanted: &mut dyn FnMut(&Record<'_>) -> bool,
     (calls, others): (&mut Calls, &mut dyn Export),

@@ -20,11 +20,11 @@ pub use json::{Json, json_value};
 pub use text::Text;
 pub use tracefs::Tracefs;
 
-use crate::ctf::read::Reader;
+use crate::ctf::read::{Reader, Source};
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::record::Record;
-use std::io::{Read, Write};
+use std::io::Write;
 
 /// The formats; the first is for people.
 pub static FORMATS: &[Format] = &[
@@ -47,7 +47,7 @@ const CHUNK: usize = 64 * 1024;
 ///
 /// # Errors
 /// What cannot be read or written.
-pub fn all<R: Read>(
+pub fn all<R: Source>(
     reader: &mut Reader<R>,
     export: &mut dyn Export,
     out: &mut dyn Write,
@@ -60,7 +60,7 @@ pub fn all<R: Read>(
 ///
 /// # Errors
 /// What cannot be read or written.
-pub fn chosen<R: Read>(
+pub fn chosen<R: Source>(
     reader: &mut Reader<R>,
     wanted: &mut dyn FnMut(&Record<'_>) -> bool,
     export: &mut dyn Export,

@@ -7,14 +7,13 @@ pub use text::text;
 use crate::aggregate::{self, KeptMaps};
 use crate::analyze::{ANALYSES, AnalysisKind, Count, Histogram, Timeline, Values};
 use crate::ctf::directory::Trace;
-use crate::ctf::read::{Losses, Reader};
+use crate::ctf::read::{Losses, Reader, Source};
 use crate::error::Result;
 use crate::process::Processes;
 use crate::record::Record;
 use crate::summary::{Absent, CutShort, EventCount, Missed, Summary, UNFINISHED};
 use crate::symbol::Symbols;
 use serde::{Serialize, Serializer};
-use std::io::Read;
 
 /// A trace at a glance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -137,12 +136,12 @@ fn shown(kept: &KeptMaps) -> Vec<MapReport> {
 
 impl Report {
     /// Reads a trace to its end.
-    pub fn gather<R: Read>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
+    pub fn gather<R: Source>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
         Self::of_chosen(reader, options, &mut |_| true)
     }
 
     /// Reads a trace to its end, and reports of those records that `wanted` says.
-    pub fn of_chosen<R: Read>(
+    pub fn of_chosen<R: Source>(
         reader: &mut Reader<R>,
         options: Options,
         wanted: &mut dyn FnMut(&Record<'_>) -> bool,

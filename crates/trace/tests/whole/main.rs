@@ -8,6 +8,7 @@ mod images;
 mod importers;
 mod lines;
 mod metadata;
+mod packed;
 mod pages;
 mod reading;
 mod recovering;

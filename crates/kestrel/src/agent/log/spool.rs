@@ -8,21 +8,21 @@ use crate::agent::user::User;
 use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::state::State;
 use crate::user_symbols::{UserCode, holds_user_stacks};
-use kestrel_catalog::{Error, Result, into_io};
+use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::bell::{Bell, Doorbell};
-use kestrel_hook::buffer::borrow::Part;
+use kestrel_hook::buffer::borrow::{Part, write_lent};
 use kestrel_hook::buffer::cursor::{Begin, Policy};
 use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
+use kestrel_trace::ctf::packed::StreamOut;
 use kestrel_trace::ctf::packet as ctf;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{BufferInfo, TraceInfo};
 use kestrel_trace::packet::{HEADER, PAGE};
 use kestrel_trace::process::Processes;
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -306,10 +306,8 @@ impl Spool {
         let before = writer.packets(number, cpu);
         let from = buffer.ring().freed(cpu);
         let taken = buffer.ring().lend_run(cpu, end, &mut |memory, range| {
-            let mut write = |file: &mut File, done| {
-                let rest = range.start + done..range.end;
-                memory.write_to(rest, file.as_fd()).map_err(into_io)
-            };
+            let mut write =
+                |stream: &mut StreamOut, done| write_lent(memory, range.start + done..range.end, stream);
             let appended = writer.append_with(number, cpu, range.len(), &mut write);
             Ok(appended.map_err(|error| error.within(&path))?)
         });
