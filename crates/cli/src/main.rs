@@ -35,6 +35,7 @@ mod events;
 mod exit;
 mod filter;
 mod foreground;
+mod habits;
 mod output;
 mod progress;
 mod recording;
@@ -48,9 +49,10 @@ mod status_line;
 mod style;
 mod targets;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, Parser};
 use exit::Exit;
+use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write};
 use std::process::ExitCode;
 
@@ -83,10 +85,10 @@ fn main() -> ExitCode {
     if is_bpftrace(&words) {
         return command::as_bpftrace(words);
     }
-    let arguments = match Arguments::try_parse_from(words) {
+    let arguments = match Arguments::try_parse_from(spelled(words.clone())) {
         Ok(arguments) => arguments,
         Err(error) => {
-            return print_usage(&error);
+            return print_usage(error, habits::answer(&words, false));
         }
     };
     if let Some(time) = arguments.wait {
@@ -99,22 +101,42 @@ fn main() -> ExitCode {
     };
     match command::run(command, Arguments::command) {
         Ok(exit) => exit.into(),
-        Err(failure) => {
+        Err(mut failure) => {
+            if failure.exit == Exit::Usage || failure.exit == Exit::Failed {
+                failure.hint = habits::answer(&words, true).or(failure.hint);
+            }
             failure.report();
             failure.exit.into()
         }
     }
 }
 
+/// A command line as it is meant: `kestrel help COMMAND` is `kestrel COMMAND --help`.
+fn spelled(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
 /// Whether this is called by the name `bpftrace`.
-fn is_bpftrace(words: &[std::ffi::OsString]) -> bool {
+fn is_bpftrace(words: &[OsString]) -> bool {
     let name = words.first().map(std::path::Path::new);
     name.and_then(std::path::Path::file_name)
         .is_some_and(|name| name == "bpftrace")
 }
 
 /// Prints what is wrong with the command line, or the help that was asked for: escaped, as file names may be in it.
-fn print_usage(error: &clap::Error) -> ExitCode {
+fn print_usage(mut error: clap::Error, habit: Option<String>) -> ExitCode {
+    // That a word could stand behind `--` helps nobody, and what is named like another tool's is not meant.
+    error.remove(ContextKind::Suggested);
+    if habit.is_some() {
+        let similar = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
+        for kind in similar {
+            error.remove(kind);
+        }
+    }
     let text = error.render();
     let wrong = error.use_stderr();
     let colours = style::colour(match wrong {
@@ -128,6 +150,10 @@ fn print_usage(error: &clap::Error) -> ExitCode {
     match wrong {
         true => {
             let _ = screen::err().write_all(text.as_bytes());
+            if let Some(answer) = habit {
+                eprintln!("hint: {answer}");
+                return Exit::Usage.into();
+            }
             if matches!(
                 error.kind(),
                 ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument

@@ -40,7 +40,7 @@ pub(crate) struct Selection {
     #[command(flatten)]
     pub(crate) targets: Targets,
     /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
-    #[arg(short, long, conflicts_with_all = ["pid", "tid"])]
+    #[arg(short, long, alias = "all-cpus", conflicts_with_all = ["pid", "tid"])]
     all: bool,
     /// Keep scheduling events (switches, wakeups, migrations, run times) and system calls that are about Kestrel's own process alone
     #[arg(long)]

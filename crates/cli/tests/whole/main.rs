@@ -10,6 +10,7 @@ mod replay;
 mod right;
 mod run;
 mod sched;
+mod small;
 mod stat;
 mod syscalls;
 mod targets;

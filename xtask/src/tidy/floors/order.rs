@@ -273,6 +273,7 @@ pub(super) const ORDERS: &[Order] = &[
             "recording",
             "replaying",
             "command",
+            "habits",
         ],
         tables: &[],
         apart: &["command"],

@@ -41,7 +41,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     events: Events,
     /// Count events of all processes (the default without a command)
-    #[arg(short, long)]
+    #[arg(short, long, alias = "all-cpus")]
     all: bool,
     /// Count events of these processes, with all their threads, until they exit: what happens while they run, not what others do to them
     #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]

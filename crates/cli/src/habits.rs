@@ -1,0 +1,381 @@
+//! What people type who come from perf, trace-cmd and bpftrace, and what it is called here: one row of [`HABITS`] each. The table is asked only when a command line was refused or failed.
+
+use std::ffi::OsString;
+
+/// A habit, and its answer.
+#[derive(Debug)]
+pub(crate) struct Habit {
+    /// The tools that taught it.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page of the documentation has it"))]
+    of: &'static str,
+    /// The command it is typed after; empty: it stands in a command's place.
+    after: &'static str,
+    /// What is typed.
+    typed: Typed,
+    /// An example, as it is typed.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page of the documentation has it"))]
+    example: &'static str,
+    /// What to type here, as a sentence; `{}` is what was typed.
+    answer: &'static str,
+}
+
+/// How a habit is known.
+#[derive(Clone, Copy, Debug)]
+enum Typed {
+    /// One of these words, alone or with a value (`-m 128`, `-m128`, `--max=1`).
+    One(&'static [&'static str]),
+    /// A word for which this holds.
+    Of(fn(&str) -> bool),
+    /// A value of one of these options for which this holds.
+    Value(&'static [&'static str], fn(&str) -> bool),
+}
+
+use Typed::{Of, One, Value};
+
+/// Commands that record.
+const RECORDS: &str = "record|trace";
+/// Commands that read a trace.
+const READS: &str = "report|print|sched";
+
+const fn row(
+    of: &'static str,
+    after: &'static str,
+    typed: Typed,
+    example: &'static str,
+    answer: &'static str,
+) -> Habit {
+    Habit {
+        of,
+        after,
+        typed,
+        example,
+        answer,
+    }
+}
+
+/// The habits.
+#[rustfmt::skip]
+const HABITS: &[Habit] = &[
+    row("perf", "", One(&["top"]), "top", "`kestrel stat -a -I 1000` counts every second, and `kestrel record -F 99 -g -a --duration 10 && kestrel report -g` shows what runs"),
+    row("perf", "", One(&["script"]), "script -i perf.data", "`kestrel print [DIR]` shows a recording as lines; `--format perf-script` those that scripts for `perf script` read"),
+    row("perf", "", One(&["annotate"]), "annotate", "`kestrel report -g --lines` shows source lines in call chains; instructions are not annotated"),
+    row("perf", "", One(&["diff"]), "diff a b", "`kestrel report --format json` of both recordings can be compared by jq"),
+    row("perf", "", One(&["mem", "c2c"]), "mem record", "memory accesses are sampled by the processor, which Kestrel does not ask; page faults are events: `kestrel record -e 'exceptions:*'`"),
+    row("perf", "", One(&["lock"]), "lock record", "`kestrel record -e 'lock:contention_*' -g` records who waits, `kestrel report --latency 'lock:contention_*'` how long"),
+    row("perf", "", One(&["kmem"]), "kmem stat", "`kestrel record -e 'kmem:*'`, then `kestrel report --by event,comm --value bytes_alloc -e '*alloc*'`"),
+    row("perf", "", One(&["kvm"]), "kvm stat", "`kestrel record -e 'kvm:*' -a`, then `kestrel report --latency kvm:kvm_exit,kvm:kvm_entry`"),
+    row("perf", "", One(&["timechart"]), "timechart", "`kestrel sched timehist` shows the steps of each task, `kestrel sched map` which CPU had which"),
+    row("perf", "", One(&["ftrace"]), "ftrace -G vfs_read", "functions are events: `kestrel trace -e 'kprobe:vfs_*'`, with return values `-e 'kretprobe:vfs_*'`"),
+    row("perf", "", One(&["evlist"]), "evlist", "`kestrel report [DIR]` begins with the events of a recording"),
+    row("perf", "", One(&["convert", "data"]), "data convert --to-ctf", "a recording already is Common Trace Format: babeltrace2 opens its directory; `kestrel print --format` has json, csv and more"),
+    row("perf", "", One(&["inject"]), "inject", "a recording needs nothing afterwards: names of threads, processes and code are in it"),
+    row("perf", "", One(&["buildid-list", "buildid-cache", "archive"]), "buildid-list", "a recording holds the names of its addresses and is read on any machine"),
+    row("perf", "", One(&["bench", "test"]), "bench sched", "`kestrel doctor` tries what this kernel can do"),
+    row("perf, trace-cmd", "", One(&["profile"]), "profile", "`kestrel record -F 99 -g -a --duration 10`, then `kestrel report -g`"),
+    row("trace-cmd", "", One(&["stream"]), "stream -e sched", "`kestrel trace -e 'sched:*' -a` shows events as they happen"),
+    row("trace-cmd", "", One(&["show"]), "show", "`kestrel trace -e EVENT` shows events live, `kestrel status` what sessions hold, `kestrel print` a recording"),
+    row("trace-cmd", "", One(&["extract", "snapshot", "dump"]), "extract", "`kestrel buffer dump` writes what a running session holds into a trace"),
+    row("trace-cmd", "", One(&["reset", "clear"]), "reset", "`kestrel stop` ends a session and takes its probes away; `kestrel record` leaves nothing behind"),
+    row("trace-cmd", "", One(&["split"]), "split", "`kestrel print --from TIME --to TIME` and `kestrel report --from TIME --to TIME` take a part of a recording"),
+    row("trace-cmd", "", One(&["restore"]), "restore", "a recording that was cut off is read as it is, up to its last whole packet"),
+    row("trace-cmd", "", One(&["hist"]), "hist", "`kestrel report --by EXPR --value EXPR` counts and sums, `kestrel report -g` does it by call chain"),
+    row("trace-cmd", "", One(&["listen", "agent"]), "listen -p 1234", "a recording is a directory: record on the one machine, copy it to the other"),
+    row("trace-cmd", "", One(&["options", "check-events"]), "check-events", "`kestrel list` shows the events there are, `kestrel doctor` what works"),
+    row("bpftrace", "", Of(is_script), "script.bt", "`kestrel run {}` runs it"),
+    row("bpftrace", "", One(&["-e"]), "-e 'BEGIN { exit() }'", "`kestrel run -e PROGRAM` runs a program"),
+    row("bpftrace", "", One(&["-l"]), "-l 'tracepoint:sched:*'", "`kestrel list [PATTERN]` lists events"),
+    row("bpftrace", "", One(&["--info"]), "--info", "`kestrel run --info`, and `kestrel doctor` with reasons"),
+    row("bpftrace", RECORDS, Of(is_script), "trace script.bt", "`kestrel run {}` runs a script"),
+    row("perf, trace-cmd", READS, Of(is_foreign_file), "report perf.data", "{} is another tool's file, which its own tool reads; here a recording is a directory, as `kestrel record -o DIR` makes it"),
+    row("perf, trace-cmd", READS, One(&["-i", "--input"]), "report -i DIR", "the recording stands alone: `kestrel report DIR`, `kestrel print DIR`"),
+    row("perf", "record", One(&["-m", "--mmap-pages"]), "record -m 512 -e sched:sched_switch", "`--buffer-size 2M` is the size of each CPU's ring in bytes"),
+    row("trace-cmd", "record", One(&["-b"]), "record -b 2048 -e sched:sched_switch", "`--buffer-size 2M` is the size of each CPU's ring; branch records of the processor are not read"),
+    row("perf", "record", One(&["-j", "--branch-any", "--branch-filter"]), "record -j any -- make", "branch records of the processor are not read; `--call-graph dwarf` unwinds without frame pointers"),
+    row("perf", "record", One(&["-z", "--compression-level"]), "record -z -e sched:sched_switch", "`--compress`, or `--compress=LEVEL`"),
+    row("perf", RECORDS, One(&["-D", "--delay"]), "record -D 100 -e sched:sched_switch -- make", "start the command first and record it by `-p PID`; `--from 100ms` leaves the beginning out when reading"),
+    row("perf", RECORDS, One(&["-u", "--uid"]), "record -u www-data -e sched:sched_switch", "a predicate chooses users: `-e 'sched:sched_switch /uid == 33/'`"),
+    row("perf", RECORDS, One(&["-G", "--cgroup"]), "record -G web -e sched:sched_switch", "a predicate chooses groups: `-e 'sched:sched_switch /cgroup == cgroupid(\"/sys/fs/cgroup/web\")/'`; `kestrel stat --for-each-cgroup` counts by group"),
+    row("perf", RECORDS, One(&["--no-inherit"]), "record --no-inherit -e sched:sched_switch -- make", "a command's children belong to it; `-t TID` is one thread alone"),
+    row("perf", "record", One(&["-T", "--timestamp", "-P", "--period", "--sample-cpu", "-R", "--raw-samples", "-W", "--weight"]), "record -T -e sched:sched_switch", "leave it out: each record has its time, CPU, process, thread and all fields"),
+    row("perf", "record", One(&["-d", "--data", "--phys-data"]), "record -d -e page-faults", "leave it out: fields that are addresses are in each record; those of page faults are of `-e 'exceptions:*'`"),
+    row("perf", "record", One(&["-s", "--stat", "-N", "--no-buildid-cache", "-B", "--no-buildid"]), "record -N -e sched:sched_switch", "leave it out: counts and names are in each recording, and nothing is kept elsewhere"),
+    row("perf", "record", One(&["-r", "--realtime", "-k", "--clockid"]), "record -k mono -e sched:sched_switch", "leave it out: the clock is CLOCK_MONOTONIC, `kestrel print --time wall` shows the time of day, and the recorder has its priority"),
+    row("perf", "record", One(&["--tail-synthesize", "--synth", "--snapshot", "-S"]), "record -S -e sched:sched_switch", "`--overwrite` keeps the newest events until the end; `kestrel start flight` and `kestrel buffer dump` take them at any time"),
+    row("perf", RECORDS, Value(&["-e", "--event"], has_modifier), "record -e cycles:u -- make", "counters have no modifiers here: write `{}` without what is behind the last colon; samples of the kernel and of processes are told apart by their stacks"),
+    row("trace-cmd", RECORDS, Value(&["-p"], |value| value.starts_with("function")), "record -p function -l vfs_read", "functions are events: `-e 'kprobe:vfs_*'`, with return values `-e 'kretprobe:vfs_*'`; -p takes processes"),
+    row("trace-cmd", RECORDS, Value(&["-p"], |value| ["irqsoff", "preemptoff", "preemptirqsoff", "wakeup", "wakeup_rt", "nop", "blk"].contains(&value)), "record -p wakeup", "tracers of ftrace are answered by events: `kestrel sched record` and `kestrel sched latency` for wakeups; -p takes processes"),
+    row("trace-cmd", RECORDS, Value(&["-e", "--event"], |value| value == "all"), "record -e all", "`-e '*:*'` is all tracepoints; groups are `-e 'sched:*,irq:*'`"),
+    row("perf, trace-cmd", RECORDS, Value(&["-e", "--event"], is_plain), "record -e openat -- ls", "an event has its group before its name: the system call is `syscalls:sys_enter_{}` (`--syscalls={}` shows whole calls), a function `kprobe:{}`; `kestrel list '*{}*'` finds more"),
+    row("trace-cmd", RECORDS, One(&["-l"]), "record -l vfs_read", "functions are events: `-e kprobe:vfs_read`, patterns `-e 'kprobe:vfs_*'`"),
+    row("trace-cmd", RECORDS, One(&["-n"]), "record -e 'sched:*' -n sched_switch", "name what you want: `-e 'sched:sched_wak*,sched:sched_switch'`; `kestrel print -e` chooses when reading"),
+    row("trace-cmd", RECORDS, One(&["-f"]), "record -e sched:sched_switch -f 'prev_pid == 1'", "`--filter 'prev_pid == 1'` behind its event, or `-e 'sched:sched_switch /args.prev_pid == 1/'`"),
+    row("trace-cmd", RECORDS, One(&["-P"]), "trace -P 1234 -e sched:sched_switch", "processes are chosen by `-p PID,…`, threads by `-t TID,…`"),
+    row("trace-cmd", RECORDS, One(&["-M"]), "record -M 3 -e sched:sched_switch", "CPUs are chosen by `-C 0,1`"),
+    row("trace-cmd", RECORDS, One(&["-O"]), "record -O stacktrace -e sched:sched_switch", "`-g` records call stacks"),
+    row("perf", "stat", One(&["-d", "--detailed"]), "stat -d -- make", "name the counters: `-e cycles,instructions,cache-references,cache-misses,branches,branch-misses`"),
+    row("perf", "stat", One(&["--per-core", "--per-socket", "--per-die", "--per-node"]), "stat --per-core -a", "`-A` counts by CPU, `--per-thread` by thread"),
+    row("perf", "stat", One(&["-M", "--metrics", "--topdown", "-T"]), "stat -M IPC -- make", "name the counters: `-e cycles,instructions` prints instructions per cycle, too"),
+    row("perf", "stat", One(&["-B", "--big-num", "--no-big-num"]), "stat -B -- make", "leave it out: numbers have separators, those of `-x,` and `--format json` have none"),
+    row("perf", "report", One(&["--stdio", "--tui", "--gtk"]), "report --stdio", "leave it out: `kestrel report` prints text"),
+    row("perf", "report", One(&["-s"]), "report -s comm,dso", "`--by comm,event` makes the groups, `--sort COLUMN` puts them in order; `-g` has the call chains"),
+    row("perf", "report", One(&["--sort"]), "report --sort comm,dso", "`--by comm,event` makes the groups, `--sort COLUMN` puts them in order; `-g` has the call chains"),
+    row("perf", "report", One(&["-n", "--show-nr-samples", "--header", "--header-only"]), "report -n", "leave it out: tables have counts, and where a recording is from stands above them"),
+    row("perf", "report", One(&["-F", "--fields"]), "report -F overhead,sym", "`--by EXPR,…` and `--value EXPR` choose columns"),
+    row("perf", "report", One(&["-S", "--symbols", "-d", "--dsos"]), "report -S vfs_read", "`--where` chooses records by any field: `--where 'comm == \"make\"'`"),
+    row("trace-cmd", "report", One(&["-l", "-R", "-r", "-w"]), "report -R", "`kestrel print` shows records as lines, `--format json` with raw values; `kestrel sched latency` has wakeup latencies"),
+    row("perf", "print", One(&["-F", "--fields"]), "print -F comm,tid,time", "`--format json` and `--format csv` have each field by its name"),
+    row("perf", "probe", One(&["-a", "--add"]), "probe --add vfs_read", "a probe needs no preparation: `kestrel trace -e kprobe:vfs_read`; named ones are `kestrel probe add`"),
+    row("perf", "probe", One(&["-l", "--list"]), "probe -l", "`kestrel probe list`"),
+    row("perf", "probe", One(&["-d", "--del"]), "probe -d vfs_read", "`kestrel probe remove NAME`"),
+    row("perf", "probe", One(&["-L", "--line", "-V", "--vars", "-F", "--funcs"]), "probe -V vfs_read", "`kestrel probe show FUNCTION` shows where a function can be probed; `kestrel list -v EVENT` its parameters"),
+    row("trace-cmd", "start", One(&["-e", "-p"]), "start -e sched", "sessions that run on are table files: `kestrel start flight`, `kestrel table list --shipped`; `kestrel record -e EVENT` records now"),
+    row("trace-cmd", "list", One(&["-e", "-f", "-t", "-o", "-s", "-B"]), "list -e sched", "`kestrel list 'sched:*'` lists events, `kestrel list 'kprobe:vfs_*'` functions"),
+];
+
+/// The answer to a command line that was refused, if it is a known habit. Of one that was taken and failed later, options were right.
+pub(crate) fn answer(words: &[OsString], taken: bool) -> Option<String> {
+    let words: Vec<&str> = words.iter().skip(1).map_while(|word| word.to_str()).collect();
+    let asked = HABITS.iter().filter(|habit| !(taken && habit.is_refused()));
+    let habit = asked
+        .filter_map(|habit| Some((habit, habit.typed_in(&words)?)))
+        .next();
+    habit.map(|(habit, typed)| habit.answer.replace("{}", typed))
+}
+
+impl Habit {
+    /// Whether the command line refuses it; others are found wrong later.
+    fn is_refused(&self) -> bool {
+        matches!(self.typed, One(_))
+    }
+
+    /// What of it stands in a command line.
+    fn typed_in<'w>(&self, words: &[&'w str]) -> Option<&'w str> {
+        let (first, rest) = words.split_first()?;
+        let candidates = match self.after {
+            "" => std::slice::from_ref(first),
+            after if after.split('|').any(|command| command == *first) => rest,
+            _ => return None,
+        };
+        // What stands behind `--` is another program's.
+        let end = candidates.iter().position(|word| *word == "--");
+        let candidates = &candidates[..end.unwrap_or(candidates.len())];
+        match self.typed {
+            One(names) => candidates
+                .iter()
+                .copied()
+                .find(|word| names.iter().any(|name| is_option(word, name))),
+            Of(holds) => candidates.iter().copied().find(|word| holds(word)),
+            Value(options, holds) => values(candidates, options).find(|value| holds(value)),
+        }
+    }
+}
+
+/// Whether a word is that name, alone or with its value.
+fn is_option(word: &str, name: &str) -> bool {
+    let Some(rest) = word.strip_prefix(name) else {
+        return false;
+    };
+    let short = name.len() == 2 && name.starts_with('-');
+    rest.is_empty() || rest.starts_with('=') && name.starts_with("--") || short
+}
+
+/// The values of options, one by one where they are lists.
+fn values<'w>(words: &[&'w str], options: &[&str]) -> impl Iterator<Item = &'w str> {
+    let values = words.iter().enumerate().filter_map(move |(at, word)| {
+        let option = options.iter().find(|option| is_option(word, option))?;
+        match word.strip_prefix(option)? {
+            "" => words.get(at + 1).copied(),
+            rest => Some(rest.strip_prefix('=').unwrap_or(rest)),
+        }
+    });
+    let values: Vec<&str> = values.collect();
+    values.into_iter().flat_map(|value| value.split(','))
+}
+
+fn is_script(word: &str) -> bool {
+    word.ends_with(".bt") && !word.starts_with('-')
+}
+
+fn is_foreign_file(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    ["perf.data", "trace.dat"]
+        .iter()
+        .any(|tool| name.starts_with(tool))
+        || name.ends_with(".dat")
+}
+
+/// Whether an event is a counter with perf's modifiers.
+fn has_modifier(event: &str) -> bool {
+    event.rsplit_once(':').is_some_and(|(counter, modifiers)| {
+        !counter.is_empty()
+            && !counter.contains(':')
+            && !modifiers.is_empty()
+            && modifiers.chars().all(|letter| "ukhGHpPSDIWeb".contains(letter))
+    })
+}
+
+/// Whether an event is a bare word.
+fn is_plain(event: &str) -> bool {
+    !event.is_empty()
+        && event
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Arguments;
+    use clap::Parser as _;
+
+    /// Habits that work as they are.
+    const WORK: &[(&str, &str, &str)] = &[
+        ("perf", "record -F 99 -a", "a profile of all CPUs"),
+        ("perf", "record -F 99 sleep 5", "a command without `--`"),
+        ("perf", "record -p 1,2 -e sched:sched_switch", "several processes"),
+        ("perf", "record -t 1 -e sched:sched_switch", "threads"),
+        (
+            "perf",
+            "record --call-graph dwarf -F 99 -- make",
+            "stacks without frame pointers",
+        ),
+        ("perf", "record -g -e sched:sched_switch -- make", "call stacks"),
+        (
+            "perf",
+            "record -e cycles -c 100000 -- make",
+            "one sample of so many",
+        ),
+        (
+            "perf",
+            "record -e cycles,instructions -- make",
+            "counters by their names",
+        ),
+        (
+            "perf",
+            "record --all-cpus -e sched:sched_switch sleep 5",
+            "everybody's events",
+        ),
+        ("perf", "record -C 0,1 -e sched:sched_switch", "CPUs"),
+        (
+            "perf",
+            "record -e sched:sched_switch --filter 'prev_pid == 1' -a",
+            "the kernel's filters",
+        ),
+        (
+            "perf",
+            "record -o perf.data -e sched:sched_switch",
+            "the recording's name: a directory",
+        ),
+        (
+            "perf",
+            "record --overwrite -e sched:sched_switch",
+            "the newest events",
+        ),
+        ("perf", "record -q -e sched:sched_switch", "less said"),
+        ("perf", "record -v -e sched:sched_switch", "more said"),
+        ("perf", "stat -- make", "counts of a command"),
+        ("perf", "stat -I 1000 -a", "counts every second"),
+        ("perf", "stat -r 5 -- make", "mean and deviation"),
+        ("perf", "stat -x, -- make", "fields with separators"),
+        ("perf", "stat -e cycles,instructions -a -A sleep 5", "by CPU"),
+        ("perf", "stat -p 1", "a process"),
+        ("perf", "report -g", "call chains"),
+        ("perf", "report --no-children", "by the code itself"),
+        ("perf", "report --percent-limit 1", "what matters"),
+        ("perf", "sched record", "the scheduler"),
+        ("perf", "sched latency", "delays"),
+        ("perf", "sched map", "which CPU had which task"),
+        ("perf", "sched timehist", "the scheduler's steps"),
+        ("perf", "trace --syscalls -s ls", "a summary of system calls"),
+        ("perf, trace-cmd", "list 'sched:*'", "events"),
+        ("perf", "help record", "help of a command"),
+        ("trace-cmd", "record -e sched:sched_switch ls", "a command"),
+        ("trace-cmd", "stop", "the end of a session"),
+        ("bpftrace", "run script.bt", "a script"),
+        ("bpftrace", "run -e 'BEGIN { exit() }'", "a program"),
+        ("bpftrace", "run -c 'sleep 1' script.bt", "with a command"),
+        ("bpftrace", "run -p 1 script.bt", "of a process"),
+        ("bpftrace", "run -f json script.bt", "JSON"),
+        ("bpftrace", "run -o out script.bt", "into a file"),
+        ("bpftrace", "run -l 'tracepoint:sched:*'", "events"),
+        ("bpftrace", "run --unsafe script.bt", "what changes the system"),
+    ];
+
+    fn words(line: &str) -> Vec<OsString> {
+        let mut words = vec![OsString::from("kestrel")];
+        for (number, part) in line.split('\'').enumerate() {
+            match number % 2 {
+                0 => words.extend(part.split_whitespace().map(OsString::from)),
+                _ => words.push(part.into()),
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn every_habit_is_answered_where_it_is_refused() {
+        for habit in HABITS {
+            let words = words(habit.example);
+            let given = answer(&words, false).unwrap_or_default();
+            let expected = habit.answer.split("{}").next().unwrap_or_default();
+            assert!(given.starts_with(expected), "{}: {given}", habit.example);
+            assert!(!given.contains("{}"), "{given}");
+            if habit.is_refused() {
+                let parsed = Arguments::try_parse_from(crate::spelled(words));
+                assert!(parsed.is_err(), "{} works: its row is to go", habit.example);
+            }
+        }
+        assert!(HABITS.len() + WORK.len() > 50);
+    }
+
+    #[test]
+    fn what_is_said_to_work_is_taken() {
+        for (_, line, _) in WORK {
+            let parsed = Arguments::try_parse_from(crate::spelled(words(line)));
+            let help = |error: &clap::Error| error.kind() == clap::error::ErrorKind::DisplayHelp;
+            assert!(parsed.as_ref().err().is_none_or(help), "{line}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_habit_is_not_answered() {
+        for line in [
+            "record",
+            "",
+            "record -e sched:sched_switch -- top -m 1",
+            "report mine",
+            "nosuch",
+        ] {
+            assert_eq!(answer(&words(line), false), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_them_all() {
+        let mut page = String::from(
+            "# Coming from perf, trace-cmd and bpftrace\n\nWhat your fingers type works, or is answered by a sentence. The rows are made from the table that answers (`crates/cli/src/habits.rs`).\n\n## Works as it is\n\n| from | `kestrel …` | |\n|---|---|---|\n",
+        );
+        let cell = |text: &str| text.replace('|', "\\|");
+        for (tool, line, what) in WORK {
+            page.push_str(&format!("| {tool} | `{}` | {what} |\n", cell(line)));
+        }
+        page.push_str(
+            "\n## Has another spelling\n\n| from | typed as `kestrel …` | answer |\n|---|---|---|\n",
+        );
+        for habit in HABITS {
+            let typed = answer(&words(habit.example), false).unwrap_or_default();
+            page.push_str(&format!(
+                "| {} | `{}` | {} |\n",
+                habit.of,
+                cell(habit.example),
+                cell(&typed)
+            ));
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/habits.md");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        let there = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(there == page, "docs/habits.md is old: BLESS=1 writes it anew");
+    }
+}

@@ -1,0 +1,87 @@
+//! Small traces: every command reads what `record --compress` wrote.
+
+use crate::counts::{EVENT, with_calls};
+use crate::house::{Place, needs_tracing};
+
+#[test]
+fn a_compressed_recording_has_every_event() {
+    needs_tracing!();
+    const N: u64 = 50_000;
+    let place = Place::new();
+    let command = place.command(&["record", "-e", EVENT, "--compress", "-o", "small"]);
+    let output = with_calls(command, N).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    let names = std::fs::read_dir(place.path().join("small")).unwrap();
+    let names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.iter().any(|name| name.ends_with(".packed")), "{names:?}");
+    assert!(
+        !names
+            .iter()
+            .any(|name| name.starts_with("main_") && !name.ends_with(".packed")),
+        "{names:?}"
+    );
+    let report = place.run(&["report", "small", "--format", "json"]).succeeds();
+    let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
+    let lines = place.run(&["print", "small"]).succeeds().out.lines().count() as u64;
+    let counted = report["records"].as_u64().unwrap();
+    assert_eq!(lines, counted, "{told}");
+    let complete = told.contains("lost 0") && told.contains("missed 0");
+    assert!(lines == N || !complete && lines < N, "{lines}: {told}");
+    let grouped = place
+        .run(&["report", "small", "--by", "comm", "--format", "json"])
+        .succeeds();
+    assert!(
+        grouped.out.contains(&format!("\"records\":{counted}")),
+        "{}",
+        grouped.out
+    );
+    // Its description serves where an image lacks one: the image here is none, but the trace was read.
+    let image = place.run(&["recover", "small/metadata", "--metadata", "small"]);
+    assert!(!image.err.contains("small is not"), "{}", image.err);
+    // An uncompressed one takes its place.
+    let command = place.command(&["record", "-e", EVENT, "-o", "small"]);
+    assert!(with_calls(command, 10).output().unwrap().status.success());
+    let left = std::fs::read_dir(place.path().join("small")).unwrap();
+    let packed = left.filter(|entry| {
+        entry
+            .as_ref()
+            .unwrap()
+            .path()
+            .extension()
+            .is_some_and(|it| it == "packed")
+    });
+    assert_eq!(packed.count(), 0);
+}
+
+#[test]
+fn a_level_that_there_is_not() {
+    let place = Place::new();
+    for level in ["0", "20", "best"] {
+        let option = format!("--compress={level}");
+        place
+            .run(&["record", "-e", EVENT, &option, "--", "true"])
+            .fails(2, &["--compress"]);
+    }
+}
+
+#[test]
+fn habits_are_answered() {
+    let place = Place::new();
+    let top = place.run(&["top"]);
+    assert!(!top.err.contains("stop"), "{}", top.err);
+    place.run(&["script"]).fails(2, &["kestrel print"]);
+    std::fs::write(place.path().join("perf.data"), "PERFILE2").unwrap();
+    place
+        .run(&["report", "perf.data"])
+        .fails(1, &["another tool's file"]);
+    let unknown = place.run(&["record", "--nosuch"]);
+    assert!(!unknown.err.contains("-- --nosuch"), "{}", unknown.err);
+    place
+        .run(&["trace", "script.bt"])
+        .fails(1, &["kestrel run script.bt"]);
+    let help = place.run(&["help", "record"]).succeeds();
+    assert!(help.out.contains("--compress"), "{}", help.out);
+}
