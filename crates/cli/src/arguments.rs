@@ -1,5 +1,6 @@
 //! Values of options: sizes, times, directories; and the command line as it was typed.
 
+use kestrel_trace::ctf::block::LEVELS;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +19,12 @@ pub(crate) fn directory() -> impl clap::builder::TypedValueParser<Value = PathBu
         true => Err("a trace is a directory and cannot go to standard output; `kestrel trace` writes lines there, and ./- is a directory of that name"),
         false => Ok(path),
     })
+}
+
+/// Reads a level of compression.
+pub(crate) fn level() -> impl clap::builder::TypedValueParser<Value = u8> {
+    let (least, most) = (i64::from(*LEVELS.start()), i64::from(*LEVELS.end()));
+    clap::value_parser!(u8).range(least..=most)
 }
 
 /// The command line of this process, for the metadata of traces and sessions; bytes that are not UTF-8 are replaced.

@@ -22,6 +22,7 @@ use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::Detail;
 use kestrel_trace::calls::Kept;
+use kestrel_trace::ctf::directory;
 use kestrel_trace::print::{counted, thousands, were};
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -98,7 +99,10 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     }
     let mut recording = Recording {
         actor: selection.rights.actor(catalog.host(), Format::Text)?,
-        recorder: Recorder::create_packed(session, output, true, keep.compress)?,
+        recorder: {
+            directory::set_aside(output)?;
+            Recorder::create_packed(session, output, true, keep.compress)?
+        },
         missed: MissedSoFar::default(),
         line,
     };

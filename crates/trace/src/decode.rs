@@ -78,6 +78,11 @@ impl EventTable {
         self.unwound = Some(unwound);
     }
 
+    /// Those frames.
+    pub(crate) fn unwound(&self) -> Option<&Unwound> {
+        self.unwound.as_ref()
+    }
+
     /// The class of that number.
     pub fn get(&self, id: EventId) -> Option<&EventClass> {
         Some(&self.classes[self.index(id.0)?].event)

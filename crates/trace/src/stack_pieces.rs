@@ -64,6 +64,40 @@ pub static CLASS: LazyLock<EventClass> = LazyLock::new(|| {
     }
 });
 
+/// The records that hold what a record's own part of a stack leaves out, of the time of that record.
+pub(crate) fn pieces_of(record: &Record<'_>) -> Vec<Vec<u8>> {
+    let Some(copy) = record.stack_copy().filter(|_| !record.rest.is_empty()) else {
+        return Vec::new();
+    };
+    let places: Vec<usize> = CLASS
+        .layout
+        .fields()
+        .iter()
+        .map(|field| field.offset() as usize)
+        .collect();
+    let [address, taken, count] = places.as_slice() else {
+        return Vec::new();
+    };
+    let fixed = CLASS.layout.fixed_end() as usize;
+    let mut at = copy.sp.wrapping_add(copy.stack.len() as u64);
+    let mut pieces = Vec::new();
+    for part in copy.rest.chunks(PIECE_BYTES as usize) {
+        let mut piece = vec![0; fixed];
+        let mut put = |at: usize, bytes: &[u8]| piece[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &(u64::from(PIECE.0) | record.time_ns << 16).to_le_bytes());
+        put(8, &record.pid.to_le_bytes());
+        put(12, &record.tid.to_le_bytes());
+        put(*address, &at.to_le_bytes());
+        put(*taken, &copy.taken.to_le_bytes());
+        put(*count, &(part.len() as u16).to_le_bytes());
+        piece.extend(part);
+        piece.resize(piece.len().next_multiple_of(8), 0);
+        pieces.push(piece);
+        at = at.wrapping_add(part.len() as u64);
+    }
+    pieces
+}
+
 /// Pieces that wait for their record.
 #[derive(Clone, Debug, Default)]
 pub struct StackPieces {

@@ -4,6 +4,7 @@ mod agent;
 mod bpf;
 mod buffer;
 mod completions;
+mod cut;
 mod doctor;
 mod handler;
 mod list;
@@ -45,6 +46,8 @@ pub(crate) enum Command {
     Print(print::Options),
     /// Show a recorded trace as tables
     Report(report::Options),
+    /// Write a part of a recorded trace as a trace of its own
+    Cut(cut::Options),
     /// Record and show what the scheduler does: delays, spells, which CPU has which task, who wakes whom
     #[command(subcommand, after_help = sched::EXAMPLES)]
     Sched(sched::Command),
@@ -93,6 +96,7 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::Stat(options) => stat::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
+        Command::Cut(options) => cut::run(&options),
         Command::Sched(command) => sched::run(command),
         Command::Start(options) => start::run(&options),
         Command::Status(options) => status::run(&options),

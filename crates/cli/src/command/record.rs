@@ -1,13 +1,11 @@
 //! `kestrel record`: events into a trace directory.
 
-use crate::arguments::{DEFAULT_TRACE, directory};
+use crate::arguments::{DEFAULT_TRACE, directory, level};
 use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::recording::{self, Keep};
 use crate::selection::Selection;
 use clap::Args;
-use clap::builder::TypedValueParser;
-use kestrel_trace::ctf::block::LEVELS;
 use std::path::PathBuf;
 
 /// Options of `record`.
@@ -16,7 +14,7 @@ use std::path::PathBuf;
 pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
-    /// The trace directory; an old trace there is replaced
+    /// The trace directory; an old trace there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = directory())]
     output: PathBuf,
     /// With stacks of processes: keep inlined functions and source lines, too (`print` and `report` find them later, while the binaries are the same)
@@ -30,12 +28,6 @@ pub(crate) struct Options {
     /// Write a small trace: compressed by zstd at this level, 1 to 19 [default: 3]
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = level())]
     compress: Option<u8>,
-}
-
-/// Reads a level of compression.
-fn level() -> impl TypedValueParser<Value = u8> {
-    let (least, most) = (i64::from(*LEVELS.start()), i64::from(*LEVELS.end()));
-    clap::value_parser!(u8).range(least..=most)
 }
 
 const EXAMPLES: &str = "\

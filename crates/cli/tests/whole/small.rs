@@ -1,7 +1,7 @@
 //! Small traces: every command reads what `record --compress` wrote.
 
 use crate::counts::{EVENT, with_calls};
-use crate::house::{Place, needs_tracing};
+use crate::house::{Place, has, needs_tracing};
 
 #[test]
 fn a_compressed_recording_has_every_event() {
@@ -54,6 +54,60 @@ fn a_compressed_recording_has_every_event() {
             .is_some_and(|it| it == "packed")
     });
     assert_eq!(packed.count(), 0);
+}
+
+#[test]
+fn a_part_is_a_recording_of_its_own() {
+    needs_tracing!();
+    let place = Place::new();
+    let command = place.command(&["record", "-e", EVENT, "--compress", "-o", "all"]);
+    assert!(with_calls(command, 5000).output().unwrap().status.success());
+    let lines = |arguments: &[&str]| place.run(arguments).succeeds().out;
+    let part = ["--from", "1ms", "--to", "+2ms"];
+    place.run(&["cut", "all", "-o", "plain"]).succeeds();
+    place
+        .run(&["cut", "all", "-o", "part", part[0], part[1], part[2], part[3]])
+        .succeeds();
+    assert_eq!(lines(&["print", "plain"]), lines(&["print", "all"]));
+    let expected = lines(&["print", "all", part[0], part[1], part[2], part[3]]);
+    assert_eq!(lines(&["print", "part"]), expected);
+    let answer = place.run(&["cut", "all", "-o", "none", "--from", "1000"]);
+    answer.fails(1, &["none of the events in all is wanted"]);
+    assert!(!place.path().join("none").exists() && !place.path().join(".none.new").exists());
+    if has("babeltrace2") {
+        let output = std::process::Command::new("babeltrace2")
+            .arg(place.path().join("plain"))
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        let read = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(read, lines(&["print", "all"]).lines().count());
+    }
+}
+
+#[test]
+fn an_old_trace_is_kept_once() {
+    needs_tracing!();
+    let place = Place::new();
+    let record = |calls| {
+        let output = with_calls(place.command(&["record", "-e", EVENT, "-o", "mine"]), calls);
+        let mut output = output;
+        output.output().unwrap()
+    };
+    let count = |name: &str| place.run(&["print", name]).succeeds().out.lines().count();
+    for calls in [100, 200, 300] {
+        assert!(record(calls).status.success());
+    }
+    assert!(count("mine") > count("mine.old"), "the newest is the largest");
+    assert!(count("mine.old") > 100);
+    // What is no trace is not replaced, and then neither is the trace.
+    let before = count("mine");
+    std::fs::write(place.path().join("mine.old/thesis"), "").unwrap();
+    let refused = record(10);
+    assert_eq!(refused.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("mine.old/thesis"), "{told}");
+    assert_eq!(count("mine"), before);
 }
 
 #[test]

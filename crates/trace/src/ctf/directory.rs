@@ -182,6 +182,52 @@ fn is_free_folder(folder: &Folder) -> io::Result<bool> {
     Ok(folder.entries()?.is_empty() || is_trace(folder) || is_begun(folder)?)
 }
 
+/// Moves a trace that lies at `path` aside, to the same name with `.old` behind it, where it takes the place of an older one; without a trace there nothing happens.
+///
+/// # Errors
+/// [`Error::Busy`] where another process writes it; [`Error::InTheWay`] and [`Error::Occupied`] where something of others lies in it or in the way.
+pub fn set_aside(path: &Path) -> Result<()> {
+    let found = Folder::find(path).map_err(not_kept(path))?;
+    let Some(folder) = found.filter(is_trace) else {
+        return Ok(());
+    };
+    folder.check().map_err(not_kept(path))?;
+    let _held = Lock::take(&folder, path)?;
+    check_own(&folder, path)?;
+    let (above, leaf) = Folder::above(path, false).map_err(not_kept(path))?;
+    let old: OsString = [leaf.as_os_str(), OsStr::new(".old")].into_iter().collect();
+    let old_path = path.with_file_name(&old);
+    match above.folder(&old) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        older => {
+            let older = older.map_err(not_kept(&old_path))?;
+            older.check().map_err(not_kept(&old_path))?;
+            let _held = Lock::take(&older, &old_path)?;
+            if !is_free_folder(&older).map_err(not_kept(&old_path))? {
+                return Err(Error::Occupied { path: old_path });
+            }
+            check_own(&older, &old_path)?;
+            let gone = clear(&older).and_then(|()| above.remove_folder(&old));
+            gone.map_err(Error::io("remove the old trace in", &old_path))?;
+        }
+    }
+    above.move_to(&leaf, &above, &old).map_err(not_kept(path))
+}
+
+fn not_kept(path: &Path) -> impl FnOnce(io::Error) -> Error + '_ {
+    Error::io("keep the old trace in", path)
+}
+
+/// Refuses a trace's directory in which something else lies.
+fn check_own(folder: &Folder, path: &Path) -> Result<()> {
+    match foreign(folder).map_err(Error::io("read directory", path))? {
+        Some(foreign) => Err(Error::InTheWay {
+            path: path.join(foreign),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Makes a folder in which several traces shall lie, where there is none; it must not be a trace itself, nor another user's.
 pub fn create_folder(path: &Path) -> Result<()> {
     let (above, leaf) = Folder::above(path, true).map_err(Error::io("create directory", path))?;

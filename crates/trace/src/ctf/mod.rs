@@ -7,6 +7,7 @@ pub mod packed;
 pub mod packet;
 pub mod pages;
 pub mod read;
+pub mod rewrite;
 pub mod write;
 
 /// Name of the file that holds the metadata text.

@@ -176,7 +176,16 @@ impl<R: Source> Reader<R> {
     /// As [`Reader::next`].
     #[inline(always)]
     pub fn next_in(&mut self) -> Result<Option<(u32, Record<'_>)>> {
-        let current = loop {
+        Ok(match self.has_next()? {
+            true => self.at_hand(),
+            false => None,
+        })
+    }
+
+    /// Goes to the next record, pieces of stacks taken on the way; false at the end.
+    #[inline(always)]
+    fn has_next(&mut self) -> Result<bool> {
+        loop {
             // Most records are followed by one of the same page, before those of all other streams.
             let at_hand = match self.current {
                 Some(current) => match self.streams.get_mut(current) {
@@ -189,33 +198,54 @@ impl<R: Source> Reader<R> {
                 self.advance()?;
             }
             let Some(current) = self.current else {
-                return Ok(None);
+                return Ok(false);
             };
             if self.watch.0.is_some() {
                 self.tell(current);
             }
             let Some(stream) = self.streams.get_mut(current) else {
-                return Ok(None);
+                return Ok(false);
             };
             if !stream.next.is_stack_piece() {
-                break current;
+                return Ok(true);
             }
             let bytes = stream.chunk.get(stream.at..stream.end).unwrap_or_default();
             if let Some(piece) = self.events.at(stream.next, bytes, stream.cpu) {
                 self.pieces.take(&piece);
             }
-        };
-        let Some(stream) = self.streams.get_mut(current) else {
-            return Ok(None);
-        };
+        }
+    }
+
+    /// The record gone to.
+    #[inline(always)]
+    fn at_hand(&mut self) -> Option<(u32, Record<'_>)> {
+        let stream = self.streams.get_mut(self.current?)?;
         stream.records += 1;
         let bytes = stream.chunk.get(stream.at..stream.end).unwrap_or_default();
-        let record = self.events.at(stream.next, bytes, stream.cpu);
-        let record = record.map(|record| Record {
+        let record = self.events.at(stream.next, bytes, stream.cpu)?;
+        let record = Record {
             rest: self.pieces.rest_of(&record),
             ..record
-        });
-        Ok(record.map(|record| (stream.buffer, record)))
+        };
+        Some((stream.buffer, record))
+    }
+
+    /// The next record in time, after the number of its buffer, and behind it how many events its stream had lost before its packet's end.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn next_with_losses(&mut self) -> Result<Option<(u32, Record<'_>, u64)>> {
+        if !self.has_next()? {
+            return Ok(None);
+        }
+        let lost = self.current.and_then(|current| self.streams.get(current));
+        let lost = lost.map_or(0, |stream| stream.losses.lost);
+        Ok(self.at_hand().map(|(buffer, record)| (buffer, record, lost)))
+    }
+
+    /// Frames that were found in copies of stacks.
+    pub fn unwound(&self) -> Option<&Unwound> {
+        self.events.unwound()
     }
 
     /// Leaves out all streams but those of this buffer. Before the first record.

@@ -12,6 +12,7 @@ mod packed;
 mod pages;
 mod reading;
 mod recovering;
+mod rewriting;
 mod sample;
 mod sealing;
 mod stack_pieces;

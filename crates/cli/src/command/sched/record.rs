@@ -26,7 +26,7 @@ use std::path::PathBuf;
 pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
-    /// The trace directory; an old trace there is replaced
+    /// The trace directory; an old trace there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_TRACE, value_parser = directory())]
     output: PathBuf,
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end

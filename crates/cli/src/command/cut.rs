@@ -1,0 +1,105 @@
+//! `kestrel cut`: a part of a recording as a recording of its own.
+
+use crate::arguments::{default_trace, directory, level};
+use crate::exit::{Exit, Failure};
+use crate::filter;
+use crate::output::losses::report_read;
+use crate::progress;
+use crate::style::bytes;
+use clap::Args;
+use kestrel_trace::ctf::directory;
+use kestrel_trace::ctf::rewrite::{Beside, Rewriter};
+use kestrel_trace::print::{counted, thousands};
+use std::path::PathBuf;
+
+/// Options of `cut`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The trace directory
+    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
+    trace: PathBuf,
+    /// The new trace directory; an old trace there is replaced when the new one is whole
+    #[arg(short, long, value_name = "DIR", value_parser = directory())]
+    output: PathBuf,
+    /// Write a small trace: compressed by zstd at this level, 1 to 19 [default: 3]
+    #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = level())]
+    compress: Option<u8>,
+    #[command(flatten)]
+    filter: filter::Options,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel cut --from 12.5 --to +0.5 -o spike              half a second of a recording
+  kestrel cut -e 'sched:*' --cpu 0 my.trace -o sched      these events of a CPU
+  kestrel cut small.trace -o plain && babeltrace2 plain   a compressed recording as plain Common Trace Format
+  kestrel cut my.trace --compress -o small                and the other way round
+
+Names of threads, addresses and files come along; maps of handlers, which are of the whole time, do not.";
+
+/// Cuts.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let mut trace = directory::open(&options.trace)?;
+    directory::is_free(&options.output)?;
+    let total = trace.packets;
+    if let Some(mut bar) = progress::bar("cutting") {
+        trace.reader.watch(Box::new(move |done| bar(done, total)));
+    }
+    let mut choice = options.filter.choose(&mut trace, false)?;
+    let beside = directory::beside_of(&options.output);
+    let cut = write(options, &mut trace, &mut choice, &beside);
+    let (all, records, written) = match cut {
+        Ok(cut) => cut,
+        Err(failure) => {
+            // What was begun is no trace of anybody's.
+            _ = directory::discard(&beside);
+            return Err(failure);
+        }
+    };
+    let whole = report_read(&trace.reader, trace.summary.as_ref());
+    if records == 0 {
+        _ = directory::discard(&beside);
+        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+    }
+    directory::publish(&beside, &options.output)?;
+    let (output, size) = (options.output.display(), bytes(written));
+    match all == records {
+        true => remark!("{}, {size} in {output}", counted(records, "event")),
+        false => remark!(
+            "{} of {}, {size} in {output}",
+            thousands(records),
+            counted(all, "event")
+        ),
+    }
+    Ok(whole)
+}
+
+/// Writes what is wanted; gives records looked at, records written and bytes.
+fn write(
+    options: &Options,
+    trace: &mut directory::Trace,
+    choice: &mut filter::Choice,
+    path: &std::path::Path,
+) -> Result<(u64, u64, u64), Failure> {
+    let mut rewriter = Rewriter::create(path, &trace.reader, options.compress)?;
+    let (mut all, mut records) = (0, 0);
+    while let Some((buffer, record, lost)) = trace.reader.next_with_losses()? {
+        all += 1;
+        if choice.wants(&record) {
+            rewriter.record(buffer, &record, lost)?;
+            records += 1;
+        }
+    }
+    let beside = Beside {
+        summary: trace.summary.clone(),
+        symbols: trace.symbols.clone(),
+        processes: trace.processes.clone(),
+        tasks: trace.tasks.clone(),
+        unwound: trace.reader.unwound().cloned().unwrap_or_default(),
+        calls: trace.calls.clone(),
+    };
+    let note = format!("cut from {}", options.trace.display());
+    let written = rewriter.finish(beside, note)?;
+    Ok((all, records, written.bytes))
+}
