@@ -21,6 +21,7 @@ pub mod action;
 pub mod aggregate;
 pub mod analyze;
 pub mod calls;
+pub mod convert;
 pub mod ctf;
 pub mod decode;
 mod error;

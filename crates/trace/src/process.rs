@@ -206,6 +206,8 @@ const SEEN: usize = 256;
 
 /// The only event whose `filename` is what its thread runs from then on.
 const EXEC: &str = "sched:sched_process_exec";
+/// The event whose `comm` is the waiting thread's, its `pid` that of the process that is waited for.
+const WAIT: &str = "sched:sched_process_wait";
 
 impl Learner {
     /// Takes what `record` tells into `processes`.
@@ -293,7 +295,7 @@ impl Roles {
             let Some(comm) = find(comm).filter(|index| is_text(*index)) else {
                 continue;
             };
-            match find(pid) {
+            match find(pid).filter(|_| event.name != WAIT) {
                 Some(pid) => roles.pairs.push(NamedThread {
                     tid: pid,
                     name: comm,

@@ -193,6 +193,12 @@ impl UserSymbols {
         &self.binaries
     }
 
+    /// Where binaries lay, with the process in whose memory.
+    pub fn mappings(&self) -> impl Iterator<Item = (u32, &Mapping)> {
+        let processes = self.processes.iter();
+        processes.flat_map(|(pid, mappings)| mappings.iter().map(|mapping| (*pid, mapping)))
+    }
+
     /// Where a process's code address lay at a time. The newest mapping counts where several cover it.
     pub fn locate(&self, pid: u32, time_ns: u64, address: u64) -> Option<Location<'_>> {
         let mappings = self.processes.get(&pid)?;

@@ -6,6 +6,7 @@ mod buffer;
 mod completions;
 mod cut;
 mod doctor;
+mod export;
 mod handler;
 mod list;
 mod man;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Report(report::Options),
     /// Write a part of a recorded trace as a trace of its own
     Cut(cut::Options),
+    /// Write a recorded trace as a file of another tool: perf.data, trace.dat, …
+    Export(export::Options),
     /// Record and show what the scheduler does: delays, spells, which CPU has which task, who wakes whom
     #[command(subcommand, after_help = sched::EXAMPLES)]
     Sched(sched::Command),
@@ -97,6 +100,7 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Cut(options) => cut::run(&options),
+        Command::Export(options) => export::run(&options),
         Command::Sched(command) => sched::run(command),
         Command::Start(options) => start::run(&options),
         Command::Status(options) => status::run(&options),

@@ -364,6 +364,15 @@ impl<R: Source> Reader<R> {
             .sum()
     }
 
+    /// Events lost that were met so far, by CPU.
+    pub fn lost_by_cpu(&self) -> BTreeMap<u32, u64> {
+        let mut all = BTreeMap::new();
+        for stream in &self.streams {
+            *all.entry(stream.cpu).or_default() += stream.losses.lost;
+        }
+        all
+    }
+
     /// What is missing from what was read so far: from the whole trace, after its last record.
     pub fn losses(&self) -> Losses {
         let mut all = Losses::default();

@@ -4,6 +4,7 @@
 mod arbitrary;
 mod attacks;
 mod babeltrace;
+mod converting;
 mod images;
 mod importers;
 mod lines;

@@ -167,6 +167,7 @@ pub(super) const ORDERS: &[Order] = &[
             "image",
             "recover",
             "export",
+            "convert",
             "analyze",
             "stacks",
             "report",

@@ -1,0 +1,74 @@
+//! `kestrel export`: a recorded trace as a file of another tool.
+
+use crate::arguments::default_trace;
+use crate::exit::{Exit, Failure};
+use crate::filter;
+use crate::output::losses::report_read;
+use crate::progress;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use kestrel_trace::convert::{self, Place, Recording, TARGETS};
+use kestrel_trace::ctf::directory;
+use kestrel_trace::print::counted;
+use kestrel_trace::record::Record;
+use std::path::PathBuf;
+
+/// Options of `export`.
+#[derive(Args, Debug)]
+// `--to` is the format here; elsewhere it is a time.
+#[command(after_help = EXAMPLES, mut_arg("to", |time| time.long("until")))]
+pub(crate) struct Options {
+    /// The trace directory
+    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
+    trace: PathBuf,
+    /// What to make of it
+    #[arg(long = "to", value_name = "FORMAT", value_parser = formats())]
+    format: String,
+    /// The file to write [default: the format's usual name]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    filter: filter::Options,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  kestrel export --to perf-data && perf script -i perf.data          also perf report, perf sched latency
+  kestrel export --to trace-dat -o my.dat my.trace && trace-cmd report -i my.dat
+  kestrel export --to perf-data -e 'sched:*' --from 1.5 --until +2
+
+Losses are carried over where the format has a place for them, and reported on stderr. Lines and tables: kestrel print --format, kestrel report.";
+
+/// The formats there are, as an option's values.
+fn formats() -> PossibleValuesParser {
+    let value = |target: &convert::Target| PossibleValue::new(target.name).help(target.about);
+    PossibleValuesParser::new(TARGETS.iter().map(value))
+}
+
+/// Exports.
+pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
+    let target = convert::target(&options.format).unwrap_or(&TARGETS[0]);
+    let path = options.output.clone().unwrap_or_else(|| target.file.into());
+    let mut trace = directory::open(&options.trace)?;
+    let total = trace.packets;
+    if let Some(mut bar) = progress::bar("exporting") {
+        trace.reader.watch(Box::new(move |done| bar(done, total)));
+    }
+    let mut choice = options.filter.choose(&mut trace, false)?;
+    let recording = Recording {
+        info: trace.reader.info().clone(),
+        symbols: trace.symbols,
+        processes: trace.processes,
+        tasks: trace.tasks,
+    };
+    let conversion = (target.begin)(recording, Place::at(&path)?)?;
+    let mut wanted = |record: &Record<'_>| choice.wants(record);
+    let summary = trace.summary.as_ref();
+    let records = convert::convert(&mut trace.reader, summary, &mut wanted, conversion)?;
+    let whole = report_read(&trace.reader, summary);
+    if records == 0 {
+        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+    }
+    remark!("{} in {}", counted(records, "event"), path.display());
+    Ok(whole)
+}

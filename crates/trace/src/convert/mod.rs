@@ -1,0 +1,134 @@
+//! A recording as files of other tools: one file and one row of [`TARGETS`] each. Records come one after another, and what is kept of them does not grow with
+//! their number. Formats that are appended to, line by line, are `export`'s.
+
+mod kernel_form;
+mod names;
+mod perf_data;
+mod place;
+mod stacks;
+mod trace_dat;
+mod tracing_data;
+
+pub use place::Place;
+
+use crate::ctf::read::Reader;
+use crate::error::Result;
+use crate::info::TraceInfo;
+use crate::process::Processes;
+use crate::record::Record;
+use crate::summary::Summary;
+use crate::symbol::Symbols;
+use crate::tasks::Tasks;
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// The formats.
+pub static TARGETS: &[Target] = &[perf_data::TARGET, trace_dat::TARGET];
+
+/// The format of that name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// A row of the table of formats.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, as an option's value.
+    pub name: &'static str,
+    /// What it is, in a sentence without a full stop.
+    pub about: &'static str,
+    /// The file's usual name.
+    pub file: &'static str,
+    /// Begins to write it.
+    pub begin: fn(Recording, Place) -> Result<Box<dyn Conversion>>,
+}
+
+/// What is known of a recording beside its records.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// What it says about itself.
+    pub info: TraceInfo,
+    /// Names of addresses.
+    pub symbols: Symbols,
+    /// Names of threads.
+    pub processes: Processes,
+    /// Which processes threads belong to.
+    pub tasks: Tasks,
+}
+
+/// A file in the making. One that is dropped leaves nothing behind.
+pub trait Conversion {
+    /// Writes one record; of equal or later time than the one before.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    fn record(&mut self, record: &Record<'_>) -> Result<()>;
+
+    /// Takes names of threads from a record that is not wanted.
+    fn learn(&mut self, record: &Record<'_>);
+
+    /// Notes that so many events of a CPU were lost behind the record before. Formats without a place for that leave it out: what was lost is printed, too.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    fn lost(&mut self, _cpu: u32, _events: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Writes what stands at the end, and gives the file its name.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// Writes those of the records left in `reader` that `wanted` says, and what was lost between them; gives their number.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn convert<R: Read>(
+    reader: &mut Reader<R>,
+    summary: Option<&Summary>,
+    wanted: &mut dyn FnMut(&Record<'_>) -> bool,
+    mut conversion: Box<dyn Conversion>,
+) -> Result<u64> {
+    let (mut records, mut met) = (0, 0);
+    let mut said: BTreeMap<u32, u64> = BTreeMap::new();
+    while let Some(record) = reader.next()? {
+        if wanted(&record) {
+            conversion.record(&record)?;
+            records += 1;
+        } else {
+            conversion.learn(&record);
+        }
+        if reader.lost() != met {
+            met = reader.lost();
+            tell(&reader.lost_by_cpu(), &mut said, conversion.as_mut())?;
+        }
+    }
+    tell(&reader.lost_by_cpu(), &mut said, conversion.as_mut())?;
+    // What was lost behind the last packet only the recorder knows.
+    let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
+    for count in summary.into_iter().flat_map(|summary| &summary.events) {
+        *counted.entry(count.cpu).or_default() += count.lost;
+    }
+    tell(&counted, &mut said, conversion.as_mut())?;
+    conversion.finish()?;
+    Ok(records)
+}
+
+/// Tells a conversion what was lost by CPU, less what it was told.
+fn tell(
+    lost: &BTreeMap<u32, u64>,
+    said: &mut BTreeMap<u32, u64>,
+    conversion: &mut dyn Conversion,
+) -> Result<()> {
+    for (cpu, events) in lost {
+        let before = said.entry(*cpu).or_default();
+        if events > before {
+            conversion.lost(*cpu, events - *before)?;
+            *before = *events;
+        }
+    }
+    Ok(())
+}

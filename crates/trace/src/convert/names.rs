@@ -1,0 +1,38 @@
+//! Names of threads as records tell them, and which of them a reader of the file was told.
+
+use super::Recording;
+use crate::process::{Learner, Processes};
+use crate::record::Record;
+use std::collections::HashMap;
+
+/// Names of threads while records come.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) processes: Processes,
+    learner: Learner,
+    told: HashMap<u32, String, foldhash::fast::RandomState>,
+}
+
+impl Names {
+    pub(super) fn new(recording: &Recording) -> Self {
+        Self {
+            processes: recording.processes.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes what a record tells.
+    pub(super) fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
+    }
+
+    /// The name of the record's thread, where the file does not say yet that it is called so. The idle threads are the reader's to name.
+    pub(super) fn new_of(&mut self, record: &Record<'_>) -> Option<&str> {
+        let name = self.processes.name(record.tid, record.pid)?;
+        if record.tid == 0 || self.told.get(&record.tid).is_some_and(|told| told == name) {
+            return None;
+        }
+        self.told.insert(record.tid, name.to_owned());
+        Some(name)
+    }
+}

@@ -1,0 +1,435 @@
+//! `perf.data` (tools/perf/Documentation/perf.data-file-format.txt): every event is a tracepoint, described in the file, and every record a sample of it; call
+//! stacks are call chains, binaries of processes are mappings with build ids.
+
+use super::kernel_form::Form;
+use super::names::Names;
+use super::place::NewFile;
+use super::stacks::Chain;
+use super::{Conversion, Place, Recording, Target, tracing_data};
+use crate::error::Result;
+use crate::event::EventClass;
+use crate::info::TraceInfo;
+use crate::record::Record;
+use crate::symbol::Symbols;
+use crate::user_symbol::{Binary, Mapping};
+use std::collections::HashMap;
+
+pub(super) const TARGET: Target = Target {
+    name: "perf-data",
+    about: "perf.data, for perf script, perf report, perf sched and what reads their files",
+    file: "perf.data",
+    begin: |recording, place| Ok(Box::new(PerfData::new(recording, place)?)),
+};
+
+/// Types of records.
+mod kind {
+    pub(super) const MMAP: u32 = 1;
+    pub(super) const LOST: u32 = 2;
+    pub(super) const COMM: u32 = 3;
+    pub(super) const SAMPLE: u32 = 9;
+    pub(super) const MMAP2: u32 = 10;
+    /// All records before are to be handled: none that follows is earlier.
+    pub(super) const FINISHED_ROUND: u32 = 68;
+}
+
+/// Words of a record's head about it.
+mod about {
+    pub(super) const KERNEL: u16 = 1;
+    pub(super) const USER: u16 = 2;
+    pub(super) const BUILD_ID: u16 = 1 << 14;
+}
+
+/// What a sample has: `PERF_SAMPLE_TID`, `TIME`, `CPU`, `PERIOD`, `RAW`, `IDENTIFIER`.
+const SAMPLED: u64 = 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 16;
+/// And where an event has stacks: `PERF_SAMPLE_IP`, `CALLCHAIN`.
+const CHAINED: u64 = 1 | 1 << 5;
+/// `mmap`, `comm`, `task`, `sample_id_all`, `mmap2`, `use_clockid`, `build_id`.
+const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 25 | 1 << 34;
+/// `PERF_TYPE_TRACEPOINT`.
+const TRACEPOINT: u32 = 2;
+/// Which address space the frames behind it are of, in a call chain.
+const CONTEXT: [u64; 2] = [-128i64 as u64, -512i64 as u64];
+/// The first address of the kernel.
+const KERNEL: u64 = 0xffff_8000_0000_0000;
+/// Bytes of the file's head, of an event's attributes, and of these with the place of the event's number.
+const HEAD: u64 = 104;
+const ATTRIBUTES: u32 = 112;
+const ENTRY: u64 = ATTRIBUTES as u64 + 16;
+/// A record has a length of 16 bits.
+const LONGEST: usize = (u16::MAX as usize) & !7;
+/// Records between two words to readers that they need keep no more.
+const ROUND: u64 = 4096;
+/// `CLOCK_MONOTONIC`.
+const CLOCK: u32 = 1;
+
+/// Sections behind the data, by number (`enum` of `HEADER_…` in tools/perf/util/header.h).
+mod section {
+    pub(super) const TRACING_DATA: u32 = 1;
+    pub(super) const HOSTNAME: u32 = 3;
+    pub(super) const OSRELEASE: u32 = 4;
+    pub(super) const VERSION: u32 = 5;
+    pub(super) const ARCH: u32 = 6;
+    pub(super) const NRCPUS: u32 = 7;
+    pub(super) const CMDLINE: u32 = 11;
+    pub(super) const EVENT_DESC: u32 = 12;
+    pub(super) const SAMPLE_TIME: u32 = 21;
+    pub(super) const CLOCKID: u32 = 23;
+    pub(super) const CLOCK_DATA: u32 = 29;
+}
+
+struct PerfData {
+    file: NewFile,
+    info: TraceInfo,
+    symbols: Symbols,
+    names: Names,
+    events: HashMap<u16, Event, foldhash::fast::RandomState>,
+    /// In the order of the trace.
+    order: Vec<u16>,
+    /// Mappings of processes' memory that are not written, the next one last.
+    mappings: Vec<(u32, Mapping)>,
+    /// Of the first and of the last record.
+    times: Option<(u64, u64)>,
+    cpus: u32,
+    records: u64,
+    /// A record in the making, and its raw part.
+    bytes: Vec<u8>,
+    raw: Vec<u8>,
+}
+
+struct Event {
+    name: String,
+    number: u64,
+    form: Form,
+    chain: Chain,
+    attributes: Vec<u8>,
+}
+
+impl PerfData {
+    fn new(recording: Recording, place: Place) -> Result<Self> {
+        let mut mappings: Vec<(u32, Mapping)> = recording
+            .symbols
+            .user()
+            .mappings()
+            .map(|(pid, mapping)| (pid, *mapping))
+            .collect();
+        mappings.sort_by_key(|(_, mapping)| std::cmp::Reverse(mapping.from_ns));
+        let mut order = Vec::new();
+        let mut events = HashMap::default();
+        for (class, number) in recording.info.events.iter().zip(1..) {
+            order.push(class.id.0);
+            events.insert(class.id.0, Event::new(class, number));
+        }
+        let mut it = Self {
+            file: place.file()?,
+            names: Names::new(&recording),
+            info: recording.info,
+            symbols: recording.symbols,
+            events,
+            order,
+            mappings,
+            times: None,
+            cpus: 0,
+            records: 0,
+            bytes: Vec::new(),
+            raw: Vec::new(),
+        };
+        it.begin()?;
+        Ok(it)
+    }
+
+    /// The head, numbers and attributes of events.
+    fn begin(&mut self) -> Result<()> {
+        let all = self.order.len() as u64;
+        self.file.append(&[0; HEAD as usize])?;
+        for number in 1..=all {
+            self.file.append(&number.to_le_bytes())?;
+        }
+        for (id, place) in self.order.iter().zip(0..) {
+            let event = &self.events[id];
+            self.file.append(&event.attributes)?;
+            self.file.append(&pair(HEAD + place * 8, 8))?;
+        }
+        self.kernel()
+    }
+
+    /// Says where the kernel's code lies: in the upper half. Without this perf names nothing of it.
+    fn kernel(&mut self) -> Result<()> {
+        self.bytes.clear();
+        words(&[u32::MAX, 0], &mut self.bytes);
+        for word in [KERNEL, u64::MAX - KERNEL, 0] {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        padded("[kernel.kallsyms]_text", &mut self.bytes);
+        self.identify((u32::MAX, 0), 0, 0);
+        self.put(kind::MMAP, about::KERNEL)
+    }
+
+    /// Writes a record whose body is in `bytes`.
+    fn put(&mut self, kind: u32, about: u16) -> Result<()> {
+        let size = self.bytes.len() + 8;
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&kind.to_le_bytes());
+        head[4..6].copy_from_slice(&about.to_le_bytes());
+        head[6..].copy_from_slice(&(size.min(LONGEST) as u16).to_le_bytes());
+        self.file.append(&head)?;
+        self.file.append(&self.bytes)
+    }
+
+    /// Ends a record that is no sample with what samples have of a thread, a time, a CPU and an event.
+    fn identify(&mut self, (pid, tid): (u32, u32), time_ns: u64, cpu: u32) {
+        words(&[pid, tid], &mut self.bytes);
+        self.bytes.extend_from_slice(&time_ns.to_le_bytes());
+        words(&[cpu, 0], &mut self.bytes);
+        self.bytes.extend_from_slice(&1u64.to_le_bytes());
+    }
+
+    /// Says what the record's thread is called, where that is new, and what was mapped until then.
+    fn before(&mut self, record: &Record<'_>) -> Result<()> {
+        self.names.learn(record);
+        if let Some(name) = self.names.new_of(record) {
+            self.bytes.clear();
+            words(&[record.pid, record.tid], &mut self.bytes);
+            padded(name, &mut self.bytes);
+            self.identify((record.pid, record.tid), record.time_ns, record.cpu);
+            self.put(kind::COMM, 0)?;
+        }
+        while let Some((pid, mapping)) = self.mappings.pop_if(|(_, it)| it.from_ns <= record.time_ns) {
+            let binary = self.symbols.user().binaries().get(mapping.binary as usize);
+            let Some(binary) = binary.cloned() else { continue };
+            self.mapping(pid, mapping, &binary)?;
+        }
+        Ok(())
+    }
+
+    fn mapping(&mut self, pid: u32, mapping: Mapping, binary: &Binary) -> Result<()> {
+        let id = binary.build_id.as_deref().and_then(digits);
+        self.bytes.clear();
+        words(&[pid, pid], &mut self.bytes);
+        for word in [mapping.start, mapping.end - mapping.start, mapping.offset] {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        let mut file = [0; 24];
+        if let Some(id) = &id {
+            file[0] = id.len() as u8;
+            file[4..4 + id.len()].copy_from_slice(id);
+        }
+        self.bytes.extend_from_slice(&file);
+        // PROT_READ | PROT_EXEC, MAP_PRIVATE.
+        words(&[5, 2], &mut self.bytes);
+        padded(&binary.path, &mut self.bytes);
+        self.identify((pid, pid), mapping.from_ns, 0);
+        let about = about::USER | if id.is_some() { about::BUILD_ID } else { 0 };
+        self.put(kind::MMAP2, about)
+    }
+}
+
+impl Conversion for PerfData {
+    fn learn(&mut self, record: &Record<'_>) {
+        self.names.learn(record);
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        self.before(record)?;
+        let Some(event) = self.events.get(&record.event.id.0) else {
+            return Ok(());
+        };
+        let frames = event.chain.frames(record);
+        let first = frames.iter().flatten().next();
+        let ip = first.and_then(|frames| frames.iter().next()).unwrap_or(0);
+        let about = match frames {
+            [None, Some(_)] => about::USER,
+            _ => about::KERNEL,
+        };
+        let out = &mut self.bytes;
+        out.clear();
+        out.extend_from_slice(&event.number.to_le_bytes());
+        if !event.chain.is_none() {
+            out.extend_from_slice(&ip.to_le_bytes());
+        }
+        words(&[record.pid, record.tid], out);
+        out.extend_from_slice(&record.time_ns.to_le_bytes());
+        words(&[record.cpu, 0], out);
+        out.extend_from_slice(&1u64.to_le_bytes());
+        self.raw.clear();
+        event.form.write(record, &self.symbols, &mut self.raw);
+        // With its length it ends at a multiple of 8.
+        self.raw.resize((self.raw.len() + 4).next_multiple_of(8) - 4, 0);
+        if !event.chain.is_none() {
+            // Frames that a record has no room for are the outermost.
+            let mut room = (LONGEST - 8 - out.len() - 12 - self.raw.len()) / 8;
+            let at = out.len();
+            out.extend_from_slice(&[0; 8]);
+            for (frames, context) in frames.iter().zip(CONTEXT) {
+                if let Some(frames) = frames
+                    && room > 1
+                {
+                    let chain = std::iter::once(context).chain(frames.iter()).take(room);
+                    out.extend(chain.flat_map(u64::to_le_bytes));
+                    room -= (frames.iter().count() + 1).min(room);
+                }
+            }
+            let count = (out.len() - at) as u64 / 8 - 1;
+            out[at..at + 8].copy_from_slice(&count.to_le_bytes());
+        }
+        words(&[self.raw.len() as u32], out);
+        out.extend_from_slice(&self.raw);
+        self.put(kind::SAMPLE, about)?;
+        self.times = Some((self.times.map_or(record.time_ns, |(first, _)| first), record.time_ns));
+        self.cpus = self.cpus.max(record.cpu + 1);
+        self.records += 1;
+        if self.records.is_multiple_of(ROUND) {
+            self.bytes.clear();
+            self.put(kind::FINISHED_ROUND, 0)?;
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, cpu: u32, events: u64) -> Result<()> {
+        let (_, time_ns) = self.times.unwrap_or_default();
+        self.bytes.clear();
+        for word in [1, events] {
+            self.bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        self.identify((0, 0), time_ns, cpu);
+        self.put(kind::LOST, 0)
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        let begin = HEAD + self.order.len() as u64 * (8 + ENTRY);
+        let end = self.file.at();
+        let sections = self.sections();
+        let mut at = end + 16 * sections.len() as u64;
+        let mut places = Vec::new();
+        for (_, body) in &sections {
+            places.extend_from_slice(&pair(at, body.len() as u64));
+            at += body.len() as u64;
+        }
+        self.file.append(&places)?;
+        for (_, body) in &sections {
+            self.file.append(body)?;
+        }
+        let mut head = b"PERFILE2".to_vec();
+        head.extend_from_slice(&pair(HEAD, ENTRY));
+        let all = self.order.len() as u64;
+        for (at, size) in [(HEAD + all * 8, all * ENTRY), (begin, end - begin), (0, 0)] {
+            head.extend_from_slice(&pair(at, size));
+        }
+        let mut has = [0u64; 4];
+        for (number, _) in &sections {
+            has[*number as usize / 64] |= 1 << (number % 64);
+        }
+        head.extend(has.iter().flat_map(|word| word.to_le_bytes()));
+        self.file.begin_with(&head)?;
+        self.file.finish()
+    }
+}
+
+impl PerfData {
+    /// What stands behind the data, by rising number.
+    fn sections(&self) -> Vec<(u32, Vec<u8>)> {
+        let events = || self.order.iter().map(|id| &self.events[id]);
+        let mut tracing = Vec::new();
+        let names = self.names.processes.to_text();
+        tracing_data::head("0.6", events().map(|event| &event.form), &self.symbols, &names, &mut tracing);
+        let mut all = vec![(section::TRACING_DATA, tracing)];
+        for (number, text) in [
+            (section::HOSTNAME, &self.info.hostname),
+            (section::OSRELEASE, &self.info.kernel_release),
+            (section::VERSION, &format!("kestrel {}", self.info.tracer_version)),
+            (section::ARCH, &self.info.machine),
+        ] {
+            all.push((number, counted(text)));
+        }
+        let mut cpus = Vec::new();
+        words(&[self.cpus, self.cpus], &mut cpus);
+        all.push((section::NRCPUS, cpus));
+        let mut command = Vec::new();
+        words(&[1], &mut command);
+        command.extend_from_slice(&counted(&self.info.command));
+        all.push((section::CMDLINE, command));
+        let mut described = Vec::new();
+        words(&[self.order.len() as u32, ATTRIBUTES], &mut described);
+        for event in events() {
+            described.extend_from_slice(&event.attributes);
+            words(&[1], &mut described);
+            described.extend_from_slice(&counted(&event.name));
+            described.extend_from_slice(&event.number.to_le_bytes());
+        }
+        all.push((section::EVENT_DESC, described));
+        let (first, last) = self.times.unwrap_or_default();
+        all.push((section::SAMPLE_TIME, pair(first, last).to_vec()));
+        // Nanoseconds a tick.
+        all.push((section::CLOCKID, 1u64.to_le_bytes().to_vec()));
+        let mut clock = Vec::new();
+        words(&[1, CLOCK], &mut clock);
+        let since_1970 = self.info.clock.seconds.saturating_mul(1_000_000_000);
+        let since_1970 = since_1970.saturating_add(self.info.clock.nanoseconds.into());
+        clock.extend_from_slice(&pair(since_1970, 0));
+        all.push((section::CLOCK_DATA, clock));
+        all
+    }
+}
+
+impl Event {
+    fn new(class: &EventClass, number: u64) -> Self {
+        let chain = Chain::of(class);
+        let chained = if chain.is_none() { 0 } else { CHAINED };
+        let mut it = vec![0; ATTRIBUTES as usize];
+        let mut put = |at: usize, bytes: &[u8]| it[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &TRACEPOINT.to_le_bytes());
+        put(4, &ATTRIBUTES.to_le_bytes());
+        put(8, &u64::from(class.id.0).to_le_bytes());
+        // Every one is a sample.
+        put(16, &1u64.to_le_bytes());
+        put(24, &(SAMPLED | chained).to_le_bytes());
+        put(40, &FLAGS.to_le_bytes());
+        put(92, &CLOCK.to_le_bytes());
+        Self {
+            name: class.name.clone(),
+            number,
+            form: Form::new(class, chain),
+            chain,
+            attributes: it,
+        }
+    }
+}
+
+/// Two numbers of 8 bytes.
+fn pair(one: u64, other: u64) -> [u8; 16] {
+    let mut both = [0; 16];
+    both[..8].copy_from_slice(&one.to_le_bytes());
+    both[8..].copy_from_slice(&other.to_le_bytes());
+    both
+}
+
+fn words(all: &[u32], out: &mut Vec<u8>) {
+    out.extend(all.iter().flat_map(|word| word.to_le_bytes()));
+}
+
+/// A text with its end, and zeroes up to a multiple of 8 bytes.
+fn padded(text: &str, out: &mut Vec<u8>) {
+    let cut = text.floor_char_boundary(4096);
+    out.extend_from_slice(text[..cut].replace('\0', "?").as_bytes());
+    let length = out.len() + 1;
+    out.resize(length.next_multiple_of(8), 0);
+}
+
+/// A text behind its length, with zeroes up to a multiple of 64 bytes.
+fn counted(text: &str) -> Vec<u8> {
+    let length = (text.len() + 1).next_multiple_of(64);
+    let mut all = (length as u32).to_le_bytes().to_vec();
+    all.extend_from_slice(text.as_bytes());
+    all.resize(4 + length, 0);
+    all
+}
+
+/// A build id of at most 20 bytes.
+fn digits(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    pairs
+        .collect::<Option<Vec<u8>>>()
+        .filter(|id| !id.is_empty() && id.len() <= 20)
+}

@@ -1,0 +1,124 @@
+//! Where a conversion is written: beside its place, which it takes when it is whole.
+
+use crate::error::{Error, Result};
+use crate::files::Folder;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The place of a file.
+#[derive(Clone, Debug)]
+pub struct Place {
+    folder: Rc<Folder>,
+    leaf: OsString,
+    path: PathBuf,
+}
+
+/// A file that gets its name when it is whole; dropped before, it is removed.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    place: Place,
+    file: BufWriter<File>,
+    /// Bytes written.
+    at: u64,
+    whole: bool,
+}
+
+impl Place {
+    /// The place of that path; folders that are missing on the way are made.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn at(path: &Path) -> Result<Self> {
+        let failed = Error::io("write", path);
+        let (folder, leaf) = Folder::above(path, true).map_err(failed)?;
+        Ok(Self {
+            folder: Rc::new(folder),
+            leaf,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Closure for `map_err`: writing failed.
+    pub(super) fn failed(&self) -> impl FnOnce(io::Error) -> Error + use<> {
+        Error::io("write", self.path.clone())
+    }
+
+    fn beside(&self, ending: &OsStr) -> OsString {
+        [OsStr::new("."), &self.leaf, ending].into_iter().collect()
+    }
+
+    /// A new file for it.
+    pub(super) fn file(self) -> Result<NewFile> {
+        let name = self.beside(OsStr::new(".new"));
+        let made = self.folder.write(&name);
+        let made = made.and_then(|file| file.set_len(0).map(|()| file));
+        let file = BufWriter::with_capacity(1 << 18, made.map_err(self.failed())?);
+        Ok(NewFile {
+            place: self,
+            file,
+            at: 0,
+            whole: false,
+        })
+    }
+
+    /// A file without a name beside it, for what comes later in the file than it is known.
+    pub(super) fn spool(&self, number: u32) -> Result<File> {
+        let name = self.beside(OsStr::new(&format!(".{number}")));
+        let made = self.folder.write(&name);
+        let made = made.and_then(|file| self.folder.remove_file(&name).map(|()| file));
+        made.and_then(|file| file.set_len(0).map(|()| file))
+            .map_err(self.failed())
+    }
+}
+
+impl NewFile {
+    /// Bytes written.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Appends bytes.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(self.place.failed())?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Appends all of a spool.
+    pub(super) fn append_all(&mut self, spool: &mut File) -> Result<()> {
+        let copied = spool.seek(SeekFrom::Start(0));
+        let copied = copied.and_then(|_| io::copy(spool, &mut self.file));
+        self.at += copied.map_err(self.place.failed())?;
+        Ok(())
+    }
+
+    /// Writes bytes over the first ones.
+    pub(super) fn begin_with(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.file.seek(SeekFrom::Start(0));
+        let written = written.and_then(|_| self.file.write_all(bytes));
+        let written = written.and_then(|()| self.file.seek(SeekFrom::End(0)));
+        written.map(|_| ()).map_err(self.place.failed())
+    }
+
+    /// Gives it its name.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let place = self.place.clone();
+        let named = self.file.flush();
+        let named = named.and_then(|()| place.folder.rename(place.beside(OsStr::new(".new")), &place.leaf));
+        named.map_err(place.failed())?;
+        self.whole = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.whole {
+            // It may be gone; nothing changes by that.
+            _ = self.place.folder.remove_file(self.place.beside(OsStr::new(".new")));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Recordings as files of other tools, each read by that tool: as many records, and ten of them field by field beside our JSON. Skipped where the tool is not
+//! installed.
+
+use crate::sample;
+use crate::writing::write;
+use kestrel_trace::convert::{Place, Recording, convert, target};
+use kestrel_trace::ctf::directory;
+use kestrel_trace::export::{Export, Json};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Records of the sample, and how many of them its recorder lost.
+const ALL: usize = 2100;
+const LOST: u64 = 12;
+
+/// The sample as a file of a format, and its records as JSON.
+fn sample_as(format: &str) -> (TempDir, PathBuf, Vec<Value>) {
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, file) = (dir.path().join("trace"), dir.path().join("file"));
+    write(&trace, 700);
+    let mut opened = directory::open(&trace).unwrap();
+    let recording = Recording {
+        info: opened.reader.info().clone(),
+        symbols: opened.symbols,
+        processes: opened.processes,
+        tasks: opened.tasks,
+    };
+    let conversion = (target(format).unwrap().begin)(recording, Place::at(&file).unwrap()).unwrap();
+    let summary = sample::summary();
+    let records = convert(&mut opened.reader, Some(&summary), &mut |_| true, conversion).unwrap();
+    assert_eq!(records as usize, ALL);
+    let left = std::fs::read_dir(dir.path()).unwrap().count();
+    assert_eq!(left, 2, "nothing is left beside");
+    let mut json = Json::new(sample::symbols(), sample::processes());
+    let mut lines = Vec::new();
+    let mut reader = directory::open(&trace).unwrap().reader;
+    while let Some(record) = reader.next().unwrap() {
+        json.record(&record, &mut lines);
+    }
+    let lines = String::from_utf8(lines).unwrap();
+    let records = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    (dir, file, records.collect())
+}
+
+/// What a tool prints; `None` where it is not installed.
+fn said(tool: &str, arguments: &[&str], file: &Path) -> Option<String> {
+    let mut command = Command::new(tool);
+    command.args(arguments).arg(file).env("PAGER", "cat").env("HOME", "/nowhere");
+    match command.output() {
+        Ok(output) => {
+            let (out, err) = (
+                String::from_utf8_lossy(&output.stdout).into_owned(),
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            );
+            assert!(output.status.success(), "{out}{err}");
+            Some(out + &err)
+        }
+        Err(error) => {
+            eprintln!("skipped: {tool}: {error}");
+            None
+        }
+    }
+}
+
+/// Ten records, from the first to the last.
+fn ten(records: &[Value]) -> impl Iterator<Item = (usize, &Value)> {
+    // 13 and 5, the sample's period, have no common factor: every kind of record is among them.
+    (0..10).map(|n| n * 213 + n % 3).map(|n| (n, &records[n]))
+}
+
+/// How libtraceevent may write a value: numbers in the base that the event's format asks for.
+fn spelled(value: &Value) -> Vec<String> {
+    let bases = |bits: u64, size: u32| {
+        let bits = bits & (u64::MAX >> (64 - size));
+        [format!("0x{bits:x}"), format!("0{bits:o}")]
+    };
+    match value {
+        Value::Number(number) => {
+            let mut all = vec![number.to_string()];
+            if let Some(bits) = number.as_i64().map(|it| it as u64).or(number.as_u64()) {
+                all.extend([8, 16, 32, 64].into_iter().flat_map(|size| bases(bits, size)));
+            }
+            all
+        }
+        Value::Bool(value) => vec![u8::from(*value).to_string()],
+        // Code in records has names; in the kernel's form it is an address.
+        Value::String(text) => vec![text.clone()],
+        other => panic!("{other}"),
+    }
+}
+
+/// Whether a line of libtraceevent's has a field of a record.
+#[track_caller]
+fn has_field(line: &str, name: &str, value: &Value) {
+    let name = name.replace(' ', "_");
+    let spelled: Vec<String> = match (name.as_str(), value) {
+        // Another field was called so already.
+        ("arg_0", _) if value == &Value::from(5) => return has_field(line, "arg_0_", value),
+        ("caller", _) => vec!["0xffffffff81001005".to_owned()],
+        ("flags", _) => vec!["O_A, B|".to_owned()],
+        ("event", Value::String(text)) if text.contains('"') => vec!["0x0".to_owned()],
+        (_, Value::Array(all)) if all.iter().all(Value::is_number) && !all.is_empty() => {
+            let words = all.iter().map(|word| format!("0x{:x}", word.as_u64().unwrap()));
+            vec![format!("{{{}}}", words.collect::<Vec<_>>().join(","))]
+        }
+        // Addresses with and without names, and texts: what their beginning is.
+        (_, Value::Array(_)) => vec![String::new()],
+        _ => spelled(value),
+    };
+    let found = spelled.iter().any(|value| {
+        let pair = format!(" {name}={value}");
+        line.match_indices(&pair).any(|(at, _)| {
+            let behind = &line[at + pair.len()..];
+            behind.is_empty() || behind.starts_with(' ') || value.ends_with('|') || value.is_empty()
+        })
+    });
+    assert!(found, "{name}={spelled:?} is not in {line}");
+}
+
+fn seconds(record: &Value) -> String {
+    let time = record["time"].as_u64().unwrap();
+    format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000)
+}
+
+#[test]
+fn perf_reads_perf_data() {
+    let (_dir, file, records) = sample_as("perf-data");
+    let fields = "comm,pid,tid,cpu,time,event,trace,ip,sym";
+    let arguments = ["script", "--ns", "--show-lost-events", "-F", fields, "-i"];
+    let Some(out) = said("perf", &arguments, &file) else {
+        return;
+    };
+    let (heads, frames): (Vec<&str>, Vec<&str>) = out.lines().partition(|line| line.contains("] "));
+    let lost: Vec<&str> = heads.iter().copied().filter(|line| line.contains("LOST")).collect();
+    assert!(
+        lost.len() == 1 && lost[0].ends_with(&format!("lost {LOST}")),
+        "{lost:?}"
+    );
+    let heads: Vec<&str> = heads.into_iter().filter(|line| !line.contains("LOST")).collect();
+    assert_eq!(heads.len(), ALL, "{out}");
+    for (n, record) in ten(&records) {
+        let line = heads[n];
+        let number = |name: &str| record[name].as_u64().unwrap();
+        for word in [
+            format!(" {}/{} ", number("pid"), number("tid")),
+            format!(" [{:03}] ", number("cpu")),
+            format!(" {}: ", seconds(record)),
+            format!(" {}: ", record["event"].as_str().unwrap()),
+        ] {
+            assert!(line.contains(&word), "{word:?} is not in {line}");
+        }
+        let name = record["comm"].as_str();
+        assert!(name.is_none_or(|name| line.trim().starts_with(name)), "{line}");
+        for (name, value) in record["fields"].as_object().unwrap() {
+            if name != "kstack" && name != "ustack" {
+                has_field(line, name, value);
+            }
+        }
+    }
+    // Call chains: a line for each frame, as many as the records have.
+    let stacks = |record: &Value| {
+        let frames = ["kstack", "ustack"].map(|name| record["fields"][name].as_array().map_or(0, Vec::len));
+        frames.iter().sum::<usize>()
+    };
+    let frames = frames.iter().filter(|line| !line.trim().is_empty()).count();
+    assert_eq!(frames, records.iter().map(stacks).sum::<usize>());
+    let delays = said("perf", &["sched", "latency", "-i"], &file).unwrap();
+    assert!(delays.contains("kworker/0:1:42"), "{delays}");
+    let report = said("perf", &["report", "--stdio", "-s", "comm", "-i"], &file).unwrap();
+    assert!(report.contains("of event 'kprobe:do_exit'") && report.contains("100.00%"), "{report}");
+}
+
+#[test]
+fn trace_cmd_reads_trace_dat() {
+    let (_dir, file, records) = sample_as("trace-dat");
+    let Some(out) = said("trace-cmd", &["report", "-t", "-N", "-i"], &file) else {
+        return;
+    };
+    let (lines, talk): (Vec<&str>, Vec<&str>) = out.lines().partition(|line| line.contains("] "));
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.contains("DROPPED")).collect();
+    assert_eq!(lines.len(), ALL, "{out}");
+    assert!(out.contains(&format!("CPU:1 [{LOST} EVENTS DROPPED]")), "{talk:?}");
+    for (n, record) in ten(&records) {
+        let number = |name: &str| record[name].as_u64().unwrap();
+        let (_, event) = record["event"].as_str().unwrap().rsplit_once(':').unwrap();
+        let event = event.replace(['"', '\\', '+'], "_");
+        let line = lines[n];
+        for word in [
+            format!("-{} ", number("tid")),
+            format!(" [{:03}] ", number("cpu")),
+            format!(" {}: ", seconds(record)),
+            format!(" {event}:"),
+        ] {
+            assert!(line.contains(&word), "{word:?} is not in {line}");
+        }
+        let name = record["comm"].as_str();
+        assert!(name.is_none_or(|name| line.trim().starts_with(name)), "{line}");
+        for (name, value) in record["fields"].as_object().unwrap() {
+            has_field(line, name, value);
+        }
+    }
+    let counts = said("trace-cmd", &["report", "--stat", "-i"], &file).unwrap();
+    assert!(counts.contains("dropped events: 12"), "{counts}");
+}
