@@ -11,7 +11,7 @@ use crate::layout::{Base, Field, FieldPlace, FieldType, Names, UNUSED};
 use crate::print::value;
 use crate::record::Record;
 use crate::symbol::Symbols;
-use crate::value::{Frames, Value};
+use crate::value::Value;
 
 /// Bytes that all events begin with: their number, flags, preemption count, thread.
 const COMMON: usize = 8;
@@ -45,8 +45,6 @@ enum Kind {
     Bytes(usize, usize),
     /// The low byte of a number.
     Low,
-    /// Addresses.
-    Words,
     /// What people read.
     Text,
 }
@@ -126,19 +124,6 @@ impl Form {
                     }
                 }
                 Kind::Low => out[to] = record.value(field).as_u64().unwrap_or(0) as u8,
-                Kind::Words => {
-                    out.resize(start + (out.len() - start).next_multiple_of(8), 0);
-                    let from = out.len();
-                    match record.value(field) {
-                        Value::Stack(frames) => words(&frames, out),
-                        Value::Array(elements) => {
-                            let words = elements.iter().map(|element| element.as_u64().unwrap_or(0));
-                            out.extend(words.flat_map(u64::to_le_bytes));
-                        }
-                        _ => {}
-                    }
-                    locate(start, to, from, out);
-                }
                 Kind::Text => {
                     let from = out.len();
                     match record.value(field) {
@@ -152,10 +137,6 @@ impl Form {
         }
         out.resize(start + (out.len() - start).next_multiple_of(4), 0);
     }
-}
-
-fn words(frames: &Frames<'_>, out: &mut Vec<u8>) {
-    out.extend(frames.iter().flat_map(u64::to_le_bytes));
 }
 
 /// Notes at `to` that what lies between `from` and the end is a field (`__data_loc`): its length and its place, 16 bits each.
@@ -194,16 +175,12 @@ impl Shape {
         match (&field.ty, field.place) {
             (FieldType::Integer { base: Base::Float, .. }, _) => Self::text(name),
             (&FieldType::Integer { size, signed, base }, FieldPlace::Fixed { offset }) => {
-                let long = size == 8;
-                let (signed, word) = match (base, signed, long) {
-                    (Base::Hexadecimal, _, false) => (false, "0x%x"),
-                    (Base::Hexadecimal, _, true) => (false, "0x%llx"),
-                    (Base::Octal, _, false) => (false, "%#o"),
-                    (Base::Octal, _, true) => (false, "%#llo"),
-                    (_, true, false) => (true, "%d"),
-                    (_, true, true) => (true, "%lld"),
-                    (_, false, false) => (false, "%u"),
-                    (_, false, true) => (false, "%llu"),
+                let (signed, word) = match (base, size) {
+                    (Base::Hexadecimal, 8) => (false, "0x%llx"),
+                    (Base::Hexadecimal, _) => (false, "0x%x"),
+                    (Base::Octal, 8) => (false, "%#llo"),
+                    (Base::Octal, _) => (false, "%#o"),
+                    _ => (signed, decimal(size, signed)),
                 };
                 Self::number(name, size, signed, offset, word, record)
             }
@@ -214,17 +191,10 @@ impl Shape {
                 Self::number(name, 8, false, offset, "0x%llx", record)
             }
             (FieldType::Enumeration { size, signed, names }, FieldPlace::Fixed { offset }) => {
-                let word = match (size, signed) {
-                    (8, true) => "%lld",
-                    (8, false) => "%llu",
-                    (_, true) => "%d",
-                    (_, false) => "%u",
-                };
+                let word = decimal(*size, *signed);
+                // libtraceevent reads numbers without their signs.
                 let bits = u64::MAX >> (64 - u32::from(*size).clamp(1, 8) * 8);
-                let number = |value: i64| match signed {
-                    true => value.to_string(),
-                    false => (value.cast_unsigned() & bits).to_string(),
-                };
+                let number = |value: i64| (value.cast_unsigned() & bits).to_string();
                 match table(names, number) {
                     Some(table) => {
                         let value = format!("__print_symbolic({record}, {table})");
@@ -255,8 +225,20 @@ impl Shape {
                 value: record,
                 kind: Kind::Bytes(offset as usize, size as usize),
             },
-            (FieldType::Array { element, .. }, _) if element.integer_size().is_some() => Self::words(name),
-            (FieldType::Stack { .. } | FieldType::StackCopy { .. }, _) => Self::words(name),
+            (FieldType::Array { element, count }, FieldPlace::Fixed { offset })
+                if let FieldType::Integer { size, .. } = **element
+                    && *count > 0 =>
+            {
+                let value = format!("__print_array({record}, {count}, {size})");
+                let one = Self::number(name, size, false, offset, "%s", value);
+                let bytes = usize::from(size) * *count as usize;
+                Self {
+                    declared: format!("{}[{count}]", one.declared),
+                    size: bytes,
+                    kind: Kind::Bytes(offset as usize, bytes),
+                    ..one
+                }
+            }
             _ => Self::text(name),
         }
     }
@@ -295,14 +277,17 @@ impl Shape {
             kind: Kind::Text,
         }
     }
+}
 
-    fn words(name: &str) -> Self {
-        Self {
-            declared: format!("__data_loc unsigned long[] {name}"),
-            value: format!("__print_array(__get_dynamic_array({name}), __get_dynamic_array_len({name}) / 8, 8)"),
-            kind: Kind::Words,
-            ..Self::text(name)
-        }
+/// How a decimal number of so many bytes is printed: libtraceevent has its sign from that.
+fn decimal(size: u8, signed: bool) -> &'static str {
+    match (size, signed) {
+        (1, true) => "%hhd",
+        (2, true) => "%hd",
+        (4, true) => "%d",
+        (_, true) => "%lld",
+        (8, false) => "%llu",
+        (_, false) => "%u",
     }
 }
 

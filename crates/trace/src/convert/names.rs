@@ -21,6 +21,17 @@ impl Names {
         }
     }
 
+    /// The names that were known before the first record: the file says them at its begin.
+    pub(super) fn begin(&mut self) -> Vec<(u32, String)> {
+        let text = self.processes.to_text();
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        let all: Vec<_> = pairs
+            .filter_map(|(tid, name)| Some((tid.parse().ok()?, name.to_owned())))
+            .collect();
+        self.told.extend(all.iter().cloned());
+        all
+    }
+
     /// Takes what a record tells.
     pub(super) fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);

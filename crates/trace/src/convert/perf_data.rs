@@ -11,6 +11,7 @@ use crate::event::EventClass;
 use crate::info::TraceInfo;
 use crate::record::Record;
 use crate::symbol::Symbols;
+use crate::tasks::Tasks;
 use crate::user_symbol::{Binary, Mapping};
 use std::collections::HashMap;
 
@@ -39,10 +40,10 @@ mod about {
     pub(super) const BUILD_ID: u16 = 1 << 14;
 }
 
-/// What a sample has: `PERF_SAMPLE_TID`, `TIME`, `CPU`, `PERIOD`, `RAW`, `IDENTIFIER`.
-const SAMPLED: u64 = 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 16;
-/// And where an event has stacks: `PERF_SAMPLE_IP`, `CALLCHAIN`.
-const CHAINED: u64 = 1 | 1 << 5;
+/// What a sample has: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CPU`, `PERIOD`, `RAW`, `IDENTIFIER`.
+const SAMPLED: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 16;
+/// And where an event has stacks: `PERF_SAMPLE_CALLCHAIN`.
+const CHAINED: u64 = 1 << 5;
 /// `mmap`, `comm`, `task`, `sample_id_all`, `mmap2`, `use_clockid`, `build_id`.
 const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 25 | 1 << 34;
 /// `PERF_TYPE_TRACEPOINT`.
@@ -81,6 +82,7 @@ struct PerfData {
     file: NewFile,
     info: TraceInfo,
     symbols: Symbols,
+    tasks: Tasks,
     names: Names,
     events: HashMap<u16, Event, foldhash::fast::RandomState>,
     /// In the order of the trace.
@@ -124,6 +126,7 @@ impl PerfData {
             names: Names::new(&recording),
             info: recording.info,
             symbols: recording.symbols,
+            tasks: recording.tasks,
             events,
             order,
             mappings,
@@ -149,7 +152,20 @@ impl PerfData {
             self.file.append(&event.attributes)?;
             self.file.append(&pair(HEAD + place * 8, 8))?;
         }
-        self.kernel()
+        self.kernel()?;
+        for (tid, name) in self.names.begin() {
+            self.comm((self.tasks.process(tid), tid), &name, (0, 0))?;
+        }
+        Ok(())
+    }
+
+    /// Says what a thread is called from a time on; on a CPU.
+    fn comm(&mut self, thread: (u32, u32), name: &str, (time_ns, cpu): (u64, u32)) -> Result<()> {
+        self.bytes.clear();
+        words(&[thread.0, thread.1], &mut self.bytes);
+        padded(name, &mut self.bytes);
+        self.identify(thread, time_ns, cpu);
+        self.put(kind::COMM, 0)
     }
 
     /// Says where the kernel's code lies: in the upper half. Without this perf names nothing of it.
@@ -186,12 +202,9 @@ impl PerfData {
     /// Says what the record's thread is called, where that is new, and what was mapped until then.
     fn before(&mut self, record: &Record<'_>) -> Result<()> {
         self.names.learn(record);
-        if let Some(name) = self.names.new_of(record) {
-            self.bytes.clear();
-            words(&[record.pid, record.tid], &mut self.bytes);
-            padded(name, &mut self.bytes);
-            self.identify((record.pid, record.tid), record.time_ns, record.cpu);
-            self.put(kind::COMM, 0)?;
+        if let Some(name) = self.names.new_of(record).map(str::to_owned) {
+            let thread = (record.pid, record.tid);
+            self.comm(thread, &name, (record.time_ns, record.cpu))?;
         }
         while let Some((pid, mapping)) = self.mappings.pop_if(|(_, it)| it.from_ns <= record.time_ns) {
             let binary = self.symbols.user().binaries().get(mapping.binary as usize);
@@ -242,10 +255,7 @@ impl Conversion for PerfData {
         };
         let out = &mut self.bytes;
         out.clear();
-        out.extend_from_slice(&event.number.to_le_bytes());
-        if !event.chain.is_none() {
-            out.extend_from_slice(&ip.to_le_bytes());
-        }
+        out.extend_from_slice(&pair(event.number, ip));
         words(&[record.pid, record.tid], out);
         out.extend_from_slice(&record.time_ns.to_le_bytes());
         words(&[record.cpu, 0], out);

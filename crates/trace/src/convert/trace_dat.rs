@@ -1,5 +1,5 @@
 //! `trace.dat` of trace-cmd, version 6 (trace-cmd's Documentation/trace-cmd/trace-cmd.dat.v6.5.txt): what describes events, then the pages of each CPU as the
-//! kernel's ring buffer has them (`include/linux/ring_buffer.h`), what was lost marked on the page behind it.
+//! kernel's ring buffer has them (`include/linux/ring_buffer.h`), what was lost marked on the page behind it, and counted by CPU where no page follows.
 
 use super::kernel_form::Form;
 use super::names::Names;
@@ -151,11 +151,6 @@ impl Conversion for TraceDat {
     fn finish(mut self: Box<Self>) -> Result<()> {
         let failed = || self.place.failed();
         for cpu in self.cpus.values_mut() {
-            if cpu.next > 0 {
-                // A page without records tells of what was lost at the end.
-                cpu.leave().map_err(failed())?;
-                cpu.begin(cpu.time_ns);
-            }
             cpu.leave().map_err(failed())?;
         }
         let cpus = self.cpus.keys().next_back().map_or(1, |last| last + 1);
