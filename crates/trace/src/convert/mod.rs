@@ -1,10 +1,14 @@
 //! A recording as files of other tools: one file and one row of [`TARGETS`] each. Records come one after another, and what is kept of them does not grow with
 //! their number. Formats that are appended to, line by line, are `export`'s.
 
+mod chrome;
+mod folded;
 mod kernel_form;
 mod names;
 mod perf_data;
+mod perfetto;
 mod place;
+mod pprof;
 mod stacks;
 mod trace_dat;
 mod tracing_data;
@@ -23,7 +27,14 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 /// The formats.
-pub static TARGETS: &[Target] = &[perf_data::TARGET, trace_dat::TARGET];
+pub static TARGETS: &[Target] = &[
+    perf_data::TARGET,
+    trace_dat::TARGET,
+    perfetto::TARGET,
+    chrome::TARGET,
+    pprof::TARGET,
+    folded::TARGET,
+];
 
 /// The format of that name.
 pub fn target(name: &str) -> Option<&'static Target> {

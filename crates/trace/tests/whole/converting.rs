@@ -6,7 +6,8 @@ use crate::writing::write;
 use kestrel_trace::convert::{Place, Recording, convert, target};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::export::{Export, Json};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -217,4 +218,161 @@ fn trace_cmd_reads_trace_dat() {
     }
     let counts = said("trace-cmd", &["report", "--stat", "-i"], &file).unwrap();
     assert!(counts.contains(&format!("dropped events: {LOST}")), "{counts}");
+}
+
+/// What a program of Python's prints of a file, a value for each line; `None` where it or the packages that it needs are not installed. `cargo xtask test`
+/// installs them and says where.
+fn python(packages: &str, program: &str, file: &Path) -> Option<Vec<Value>> {
+    let python = std::env::var("KESTREL_READERS").unwrap_or_else(|_| "python3".to_owned());
+    let has = Command::new(&python)
+        .args(["-c", &format!("import {packages}")])
+        .output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: {python} has no {packages}");
+        return None;
+    }
+    let out = said(&python, &["-c", program], file)?;
+    let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
+    Some(lines.collect())
+}
+
+/// Records with the number of records that are alike: order among equal times is no format's.
+fn sorted(records: impl IntoIterator<Item = Value>) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for record in records {
+        *all.entry(record.to_string()).or_default() += 1;
+    }
+    all
+}
+
+/// The records as the reader of Perfetto's schema has them: of the scheduler's events what its messages have.
+#[test]
+fn its_schema_reads_perfetto() {
+    let (_dir, file, records) = sample_as("perfetto");
+    let program = include_str!("readers/perfetto.py");
+    let Some(mut read) = python("perfetto.protos.perfetto.trace.perfetto_trace_pb2", program, &file) else {
+        return;
+    };
+    let lost = read.pop().unwrap();
+    assert_eq!(lost, serde_json::json!({"lost": {"1": LOST}}));
+    let expected = records.into_iter().map(|mut record| {
+        let fields = record["fields"].as_object_mut().unwrap();
+        fields.retain(|_, value| !value.is_null());
+        if record["event"] == "sched:sched_switch" {
+            // A number of the kernel's; names of threads are the fields'.
+            let state = ["R", "S", "D", "S|D"].iter().position(|name| record["fields"]["prev_state"] == *name);
+            record["fields"]["prev_state"] = state.unwrap().into();
+            record.as_object_mut().unwrap().remove("comm");
+            record.as_object_mut().unwrap().remove("pid");
+        }
+        record
+    });
+    let (read, expected) = (sorted(read), sorted(expected));
+    for (record, times) in &expected {
+        assert_eq!(read.get(record), Some(times), "{record}");
+    }
+    assert_eq!(read.len(), expected.len());
+}
+
+#[test]
+fn chrome_json_has_the_same_fields() {
+    let (_dir, file, records) = sample_as("chrome");
+    let text = std::fs::read_to_string(file).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let events = all["traceEvents"].as_array().unwrap();
+    let mut names: Map<String, Value> = Map::new();
+    let mut read = Vec::new();
+    for event in events {
+        if event["ph"] == "M" {
+            names.insert(event["tid"].to_string(), event["args"]["name"].clone());
+            continue;
+        }
+        assert_eq!((&event["ph"], &event["s"]), (&"i".into(), &"t".into()));
+        let mut fields = event["args"].clone();
+        let cpu = fields.as_object_mut().unwrap().remove("cpu").unwrap();
+        let mut record = serde_json::json!({
+            "cpu": cpu, "pid": event["pid"], "tid": event["tid"], "event": event["name"], "fields": fields,
+        });
+        if let Some(name) = names.get(&event["tid"].to_string()) {
+            record["comm"] = name.clone();
+        }
+        read.push(record);
+    }
+    assert_eq!(read.len(), ALL);
+    let times: Vec<u64> = records.iter().map(|record| record["time"].as_u64().unwrap()).collect();
+    let untimed = records.into_iter().map(|mut record| {
+        record.as_object_mut().unwrap().remove("time");
+        record
+    });
+    for (read, expected) in read.iter().zip(untimed) {
+        assert_eq!(*read, expected);
+    }
+    // To the nanosecond, as text: a binary fraction may not hold it.
+    let shown = text.lines().filter_map(|line| line.split_once("\"ts\":"));
+    let shown = shown.map(|(_, rest)| rest.trim_end_matches([',', '}']).replace('.', "").parse().unwrap());
+    assert_eq!(shown.collect::<Vec<u64>>(), times);
+}
+
+/// Stacks from the outermost frame to the innermost, and how many records have each: from JSON.
+fn stacks(records: &[Value]) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for record in records {
+        let frames = |name: &str| record["fields"][name].as_array().cloned();
+        let (Some(kernel), Some(user)) = (frames("kstack"), frames("ustack")) else {
+            continue;
+        };
+        let frames = user.iter().rev().chain(kernel.iter().rev()).map(|frame| {
+            let name = frame.as_str().unwrap().split(['+', ' ']).next().unwrap();
+            if name.starts_with("0x") { "[unknown]" } else { name }
+        });
+        let name = record["comm"].as_str().unwrap();
+        let stack: Vec<&str> = std::iter::once(name).chain(frames).collect();
+        *all.entry(stack.join(";")).or_default() += 1;
+    }
+    all
+}
+
+#[test]
+fn folded_lines_count_the_records_with_stacks() {
+    let (_dir, file, records) = sample_as("folded");
+    let text = std::fs::read_to_string(file).unwrap();
+    let read = text.lines().map(|line| {
+        let (stack, count) = line.rsplit_once(' ').unwrap();
+        (stack.to_owned(), count.parse().unwrap())
+    });
+    assert_eq!(read.collect::<BTreeMap<String, u64>>(), stacks(&records));
+}
+
+#[test]
+fn pprof_reads_a_profile() {
+    let (_dir, file, records) = sample_as("pprof");
+    let Some(out) = said("go", &["tool", "pprof", "-raw"], &file) else {
+        return;
+    };
+    let (samples, rest) = out.split_once("Locations\n").unwrap();
+    let (_, samples) = samples.split_once("events/count\n").unwrap();
+    let (locations, mappings) = rest.split_once("Mappings\n").unwrap();
+    assert!(mappings.contains("[kernel.kallsyms]") && mappings.contains("[ext4]"), "{mappings}");
+    // `     2: 0x0 M=1 vfs_read :0 s=0`.
+    let names: BTreeMap<&str, &str> = locations
+        .lines()
+        .filter_map(|line| line.trim().split_once(": "))
+        .map(|(number, rest)| (number, rest.split(' ').find(|word| !word.contains("0x") && !word.starts_with("M=")).unwrap()))
+        .collect();
+    let mut read: BTreeMap<String, u64> = BTreeMap::new();
+    let mut lines = samples.lines().peekable();
+    while let Some(line) = lines.next() {
+        let (count, frames) = line.trim().split_once(": ").unwrap();
+        let thread = lines.next_if(|line| line.contains("thread:[")).map_or("", |line| {
+            line.trim().trim_start_matches("thread:[").trim_end_matches(']')
+        });
+        let frames = frames.split_whitespace().rev().map(|number| names[number]);
+        let stack: Vec<&str> = std::iter::once(thread).chain(frames).collect();
+        *read.entry(stack.join(";")).or_default() += count.parse::<u64>().unwrap();
+    }
+    assert_eq!(read.values().sum::<u64>() as usize, ALL);
+    read.retain(|stack, _| !stack.contains("[no"));
+    let mut expected = stacks(&records);
+    expected.retain(|stack, _| stack.contains(';'));
+    assert_eq!(read, expected, "{out}");
 }

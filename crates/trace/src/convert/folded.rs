@@ -1,0 +1,47 @@
+//! Folded stacks: a line for each, frames from the thread's name to the innermost with `;` between them, and how many records had it.
+
+use super::{Conversion, Place, Recording, Target};
+use crate::error::Result;
+use crate::record::Record;
+use crate::stacks::{Stacks, Weight, folded};
+
+pub(super) const TARGET: Target = Target {
+    name: "folded",
+    about: "stacks of records as folded lines, for flame graph tools and speedscope",
+    file: "kestrel.folded",
+    begin: |recording, place| Ok(Box::new(Folded::new(recording, place))),
+};
+
+struct Folded {
+    place: Place,
+    stacks: Stacks,
+}
+
+impl Folded {
+    fn new(recording: Recording, place: Place) -> Self {
+        Self {
+            place,
+            stacks: Stacks::new(recording.symbols, recording.processes, Weight::Records),
+        }
+    }
+}
+
+impl Conversion for Folded {
+    fn learn(&mut self, record: &Record<'_>) {
+        self.stacks.pass(record);
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        self.stacks.add(record);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        let mut file = self.place.file()?;
+        for line in folded(&self.stacks.finish()) {
+            file.append(line.as_bytes())?;
+            file.append(b"\n")?;
+        }
+        file.finish()
+    }
+}

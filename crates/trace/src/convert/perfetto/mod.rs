@@ -1,0 +1,423 @@
+//! Perfetto's protocol buffers: switches and wakeups of the scheduler are what its own tracer makes of ftrace, so that threads get their states; every other
+//! record is an instant of its thread, with its fields as annotations.
+
+mod schema;
+
+use super::names::Names;
+use super::place::NewFile;
+use super::{Conversion, Place, Recording, Target};
+use crate::error::Result;
+use crate::event::EventClass;
+use crate::export::json_value;
+use crate::layout::UNUSED;
+use crate::record::Record;
+use crate::symbol::Symbols;
+use crate::value::Value;
+use prost::Message as _;
+use schema::{
+    Annotated, Clock, ClockSnapshot, DebugAnnotation, Ftrace, FtraceCpuStats, FtraceEvent, FtraceEventBundle,
+    FtraceStats, Interned, InternedData, SchedSwitch, SchedWakeup, ThreadDescriptor, TrackDescriptor,
+    TrackEvent, TracePacket, TracePacketDefaults,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+pub(super) const TARGET: Target = Target {
+    name: "perfetto",
+    about: "Perfetto's protocol buffers, for its viewer and trace_processor",
+    file: "kestrel.pftrace",
+    begin: |recording, place| Ok(Box::new(Perfetto::new(recording, place)?)),
+};
+
+/// Numbers of clocks (`BuiltinClock`).
+const REALTIME: u32 = 1;
+const MONOTONIC: u32 = 3;
+const BOOTTIME: u32 = 6;
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: names are numbered from here on. `SEQ_NEEDS_INCREMENTAL_STATE`: the packet refers to them.
+const CLEARED: u32 = 1;
+const NEEDS: u32 = 2;
+/// `TYPE_INSTANT`.
+const INSTANT: u32 = 3;
+/// `END_OF_TRACE`.
+const END: u32 = 2;
+/// Events of a bundle at most.
+const BUNDLE: usize = 256;
+/// The annotation of instants that says where they happened.
+const CPU: &str = "cpu";
+/// All packets are of one writer.
+const SEQUENCE: u32 = 1;
+
+struct Perfetto {
+    file: NewFile,
+    symbols: Symbols,
+    names: Names,
+    /// ns of the wall clock when the trace's was 0.
+    since_1970: u64,
+    begun: bool,
+    events: HashMap<u16, Event, foldhash::fast::RandomState>,
+    /// Names of fields and of systems that have a number; the packet at hand gives some theirs.
+    fields: HashMap<String, u64>,
+    systems: HashMap<String, u64>,
+    new: InternedData,
+    tracks: HashSet<u64, foldhash::fast::RandomState>,
+    bundle: FtraceEventBundle,
+    lost: BTreeMap<u32, u64>,
+    bytes: Vec<u8>,
+}
+
+/// How records of an event are written.
+#[derive(Clone, Debug)]
+enum Event {
+    Scheduler(Sched),
+    /// The numbers of its name, of its system, and of its fields' names.
+    Instant(u64, u64, Vec<u64>),
+}
+
+/// Events of the scheduler that Perfetto knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sched {
+    Switch,
+    Wakeup,
+    Waking,
+    WakeupNew,
+}
+
+const SCHEDULER: [(&str, Sched); 4] = [
+    ("sched:sched_switch", Sched::Switch),
+    ("sched:sched_wakeup", Sched::Wakeup),
+    ("sched:sched_waking", Sched::Waking),
+    ("sched:sched_wakeup_new", Sched::WakeupNew),
+];
+
+impl Sched {
+    /// The event, where its message has a place for all fields of its records.
+    fn of(event: &EventClass) -> Option<Self> {
+        let (_, it) = SCHEDULER.iter().find(|(name, _)| *name == event.name)?;
+        let known: &[&str] = match it {
+            Self::Switch => &[
+                "prev_comm",
+                "prev_pid",
+                "prev_prio",
+                "prev_state",
+                "next_comm",
+                "next_pid",
+                "next_prio",
+            ],
+            _ => &["comm", "pid", "prio", "target_cpu"],
+        };
+        let mut fields = event.layout.shown();
+        fields.all(|field| known.contains(&field.name.as_str())).then_some(*it)
+    }
+
+    fn event(self, record: &Record<'_>) -> Ftrace {
+        let text = |name: &str| record.get(name)?.as_text().map(std::borrow::Cow::into_owned);
+        let number = |name: &str| record.get(name)?.as_i64();
+        let short = |name: &str| number(name).map(|it| it as i32);
+        let wakeup = || SchedWakeup {
+            comm: text("comm"),
+            pid: short("pid"),
+            prio: short("prio"),
+            target_cpu: short("target_cpu"),
+        };
+        match self {
+            Self::Switch => Ftrace::SchedSwitch(SchedSwitch {
+                prev_comm: text("prev_comm"),
+                prev_pid: short("prev_pid"),
+                prev_prio: short("prev_prio"),
+                prev_state: number("prev_state"),
+                next_comm: text("next_comm"),
+                next_pid: short("next_pid"),
+                next_prio: short("next_prio"),
+            }),
+            Self::Wakeup => Ftrace::SchedWakeup(wakeup()),
+            Self::Waking => Ftrace::SchedWaking(wakeup()),
+            Self::WakeupNew => Ftrace::SchedWakeupNew(wakeup()),
+        }
+    }
+}
+
+impl Perfetto {
+    fn new(recording: Recording, place: Place) -> Result<Self> {
+        let clock = recording.info.clock;
+        let since_1970 = clock.seconds.saturating_mul(1_000_000_000);
+        Ok(Self {
+            file: place.file()?,
+            names: Names::new(&recording),
+            symbols: recording.symbols,
+            since_1970: since_1970.saturating_add(clock.nanoseconds.into()),
+            begun: false,
+            events: HashMap::default(),
+            fields: HashMap::new(),
+            systems: HashMap::new(),
+            new: InternedData::default(),
+            tracks: HashSet::default(),
+            bundle: FtraceEventBundle::default(),
+            lost: BTreeMap::new(),
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Appends a packet: field 1 of a trace.
+    fn put(&mut self, packet: TracePacket) -> Result<()> {
+        let packet = TracePacket {
+            trusted_packet_sequence_id: SEQUENCE,
+            ..packet
+        };
+        self.bytes.clear();
+        self.bytes.push(1 << 3 | 2);
+        prost::encoding::encode_varint(packet.encoded_len() as u64, &mut self.bytes);
+        packet.encode_raw(&mut self.bytes);
+        self.file.append(&self.bytes)
+    }
+
+    /// What readers must know first: times are those of the monotonic clock. That of the machine's start, in which ftrace's events are, stands still
+    /// beside it here.
+    fn begin(&mut self, time_ns: u64) -> Result<()> {
+        self.begun = true;
+        let clock = |clock_id, timestamp| Clock {
+            clock_id: Some(clock_id),
+            timestamp: Some(timestamp),
+        };
+        self.put(TracePacket {
+            first_packet_on_sequence: Some(true),
+            sequence_flags: Some(CLEARED),
+            clock_snapshot: Some(ClockSnapshot {
+                clocks: vec![
+                    clock(MONOTONIC, time_ns),
+                    clock(BOOTTIME, time_ns),
+                    clock(REALTIME, time_ns.saturating_add(self.since_1970)),
+                ],
+                primary_trace_clock: Some(MONOTONIC),
+            }),
+            trace_packet_defaults: Some(TracePacketDefaults {
+                timestamp_clock_id: Some(MONOTONIC),
+            }),
+            ..TracePacket::default()
+        })
+    }
+
+    /// Writes the events of ftrace that were gathered.
+    fn flush(&mut self) -> Result<()> {
+        if self.bundle.event.is_empty() && self.bundle.lost_events.is_none() {
+            return Ok(());
+        }
+        let bundle = std::mem::take(&mut self.bundle);
+        self.put(TracePacket {
+            ftrace_events: Some(bundle),
+            ..TracePacket::default()
+        })
+    }
+
+    fn ftrace(&mut self, record: &Record<'_>, sched: Sched) -> Result<()> {
+        if self.bundle.cpu != Some(record.cpu) || self.bundle.event.len() >= BUNDLE {
+            self.flush()?;
+            self.bundle.cpu = Some(record.cpu);
+        }
+        self.bundle.event.push(FtraceEvent {
+            timestamp: Some(record.time_ns),
+            pid: Some(record.tid),
+            event: Some(sched.event(record)),
+        });
+        Ok(())
+    }
+
+    fn instant(&mut self, record: &Record<'_>, numbers: (u64, u64, &[u64])) -> Result<()> {
+        let track = self.track(record)?;
+        let fields = record.fields().zip(numbers.2);
+        let annotations = fields.filter_map(|((_, value), name)| {
+            let annotated = annotation(value, &self.symbols)?;
+            Some(DebugAnnotation {
+                name_iid: Some(*name),
+                ..annotated
+            })
+        });
+        let cpu = DebugAnnotation {
+            name: Some(CPU.to_owned()),
+            value: Some(Annotated::Unsigned(record.cpu.into())),
+            ..DebugAnnotation::default()
+        };
+        let debug_annotations = std::iter::once(cpu).chain(annotations).collect();
+        let new = std::mem::take(&mut self.new);
+        self.put(TracePacket {
+            timestamp: Some(record.time_ns),
+            sequence_flags: Some(NEEDS),
+            interned_data: (new != InternedData::default()).then_some(new),
+            track_event: Some(TrackEvent {
+                category_iids: vec![numbers.1],
+                debug_annotations,
+                r#type: Some(INSTANT),
+                name_iid: Some(numbers.0),
+                track_uuid: Some(track),
+            }),
+            ..TracePacket::default()
+        })
+    }
+
+    /// The number of the record's thread's track, which is described before; again when its name changes. The idle threads are told apart by CPU.
+    fn track(&mut self, record: &Record<'_>) -> Result<u64> {
+        let idle = record.tid == 0;
+        let uuid = match idle {
+            true => 1 << 33 | u64::from(record.cpu),
+            false => 1 << 32 | u64::from(record.tid),
+        };
+        let named = self.names.new_of(record).map(str::to_owned);
+        if self.tracks.insert(uuid) || named.is_some() {
+            let thread = (!idle).then(|| ThreadDescriptor {
+                pid: Some(record.pid as i32),
+                tid: Some(record.tid.into()),
+                thread_name: named,
+            });
+            self.put(TracePacket {
+                track_descriptor: Some(TrackDescriptor {
+                    uuid: Some(uuid),
+                    name: idle.then(|| format!("idle, CPU {}", record.cpu)),
+                    thread,
+                }),
+                ..TracePacket::default()
+            })?;
+        }
+        Ok(uuid)
+    }
+
+    /// How records of an event are written; it is met for the first time.
+    fn meet(&mut self, event: &EventClass) -> Event {
+        if let Some(sched) = Sched::of(event) {
+            return Event::Scheduler(sched);
+        }
+        let name = u64::from(event.id.0);
+        self.new.event_names.push(interned(name, &event.name));
+        let (system, _) = event.name.rsplit_once(':').unwrap_or(("kestrel", ""));
+        let system = number(system, &mut self.systems, &mut self.new.event_categories);
+        let fields = event.layout.fields().iter().filter(|field| field.name != UNUSED);
+        let fields = fields.map(|field| {
+            let name = match field.name.as_str() {
+                CPU => "args.cpu",
+                name => name,
+            };
+            number(
+                name,
+                &mut self.fields,
+                &mut self.new.debug_annotation_names,
+            )
+        });
+        Event::Instant(name, system, fields.collect())
+    }
+}
+
+impl Conversion for Perfetto {
+    fn learn(&mut self, record: &Record<'_>) {
+        self.names.learn(record);
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        if !self.begun {
+            self.begin(record.time_ns)?;
+        }
+        self.names.learn(record);
+        let event = match self.events.remove(&record.event.id.0) {
+            Some(event) => event,
+            None => self.meet(record.event),
+        };
+        match &event {
+            Event::Scheduler(sched) => self.ftrace(record, *sched)?,
+            Event::Instant(name, system, fields) => self.instant(record, (*name, *system, fields))?,
+        }
+        self.events.insert(record.event.id.0, event);
+        Ok(())
+    }
+
+    fn lost(&mut self, cpu: u32, events: u64) -> Result<()> {
+        *self.lost.entry(cpu).or_default() += events;
+        self.flush()?;
+        self.bundle.cpu = Some(cpu);
+        self.bundle.lost_events = Some(true);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.flush()?;
+        let cpu_stats = self.lost.iter().map(|(cpu, events)| FtraceCpuStats {
+            cpu: Some((*cpu).into()),
+            dropped_events: Some(*events),
+        });
+        let stats = FtraceStats {
+            phase: Some(END),
+            cpu_stats: cpu_stats.collect(),
+        };
+        self.put(TracePacket {
+            ftrace_stats: Some(stats),
+            ..TracePacket::default()
+        })?;
+        self.file.finish()
+    }
+}
+
+fn interned(iid: u64, name: &str) -> Interned {
+    Interned {
+        iid: Some(iid),
+        name: Some(name.to_owned()),
+    }
+}
+
+/// The number of a name; a new one is described.
+fn number(name: &str, known: &mut HashMap<String, u64>, new: &mut Vec<Interned>) -> u64 {
+    if let Some(number) = known.get(name) {
+        return *number;
+    }
+    let number = known.len() as u64 + 1;
+    known.insert(name.to_owned(), number);
+    new.push(interned(number, name));
+    number
+}
+
+/// A value; none where it could not be read.
+fn annotation(value: Value<'_>, symbols: &Symbols) -> Option<DebugAnnotation> {
+    let plain = |value| {
+        let value = Some(value);
+        Some(DebugAnnotation {
+            value,
+            ..DebugAnnotation::default()
+        })
+    };
+    match value {
+        Value::Signed { value, .. } => plain(Annotated::Signed(value)),
+        Value::Bool(value) => plain(Annotated::Bool(value)),
+        Value::Pointer {
+            address,
+            symbolic: false,
+        } => plain(Annotated::Pointer(address)),
+        Value::Text(text) => plain(Annotated::Text(String::from_utf8_lossy(text).into_owned())),
+        // Lists, names and the rest are what they are in JSON.
+        value => of_json(&json_value(value, symbols)),
+    }
+}
+
+fn of_json(value: &serde_json::Value) -> Option<DebugAnnotation> {
+    use serde_json::Value as Json;
+    let mut it = DebugAnnotation::default();
+    it.value = match value {
+        Json::Null => return None,
+        Json::Bool(value) => Some(Annotated::Bool(*value)),
+        Json::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(value), _) => Some(Annotated::Unsigned(value)),
+            (None, Some(value)) => Some(Annotated::Signed(value)),
+            (None, None) => Some(Annotated::Float(number.as_f64()?)),
+        },
+        Json::String(text) => Some(Annotated::Text(text.clone())),
+        Json::Array(all) => {
+            it.array_values = all
+                .iter()
+                .map(|it| of_json(it).unwrap_or_default())
+                .collect();
+            None
+        }
+        Json::Object(all) => {
+            let entry = |(name, value)| DebugAnnotation {
+                name: Some(String::clone(name)),
+                ..of_json(value).unwrap_or_default()
+            };
+            it.dict_entries = all.iter().map(entry).collect();
+            None
+        }
+    };
+    Some(it)
+}
