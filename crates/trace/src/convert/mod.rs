@@ -5,6 +5,7 @@ mod chrome;
 mod folded;
 mod kernel_form;
 mod names;
+mod parquet;
 mod perf_data;
 mod perfetto;
 mod place;
@@ -32,6 +33,7 @@ pub static TARGETS: &[Target] = &[
     trace_dat::TARGET,
     perfetto::TARGET,
     chrome::TARGET,
+    parquet::TARGET,
     pprof::TARGET,
     folded::TARGET,
 ];

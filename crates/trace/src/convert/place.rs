@@ -1,4 +1,4 @@
-//! Where a conversion is written: beside its place, which it takes when it is whole.
+//! Where a conversion is written: beside its place, which it takes when it is whole; a file, or a folder of them.
 
 use crate::error::{Error, Result};
 use crate::files::Folder;
@@ -6,12 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
-/// The place of a file.
+/// The place of a file or a folder.
 #[derive(Clone, Debug)]
 pub struct Place {
-    folder: Rc<Folder>,
+    folder: Arc<Folder>,
     leaf: OsString,
     path: PathBuf,
 }
@@ -26,6 +26,18 @@ pub(super) struct NewFile {
     whole: bool,
 }
 
+/// A folder that gets its name when all files in it are whole; dropped before, it is removed with them.
+#[derive(Debug)]
+pub(super) struct NewFolder {
+    place: Place,
+    folder: Folder,
+    files: Vec<String>,
+    whole: bool,
+}
+
+/// What the names end with until then.
+const NEW: &str = ".new";
+
 impl Place {
     /// The place of that path; folders that are missing on the way are made.
     ///
@@ -35,7 +47,7 @@ impl Place {
         let failed = Error::io("write", path);
         let (folder, leaf) = Folder::above(path, true).map_err(failed)?;
         Ok(Self {
-            folder: Rc::new(folder),
+            folder: Arc::new(folder),
             leaf,
             path: path.to_owned(),
         })
@@ -46,13 +58,15 @@ impl Place {
         Error::io("write", self.path.clone())
     }
 
-    fn beside(&self, ending: &OsStr) -> OsString {
-        [OsStr::new("."), &self.leaf, ending].into_iter().collect()
+    fn beside(&self, ending: &str) -> OsString {
+        [OsStr::new("."), &self.leaf, OsStr::new(ending)]
+            .into_iter()
+            .collect()
     }
 
     /// A new file for it.
     pub(super) fn file(self) -> Result<NewFile> {
-        let name = self.beside(OsStr::new(".new"));
+        let name = self.beside(NEW);
         let made = self.folder.write(&name);
         let made = made.and_then(|file| file.set_len(0).map(|()| file));
         let file = BufWriter::with_capacity(1 << 18, made.map_err(self.failed())?);
@@ -64,9 +78,28 @@ impl Place {
         })
     }
 
+    /// A new folder for it, where nothing is.
+    pub(super) fn folder(self) -> Result<NewFolder> {
+        if self.folder.has(&self.leaf) {
+            let why = "something is there; move it away, or name another place";
+            return Err(self.failed()(io::Error::new(io::ErrorKind::AlreadyExists, why)));
+        }
+        let folder = self.folder.own_folder(self.beside(NEW)).map_err(self.failed())?;
+        // One that was killed may have left some.
+        for entry in folder.entries().map_err(self.failed())? {
+            folder.remove_file(&entry.name).map_err(self.failed())?;
+        }
+        Ok(NewFolder {
+            place: self,
+            folder,
+            files: Vec::new(),
+            whole: false,
+        })
+    }
+
     /// A file without a name beside it, for what comes later in the file than it is known.
     pub(super) fn spool(&self, number: u32) -> Result<File> {
-        let name = self.beside(OsStr::new(&format!(".{number}")));
+        let name = self.beside(&format!(".{number}"));
         let made = self.folder.write(&name);
         let made = made.and_then(|file| self.folder.remove_file(&name).map(|()| file));
         made.and_then(|file| file.set_len(0).map(|()| file))
@@ -107,7 +140,7 @@ impl NewFile {
     pub(super) fn finish(mut self) -> Result<()> {
         let place = self.place.clone();
         let named = self.file.flush();
-        let named = named.and_then(|()| place.folder.rename(place.beside(OsStr::new(".new")), &place.leaf));
+        let named = named.and_then(|()| place.folder.rename(place.beside(NEW), &place.leaf));
         named.map_err(place.failed())?;
         self.whole = true;
         Ok(())
@@ -118,7 +151,53 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.whole {
             // It may be gone; nothing changes by that.
-            _ = self.place.folder.remove_file(self.place.beside(OsStr::new(".new")));
+            _ = self.place.folder.remove_file(self.place.beside(NEW));
+        }
+    }
+}
+
+impl NewFolder {
+    /// A new file in it, whose name has something behind it where another one is called so.
+    pub(super) fn file(&mut self, name: &str, ending: &str) -> Result<BufWriter<File>> {
+        let plain: String = name
+            .chars()
+            .map(|c| if c == '/' || c.is_control() { '_' } else { c })
+            .take(200)
+            .collect();
+        let mut name = format!("{plain}{ending}");
+        let mut number = 2;
+        while self.files.contains(&name) {
+            name = format!("{plain}-{number}{ending}");
+            number += 1;
+        }
+        let file = self.folder.write(&name).map_err(self.place.failed())?;
+        self.files.push(name);
+        Ok(BufWriter::with_capacity(1 << 16, file))
+    }
+
+    /// Closure for `map_err`: writing a file failed.
+    pub(super) fn failed(&self) -> impl FnOnce(io::Error) -> Error + use<> {
+        self.place.failed()
+    }
+
+    /// Gives it its name.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let place = &self.place;
+        let named = place.folder.rename(place.beside(NEW), &place.leaf);
+        named.map_err(place.failed())?;
+        self.whole = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        if !self.whole {
+            // They may be gone; nothing changes by that.
+            for name in &self.files {
+                _ = self.folder.remove_file(name);
+            }
+            _ = self.place.folder.remove_folder(self.place.beside(NEW));
         }
     }
 }

@@ -376,3 +376,37 @@ fn pprof_reads_a_profile() {
     expected.retain(|stack, _| stack.contains(';'));
     assert_eq!(read, expected, "{out}");
 }
+
+#[test]
+fn duckdb_reads_parquet() {
+    let (_dir, folder, records) = sample_as("parquet");
+    let Some(read) = python("duckdb", include_str!("readers/parquet.py"), &folder) else {
+        return;
+    };
+    let (types, read): (Vec<Value>, Vec<Value>) = read.into_iter().partition(|it| it.get("types").is_some());
+    let of = |event: &str| &types.iter().find(|it| it["event"] == event).unwrap()["types"];
+    let switch = of("sched:sched_switch");
+    let of_switch = ["time", "cpu", "comm", "prev_prio"].map(|name| &switch[name]);
+    assert_eq!(of_switch, ["UBIGINT", "UINTEGER", "VARCHAR", "INTEGER"]);
+    let all = of("kprobe:every\"thing\\+0x4");
+    let of_all = ["small", "mode", "buf", "flag", "arg 0", "args", "kstack"].map(|name| &all[name]);
+    let expected = ["TINYINT", "USMALLINT", "UBIGINT", "BOOLEAN", "BIGINT", "UBIGINT[]", "VARCHAR[]"];
+    assert_eq!(of_all, expected);
+    let expected = records.into_iter().map(|mut record| {
+        for (name, value) in record["fields"].as_object_mut().unwrap() {
+            match (name.as_str(), &*value) {
+                // An address is a number.
+                ("buf", _) => *value = 0x7fff_0000_1000_u64.into(),
+                // What has names is a text.
+                ("event" | "wide" | "empty" | "odd", Value::Number(number)) => *value = number.to_string().into(),
+                _ => {}
+            }
+        }
+        record
+    });
+    let (read, expected) = (sorted(read), sorted(expected));
+    for (record, times) in &expected {
+        assert_eq!(read.get(record), Some(times), "{record}");
+    }
+    assert_eq!(read.len(), expected.len());
+}
