@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread::sleep,
     time::Duration,
@@ -31,7 +31,17 @@ pub(crate) const TRACERS: &[Need] = &[
 ];
 
 /// What host tests compare with.
-pub(crate) const PEERS: &[Need] = &[("babeltrace2", "babeltrace2"), ("bpftool", "bpftool")];
+pub(crate) const PEERS: &[Need] = &[
+    ("babeltrace2", "babeltrace2"),
+    ("bpftool", "bpftool"),
+    ("perf", "linux-perf"),
+    ("trace-cmd", "trace-cmd"),
+    ("go", "golang-go"),
+    ("pip3", "python3-pip"),
+];
+
+/// Packages of Python's that read what is exported: Perfetto's schema and what it needs, and DuckDB.
+const READERS: &[&str] = &["perfetto==0.59.1", "protobuf==7.36.2", "duckdb==2.0.1"];
 
 /// For packing what is shipped.
 pub(crate) const PACKING: &[Need] = &[("dpkg-deb", "dpkg"), ("readelf", "binutils"), ("tar", "tar")];
@@ -59,6 +69,25 @@ pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
     arguments.extend(&missing);
     apt_get(&arguments)
         .with_context(|| format!("install {list}: do it by hand (as root): apt-get install {list}"))
+}
+
+/// The folder with [`READERS`], for Python's path. Without them tests are skipped, and say so.
+pub(crate) fn readers() -> Result<PathBuf> {
+    let folder = crate::workspace().join("target/readers");
+    if folder.join("duckdb").exists() {
+        return Ok(folder);
+    }
+    eprintln!("installing {} (pip)", READERS.join(" "));
+    let status = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
+        .arg(&folder)
+        .args(READERS)
+        .status()
+        .context("run pip")?;
+    if !status.success() {
+        eprintln!("pip failed: tests of exports that need these packages are skipped");
+    }
+    Ok(folder)
 }
 
 fn present(program: &str) -> bool {

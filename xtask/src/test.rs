@@ -102,7 +102,9 @@ fn check(arguments: &[&str]) -> Result<Tally> {
 
 /// All tests that run here; of the guest side only what is not a guest test.
 fn host() -> Result<Tally> {
-    let workspace = cargo_test(&["--workspace", "--exclude", "vm-tests"])?;
+    let mut command = cargo();
+    command.env("PYTHONPATH", install::readers()?);
+    let workspace = run_tests(&mut command, &["--workspace", "--exclude", "vm-tests"])?;
     Ok(workspace + cargo_test(&["-p", "vm-tests", "--lib"])?)
 }
 

@@ -107,16 +107,16 @@ pub fn convert<R: Read>(
 ) -> Result<u64> {
     let (mut records, mut met) = (0, 0);
     let mut said: BTreeMap<u32, u64> = BTreeMap::new();
-    while let Some(record) = reader.next()? {
+    loop {
+        let note = |lost| tell(&lost, &mut said, conversion.as_mut());
+        let Some(record) = reader.next_noting(&mut met, note)? else {
+            break;
+        };
         if wanted(&record) {
             conversion.record(&record)?;
             records += 1;
         } else {
             conversion.learn(&record);
-        }
-        if reader.lost() != met {
-            met = reader.lost();
-            tell(&reader.lost_by_cpu(), &mut said, conversion.as_mut())?;
         }
     }
     tell(&reader.lost_by_cpu(), &mut said, conversion.as_mut())?;

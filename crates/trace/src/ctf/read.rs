@@ -182,6 +182,25 @@ impl<R: Source> Reader<R> {
         })
     }
 
+    /// The next record in time; before it is handed out `lost` is called with the events lost by CPU, where more was lost than `known`.
+    ///
+    /// # Errors
+    /// As [`Reader::next`], and what `lost` says.
+    pub fn next_noting(
+        &mut self,
+        known: &mut u64,
+        lost: impl FnOnce(BTreeMap<u32, u64>) -> Result<()>,
+    ) -> Result<Option<Record<'_>>> {
+        if !self.has_next()? {
+            return Ok(None);
+        }
+        if self.lost() != *known {
+            *known = self.lost();
+            lost(self.lost_by_cpu())?;
+        }
+        Ok(self.at_hand().map(|(_, record)| record))
+    }
+
     /// Goes to the next record, pieces of stacks taken on the way; false at the end.
     #[inline(always)]
     fn has_next(&mut self) -> Result<bool> {

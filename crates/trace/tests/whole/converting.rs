@@ -1,11 +1,13 @@
 //! Recordings as files of other tools, each read by that tool: as many records, and ten of them field by field beside our JSON. Skipped where the tool is not
 //! installed.
 
+use crate::pages::{Cell, Ring, record};
 use crate::sample;
-use crate::writing::write;
+use crate::writing::{sealed, write};
 use kestrel_trace::convert::{Place, Recording, convert, target};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::export::{Export, Json};
+use kestrel_trace::summary::Summary;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,21 +18,25 @@ use tempfile::TempDir;
 const ALL: usize = 2100;
 const LOST: u64 = 12;
 
-/// The sample as a file of a format, and its records as JSON.
-fn sample_as(format: &str) -> (TempDir, PathBuf, Vec<Value>) {
-    let dir = tempfile::tempdir().unwrap();
-    let (trace, file) = (dir.path().join("trace"), dir.path().join("file"));
-    write(&trace, 700);
-    let mut opened = directory::open(&trace).unwrap();
+/// Makes a file of a format of a trace; gives the number of records.
+fn convert_as(format: &str, trace: &Path, file: &Path, summary: Option<&Summary>) -> u64 {
+    let mut opened = directory::open(trace).unwrap();
     let recording = Recording {
         info: opened.reader.info().clone(),
         symbols: opened.symbols,
         processes: opened.processes,
         tasks: opened.tasks,
     };
-    let conversion = (target(format).unwrap().begin)(recording, Place::at(&file).unwrap()).unwrap();
-    let summary = sample::summary();
-    let records = convert(&mut opened.reader, Some(&summary), &mut |_| true, conversion).unwrap();
+    let conversion = (target(format).unwrap().begin)(recording, Place::at(file).unwrap()).unwrap();
+    convert(&mut opened.reader, summary, &mut |_| true, conversion).unwrap()
+}
+
+/// The sample as a file of a format, and its records as JSON.
+fn sample_as(format: &str) -> (TempDir, PathBuf, Vec<Value>) {
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, file) = (dir.path().join("trace"), dir.path().join("file"));
+    write(&trace, 700);
+    let records = convert_as(format, &trace, &file, Some(&sample::summary()));
     assert_eq!(records as usize, ALL);
     let left = std::fs::read_dir(dir.path()).unwrap().count();
     assert_eq!(left, 2, "nothing is left beside");
@@ -220,18 +226,17 @@ fn trace_cmd_reads_trace_dat() {
     assert!(counts.contains(&format!("dropped events: {LOST}")), "{counts}");
 }
 
-/// What a program of Python's prints of a file, a value for each line; `None` where it or the packages that it needs are not installed. `cargo xtask test`
-/// installs them and says where.
-fn python(packages: &str, program: &str, file: &Path) -> Option<Vec<Value>> {
-    let python = std::env::var("KESTREL_READERS").unwrap_or_else(|_| "python3".to_owned());
-    let has = Command::new(&python)
-        .args(["-c", &format!("import {packages}")])
+/// What a program of Python's prints of a file, a value for each line; `None` where it or the package that it needs is not installed. `cargo xtask test`
+/// installs them.
+fn python(package: &str, program: &str, file: &Path) -> Option<Vec<Value>> {
+    let has = Command::new("python3")
+        .args(["-c", &format!("import {package}")])
         .output();
     if !has.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: {python} has no {packages}");
+        eprintln!("skipped: python3 has no {package}");
         return None;
     }
-    let out = said(&python, &["-c", program], file)?;
+    let out = said("python3", &["-c", program], file)?;
     let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
     Some(lines.collect())
 }
@@ -311,6 +316,40 @@ fn chrome_json_has_the_same_fields() {
     let shown = text.lines().filter_map(|line| line.split_once("\"ts\":"));
     let shown = shown.map(|(_, rest)| rest.trim_end_matches([',', '}']).replace('.', "").parse().unwrap());
     assert_eq!(shown.collect::<Vec<u64>>(), times);
+}
+
+/// 17 events of CPU 0 were lost before its record 200.
+#[test]
+fn losses_are_where_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, file) = (dir.path().join("trace"), dir.path().join("file"));
+    let mut writer = directory::create(&trace, sample::info(), false).unwrap();
+    let mut ring = Ring::new(sample::UUID, 0, 0);
+    for n in 0..400 {
+        if n == 200 {
+            ring.leave();
+            ring.discarded = 17;
+        }
+        ring.push(n * 1000, &record(&sample::crooked(), n * 1000, 1, 1, &[Cell::U(n)]));
+    }
+    writer.append(0, 0, &sealed(&mut ring)).unwrap();
+    drop(writer);
+    let lost_before = |out: &str, words: &str| {
+        let lines: Vec<&str> = out.lines().collect();
+        let at = lines.iter().position(|line| line.contains(words)).expect(out);
+        lines[at..].iter().find(|line| line.contains("crooked")).map(|line| (*line).to_owned())
+    };
+    assert_eq!(convert_as("trace-dat", &trace, &file, None), 400);
+    if let Some(out) = said("trace-cmd", &["report", "-t", "-i"], &file) {
+        let next = lost_before(&out, "CPU:0 [17 EVENTS DROPPED]").unwrap();
+        assert!(next.contains(" 0.000200000: "), "{next}");
+    }
+    assert_eq!(convert_as("perf-data", &trace, &file, None), 400);
+    let arguments = ["script", "--ns", "--show-lost-events", "-i"];
+    if let Some(out) = said("perf", &arguments, &file) {
+        let next = lost_before(&out, "lost 17").unwrap();
+        assert!(next.contains(" 0.000200000: "), "{next}");
+    }
 }
 
 /// Stacks from the outermost frame to the innermost, and how many records have each: from JSON.
