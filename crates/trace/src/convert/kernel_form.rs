@@ -173,7 +173,12 @@ impl Shape {
     fn of(field: &Field, name: &str) -> Self {
         let record = format!("REC->{name}");
         match (&field.ty, field.place) {
-            (FieldType::Integer { base: Base::Float, .. }, _) => Self::text(name),
+            (
+                FieldType::Integer {
+                    base: Base::Float, ..
+                },
+                _,
+            ) => Self::text(name),
             (&FieldType::Integer { size, signed, base }, FieldPlace::Fixed { offset }) => {
                 let (signed, word) = match (base, size) {
                     (Base::Hexadecimal, 8) => (false, "0x%llx"),
@@ -210,7 +215,8 @@ impl Shape {
                 match table(&some, |bits| format!("{:#x}", bits.cast_unsigned())) {
                     Some(table) => {
                         let none = none.map_or("0x0", |(_, name)| name);
-                        let value = format!("{record} ? __print_flags({record}, \"|\", {table}) : \"{none}\"");
+                        let value =
+                            format!("{record} ? __print_flags({record}, \"|\", {table}) : \"{none}\"");
                         Self::number(name, *size, false, offset, "%s", value)
                     }
                     None => Self::number(name, *size, false, offset, word, record),
@@ -312,7 +318,13 @@ fn is_plain(name: &str) -> bool {
 fn identifier(name: &str) -> String {
     let mut all: String = name
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
     if all.is_empty() {
         all.push('_');

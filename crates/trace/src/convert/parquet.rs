@@ -116,7 +116,10 @@ impl Shape {
 
     fn of(ty: &FieldType) -> Self {
         match ty {
-            FieldType::Integer { base: Base::Float, .. } | FieldType::Float { .. } => Self::float(),
+            FieldType::Integer {
+                base: Base::Float, ..
+            }
+            | FieldType::Float { .. } => Self::float(),
             &FieldType::Integer { size, signed, .. } => Self::integer(size, signed),
             FieldType::Pointer { symbolic: false } => Self::integer(8, false),
             FieldType::Bool => Self {
@@ -125,7 +128,9 @@ impl Shape {
                 values: Values::Bool(Vec::new()),
             },
             FieldType::Array { element, .. } => match **element {
-                FieldType::Integer { base: Base::Float, .. } => Self::text(Values::Texts(Vec::new())),
+                FieldType::Integer {
+                    base: Base::Float, ..
+                } => Self::text(Values::Texts(Vec::new())),
                 FieldType::Integer { signed, .. } => Self {
                     values: Values::Longs(Vec::new()),
                     ..Self::integer(8, signed)
@@ -348,7 +353,13 @@ impl Table {
     /// Writes the rows that were gathered; gives their number.
     fn write(&mut self) -> Result<usize, ParquetError> {
         let mut group = self.writer.next_row_group()?;
-        let common = [&mut self.time, &mut self.cpu, &mut self.pid, &mut self.tid, &mut self.comm];
+        let common = [
+            &mut self.time,
+            &mut self.cpu,
+            &mut self.pid,
+            &mut self.tid,
+            &mut self.comm,
+        ];
         let columns = common
             .into_iter()
             .chain(self.fields.iter_mut().map(|(_, column)| column));

@@ -80,6 +80,8 @@ mod section {
 
 struct PerfData {
     file: NewFile,
+    /// Where names of the kernel's functions are written: perf has no place for them in its file.
+    kallsyms: Place,
     info: TraceInfo,
     symbols: Symbols,
     tasks: Tasks,
@@ -122,6 +124,7 @@ impl PerfData {
             events.insert(class.id.0, Event::new(class, number));
         }
         let mut it = Self {
+            kallsyms: place.with(".kallsyms"),
             file: place.file()?,
             names: Names::new(&recording),
             info: recording.info,
@@ -284,7 +287,10 @@ impl Conversion for PerfData {
         words(&[self.raw.len() as u32], out);
         out.extend_from_slice(&self.raw);
         self.put(kind::SAMPLE, about)?;
-        self.times = Some((self.times.map_or(record.time_ns, |(first, _)| first), record.time_ns));
+        self.times = Some((
+            self.times.map_or(record.time_ns, |(first, _)| first),
+            record.time_ns,
+        ));
         self.cpus = self.cpus.max(record.cpu + 1);
         self.records += 1;
         if self.records.is_multiple_of(ROUND) {
@@ -330,6 +336,11 @@ impl Conversion for PerfData {
         }
         head.extend(has.iter().flat_map(|word| word.to_le_bytes()));
         self.file.begin_with(&head)?;
+        if !self.symbols.is_empty() {
+            let mut file = self.kallsyms.file()?;
+            file.append(tracing_data::kallsyms(&self.symbols).as_bytes())?;
+            file.finish()?;
+        }
         self.file.finish()
     }
 }
@@ -340,7 +351,13 @@ impl PerfData {
         let events = || self.order.iter().map(|id| &self.events[id]);
         let mut tracing = Vec::new();
         let names = self.names.processes.to_text();
-        tracing_data::head("0.6", events().map(|event| &event.form), &self.symbols, &names, &mut tracing);
+        tracing_data::head(
+            "0.6",
+            events().map(|event| &event.form),
+            &self.symbols,
+            &names,
+            &mut tracing,
+        );
         let mut all = vec![(section::TRACING_DATA, tracing)];
         for (number, text) in [
             (section::HOSTNAME, &self.info.hostname),

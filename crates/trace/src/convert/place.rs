@@ -53,6 +53,16 @@ impl Place {
         })
     }
 
+    /// The place beside it whose name has something more at its end.
+    pub(super) fn with(&self, ending: &str) -> Self {
+        let longer = |name: &OsStr| [name, OsStr::new(ending)].into_iter().collect::<OsString>();
+        Self {
+            folder: Arc::clone(&self.folder),
+            leaf: longer(&self.leaf),
+            path: longer(self.path.as_os_str()).into(),
+        }
+    }
+
     /// Closure for `map_err`: writing failed.
     pub(super) fn failed(&self) -> impl FnOnce(io::Error) -> Error + use<> {
         Error::io("write", self.path.clone())

@@ -154,7 +154,11 @@ impl Builder {
             return;
         };
         let thread = frame(thread).name.clone();
-        let mut location_id: Vec<u64> = frames.iter().rev().map(|node| self.location(frame(node))).collect();
+        let mut location_id: Vec<u64> = frames
+            .iter()
+            .rev()
+            .map(|node| self.location(frame(node)))
+            .collect();
         if location_id.is_empty() {
             location_id.push(self.nowhere());
         }

@@ -110,7 +110,10 @@ impl TraceDat {
             );
             option(option::CPUSTAT, &text);
         }
-        option(option::TRACECLOCK, "local global counter uptime perf [mono] mono_raw boot");
+        option(
+            option::TRACECLOCK,
+            "local global counter uptime perf [mono] mono_raw boot",
+        );
         let info = &self.info;
         option(
             option::UNAME,

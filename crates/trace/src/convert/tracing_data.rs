@@ -75,7 +75,7 @@ fn long(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Symbols in the form of /proc/kallsyms.
-fn kallsyms(symbols: &Symbols) -> String {
+pub(super) fn kallsyms(symbols: &Symbols) -> String {
     let mut all = String::new();
     for line in symbols.to_text().lines() {
         let mut words = line.splitn(3, ' ');

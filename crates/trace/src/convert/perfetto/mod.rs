@@ -16,8 +16,8 @@ use crate::value::Value;
 use prost::Message as _;
 use schema::{
     Annotated, Clock, ClockSnapshot, DebugAnnotation, Ftrace, FtraceCpuStats, FtraceEvent, FtraceEventBundle,
-    FtraceStats, Interned, InternedData, SchedSwitch, SchedWakeup, ThreadDescriptor, TrackDescriptor,
-    TrackEvent, TracePacket, TracePacketDefaults,
+    FtraceStats, Interned, InternedData, SchedSwitch, SchedWakeup, ThreadDescriptor, TracePacket,
+    TracePacketDefaults, TrackDescriptor, TrackEvent,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -105,7 +105,9 @@ impl Sched {
             _ => &["comm", "pid", "prio", "target_cpu"],
         };
         let mut fields = event.layout.shown();
-        fields.all(|field| known.contains(&field.name.as_str())).then_some(*it)
+        fields
+            .all(|field| known.contains(&field.name.as_str()))
+            .then_some(*it)
     }
 
     fn event(self, record: &Record<'_>) -> Ftrace {
@@ -293,11 +295,7 @@ impl Perfetto {
                 CPU => "args.cpu",
                 name => name,
             };
-            number(
-                name,
-                &mut self.fields,
-                &mut self.new.debug_annotation_names,
-            )
+            number(name, &mut self.fields, &mut self.new.debug_annotation_names)
         });
         Event::Instant(name, system, fields.collect())
     }
@@ -404,10 +402,7 @@ fn of_json(value: &serde_json::Value) -> Option<DebugAnnotation> {
         },
         Json::String(text) => Some(Annotated::Text(text.clone())),
         Json::Array(all) => {
-            it.array_values = all
-                .iter()
-                .map(|it| of_json(it).unwrap_or_default())
-                .collect();
+            it.array_values = all.iter().map(|it| of_json(it).unwrap_or_default()).collect();
             None
         }
         Json::Object(all) => {
