@@ -1,8 +1,8 @@
 //! The JSON of Chrome's `about:tracing` (Trace Event Format): every record is an instant of its thread with its fields as arguments.
 
+use super::conversion::{Conversion, Recording, Target};
 use super::names::Names;
-use super::place::NewFile;
-use super::{Conversion, Place, Recording, Target};
+use super::place::{NewFile, Place};
 use crate::error::Result;
 use crate::export::json_value;
 use crate::record::Record;

@@ -1,6 +1,7 @@
 //! Folded stacks: a line for each, frames from the thread's name to the innermost with `;` between them, and how many records had it.
 
-use super::{Conversion, Place, Recording, Target};
+use super::conversion::{Conversion, Recording, Target};
+use super::place::Place;
 use crate::error::Result;
 use crate::record::Record;
 use crate::stacks::{Stacks, Weight, folded};

@@ -2,6 +2,7 @@
 //! their number. Formats that are appended to, line by line, are `export`'s.
 
 mod chrome;
+mod conversion;
 mod folded;
 mod kernel_form;
 mod names;
@@ -14,16 +15,13 @@ mod stacks;
 mod trace_dat;
 mod tracing_data;
 
+pub use conversion::{Conversion, Recording, Target};
 pub use place::Place;
 
 use crate::ctf::read::Reader;
 use crate::error::Result;
-use crate::info::TraceInfo;
-use crate::process::Processes;
 use crate::record::Record;
 use crate::summary::Summary;
-use crate::symbol::Symbols;
-use crate::tasks::Tasks;
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -41,58 +39,6 @@ pub static TARGETS: &[Target] = &[
 /// The format of that name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
-}
-
-/// A row of the table of formats.
-#[derive(Clone, Copy, Debug)]
-pub struct Target {
-    /// Its name, as an option's value.
-    pub name: &'static str,
-    /// What it is, in a sentence without a full stop.
-    pub about: &'static str,
-    /// The file's usual name.
-    pub file: &'static str,
-    /// Begins to write it.
-    pub begin: fn(Recording, Place) -> Result<Box<dyn Conversion>>,
-}
-
-/// What is known of a recording beside its records.
-#[derive(Clone, Debug, Default)]
-pub struct Recording {
-    /// What it says about itself.
-    pub info: TraceInfo,
-    /// Names of addresses.
-    pub symbols: Symbols,
-    /// Names of threads.
-    pub processes: Processes,
-    /// Which processes threads belong to.
-    pub tasks: Tasks,
-}
-
-/// A file in the making. One that is dropped leaves nothing behind.
-pub trait Conversion {
-    /// Writes one record; of equal or later time than the one before.
-    ///
-    /// # Errors
-    /// What cannot be written.
-    fn record(&mut self, record: &Record<'_>) -> Result<()>;
-
-    /// Takes names of threads from a record that is not wanted.
-    fn learn(&mut self, record: &Record<'_>);
-
-    /// Notes that so many events of a CPU were lost behind the record before. Formats without a place for that leave it out: what was lost is printed, too.
-    ///
-    /// # Errors
-    /// What cannot be written.
-    fn lost(&mut self, _cpu: u32, _events: u64) -> Result<()> {
-        Ok(())
-    }
-
-    /// Writes what stands at the end, and gives the file its name.
-    ///
-    /// # Errors
-    /// What cannot be written.
-    fn finish(self: Box<Self>) -> Result<()>;
 }
 
 /// Writes those of the records left in `reader` that `wanted` says, and what was lost between them; gives their number.

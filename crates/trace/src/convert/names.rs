@@ -1,6 +1,6 @@
 //! Names of threads as records tell them, and which of them a reader of the file was told.
 
-use super::Recording;
+use super::conversion::Recording;
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 //! Apache Parquet: a folder with a table for each event that has records, whose columns have the types of its fields. Rows are gathered until there are many, then written by
 //! columns.
 
+use super::conversion::{Conversion, Recording, Target};
 use super::names::Names;
-use super::place::NewFolder;
-use super::{Conversion, Place, Recording, Target};
+use super::place::{NewFolder, Place};
 use crate::error::Result;
 use crate::event::EventClass;
 use crate::export::json_value;

@@ -1,11 +1,12 @@
 //! `perf.data` (tools/perf/Documentation/perf.data-file-format.txt): every event is a tracepoint, described in the file, and every record a sample of it; call
 //! stacks are call chains, binaries of processes are mappings with build ids.
 
+use super::conversion::{Conversion, Recording, Target};
 use super::kernel_form::Form;
 use super::names::Names;
-use super::place::NewFile;
+use super::place::{NewFile, Place};
 use super::stacks::Chain;
-use super::{Conversion, Place, Recording, Target, tracing_data};
+use super::tracing_data;
 use crate::error::Result;
 use crate::event::EventClass;
 use crate::info::TraceInfo;

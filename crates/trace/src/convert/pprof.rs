@@ -1,6 +1,7 @@
 //! A profile of pprof's (`profile.proto`, compressed with gzip): how many records had which stack in which thread.
 
-use super::{Conversion, Place, Recording, Target};
+use super::conversion::{Conversion, Recording, Target};
+use super::place::Place;
 use crate::error::Result;
 use crate::record::Record;
 use crate::stacks::{CallTree, Frame, Stacks, Weight};

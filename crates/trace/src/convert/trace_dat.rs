@@ -1,11 +1,12 @@
 //! `trace.dat` of trace-cmd, version 6 (trace-cmd's Documentation/trace-cmd/trace-cmd.dat.v6.5.txt): what describes events, then the pages of each CPU as the
 //! kernel's ring buffer has them (`include/linux/ring_buffer.h`), what was lost marked on the page behind it, and counted by CPU where no page follows.
 
+use super::conversion::{Conversion, Recording, Target};
 use super::kernel_form::Form;
 use super::names::Names;
+use super::place::Place;
 use super::stacks::Chain;
 use super::tracing_data::{self, HEAD, PAGE};
-use super::{Conversion, Place, Recording, Target};
 use crate::error::Result;
 use crate::info::TraceInfo;
 use crate::record::Record;

@@ -3,9 +3,9 @@
 
 mod schema;
 
+use super::conversion::{Conversion, Recording, Target};
 use super::names::Names;
-use super::place::NewFile;
-use super::{Conversion, Place, Recording, Target};
+use super::place::{NewFile, Place};
 use crate::error::Result;
 use crate::event::EventClass;
 use crate::export::json_value;
@@ -121,7 +121,7 @@ impl Sched {
             target_cpu: short("target_cpu"),
         };
         match self {
-            Self::Switch => Ftrace::SchedSwitch(SchedSwitch {
+            Self::Switch => Ftrace::Switch(SchedSwitch {
                 prev_comm: text("prev_comm"),
                 prev_pid: short("prev_pid"),
                 prev_prio: short("prev_prio"),
@@ -130,9 +130,9 @@ impl Sched {
                 next_pid: short("next_pid"),
                 next_prio: short("next_prio"),
             }),
-            Self::Wakeup => Ftrace::SchedWakeup(wakeup()),
-            Self::Waking => Ftrace::SchedWaking(wakeup()),
-            Self::WakeupNew => Ftrace::SchedWakeupNew(wakeup()),
+            Self::Wakeup => Ftrace::Wakeup(wakeup()),
+            Self::Waking => Ftrace::Waking(wakeup()),
+            Self::WakeupNew => Ftrace::WakeupNew(wakeup()),
         }
     }
 }

@@ -73,13 +73,13 @@ pub(super) struct FtraceEvent {
 #[derive(Clone, PartialEq, Oneof)]
 pub(super) enum Ftrace {
     #[prost(message, tag = "4")]
-    SchedSwitch(SchedSwitch),
+    Switch(SchedSwitch),
     #[prost(message, tag = "17")]
-    SchedWakeup(SchedWakeup),
+    Wakeup(SchedWakeup),
     #[prost(message, tag = "20")]
-    SchedWaking(SchedWakeup),
+    Waking(SchedWakeup),
     #[prost(message, tag = "114")]
-    SchedWakeupNew(SchedWakeup),
+    WakeupNew(SchedWakeup),
 }
 
 #[derive(Clone, PartialEq, Message)]
