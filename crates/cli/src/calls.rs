@@ -10,7 +10,7 @@ use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::{Calls, Detail, open_files};
 use kestrel_trace::calls::{Kept, Reader, Signature, Signatures};
 use kestrel_trace::ctf::directory::Trace;
-use kestrel_trace::export::Shown;
+use kestrel_trace::export::{self, Layout, Shown, Style};
 use kestrel_trace::syscall::{Set, usual_name};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -94,6 +94,28 @@ pub(crate) fn of_recording(
         check(&Set::parse(set), &signatures)?;
     }
     Ok((signatures, shown))
+}
+
+/// The calls of a recording as they are followed from record to record, with the files that its processes had open.
+pub(crate) fn followed(
+    trace: &Trace,
+    path: &Path,
+    set: Option<&str>,
+    (layout, style): (Layout, Style),
+) -> Result<export::Calls, Failure> {
+    let (signatures, shown) = of_recording(trace, path, set)?;
+    let mut calls = export::Calls::new(signatures, shown, layout, style);
+    let overwritten = trace.summary.as_ref().map(|summary| summary.overwritten());
+    match &trace.calls {
+        // Of what was overwritten nobody knows what it opened and closed.
+        Some(kept) if overwritten == Some(0) => {
+            for (pid, number, name) in &kept.files {
+                calls.open(*pid, *number, name.as_str());
+            }
+        }
+        _ => calls = calls.without_files(),
+    }
+    Ok(calls)
 }
 
 /// Words of a set that no call matches are misspelt.

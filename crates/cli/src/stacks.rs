@@ -1,12 +1,11 @@
 //! Call stacks of a recording: perf report's call graph, folded lines, flame graphs; the options for them.
 
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::output::{Format, write_file};
 use crate::progress;
 use clap::{Args, ValueEnum};
 use kestrel::kernel::Host;
-use kestrel_trace::ctf::directory::{Trace, replace_file};
-use kestrel_trace::files::Folder;
+use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::print::{counted, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::stacks::{CallGraph, CallTree, Direction, Stacks, Weight, flame_graph, folded};
@@ -68,6 +67,11 @@ impl StackOptions {
     /// Whether stacks weigh the time until their thread runs again.
     pub(crate) fn weigh_time(&self) -> bool {
         self.off_cpu
+    }
+
+    /// Whether inlined functions are frames of their own.
+    pub(crate) fn wants_lines(&self) -> bool {
+        self.lines
     }
 
     /// Adds up the stacks of the records that `wanted` takes, and shows them.
@@ -147,7 +151,7 @@ impl StackOptions {
                 return Err(failure);
             }
             flame_graph(tree, title, &mut svg, &file.display().to_string())?;
-            write(file, &svg)?;
+            write_file(file, &svg)?;
             eprintln!(
                 "{} in {}: open it in a browser",
                 counted(tree.stacks(), "stack"),
@@ -158,7 +162,7 @@ impl StackOptions {
             let lines: String = folded(tree).iter().map(|line| format!("{line}\n")).collect();
             match file.as_os_str() == "-" {
                 true => stdout.write_all(shown_lines(&lines).as_bytes())?,
-                false => write(file, lines.as_bytes())?,
+                false => write_file(file, lines.as_bytes())?,
             }
         }
         let only_files =
@@ -196,16 +200,4 @@ pub(crate) fn with_lines(symbols: Symbols) -> Symbols {
 /// Control characters in names of processes are shown, not obeyed, line by line.
 fn shown_lines(lines: &str) -> String {
     lines.lines().map(|line| format!("{}\n", shown(line))).collect()
-}
-
-/// Writes a file whole, or not at all.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let written = Folder::above(path, true).and_then(|(folder, leaf)| {
-        let leaf = leaf
-            .to_str()
-            .ok_or(std::io::ErrorKind::InvalidFilename)?
-            .to_owned();
-        replace_file(&folder, &leaf, bytes)
-    });
-    written.map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
 }

@@ -20,6 +20,7 @@ pub mod about;
 pub mod action;
 pub mod aggregate;
 pub mod analyze;
+pub mod browser;
 pub mod calls;
 pub mod convert;
 pub mod ctf;

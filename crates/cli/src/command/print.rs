@@ -170,22 +170,10 @@ fn as_calls(
     if options.records || !asked && trace.calls.is_none() {
         return Ok(None);
     }
-    let (signatures, mut shown) = calls::of_recording(trace, &options.trace, options.syscalls.as_deref())?;
-    shown.failed_only = options.failed_only;
-    let mut calls = Calls::new(signatures, shown, layout, style);
-    match &trace.calls {
-        // Of what was overwritten nobody knows what it opened and closed.
-        Some(kept)
-            if trace
-                .summary
-                .as_ref()
-                .is_some_and(|summary| summary.overwritten() == 0) =>
-        {
-            for (pid, number, name) in &kept.files {
-                calls.open(*pid, *number, name.as_str());
-            }
-        }
-        _ => calls = calls.without_files(),
-    }
-    Ok(Some(calls))
+    let set = options.syscalls.as_deref();
+    let calls = calls::followed(trace, &options.trace, set, (layout, style))?;
+    Ok(Some(match options.failed_only {
+        true => calls.failed_only(),
+        false => calls,
+    }))
 }

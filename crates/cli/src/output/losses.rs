@@ -33,44 +33,42 @@ pub(crate) fn report_absent(cut_short: Option<&CutShort>, absent: &[Absent], rec
 
 /// Reports on stderr what is missing from a trace that was read to its end; returns the exit code.
 pub(crate) fn report_read<R: Source>(reader: &Reader<R>, summary: Option<&Summary>) -> Exit {
-    let lost = summary.map_or(0, Summary::lost);
-    let unwritten = summary.and_then(|summary| summary.cut_short.as_ref());
-    let unwritten = unwritten.map_or(0, |cut| cut.unwritten);
-    let frozen = summary.and_then(|summary| summary.frozen);
-    report_losses(&reader.losses(), lost.saturating_sub(unwritten), frozen);
-    match summary {
-        Some(summary) => report_absent(
-            summary.cut_short.as_ref(),
-            &reader.absent(summary),
-            summary.recorded(),
-        ),
-        None => {
-            eprintln!("{UNFINISHED}");
-            Exit::Done
-        }
-    }
+    let (lines, exit) = missing(reader, summary);
+    lines.iter().for_each(|line| eprintln!("{line}"));
+    exit
 }
 
-fn report_losses(losses: &Losses, lost: u64, frozen: Option<u64>) {
-    let lost = losses.lost.max(lost);
-    for line in lost_lines(lost, frozen) {
-        eprintln!("{line}");
+/// What is missing from a trace that was read to its end, in lines, and the exit code.
+pub(crate) fn missing<R: Source>(reader: &Reader<R>, summary: Option<&Summary>) -> (Vec<String>, Exit) {
+    let lost = summary.map_or(0, Summary::lost);
+    let cut_short = summary.and_then(|summary| summary.cut_short.as_ref());
+    let unwritten = cut_short.map_or(0, |cut| cut.unwritten);
+    let frozen = summary.and_then(|summary| summary.frozen);
+    let mut lines = lost_in_packets(&reader.losses(), lost.saturating_sub(unwritten), frozen);
+    let Some(summary) = summary else {
+        lines.push(UNFINISHED.to_owned());
+        return (lines, Exit::Done);
+    };
+    let absent = summary::absent_lines(&reader.absent(summary), summary.recorded());
+    let exit = match (cut_short, absent.as_slice()) {
+        (None, []) => Exit::Done,
+        _ => Exit::Failed,
+    };
+    lines.extend(cut_short.map(ToString::to_string));
+    lines.extend(absent);
+    (lines, exit)
+}
+
+fn lost_in_packets(losses: &Losses, lost: u64, frozen: Option<u64>) -> Vec<String> {
+    let mut lines = lost_lines(losses.lost.max(lost), frozen);
+    for (count, what) in [
+        (losses.packets_missing, "missing"),
+        (losses.packets_damaged, "damaged"),
+    ] {
+        if count > 0 {
+            lines.push(format!("{} {} {what}", counted(count, "packet"), are(count)));
+        }
     }
-    if losses.packets_missing > 0 {
-        eprintln!(
-            "{} {} missing",
-            counted(losses.packets_missing, "packet"),
-            are(losses.packets_missing)
-        );
-    }
-    if losses.packets_damaged > 0 {
-        eprintln!(
-            "{} {} damaged",
-            counted(losses.packets_damaged, "packet"),
-            are(losses.packets_damaged)
-        );
-    }
-    for note in &losses.notes {
-        eprintln!("{}", shown(note));
-    }
+    lines.extend(losses.notes.iter().map(|note| shown(note).into_owned()));
+    lines
 }

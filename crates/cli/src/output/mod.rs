@@ -11,7 +11,11 @@ pub(crate) mod object_maps;
 pub(crate) mod tables;
 pub(crate) mod warnings;
 
+use crate::exit::{Exit, Failure};
 use clap::ValueEnum;
+use kestrel_trace::ctf::directory::replace_file;
+use kestrel_trace::files::Folder;
+use std::path::Path;
 
 /// How data is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -21,4 +25,16 @@ pub(crate) enum Format {
     Text,
     /// JSON, one object per line where there are many
     Json,
+}
+
+/// Writes a file whole, or not at all.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let written = Folder::above(path, true).and_then(|(folder, leaf)| {
+        let leaf = leaf
+            .to_str()
+            .ok_or(std::io::ErrorKind::InvalidFilename)?
+            .to_owned();
+        replace_file(&folder, &leaf, bytes)
+    });
+    written.map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
 }

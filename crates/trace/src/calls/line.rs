@@ -24,12 +24,31 @@ pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
     let mut out = String::new();
     let thread = format!("{}/{}", shown(comm.unwrap_or("<...>")), call.tid);
     out.push_str(&format!("{thread:<THREAD$} "));
+    write(call, files, &mut out);
+    if let Some(duration) = call.duration() {
+        out.push_str(&format!(
+            " <{}.{:06}>",
+            duration / 1_000_000_000,
+            duration % 1_000_000_000 / 1000
+        ));
+    }
+    out
+}
+
+/// `call(name: value, …) = result`.
+pub fn call_text(call: &Call, files: &Descriptors) -> String {
+    let mut out = String::new();
+    write(call, files, &mut out);
+    out
+}
+
+fn write(call: &Call, files: &Descriptors, out: &mut String) {
     let name = call.signature.shown();
     match call.begun_ns {
         Some(_) => {
             out.push_str(&name);
             out.push('(');
-            arguments(call, files, &mut out);
+            arguments(call, files, out);
         }
         // Only its return was seen.
         None => out.push_str(&format!("<... {name} resumed>")),
@@ -40,17 +59,9 @@ pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
         End::Never => out.push_str(") = ?"),
         End::Returned(value) => {
             out.push_str(") = ");
-            result(call, value, files, &mut out);
+            result(call, value, files, out);
         }
     }
-    if let Some(duration) = call.duration() {
-        out.push_str(&format!(
-            " <{}.{:06}>",
-            duration / 1_000_000_000,
-            duration % 1_000_000_000 / 1000
-        ));
-    }
-    out
 }
 
 fn arguments(call: &Call, files: &Descriptors, out: &mut String) {

@@ -20,7 +20,7 @@ pub use call::{Argument, Call, End};
 pub use descriptors::Descriptors;
 pub use json::json;
 pub use kept::Kept;
-pub use line::line;
+pub use line::{call_text, line};
 pub use moment::{
     COMPAT_ID, EXIT, EXIT_TEXT, FORK, ID, MEMORY, Moment, RAW_ENTER, RAW_EXIT, REGISTER, Reader, TEXT,
 };

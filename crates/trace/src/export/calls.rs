@@ -109,6 +109,12 @@ impl Calls {
         }
     }
 
+    /// Only those that fail.
+    pub fn failed_only(mut self) -> Self {
+        self.shown.failed_only = true;
+        self
+    }
+
     /// Only numbers stand for descriptors.
     pub fn without_files(self) -> Self {
         Self {
@@ -145,6 +151,15 @@ impl Calls {
 
     /// Takes a record; of calls that are over with it appends those of which a record is `wanted`.
     pub fn record(&mut self, record: &Record<'_>, wanted: bool, out: &mut Vec<u8>) {
+        self.take(record, wanted, &mut |calls, call| calls.show(call, out));
+    }
+
+    /// Takes a record, and gives those calls that are over with it of which a record is `wanted`, with the files behind their descriptors.
+    pub fn each(&mut self, record: &Record<'_>, wanted: bool, done: &mut dyn FnMut(&Call, &Descriptors)) {
+        self.take(record, wanted, &mut |calls, call| done(call, &calls.files));
+    }
+
+    fn take(&mut self, record: &Record<'_>, wanted: bool, done: &mut dyn FnMut(&mut Self, &Call)) {
         let number = |field: &str| record.get(field).and_then(|value| value.as_u64());
         match record.event.name.as_str() {
             FORK => {
@@ -166,20 +181,29 @@ impl Calls {
         let thread = (record.pid, record.tid);
         pairing.add_wanted(thread, (record.time_ns, wanted), moment, &mut |mut call| {
             call.netlink = self.files.netlink(&call);
-            self.done(&call, out);
+            self.done(&call, done);
         });
         self.pairing = pairing;
     }
 
     /// Appends the calls that have not returned; gives the counts, where they are counted.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Option<Summary> {
+        self.take_left(&mut |calls, call| calls.show(call, out));
+        self.summary.take()
+    }
+
+    /// Gives the calls that have not returned.
+    pub fn each_left(&mut self, done: &mut dyn FnMut(&Call, &Descriptors)) {
+        self.take_left(&mut |calls, call| done(call, &calls.files));
+    }
+
+    fn take_left(&mut self, done: &mut dyn FnMut(&mut Self, &Call)) {
         let mut left = Vec::new();
         self.pairing.finish(&mut |call| left.push(call));
         for call in &left {
             debug_assert!(matches!(call.end, End::Unfinished));
-            self.done(call, out);
+            self.done(call, done);
         }
-        self.summary.take()
     }
 
     /// The name of a thread of a process.
@@ -188,7 +212,7 @@ impl Calls {
     }
 
     /// A call is over. Its arguments are shown as they were before it.
-    fn done(&mut self, call: &Call, out: &mut Vec<u8>) {
+    fn done(&mut self, call: &Call, done: &mut dyn FnMut(&mut Self, &Call)) {
         if self.shown.before_exec == Some(call.pid) {
             // Where it looks for the program along PATH, some fail.
             if call.end != End::Returned(0) {
@@ -199,7 +223,7 @@ impl Calls {
         if call.wanted && self.shown.has(&call.signature) {
             match &mut self.summary {
                 Some(summary) => summary.add(call),
-                None => self.show(call, out),
+                None => done(self, call),
             }
         }
         if self.names_files && self.summary.is_none() {

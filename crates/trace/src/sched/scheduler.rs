@@ -119,6 +119,8 @@ pub struct Wakeup {
     pub target_cpu: u32,
     /// Whether a delay begins: the task slept.
     pub begins: bool,
+    /// Whether it is its first: it did not exist before.
+    pub is_new: bool,
 }
 
 /// A task was moved.
@@ -227,6 +229,7 @@ impl Scheduler {
                     woken: self.who(woken.tid),
                     target_cpu,
                     begins,
+                    is_new: kind == Kind::WakeupNew,
                 }))
             }
             Event::Migrate { task, from, to } => Some(Step::Migration(Migration {

@@ -59,6 +59,12 @@ impl Stacks {
         self.weigher.weigh(record, None, &mut self.tree);
     }
 
+    /// The node of a record's innermost frame, for callers that weigh by themselves; none where it has no stack.
+    pub fn node(&mut self, record: &Record<'_>) -> Option<u32> {
+        self.learner.learn(record, &mut self.processes);
+        self.place(record)
+    }
+
     /// The node of a record's innermost frame.
     fn place(&mut self, record: &Record<'_>) -> Option<u32> {
         let (mut stacks, mut kernel) = (0, None);

@@ -172,6 +172,7 @@ pub(super) const ORDERS: &[Order] = &[
             "convert",
             "report",
             "sched",
+            "browser",
         ],
         tables: &[],
         apart: &[],

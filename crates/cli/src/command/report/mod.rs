@@ -1,5 +1,6 @@
 //! `kestrel report`: a recorded trace as tables and a histogram over time.
 
+mod html;
 mod program;
 mod question;
 mod syscalls;
@@ -68,6 +69,9 @@ pub(crate) struct Options {
     /// The first rows only; others are summed up
     #[arg(long, value_name = "ROWS", requires = "asked")]
     limit: Option<usize>,
+    /// Write one page that a browser opens without a network: time lines of CPUs and threads, what they waited for, system calls, tables of any range
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["also", "field", "syscalls", "by", "latency", "call_graph", "inverted", "flame", "folded", "off_cpu"])]
+    html: Option<PathBuf>,
     #[command(flatten)]
     filter: filter::Options,
 }
@@ -89,6 +93,7 @@ Examples:
   kestrel report -e 'sched:sched_switch { @[args.prev_comm] = count() }'   whatever a program asks
   kestrel report --syscalls                               system calls, as strace -c counts them
   kestrel report --syscalls --by thread                   of each thread, as perf trace -s does
+  kestrel report --html trace.html                        one page for a browser: time lines, zoom, search, tables of a range
   kestrel report --format json my.trace | jq .events";
 
 /// Columns where the output is no terminal.
@@ -115,6 +120,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut choice = options.filter.choose(&mut trace, asked)?;
     if let Some(set) = &options.syscalls {
         return syscalls::report(trace, set, options, &mut choice);
+    }
+    if let Some(file) = &options.html {
+        if let Some(mut bar) = progress::bar("gathering") {
+            trace.reader.watch(Box::new(move |done| bar(done, total)));
+        }
+        return html::write(file, trace, options, &mut choice);
     }
     if options.stacks.are_wanted() {
         if options.stacks.weigh_time() {

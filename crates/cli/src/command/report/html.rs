@@ -1,0 +1,85 @@
+//! `report --html`: a recording as one page for browsers.
+
+use super::Options;
+use crate::calls::followed;
+use crate::exit::{Exit, Failure};
+use crate::filter::{self, Choice};
+use crate::output::losses::missing;
+use crate::output::write_file;
+use crate::stacks::with_lines;
+use kestrel_trace::browser::{About, Gatherer, KEPT_EVENTS};
+use kestrel_trace::calls::Reader as CallReader;
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::export::{Layout, Style};
+use kestrel_trace::print::counted;
+use std::path::Path;
+
+/// Writes the page.
+pub(super) fn write(
+    file: &Path,
+    mut trace: Trace,
+    options: &Options,
+    choice: &mut Choice,
+) -> Result<Exit, Failure> {
+    let is_of_calls = trace.reader.info().events.iter().any(CallReader::is_of_calls);
+    let calls = match is_of_calls {
+        true => Some(followed(
+            &trace,
+            &options.trace,
+            None,
+            (Layout::Lines, Style::default()),
+        )?),
+        false => None,
+    };
+    let symbols = match options.stacks.wants_lines() {
+        true => with_lines(trace.symbols.clone()),
+        false => trace.symbols.clone(),
+    };
+    let names = (trace.processes.clone(), trace.tasks.clone());
+    let mut gatherer = Gatherer::new(trace.reader.info(), symbols, names, calls);
+    let mut lost = 0;
+    loop {
+        let before = gatherer.last_ns();
+        let Some(record) = trace.reader.next()? else { break };
+        let wanted = choice.wants(&record);
+        gatherer.record(&record, wanted);
+        let now = trace.reader.lost();
+        if now > lost {
+            gatherer.lose(now - lost, before);
+            lost = now;
+        }
+    }
+    // The bar goes before the words come.
+    trace.reader.watch(Box::new(|_| {}));
+    let (lines, exit) = missing(&trace.reader, trace.summary.as_ref());
+    let records = gatherer.records();
+    if records == 0 {
+        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+    }
+    let notes = trace
+        .summary
+        .iter()
+        .flat_map(|summary| summary.notes.iter().chain(&summary.limits));
+    let notes = notes.chain(&trace.remarks).cloned().collect();
+    let page = gatherer.finish(About {
+        info: trace.reader.info().clone(),
+        path: options.trace.display().to_string(),
+        missing: lines.clone(),
+        notes,
+    });
+    write_file(file, page.bytes())?;
+    lines.iter().for_each(|line| eprintln!("{line}"));
+    if records > KEPT_EVENTS as u64 {
+        eprintln!(
+            "the page has a sample of the {}, and says so; its totals are of all of them",
+            counted(records, "event")
+        );
+    }
+    eprintln!(
+        "{} in {} ({:.1} MB): open it in a browser",
+        counted(records, "event"),
+        file.display(),
+        page.bytes().len() as f64 / 1e6
+    );
+    Ok(exit)
+}

@@ -1,0 +1,223 @@
+//! The one pass over the records of a trace.
+
+use super::columns::Columns;
+use super::document::Document;
+use super::events::Events;
+use super::spans::Spans;
+use super::states::States;
+use super::texts::Texts;
+use super::threads::Threads;
+use crate::analyze::Timeline;
+use crate::export::Calls;
+use crate::info::TraceInfo;
+use crate::process::{Learner, Processes};
+use crate::record::Record;
+use crate::sched::Present;
+use crate::stacks::{CallTree, Stacks, Weight};
+use crate::symbol::Symbols;
+use crate::tasks::Tasks;
+use serde_json::json;
+
+/// What a page says about its recording besides what its records do.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The machine that was traced, its kernel, the command that recorded it.
+    pub info: TraceInfo,
+    /// Where it lies.
+    pub path: String,
+    /// What is missing, in lines.
+    pub missing: Vec<String>,
+    /// What else a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// Takes records.
+#[derive(Debug)]
+pub struct Gatherer {
+    symbols: Symbols,
+    tasks: Tasks,
+    processes: Processes,
+    learner: Learner,
+    texts: Texts,
+    threads: Threads,
+    events: Events,
+    timeline: Timeline,
+    states: Option<States>,
+    spans: Option<Spans>,
+    stacks: Stacks,
+    losses: Vec<Loss>,
+    records: u64,
+    last_ns: u64,
+    cpus: Vec<bool>,
+}
+
+/// Events or packets that were lost between two records.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+/// Losses that are told apart; later ones are added to the last.
+const LOSSES: usize = 10_000;
+
+impl Gatherer {
+    /// For a trace with these events and names; with the calls among its records, where it has such.
+    pub fn new(
+        info: &TraceInfo,
+        symbols: Symbols,
+        (processes, tasks): (Processes, Tasks),
+        calls: Option<Calls>,
+    ) -> Self {
+        Self {
+            stacks: Stacks::new(symbols.clone(), processes.clone(), Weight::Records),
+            states: States::new(Present::of(info), processes.clone()),
+            symbols,
+            tasks,
+            processes,
+            learner: Learner::default(),
+            texts: Texts::default(),
+            threads: Threads::default(),
+            events: Events::default(),
+            timeline: Timeline::default(),
+            spans: calls.map(Spans::new),
+            losses: Vec::new(),
+            records: 0,
+            last_ns: 0,
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Takes the next record in time. One that is not wanted only tells names, and what calls are about.
+    pub fn record(&mut self, record: &Record<'_>, wanted: bool) {
+        self.learner.learn(record, &mut self.processes);
+        if let Some(spans) = &mut self.spans {
+            spans.record(record, wanted, (&mut self.texts, &mut self.threads));
+        }
+        self.last_ns = self.last_ns.max(record.time_ns);
+        if !wanted {
+            return self.stacks.pass(record);
+        }
+        self.records += 1;
+        self.timeline.add(record);
+        let cpu = record.cpu as usize;
+        if self.cpus.len() <= cpu {
+            self.cpus.resize(cpu + 1, false);
+        }
+        self.cpus[cpu] = true;
+        let thread = self.threads.place(record.tid, record.pid);
+        let stack = match self.events.wants_stack(record) || self.states.is_some() {
+            true => self.stacks.node(record).map_or(0, |node| node + 1),
+            false => 0,
+        };
+        if let Some(states) = &mut self.states {
+            states.step(record, stack, &mut self.threads, &self.tasks);
+        }
+        self.events
+            .add(record, (thread, stack), &self.symbols, &mut self.texts);
+    }
+
+    /// So many events and packets were found to be missing before the last record.
+    pub fn lose(&mut self, count: u64, before: Option<u64>) {
+        let from_ns = before.unwrap_or(self.last_ns);
+        if let Some(spans) = &mut self.spans {
+            spans.lose();
+        }
+        let full = self.losses.len() >= LOSSES;
+        let loss = Loss {
+            from_ns,
+            to_ns: self.last_ns,
+            count,
+        };
+        match self.losses.last_mut().filter(|_| full) {
+            Some(last) => {
+                last.to_ns = loss.to_ns;
+                last.count += count;
+            }
+            None => self.losses.push(loss),
+        }
+    }
+
+    /// The time of the last record, ns; none before the first.
+    pub fn last_ns(&self) -> Option<u64> {
+        (self.last_ns > 0).then_some(self.last_ns)
+    }
+
+    /// How many records were wanted.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The page.
+    pub fn finish(mut self, about: About) -> Document {
+        let mut columns = Columns::default();
+        let timeline = self.timeline.finish();
+        let end_ns = timeline.end_ns;
+        let world = (&mut self.texts, &mut self.threads);
+        let calls = self.spans.map(|spans| spans.finish(end_ns, &mut columns, world));
+        let states = self.states.map(|states| states.finish(end_ns, &mut columns));
+        let classes = self.events.finish(&mut columns);
+        let threads = self.threads.iter();
+        let process = |(tid, pid): (u32, u32)| match pid == tid {
+            true => self.tasks.process(tid),
+            false => pid,
+        };
+        let name = |thread: (u32, u32)| self.processes.name(thread.0, process(thread)).unwrap_or("<...>");
+        columns.numbers("thread.tid", threads.clone().map(|(tid, _)| tid.into()));
+        columns.numbers("thread.pid", threads.clone().map(|it| process(it).into()));
+        let is_followed = |(tid, _): (u32, u32)| i128::from(self.tasks.is_target(tid));
+        columns.numbers("thread.followed", threads.clone().map(is_followed));
+        columns.texts("thread.name", threads.map(name));
+        columns.texts("texts", self.texts.iter());
+        tree(&self.stacks.finish(), &mut columns);
+        columns.numbers("timeline", timeline.counts.iter().map(|count| (*count).into()));
+        let losses = self.losses.iter();
+        columns.rising("loss.from", losses.clone().map(|loss| loss.from_ns));
+        columns.numbers(
+            "loss.ns",
+            losses.clone().map(|loss| (loss.to_ns - loss.from_ns).into()),
+        );
+        columns.numbers("loss.count", losses.map(|loss| loss.count.into()));
+        let offset = u128::from(about.info.clock.seconds) * 1_000_000_000
+            + u128::from(about.info.clock.nanoseconds);
+        let cpus = self.cpus.iter().enumerate().filter(|(_, is)| **is);
+        let left_out = |(left_out, up_to_ns): (u64, u64)| json!({ "left_out": left_out, "up_to": up_to_ns });
+        let about = json!({
+            "host": about.info.hostname,
+            "kernel": about.info.kernel_release,
+            "machine": about.info.machine,
+            "command": about.info.command,
+            "path": about.path,
+            "missing": about.missing,
+            "notes": about.notes,
+            "clock": offset.to_string(),
+            "begin": timeline.begin_ns.to_string(),
+            "end": end_ns.to_string(),
+            "bucket": timeline.bucket_ns,
+            "records": self.records,
+            "cpus": cpus.map(|(cpu, _)| cpu).collect::<Vec<_>>(),
+            "classes": classes,
+            "states": states.map(left_out),
+            "calls": calls.map(|(count, left, up_to)| {
+                json!({ "count": count, "left_out": left, "up_to": up_to })
+            }),
+            "texts_left_out": self.texts.left_out(),
+        });
+        Document::new(&columns.finish(about))
+    }
+}
+
+/// The frames of all stacks, each below its caller.
+fn tree(tree: &CallTree, columns: &mut Columns) {
+    let nodes = tree.nodes().iter();
+    let (mut frames, mut numbers) = (Texts::default(), Vec::with_capacity(tree.nodes().len()));
+    for node in nodes.clone() {
+        let frame = tree.frame_of(node);
+        let mark = if frame.kernel { "k" } else { "u" };
+        numbers.push(frames.number(&format!("{mark}{}", frame.folded())));
+    }
+    columns.numbers("node.parent", nodes.map(|node| node.parent.into()));
+    columns.numbers("node.frame", numbers.iter().map(|number| (*number).into()));
+    columns.texts("frames", frames.iter());
+}

@@ -1,0 +1,26 @@
+//! A recording as one page for browsers, without a network: [`Gatherer`] takes records once, in order of time and in bounded memory, and makes of them a [`Document`].
+//!
+//! ```text
+//!   record ──► events: a column per field ─────────┐
+//!          ──► sched::Scheduler ──► states ────────┤ columns ──► deflate ──► base64 ──► one HTML file, whose own script
+//!          ──► export::Calls ──► spans of calls ───┤                                    (page/*.js) inflates and draws it
+//!          ──► stacks::Stacks ──► tree of frames ──┘
+//! ```
+//!
+//! Nothing that a trace says becomes markup: all of it is in the columns, and the script shows it as text.
+
+mod columns;
+mod document;
+mod events;
+mod gather;
+mod longest;
+mod spans;
+mod states;
+#[cfg(test)]
+mod tests;
+mod texts;
+mod threads;
+
+pub use document::Document;
+pub use events::KEPT as KEPT_EVENTS;
+pub use gather::{About, Gatherer};

@@ -1,0 +1,142 @@
+//! System calls from their entries to their returns.
+
+use super::columns::Columns;
+use super::longest::{Lasting, Left, Longest};
+use super::texts::Texts;
+use super::threads::Threads;
+use crate::calls::{Call, Descriptors, End, call_text};
+use crate::export::Calls;
+use crate::record::Record;
+
+/// Calls that are kept at most.
+const KEPT: usize = 600_000;
+
+/// Only its return was recorded.
+const BEGAN_BEFORE: u8 = 1;
+/// It had not returned when the records ended, or its return was not recorded.
+const UNFINISHED: u8 = 2;
+/// It failed.
+const FAILED: u8 = 4;
+
+/// A call of a thread.
+#[derive(Debug)]
+struct Span {
+    thread: u32,
+    begin_ns: u64,
+    end_ns: u64,
+    name: u32,
+    text: Box<str>,
+    marks: u8,
+}
+
+impl Lasting for Span {
+    fn begin_ns(&self) -> u64 {
+        self.begin_ns
+    }
+
+    fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.begin_ns)
+    }
+}
+
+/// Follows calls.
+#[derive(Debug)]
+pub(super) struct Spans {
+    calls: Calls,
+    kept: Kept,
+}
+
+#[derive(Debug)]
+struct Kept {
+    longest: Longest<Span>,
+    count: u64,
+}
+
+impl Spans {
+    pub(super) fn new(calls: Calls) -> Self {
+        let longest = Longest::new(KEPT);
+        Self {
+            calls,
+            kept: Kept { longest, count: 0 },
+        }
+    }
+
+    /// Takes the next record in time.
+    pub(super) fn record(&mut self, record: &Record<'_>, wanted: bool, world: (&mut Texts, &mut Threads)) {
+        let kept = &mut self.kept;
+        let (texts, threads) = world;
+        self.calls.each(record, wanted, &mut |call, files| {
+            kept.add(call, files, record.time_ns, texts, threads);
+        });
+    }
+
+    /// Records were lost.
+    pub(super) fn lose(&mut self) {
+        self.calls.lose();
+    }
+
+    /// The calls in columns; gives how many there were, how many of them were left out, and the longest of these.
+    pub(super) fn finish(
+        mut self,
+        end_ns: u64,
+        columns: &mut Columns,
+        (texts, threads): (&mut Texts, &mut Threads),
+    ) -> (u64, u64, u64) {
+        let kept = &mut self.kept;
+        self.calls.each_left(&mut |call, files| {
+            kept.add(call, files, end_ns, texts, threads);
+        });
+        let count = self.kept.count;
+        let Left {
+            kept,
+            left_out,
+            up_to_ns,
+        } = self.kept.longest.finish();
+        let calls = kept.iter();
+        columns.rising("call.begin", calls.clone().map(|it| it.begin_ns));
+        columns.numbers("call.ns", calls.clone().map(|it| it.ns().into()));
+        columns.numbers("call.thread", calls.clone().map(|it| it.thread.into()));
+        columns.numbers("call.name", calls.clone().map(|it| it.name.into()));
+        columns.numbers("call.marks", calls.clone().map(|it| it.marks.into()));
+        columns.texts("call.text", calls.map(|it| it.text.as_ref()));
+        (count, left_out, up_to_ns)
+    }
+}
+
+impl Kept {
+    fn add(
+        &mut self,
+        call: &Call,
+        files: &Descriptors,
+        now_ns: u64,
+        texts: &mut Texts,
+        threads: &mut Threads,
+    ) {
+        self.count += 1;
+        let begin_ns = call.time_ns();
+        let end_ns = match call.end {
+            End::Returned(_) => call.ended_ns.unwrap_or(begin_ns),
+            End::Unfinished => now_ns,
+            End::Never | End::Unseen => begin_ns,
+        };
+        if !self.longest.wants(end_ns.saturating_sub(begin_ns)) {
+            return;
+        }
+        let mut marks = 0;
+        for (mark, is_so) in [
+            (BEGAN_BEFORE, call.begun_ns.is_none()),
+            (UNFINISHED, matches!(call.end, End::Unfinished | End::Unseen)),
+            (FAILED, call.error().is_some()),
+        ] {
+            marks |= if is_so { mark } else { 0 };
+        }
+        self.longest.push(Span {
+            thread: threads.place(call.tid, call.pid),
+            begin_ns,
+            end_ns,
+            name: texts.number(&call.signature.shown()),
+            text: call_text(call, files).into(),
+            marks,
+        });
+    }
+}
