@@ -38,10 +38,14 @@ pub(crate) const PEERS: &[Need] = &[
     ("trace-cmd", "trace-cmd"),
     ("go", "golang-go"),
     ("pip3", "python3-pip"),
+    BROWSER,
 ];
 
 /// Packages of Python's that read what is exported: Perfetto's schema and what it needs, and DuckDB.
 const READERS: &[&str] = &["perfetto==0.59.1", "protobuf==7.36.2", "duckdb==2.0.1"];
+
+/// For pages that browsers show.
+pub(crate) const BROWSER: Need = ("chromium", "chromium");
 
 /// For packing what is shipped.
 pub(crate) const PACKING: &[Need] = &[("dpkg-deb", "dpkg"), ("readelf", "binutils"), ("tar", "tar")];

@@ -1,6 +1,7 @@
-//! Test support for all crates: golden files, random programs and terminals; nothing of it is shipped.
+//! Test support for all crates: golden files, random programs, terminals and a browser; nothing of it is shipped.
 #![forbid(unsafe_code)]
 
+pub mod browser;
 mod golden;
 pub mod programs;
 pub mod terminal;

@@ -10,6 +10,7 @@ pub(crate) mod instructions;
 mod language;
 mod lkst;
 mod overhead;
+mod page;
 mod read;
 mod switch;
 mod tracepoint;
@@ -28,6 +29,7 @@ enum What {
     Language(language::Options),
     Lkst(lkst::Options),
     Overhead(overhead::Options),
+    Page(page::Options),
     Read(read::Options),
     Switch(switch::Options),
     Tracepoint(tracepoint::Options),
@@ -41,6 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         What::Language(options) => language::run(options),
         What::Lkst(options) => lkst::run(options),
         What::Overhead(options) => overhead::run(options),
+        What::Page(options) => page::run(options),
         What::Read(options) => read::run(options),
         What::Switch(options) => switch::run(options),
         What::Tracepoint(options) => tracepoint::run(options),

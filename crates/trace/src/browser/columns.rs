@@ -70,7 +70,8 @@ impl Columns {
         }
         // JSON's numbers are floats to the script: the smallest value of pointers would be rounded.
         let first = first.map(|first| first.to_string());
-        let entry = json!({ "at": at, "count": count, "width": width, "least": least.to_string(), "first": first });
+        let entry =
+            json!({ "at": at, "count": count, "width": width, "least": least.to_string(), "first": first });
         self.directory.insert(name, entry);
     }
 }

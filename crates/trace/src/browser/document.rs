@@ -42,11 +42,7 @@ impl Document {
         let script: String = SCRIPT.concat();
         let mut text = String::with_capacity(MARKUP.len() + STYLE.len() + script.len() + data.len());
         let mut rest = MARKUP;
-        for (mark, part) in [
-            ("/*STYLE*/", STYLE),
-            ("/*DATA*/", &data),
-            ("/*SCRIPT*/", &script),
-        ] {
+        for (mark, part) in [("/*STYLE*/", STYLE), ("/*DATA*/", &data), ("/*SCRIPT*/", &script)] {
             let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
             text.push_str(before);
             text.push_str(part);

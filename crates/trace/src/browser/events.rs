@@ -170,7 +170,10 @@ impl Events {
             .iter()
             .map(|(_, class, row)| &classes[*class as usize].rows[*row as usize]);
         columns.rising("event.time", order.iter().map(|(time, _, _)| *time));
-        columns.numbers("event.class", order.iter().map(|(_, class, _)| i128::from(*class)));
+        columns.numbers(
+            "event.class",
+            order.iter().map(|(_, class, _)| i128::from(*class)),
+        );
         columns.numbers("event.cpu", rows.clone().map(|row| row.cpu.into()));
         columns.numbers("event.thread", rows.clone().map(|row| row.thread.into()));
         columns.numbers("event.stack", rows.map(|row| row.stack.into()));

@@ -179,8 +179,8 @@ impl Gatherer {
             losses.clone().map(|loss| (loss.to_ns - loss.from_ns).into()),
         );
         columns.numbers("loss.count", losses.map(|loss| loss.count.into()));
-        let offset = u128::from(about.info.clock.seconds) * 1_000_000_000
-            + u128::from(about.info.clock.nanoseconds);
+        let offset =
+            u128::from(about.info.clock.seconds) * 1_000_000_000 + u128::from(about.info.clock.nanoseconds);
         let cpus = self.cpus.iter().enumerate().filter(|(_, is)| **is);
         let left_out = |(left_out, up_to_ns): (u64, u64)| json!({ "left_out": left_out, "up_to": up_to_ns });
         let about = json!({

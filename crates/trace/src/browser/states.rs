@@ -115,7 +115,13 @@ impl States {
                     self.end(thread, wakeup.time_ns, by);
                 }
                 let woken = State::new(thread, wakeup.time_ns, WOKEN, cpu);
-                self.now.insert(thread, State { woken_by: by, ..woken });
+                self.now.insert(
+                    thread,
+                    State {
+                        woken_by: by,
+                        ..woken
+                    },
+                );
             }
             _ => {}
         }
@@ -176,7 +182,11 @@ impl States {
     /// The state that a thread is in is over.
     fn end(&mut self, thread: u32, time_ns: u64, woken_by: u32) {
         if let Some(state) = self.now.remove(&thread) {
-            let woken_by = if state.state == WOKEN { state.woken_by } else { woken_by };
+            let woken_by = if state.state == WOKEN {
+                state.woken_by
+            } else {
+                woken_by
+            };
             self.keep(State {
                 end_ns: time_ns.max(state.begin_ns),
                 woken_by,

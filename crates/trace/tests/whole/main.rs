@@ -5,6 +5,7 @@ mod arbitrary;
 mod attacks;
 mod babeltrace;
 mod converting;
+mod browser;
 mod images;
 mod importers;
 mod lines;

@@ -57,8 +57,7 @@ class Input {
       moved ||= Math.abs(dx) + Math.abs(dy) > 3;
       if (!moved) return;
       if (selects) {
-        timeline.range = null;
-        timeline.range = { from: Math.max(0, Math.min(first, timeline.timeAt(x + dx))), to: Math.min(timeline.recording.span, Math.max(first, timeline.timeAt(x + dx))) };
+        timeline.range = timeline.rangeOf(first, timeline.timeAt(x + dx));
         timeline.redraw();
         return;
       }

@@ -10,7 +10,7 @@ function hue(number) {
   return PALETTE.length + (Math.imul(number, 2654435761) >>> 7) % HUES;
 }
 
-/** Spans of a row that do not overlap, by begin. `layers`: of what a pixel with many of them is made, the lowest first: colours, and whether a span counts. */
+/** Spans of a row that do not overlap, by begin. `layers`: of what a pixel with many of them is made, the lowest first: a colour (else the first span's), and whether a span counts. */
 class Strip {
   constructor(list, source, colourOf, layers) {
     const n = list.length;
@@ -97,7 +97,7 @@ class Lane {
     const { states, statesOf, runsOn, threads } = this.recording;
     if (this.kind === 'cpu') {
       const colourOf = state => hue(threads.pid[states.thread[state]]);
-      return this.once('spans', () => new Strip(runsOn.list(this.number), states, colourOf, [{ colour: BUSY, counts: all }]));
+      return this.once('spans', () => new Strip(runsOn.list(this.number), states, colourOf, [{ counts: all }]));
     }
     const family = state => FAMILIES.indexOf((STATES[this.recording.letter(state)] || STATES['?']).family);
     const layers = [RUNNING, RUNNABLE, BLOCKED, ASLEEP].map(colour => ({ colour, counts: it => it === colour }));

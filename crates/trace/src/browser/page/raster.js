@@ -44,7 +44,7 @@ class Raster {
         if (share <= 0) continue;
         // What is there at all is seen.
         const top = Math.max(y0, y - Math.max(1, Math.round(share * (y1 - y0))));
-        this.fill(x, x + 1, top, y, palette[next === i + 1 ? colour[i] : layer.colour]);
+        this.fill(x, x + 1, top, y, palette[layer.colour === undefined || next === i + 1 ? colour[i] : layer.colour]);
         y = top;
       }
       i = next;

@@ -63,8 +63,13 @@ class Timeline {
     this.redraw();
   }
 
+  /** Times in either order as a range of whole nanoseconds. */
+  rangeOf(from, to) {
+    return { from: Math.max(0, Math.round(Math.min(from, to))), to: Math.min(this.recording.span, Math.round(Math.max(from, to))) };
+  }
+
   setRange(from, to) {
-    this.range = from === null ? null : { from: Math.max(0, Math.min(from, to)), to: Math.min(this.recording.span, Math.max(from, to)) };
+    this.range = from === null ? null : this.rangeOf(from, to);
     this.redraw();
     this.watchers.forEach(tell => tell());
   }
