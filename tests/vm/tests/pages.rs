@@ -31,6 +31,11 @@ fn commands_of_the_page_about_reading_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_browsers_run() {
+    Page::of("browser.md").run(4);
+}
+
+#[test]
 fn commands_of_the_page_about_asking_later_run() {
     Page::of("ask-later.md").run(7);
 }

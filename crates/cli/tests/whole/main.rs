@@ -6,6 +6,7 @@ mod asked;
 mod counts;
 mod house;
 mod manual;
+mod page;
 mod replay;
 mod right;
 mod run;

@@ -17,11 +17,12 @@ pub const KEPT: usize = 1_200_000;
 const ELEMENTS: u32 = 8;
 
 /// Events of all classes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Events {
     /// By event number.
     classes: Vec<Option<Class>>,
     kept: usize,
+    most: usize,
 }
 
 /// The events of a class.
@@ -99,6 +100,15 @@ impl Words {
 }
 
 impl Events {
+    /// None yet, and so many at most.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            classes: Vec::new(),
+            kept: 0,
+            most,
+        }
+    }
+
     /// Whether events of this class have stacks, and the next one is kept: its stack is to be looked up.
     pub(super) fn wants_stack(&mut self, record: &Record<'_>) -> bool {
         let class = self.class(record.event);
@@ -129,7 +139,7 @@ impl Events {
             column.add(record, symbols, texts);
         }
         self.kept += 1;
-        if self.kept > KEPT {
+        if self.kept > self.most {
             self.thin();
         }
     }

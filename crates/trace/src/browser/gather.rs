@@ -2,7 +2,7 @@
 
 use super::columns::Columns;
 use super::document::Document;
-use super::events::Events;
+use super::events::{Events, KEPT};
 use super::spans::Spans;
 use super::states::States;
 use super::texts::Texts;
@@ -79,7 +79,7 @@ impl Gatherer {
             learner: Learner::default(),
             texts: Texts::default(),
             threads: Threads::default(),
-            events: Events::default(),
+            events: Events::new(KEPT),
             timeline: Timeline::default(),
             spans: calls.map(Spans::new),
             losses: Vec::new(),

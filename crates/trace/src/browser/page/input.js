@@ -9,7 +9,11 @@ class Input {
     canvas.addEventListener('wheel', event => this.wheel(event), { passive: false });
     canvas.addEventListener('pointerdown', event => this.press(event));
     canvas.addEventListener('pointermove', event => this.hover(event));
-    canvas.addEventListener('pointerleave', () => this.hideTip());
+    canvas.addEventListener('pointerleave', () => {
+      timeline.pointer = null;
+      timeline.redraw();
+      this.hideTip();
+    });
     overview.addEventListener('pointerdown', event => this.pressOverview(event));
     bar.firstElementChild.addEventListener('pointerdown', event => this.pressThumb(event));
     window.addEventListener('keydown', event => this.key(event));
@@ -103,6 +107,8 @@ class Input {
     const box = timeline.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     timeline.canvas.style.cursor = y < AXIS && x > GUTTER ? 'col-resize' : '';
+    timeline.pointer = x;
+    timeline.redraw();
     const hit = timeline.hit(x, y);
     if (!hit) return this.hideTip();
     const { head, fields, stack } = describe(timeline.recording, hit);

@@ -5,9 +5,9 @@ const PALETTE = ['running', 'runnable', 'blocked', 'asleep', 'call', 'failed', '
 const [RUNNING, RUNNABLE, BLOCKED, ASLEEP, CALL, FAILED, BUSY] = PALETTE.keys();
 const HUES = 24;
 
-/** The colour of a process or an event: one of some hues that lie far apart. */
+/** The colour of a process or an event: neighbours are far apart, and the first of all have colours of their own. */
 function hue(number) {
-  return PALETTE.length + (Math.imul(number, 2654435761) >>> 7) % HUES;
+  return PALETTE.length + number * 7 % HUES;
 }
 
 /** Spans of a row that do not overlap, by begin. `layers`: of what a pixel with many of them is made, the lowest first: a colour (else the first span's), and whether a span counts. */
@@ -78,8 +78,9 @@ class Lane {
   constructor(recording, kind, number) {
     Object.assign(this, { recording, kind, number });
     const { states, calls } = recording.about;
-    const strips = kind === 'head' ? [] : [[3, states ? 15 : 0], [0, kind === 'thread' && calls ? 13 : 0], [1, 5]];
-    let y = 0;
+    // Gaps and heights of states, calls and marks; rows of marks alone have larger ones.
+    const strips = kind === 'head' ? [] : [[3, states ? 15 : 0], [0, kind === 'thread' && calls ? 13 : 0], states || calls && kind === 'thread' ? [1, 5] : [5, 10]];
+    let y = states ? 0 : 2;
     this.places = strips.map(([gap, height]) => {
       const top = y + (height ? gap : 0);
       y = top + height;
@@ -114,6 +115,14 @@ class Lane {
     const { events, eventsOf, eventsOn } = this.recording;
     const of = this.kind === 'cpu' ? eventsOn : eventsOf;
     return this.once('ticks', () => new Ticks(of.list(this.number), events));
+  }
+
+  /** Whether anything happens here between two times: a thread that only sleeps does nothing. */
+  isActive(from, to) {
+    if (this.kind !== 'thread') return true;
+    const { time } = this.ticks;
+    if (after(time, to) > after(time, from - 1)) return true;
+    return [RUNNING, RUNNABLE, BLOCKED].some(layer => this.spans.time(layer, from, to) > 0);
   }
 
   once(name, make) {

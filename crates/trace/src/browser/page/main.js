@@ -121,6 +121,10 @@ async function main() {
   byId('zoom-all').onclick = () => timeline.setView(0, recording.span);
   byId('zoom-range').onclick = () => input.fit();
   byId('order').onchange = () => timeline.order(byId('order').value);
+  byId('active').onchange = () => {
+    timeline.onlyActive = byId('active').checked;
+    timeline.place();
+  };
   byId('help').onclick = () => byId('keys').showModal();
   byId('order').parentNode.hidden = !about.states;
   timeline.watchers.push(() => { byId('zoom-range').disabled = !timeline.range; });

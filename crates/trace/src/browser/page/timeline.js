@@ -12,20 +12,28 @@ class Timeline {
     this.range = null;
     this.chosen = null;
     this.matches = [];
+    this.pointer = null;
     this.frames = 0;
     this.watchers = [];
     this.order('busy');
   }
 
   order(order) {
-    this.lanes = lanesOf(this.recording, order);
+    this.all = lanesOf(this.recording, order);
+    this.place();
+  }
+
+  /** Gives the rows that are shown their places. */
+  place() {
+    const { from, to } = this.view;
+    this.lanes = this.onlyActive ? this.all.filter(lane => lane.isActive(from, to)) : this.all;
     let top = 0;
     for (const lane of this.lanes) {
       lane.top = top;
       top += lane.height;
     }
     this.content = top;
-    this.redraw();
+    this.scrollTo(this.scroll || 0);
   }
 
   /** Draws with the next frame. */
@@ -44,6 +52,7 @@ class Timeline {
     const width = Math.min(Math.max(to - from, 20), span + 2 * margin);
     const start = Math.min(Math.max(from, -margin), span + margin - width);
     this.view = { from: start, to: start + width };
+    if (this.onlyActive) this.place();
     this.redraw();
   }
 
@@ -59,7 +68,7 @@ class Timeline {
   }
 
   scrollTo(top) {
-    this.scroll = Math.max(0, Math.min(top, this.content - (this.height - AXIS)));
+    this.scroll = Math.max(0, Math.min(top, this.content - ((this.height || 0) - AXIS)));
     this.redraw();
   }
 
@@ -181,6 +190,8 @@ class Timeline {
     this.drawOverlays();
     this.drawGutter(seen);
     this.drawAxis(ticks);
+    this.drawMatches();
+    this.drawPointer();
     this.drawOverview();
     this.placeThumb();
     this.frames++;
@@ -235,26 +246,38 @@ class Timeline {
       context.textAlign = 'center';
       if (right - left > 60) context.fillText(duration(this.range.to - this.range.from), (left + right) / 2, AXIS + 9);
     }
-    this.drawMatches();
     if (this.chosen) this.drawChosen();
     context.restore();
   }
 
   drawMatches() {
-    const { context, palette, recording } = this;
+    const { context, palette } = this;
     context.fillStyle = palette.mark;
-    let last = -9;
-    for (const { time, kind } of this.matches) {
-      for (let i = after(time, this.view.from - 1), end = after(time, this.view.to); i < end; i++) {
+    for (const { time } of this.matches) {
+      for (let i = after(time, this.view.from - 1), end = after(time, this.view.to); i < end;) {
         const x = Math.round(this.xOf(time[i]));
-        if (x - last < 1 && kind === 'event') {
-          i = gallop(time, this.timeAt(x + 1), i) - 1;
-          continue;
-        }
-        last = x;
         context.fillRect(x - 1, AXIS - 7, 3, 7);
+        i = Math.max(i + 1, gallop(time, this.timeAt(x + 1), i));
       }
     }
+  }
+
+  /** The moment under the pointer. */
+  drawPointer() {
+    const { context, palette, pointer } = this;
+    if (pointer === null || pointer < GUTTER) return;
+    context.fillStyle = palette.dim;
+    context.fillRect(pointer, AXIS, 1, this.height);
+    const text = moment(this.timeAt(pointer));
+    context.font = '11px system-ui, "DejaVu Sans", sans-serif';
+    const width = context.measureText(text).width + 10;
+    const left = Math.min(Math.max(GUTTER, pointer - width / 2), this.width - width);
+    context.fillStyle = palette.text;
+    context.fillRect(left, 3, width, AXIS - 8);
+    context.fillStyle = palette.ground;
+    context.textAlign = 'left';
+    context.textBaseline = 'middle';
+    context.fillText(text, left + 5, AXIS / 2);
   }
 
   /** A frame around what was clicked, and the line from who woke a thread. */
@@ -302,7 +325,7 @@ class Timeline {
     context.textBaseline = 'middle';
     for (const lane of seen) {
       const top = AXIS + lane.top - this.scroll;
-      const middle = top + (lane.kind === 'head' ? lane.height / 2 : lane.places[0].height ? lane.places[0].top + 8 : lane.height / 2);
+      const middle = top + (lane.kind === 'head' || !lane.places[0].height ? lane.height / 2 : lane.places[0].top + 8);
       context.textAlign = 'left';
       if (lane.kind === 'head') {
         context.fillStyle = palette.raised;
@@ -327,7 +350,7 @@ class Timeline {
         context.textAlign = 'right';
         context.fillText(`${(share * 100).toFixed(share < 0.0995 && share > 0 ? 1 : 0)}%`, GUTTER - 10, middle);
       }
-      if (lane.places[1].height) {
+      if (lane.places[0].height && lane.places[1].height) {
         context.textAlign = 'left';
         const pid = recording.threads.pid[lane.number];
         if (pid !== recording.threads.tid[lane.number]) context.fillText(`of process ${pid}`, 10, middle + 15);
