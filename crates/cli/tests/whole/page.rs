@@ -41,8 +41,8 @@ fn a_page_that_cannot_be_is_refused_with_a_reason() {
     place
         .run(&["record", "-e", "syscalls:sys_enter_*", "--", "true"])
         .succeeds();
-    let nowhere = place.run(&["report", "--html", "no/such/page.html"]);
-    nowhere.fails(1, &["cannot write no/such/page.html"]);
+    let nowhere = place.run(&["report", "--html", "kestrel.trace/metadata/page.html"]);
+    nowhere.fails(1, &["cannot write kestrel.trace/metadata/page.html"]);
     let none = place.run(&["report", "--html", "page.html", "--comm", "nobody"]);
     none.fails(1, &["none of the events"]);
     assert!(!place.path().join("page.html").exists());
