@@ -1,4 +1,5 @@
 //! A Chromium without a window, driven over two pipes by its DevTools protocol: messages of JSON with a NUL behind each.
+#![allow(clippy::expect_used, reason = "a test ends where its browser does")]
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

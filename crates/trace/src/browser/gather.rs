@@ -182,7 +182,6 @@ impl Gatherer {
         let offset =
             u128::from(about.info.clock.seconds) * 1_000_000_000 + u128::from(about.info.clock.nanoseconds);
         let cpus = self.cpus.iter().enumerate().filter(|(_, is)| **is);
-        let left_out = |(left_out, up_to_ns): (u64, u64)| json!({ "left_out": left_out, "up_to": up_to_ns });
         let about = json!({
             "host": about.info.hostname,
             "kernel": about.info.kernel_release,
@@ -198,7 +197,7 @@ impl Gatherer {
             "records": self.records,
             "cpus": cpus.map(|(cpu, _)| cpu).collect::<Vec<_>>(),
             "classes": classes,
-            "states": states.map(left_out),
+            "states": states,
             "calls": calls.map(|(count, left, up_to)| {
                 json!({ "count": count, "left_out": left, "up_to": up_to })
             }),

@@ -14,6 +14,7 @@ mod document;
 mod events;
 mod gather;
 mod longest;
+mod shares;
 mod spans;
 mod states;
 #[cfg(test)]

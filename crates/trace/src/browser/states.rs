@@ -2,12 +2,14 @@
 
 use super::columns::Columns;
 use super::longest::{Lasting, Left, Longest};
+use super::shares::{Row, Shares};
 use super::threads::Threads;
 use crate::process::Processes;
 use crate::record::Record;
 use crate::sched::{Departure, Present, Scheduler, Step, Who};
 use crate::tasks::Tasks;
 use foldhash::fast::RandomState;
+use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 
 /// States that are kept at most.
@@ -19,6 +21,8 @@ const RUNNING: u8 = b'r';
 const WOKEN: u8 = b'w';
 /// It could run: it was preempted, or yielded.
 const PREEMPTED: u8 = b'p';
+/// It waited for something and could not be interrupted.
+const BLOCKED: u8 = b'D';
 /// It waited for something, which state nobody recorded. Other states of waiting threads are the letters of `ps`.
 const ASLEEP: u8 = b'?';
 
@@ -72,6 +76,7 @@ pub(super) struct States {
     longest: Longest<State>,
     totals: Vec<Total>,
     begin_ns: Option<u64>,
+    shares: Option<Shares>,
 }
 
 impl States {
@@ -84,6 +89,7 @@ impl States {
             longest: Longest::new(KEPT),
             totals: Vec::new(),
             begin_ns: None,
+            shares: None,
         })
     }
 
@@ -201,18 +207,35 @@ impl States {
             self.totals.resize(place + 1, Total::default());
         }
         let (total, ns) = (&mut self.totals[place], state.ns());
-        match state.state {
-            RUNNING => total.running_ns += ns,
-            WOKEN | PREEMPTED => total.runnable_ns += ns,
-            _ => total.waiting_ns += ns,
+        let kind = match state.state {
+            RUNNING => {
+                total.running_ns += ns;
+                Some(0)
+            }
+            WOKEN | PREEMPTED => {
+                total.runnable_ns += ns;
+                Some(1)
+            }
+            state => {
+                total.waiting_ns += ns;
+                (state == BLOCKED).then_some(2)
+            }
+        };
+        if let Some(kind) = kind {
+            let begin_ns = self.begin_ns.unwrap_or(state.begin_ns);
+            let shares = self.shares.get_or_insert_with(|| Shares::new(begin_ns));
+            shares.add(Row::Thread(state.thread), state.begin_ns, state.end_ns, kind);
+            if kind == 0 {
+                shares.add(Row::Cpu(state.cpu), state.begin_ns, state.end_ns, kind);
+            }
         }
         if ns > 0 && self.longest.wants(ns) {
             self.longest.push(state);
         }
     }
 
-    /// The states up to the end of the records, in columns; gives how many were left out, and the longest of these.
-    pub(super) fn finish(mut self, end_ns: u64, columns: &mut Columns) -> (u64, u64) {
+    /// The states up to the end of the records, in columns; gives what is to be said of those that were left out.
+    pub(super) fn finish(mut self, end_ns: u64, columns: &mut Columns) -> Json {
         let mut left: Vec<State> = self.now.drain().map(|(_, state)| state).collect();
         left.sort_by_key(|state| state.thread);
         for state in left {
@@ -240,7 +263,13 @@ impl States {
         columns.numbers("state.by", states.clone().map(|it| it.woken_by.into()));
         columns.numbers("state.stack", states.clone().map(|it| it.stack.into()));
         columns.numbers("state.edges", states.map(|it| it.edges.into()));
-        (left_out, up_to_ns)
+        // Where all states are there, they say it themselves.
+        let shares = self.shares.filter(|_| left_out > 0);
+        json!({
+            "left_out": left_out,
+            "up_to": up_to_ns,
+            "shares": shares.map(|shares| shares.finish(columns)),
+        })
     }
 }
 

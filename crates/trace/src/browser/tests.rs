@@ -129,10 +129,7 @@ fn columns_are_as_wide_as_their_values() {
     assert_eq!(numbers(&whole, "constant"), [7, 7, 7]);
     assert_eq!(numbers(&whole, "wide"), [0, u64::MAX]);
     assert_eq!(numbers(&whole, "empty"), [0; 0]);
-    assert_eq!(
-        numbers(&whole, "times"),
-        [1 << 40, (1 << 40) + 3, (1 << 40) + 4]
-    );
+    assert_eq!(numbers(&whole, "times"), [1 << 40, (1 << 40) + 3, (1 << 40) + 4]);
     assert_eq!(numbers(&whole, "texts#"), [1, 0, 6]);
     let head = 4 + u32::from_le_bytes(*whole.first_chunk().unwrap()) as usize;
     // Two values of eight bytes, three of one, the texts, their lengths; constants and nothing take none.

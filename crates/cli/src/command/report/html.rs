@@ -1,6 +1,5 @@
 //! `report --html`: a recording as one page for browsers.
 
-use super::Options;
 use crate::calls::followed;
 use crate::exit::{Exit, Failure};
 use crate::filter::{self, Choice};
@@ -14,24 +13,31 @@ use kestrel_trace::export::{Layout, Style};
 use kestrel_trace::print::counted;
 use std::path::Path;
 
+/// What is asked for.
+pub(super) struct Wanted<'a> {
+    /// The file to write.
+    pub(super) file: &'a Path,
+    /// Where the trace lies.
+    pub(super) trace: &'a Path,
+    /// Whether inlined functions are frames of their own.
+    pub(super) lines: bool,
+    /// Whether some records are not wanted.
+    pub(super) filtered: bool,
+}
+
 /// Writes the page.
-pub(super) fn write(
-    file: &Path,
-    mut trace: Trace,
-    options: &Options,
-    choice: &mut Choice,
-) -> Result<Exit, Failure> {
+pub(super) fn write(wanted: &Wanted<'_>, mut trace: Trace, choice: &mut Choice) -> Result<Exit, Failure> {
     let is_of_calls = trace.reader.info().events.iter().any(CallReader::is_of_calls);
     let calls = match is_of_calls {
         true => Some(followed(
             &trace,
-            &options.trace,
+            wanted.trace,
             None,
             (Layout::Lines, Style::default()),
         )?),
         false => None,
     };
-    let symbols = match options.stacks.wants_lines() {
+    let symbols = match wanted.lines {
         true => with_lines(trace.symbols.clone()),
         false => trace.symbols.clone(),
     };
@@ -41,8 +47,7 @@ pub(super) fn write(
     loop {
         let before = gatherer.last_ns();
         let Some(record) = trace.reader.next()? else { break };
-        let wanted = choice.wants(&record);
-        gatherer.record(&record, wanted);
+        gatherer.record(&record, choice.wants(&record));
         let now = trace.reader.lost();
         if now > lost {
             gatherer.lose(now - lost, before);
@@ -54,7 +59,7 @@ pub(super) fn write(
     let (lines, exit) = missing(&trace.reader, trace.summary.as_ref());
     let records = gatherer.records();
     if records == 0 {
-        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+        return Ok(filter::none_found(wanted.trace, wanted.filtered));
     }
     let notes = trace
         .summary
@@ -63,11 +68,11 @@ pub(super) fn write(
     let notes = notes.chain(&trace.remarks).cloned().collect();
     let page = gatherer.finish(About {
         info: trace.reader.info().clone(),
-        path: options.trace.display().to_string(),
+        path: wanted.trace.display().to_string(),
         missing: lines.clone(),
         notes,
     });
-    write_file(file, page.bytes())?;
+    write_file(wanted.file, page.bytes())?;
     lines.iter().for_each(|line| eprintln!("{line}"));
     if records > KEPT_EVENTS as u64 {
         eprintln!(
@@ -78,7 +83,7 @@ pub(super) fn write(
     eprintln!(
         "{} in {} ({:.1} MB): open it in a browser",
         counted(records, "event"),
-        file.display(),
+        wanted.file.display(),
         page.bytes().len() as f64 / 1e6
     );
     Ok(exit)

@@ -125,7 +125,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         if let Some(mut bar) = progress::bar("gathering") {
             trace.reader.watch(Box::new(move |done| bar(done, total)));
         }
-        return html::write(file, trace, options, &mut choice);
+        let wanted = html::Wanted {
+            file,
+            trace: &options.trace,
+            lines: options.stacks.wants_lines(),
+            filtered: options.filter.are_given(),
+        };
+        return html::write(&wanted, trace, &mut choice);
     }
     if options.stacks.are_wanted() {
         if options.stacks.weigh_time() {

@@ -71,6 +71,30 @@ class Ticks {
   }
 }
 
+/** How long a row was in which state by buckets of time: exact sums where the page has not all states. */
+class Shares {
+  constructor(list, { bucket, width, begin, kinds }) {
+    this.width = width;
+    this.begin = Float64Array.from(list, index => begin + bucket[index] * width);
+    this.values = kinds.map(kind => Float64Array.from(list, index => kind[index]));
+    this.sums = this.values.map(values => {
+      const sums = new Float64Array(values.length + 1);
+      for (let i = 0; i < values.length; i++) sums[i + 1] = sums[i] + values[i];
+      return sums;
+    });
+  }
+
+  /** The time of a kind up to a moment; within a bucket it is taken to be even. */
+  upTo(kind, time, index = after(this.begin, time) - 1) {
+    if (index < 0) return 0;
+    return this.sums[kind][index] + Math.min(1, (time - this.begin[index]) / this.width) * this.values[kind][index];
+  }
+
+  time(kind, from, to) {
+    return this.upTo(kind, to) - this.upTo(kind, from);
+  }
+}
+
 const all = () => true;
 
 /** A row; what it shows is made when it is first seen. */
@@ -117,12 +141,25 @@ class Lane {
     return this.once('ticks', () => new Ticks(of.list(this.number), events));
   }
 
+  /** Sums by buckets of time, where the page has not all states. */
+  get shares() {
+    const { shares } = this.recording;
+    if (!shares) return null;
+    const row = this.kind === 'cpu' ? this.number * 2 + 1 : this.number * 2;
+    return this.once('shares', () => new Shares(shares.of.list(row), shares));
+  }
+
+  /** How long a layer was there between two times. */
+  time(layer, from, to) {
+    return (this.shares || this.spans).time(layer, from, to);
+  }
+
   /** Whether anything happens here between two times: a thread that only sleeps does nothing. */
   isActive(from, to) {
     if (this.kind !== 'thread') return true;
     const { time } = this.ticks;
     if (after(time, to) > after(time, from - 1)) return true;
-    return [RUNNING, RUNNABLE, BLOCKED].some(layer => this.spans.time(layer, from, to) > 0);
+    return [RUNNING, RUNNABLE, BLOCKED].some(layer => this.time(layer, from, to) > 0);
   }
 
   once(name, make) {

@@ -15,7 +15,7 @@ function warnings(recording) {
     const shown = sampled.slice(0, 3).map(cls => `one in ${cls.stride} of ${thousands(cls.count)} ${cls.name}`).join(', ');
     lines.push(`The recording has ${counted(about.records, 'event')}; the page has a sample of the most frequent: ${shown}${sampled.length > 3 ? ', …' : ''}. Totals of the whole recording are of all; those of a range are estimated.`);
   }
-  if (about.states && about.states.left_out) lines.push(`${counted(about.states.left_out, 'state')} of threads of at most ${duration(about.states.up_to)} are not drawn; times of the whole recording have them.`);
+  if (about.states && about.states.left_out) lines.push(`${counted(about.states.left_out, 'state')} of threads of at most ${duration(about.states.up_to)} are drawn as sums only.`);
   if (about.calls && about.calls.left_out) lines.push(`${counted(about.calls.left_out, 'system call')} of at most ${duration(about.calls.up_to)} are not drawn.`);
   if (about.texts_left_out) lines.push(`${counted(about.texts_left_out, 'text')} of fields had no room: they are shown as “…”.`);
   const box = byId('warnings');

@@ -98,7 +98,7 @@ class Panel {
     const { states } = this.recording.about;
     if (!states || !states.left_out) return [];
     return [element('div', 'note', `${counted(states.left_out, 'state')} of at most ${duration(states.up_to)} are left out of the page: there are too many.`
-      + (this.timeline.range ? ' Times of a range lack them; those of the whole recording do not.' : ' Counts lack them; times are of all.'))];
+      + ` Times of threads have them${this.timeline.range ? `, to ${duration(states.shares.width)}, but those asleep` : ''}; counts lack them.`)];
   }
 
   needsSwitches() {

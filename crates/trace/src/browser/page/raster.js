@@ -51,6 +51,28 @@ class Raster {
     }
   }
 
+  /** Draws sums by buckets, in the colours of their kinds. */
+  shares(shares, view, [x0, y0, y1], palette, colours) {
+    const pixel = (view.to - view.from) / (this.width - x0);
+    const last = shares.begin.length - 1;
+    let index = after(shares.begin, view.from) - 1;
+    let before = colours.map((_, kind) => shares.upTo(kind, view.from, index));
+    for (let x = x0; x < this.width; x++) {
+      const edge = view.from + (x + 1 - x0) * pixel;
+      while (index < last && shares.begin[index + 1] <= edge) index++;
+      let y = y1;
+      const now = colours.map((_, kind) => shares.upTo(kind, edge, index));
+      for (let kind = 0; kind < colours.length; kind++) {
+        const share = Math.min(1, (now[kind] - before[kind]) / pixel);
+        if (share <= 1e-6) continue;
+        const top = Math.max(y0, y - Math.max(1, Math.round(share * (y1 - y0))));
+        this.fill(x, x + 1, top, y, palette[colours[kind]]);
+        y = top;
+      }
+      before = now;
+    }
+  }
+
   ticks(ticks, view, [x0, y0, y1], palette, thick) {
     const { time, colour } = ticks;
     const scale = (this.width - x0) / (view.to - view.from);

@@ -36,7 +36,13 @@ class Recording {
     this.eventsOn = new Groups(this.events.cpu, cpus);
     const running = 'r'.charCodeAt(0);
     this.runsOn = new Groups(this.states.cpu, cpus, index => this.states.state[index] === running);
-    this.fields = new Map();
+    if (about.states && about.states.shares) {
+      const rows = columns.numbers('share.row');
+      this.shares = {
+        of: new Groups(rows, 2 + 2 * Math.max(threads, cpus)), bucket: columns.numbers('share.bucket'), width: about.states.shares.width,
+        begin: Number(BigInt(about.states.shares.begin) - this.origin), kinds: ['running', 'runnable', 'blocked'].map(kind => columns.numbers(`share.${kind}`)),
+      };
+    }
   }
 
   /** The place of each event among those of its class. */

@@ -7,7 +7,7 @@ function inside(source, index, from, to) {
 
 /** How long each thread was in the states of each family, and its longest waits: indices of states, or -1. */
 function threadTimes(recording, from, to) {
-  const { states, threads, totals, about } = recording;
+  const { states, threads, totals } = recording;
   const n = threads.tid.length;
   const sums = { longestRunnable: new Int32Array(n).fill(-1), longestWaiting: new Int32Array(n).fill(-1) };
   for (const family of FAMILIES) sums[family] = new Float64Array(n);
@@ -23,12 +23,12 @@ function threadTimes(recording, from, to) {
     const longest = family === RUNNABLE ? sums.longestRunnable : sums.longestWaiting;
     if (longest[thread] < 0 || states.ns[i] > states.ns[longest[thread]]) longest[thread] = i;
   }
-  // Short states that the page leaves out are in the totals.
-  if (about.states && about.states.left_out && from <= 0 && to >= recording.span) {
-    for (let thread = 0; thread < totals.running.length; thread++) {
-      sums.running[thread] = totals.running[thread];
-      sums.runnable[thread] = totals.runnable[thread];
-      sums.asleep[thread] = totals.waiting[thread] - sums.blocked[thread];
+  // Short states that the page leaves out are in sums by buckets of time, and in the totals.
+  if (recording.shares) {
+    for (let thread = 0; thread < n; thread++) {
+      const shares = new Shares(recording.shares.of.list(thread * 2), recording.shares);
+      [RUNNING, RUNNABLE, BLOCKED].forEach(kind => { sums[FAMILIES[kind]][thread] = Math.round(shares.time(kind, from, to)); });
+      if (from <= 0 && to >= recording.span) sums.asleep[thread] = (totals.waiting[thread] || 0) - sums.blocked[thread];
     }
   }
   return sums;

@@ -176,7 +176,13 @@ class Timeline {
         const box = lane.places[place];
         const [y0, y1] = [px(top + box.top), px(top + box.top + box.height)];
         if (y0 < 0 || y1 > raster.height || y1 < px(AXIS)) continue;
-        raster.strip(strip, view, [px(GUTTER), Math.max(y0, px(AXIS)), y1], palette, px(30), (from, to, i) => {
+        const room = [px(GUTTER), Math.max(y0, px(AXIS)), y1];
+        if (place === 0 && lane.shares) {
+          raster.shares(lane.shares, view, room, palette, lane.kind === 'cpu' ? [BUSY] : [RUNNING, RUNNABLE, BLOCKED]);
+          // From afar the sums are all there is; from near, states that the page has stand before them.
+          if ((view.to - view.from) / (raster.width - px(GUTTER)) > lane.shares.width / 4) continue;
+        }
+        raster.strip(strip, view, room, palette, px(30), (from, to, i) => {
           labels.push({ lane, kind: kinds[place], from: from / scale, to: to / scale, y: top + box.top + box.height / 2, ref: strip.ref[i], colour: strip.colour[i] });
         });
       }
@@ -337,7 +343,7 @@ class Timeline {
       }
       context.fillStyle = palette.line;
       context.fillRect(0, top + lane.height - 1, GUTTER, 1);
-      const share = lane.places[0].height ? lane.spans.time(0, Math.max(view.from, 0), Math.min(view.to, recording.span)) / whole : null;
+      const share = lane.places[0].height ? lane.time(0, Math.max(view.from, 0), Math.min(view.to, recording.span)) / whole : null;
       context.font = '12px system-ui, "DejaVu Sans", sans-serif';
       context.fillStyle = palette.text;
       const name = fitted(context, lane.kind === 'cpu' ? lane.label : recording.threads.name[lane.number], GUTTER - 110);
