@@ -18,12 +18,11 @@ mod tracing_data;
 pub use conversion::{Conversion, Recording, Target};
 pub use place::Place;
 
-use crate::ctf::read::Reader;
+use crate::ctf::read::{Reader, Source};
 use crate::error::Result;
 use crate::record::Record;
 use crate::summary::Summary;
 use std::collections::BTreeMap;
-use std::io::Read;
 
 /// The formats.
 pub static TARGETS: &[Target] = &[
@@ -45,7 +44,7 @@ pub fn target(name: &str) -> Option<&'static Target> {
 ///
 /// # Errors
 /// What cannot be read or written.
-pub fn convert<R: Read>(
+pub fn convert<R: Source>(
     reader: &mut Reader<R>,
     summary: Option<&Summary>,
     wanted: &mut dyn FnMut(&Record<'_>) -> bool,
