@@ -52,6 +52,29 @@ fn memory_is_a_value() {
 }
 
 #[test]
+fn variables_keep_the_width_of_what_is_stored_in_them() {
+    // 60000 is ea60, whose bytes the other way round are 24810.
+    assert_eq!(once("{ $n = (uint16)60000; @ = bswap($n) }", &[""]), "@: 24810\n");
+    assert_eq!(
+        once("{ $n = (int8)-1; @ = (sizeof($n), $n) }", &[""]),
+        "@: (1, -1)\n"
+    );
+    // Sums, steps and other values make it wider.
+    assert_eq!(once("{ $n = (uint16)60000; @ = $n + $n }", &[""]), "@: 120000\n");
+    assert_eq!(
+        once("{ $n = (uint8)255; $n++; @ = (sizeof($n), $n) }", &[""]),
+        "@: (8, 256)\n"
+    );
+    assert_eq!(
+        once(
+            "{ $n = (uint8)200; if (arg1) { $n = (uint32)70000 } @ = (sizeof($n), $n) }",
+            &[""]
+        ),
+        "@: (4, 70000)\n"
+    );
+}
+
+#[test]
 fn arrays_and_numbers_are_each_other() {
     assert_eq!(once("{ @ = ((int8[8])12345)[0] }", &[""]), "@: 57\n");
     assert_eq!(once("{ @ = ((int8[])12345)[1] }", &[""]), "@: 48\n");

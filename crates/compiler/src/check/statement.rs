@@ -452,7 +452,7 @@ impl Checker<'_> {
         match self.find_variable(name) {
             Some(id) => self.set(id, value),
             None => {
-                let ty = self.holding(&value, true)?;
+                let ty = self.holding(&value, false)?;
                 let id = self.new_variable(name, ty, target.span);
                 self.set(id, value)
             }
@@ -490,7 +490,7 @@ impl Checker<'_> {
                 };
                 return self.set(id, value);
             }
-            (None, Some(value)) => self.holding(value, true)?,
+            (None, Some(value)) => self.holding(value, false)?,
             // What it holds is known from what is stored in it later.
             (None, None) => {
                 let id = self.new_variable(&name.node, Type::I64, name.span);
@@ -508,7 +508,7 @@ impl Checker<'_> {
     fn set(&mut self, variable: VariableId, value: Expr) -> Checked<StatementKind> {
         let ty = self.variable_type(variable);
         let declared = self.declared.contains_key(&variable);
-        let held = self.holding(&value, true)?;
+        let held = self.holding(&value, false)?;
         let joined = super::shape::join(&ty, &held);
         if declared {
             // The first thing stored in a variable that was declared without a type says what it holds.

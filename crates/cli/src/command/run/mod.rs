@@ -24,6 +24,7 @@ use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::{Held, UserSignal};
+use kestrel::kernel::procfs::possible_cpus;
 use kestrel::language::Diagnostic;
 use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
@@ -257,13 +258,26 @@ fn plan(
         allows_unsafe: given.r#unsafe,
         counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
-        buffer_bytes: config.perf_rb_pages.map(|pages| pages * page),
+        buffer_bytes: Some(config.perf_rb_pages.map_or_else(ring, |pages| pages * page)),
         ..PlanOptions::default()
     };
     let plan = kestrel::plan::plan(Source::Program(program), &options, catalog)
         .map_err(|error| message::failure(given, &program.name, error))?;
     message::warnings(given, &program.name, &plan.warnings);
     Ok(plan)
+}
+
+/// Bytes of all rings together where the program does not say how large they are: they are in this process's memory from the start, whatever is in them.
+const RINGS: u64 = 4 << 20;
+/// What each has at least.
+const RING_AT_LEAST: u64 = 256 << 10;
+
+/// Bytes of each CPU's ring, where the program does not say.
+fn ring() -> u64 {
+    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
+    let share = (RINGS / cpus.max(1)).max(RING_AT_LEAST);
+    // Of a power of two.
+    1 << share.ilog2()
 }
 
 /// The functions that a file lists, one on a line, its module behind it.
