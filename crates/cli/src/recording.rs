@@ -45,6 +45,8 @@ pub(crate) struct Keep {
     pub(crate) lines: bool,
     /// Little room on the disk: streams compressed by zstd at this level.
     pub(crate) compress: Option<u8>,
+    /// No more than about so many bytes on the disk.
+    pub(crate) most: Option<u64>,
     /// The set of system calls to record, beside the events that are selected.
     pub(crate) calls: Option<String>,
 }
@@ -105,6 +107,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         },
         missed: MissedSoFar::default(),
         line,
+        most: keep.most,
     };
     if keep.lines {
         recording.recorder.keep_lines();
@@ -120,6 +123,9 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     let _ = set_niceness(READER_NICENESS);
     foreground.release(held)?;
     let recorded = foreground.run(&mut recording);
+    if recording.has_ended() {
+        remark!("the recording ended because it had the size of --max-size");
+    }
     // A full disk or the like: what was written before is a whole trace, and what was not is counted.
     let stopped = recording.recorder.stop();
     let acted = recording.perform_actions();
@@ -183,6 +189,8 @@ struct Recording {
     actor: Actor,
     missed: MissedSoFar,
     line: StatusLine,
+    /// It ends when there are so many bytes on the disk.
+    most: Option<u64>,
 }
 
 impl Work for Recording {
@@ -191,6 +199,11 @@ impl Work for Recording {
         self.perform_actions()?;
         let busy = pages > 0 || self.recorder.was_woken();
         Ok(if busy { BUSY } else { CALM })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.most
+            .is_some_and(|most| self.recorder.written().bytes >= most)
     }
 
     fn figures(&mut self) -> String {

@@ -1,6 +1,6 @@
 //! `kestrel record`: events into a trace directory.
 
-use crate::arguments::{DEFAULT_TRACE, directory, level};
+use crate::arguments::{DEFAULT_TRACE, directory, level, nonzero_bytes};
 use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::recording::{self, Keep};
@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
     #[arg(long)]
     overwrite: bool,
+    /// Stop when so much is on the disk: bytes, or with K, M, G; what rings still hold comes on top
+    #[arg(long, value_name = "SIZE", value_parser = nonzero_bytes, conflicts_with = "overwrite")]
+    max_size: Option<u64>,
     /// Write a small trace: compressed by zstd at this level, 1 to 19 [default: 3]
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = level())]
     compress: Option<u8>,
@@ -52,6 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         newest: options.overwrite,
         lines: options.lines,
         compress: options.compress,
+        most: options.max_size,
         calls: options.calls.syscalls.clone(),
     };
     recording::run(&options.selection, &options.output, keep)

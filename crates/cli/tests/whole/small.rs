@@ -86,6 +86,28 @@ fn a_part_is_a_recording_of_its_own() {
 }
 
 #[test]
+fn a_recording_ends_by_its_size() {
+    needs_tracing!();
+    let place = Place::new();
+    let options = ["record", "-e", EVENT, "--buffer-size", "64K", "--max-size", "32K"];
+    // More calls than anybody waits for: the size ends them.
+    let output = with_calls(place.command(&options), 2_000_000_000)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("the size of --max-size"), "{told}");
+    let size: u64 = (0..64)
+        .filter_map(|cpu| std::fs::metadata(place.path().join(format!("kestrel.trace/main_{cpu}"))).ok())
+        .map(|file| file.len())
+        .sum();
+    assert!(size >= 32 << 10, "{size}");
+    place
+        .run(&["record", "-e", EVENT, "--max-size", "1M", "--overwrite"])
+        .fails(2, &["--overwrite"]);
+}
+
+#[test]
 fn an_old_trace_is_kept_once() {
     needs_tracing!();
     let place = Place::new();
