@@ -322,8 +322,8 @@ impl<W: StreamFile> Stream<W> {
         _ = self.file.truncate(self.bytes);
         Err(Error::Append {
             stream: self.name.clone(),
-            kept: self.bytes / u64::from(PAGE),
-            lost: ((wanted - whole) / page) as u64,
+            kept: (self.bytes - self.file.waiting().len() as u64) / u64::from(PAGE),
+            lost: ((wanted - whole + self.file.waiting().len()) / page) as u64,
             source,
         })
     }
