@@ -4,8 +4,8 @@
 mod arbitrary;
 mod attacks;
 mod babeltrace;
-mod converting;
 mod browser;
+mod converting;
 mod images;
 mod importers;
 mod lines;
