@@ -6,7 +6,7 @@ use crate::filter;
 use crate::output::losses::report_read;
 use crate::progress;
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use kestrel_trace::convert::{self, Place, Recording, TARGETS};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::print::counted;
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     #[arg(long = "to", value_name = "FORMAT", value_parser = formats())]
     format: String,
     /// The file to write [default: the format's usual name]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = file())]
     output: Option<PathBuf>,
     #[command(flatten)]
     filter: filter::Options,
@@ -43,6 +43,14 @@ Losses are carried over where the format has a place for them, and reported on s
 fn formats() -> PossibleValuesParser {
     let value = |target: &convert::Target| PossibleValue::new(target.name).help(target.about);
     PossibleValuesParser::new(TARGETS.iter().map(value))
+}
+
+/// The parser of the file: any path but `-`.
+fn file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
+        true => Err("what is exported is not written in one go and cannot go to standard output; ./- is a file of that name"),
+        false => Ok(path),
+    })
 }
 
 /// Exports.

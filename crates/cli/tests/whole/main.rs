@@ -4,6 +4,7 @@
 
 mod asked;
 mod counts;
+mod export;
 mod house;
 mod manual;
 mod page;

@@ -337,12 +337,13 @@ impl Conversion for PerfData {
         }
         head.extend(has.iter().flat_map(|word| word.to_le_bytes()));
         self.file.begin_with(&head)?;
+        self.file.finish()?;
         if !self.symbols.is_empty() {
             let mut file = self.kallsyms.file()?;
             file.append(tracing_data::kallsyms(&self.symbols).as_bytes())?;
             file.finish()?;
         }
-        self.file.finish()
+        Ok(())
     }
 }
 

@@ -76,6 +76,10 @@ impl Place {
 
     /// A new file for it.
     pub(super) fn file(self) -> Result<NewFile> {
+        if self.folder.has(&self.leaf) && !self.folder.has_file(&self.leaf) {
+            let why = io::Error::other("it is there, and is no ordinary file; name another place");
+            return Err(self.failed()(why));
+        }
         let name = self.beside(NEW);
         let made = self.folder.write(&name);
         let made = made.and_then(|file| file.set_len(0).map(|()| file));

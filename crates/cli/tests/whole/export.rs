@@ -1,0 +1,143 @@
+//! `export`: what it writes of a recording of this machine, and what it refuses. What is in the files the tools that read them say (tests of the trace crate).
+
+use crate::house::{Place, has, needs_tracing};
+
+/// A recording of a command, with stacks; gives how many events it has.
+fn record(place: &Place) -> usize {
+    let with_stacks = "syscalls:sys_enter_openat { record(args, kstack, ustack) }";
+    let events = "syscalls:sys_exit_openat,sched:sched_process_exit";
+    place
+        .run(&[
+            "record",
+            "-o",
+            "t",
+            "-e",
+            with_stacks,
+            "-e",
+            events,
+            "--",
+            "cat",
+            "/etc/passwd",
+        ])
+        .succeeds();
+    place.run(&["print", "--records", "t"]).succeeds();
+    place.json_lines(&["print", "--records", "t"]).len()
+}
+
+#[test]
+fn every_format_has_every_event() {
+    needs_tracing!();
+    let place = Place::new();
+    let all = record(&place);
+    assert!(all >= 3, "{all}");
+    for format in [
+        "perf-data",
+        "trace-dat",
+        "perfetto",
+        "chrome",
+        "parquet",
+        "pprof",
+        "folded",
+    ] {
+        let answer = place.run(&["export", "--to", format, "-o", &format!("a/{format}"), "t"]);
+        let answer = answer.succeeds();
+        let said = format!("{all} events in a/{format}");
+        assert!(answer.err.contains(&said), "no {said:?} in {}", answer.err);
+    }
+    let tool = |tool: &str, arguments: &[&str]| {
+        let output = std::process::Command::new(tool)
+            .args(arguments)
+            .current_dir(place.path())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{tool}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    if has("perf") {
+        let out = tool(
+            "perf",
+            &["script", "-i", "a/perf-data", "-F", "comm,event,trace,sym,ip"],
+        );
+        assert_eq!(
+            out.matches("syscalls:sys_").count() + out.matches("sched:sched_").count(),
+            all,
+            "{out}"
+        );
+        // Its own names, of this machine's kernel and libraries.
+        assert!(out.contains("do_syscall_64"), "{out}");
+        let report = tool(
+            "perf",
+            &[
+                "report",
+                "-i",
+                "a/perf-data",
+                "--stdio",
+                "-g",
+                "none",
+                "-s",
+                "comm",
+            ],
+        );
+        assert!(report.contains("cat"), "{report}");
+    }
+    if has("trace-cmd") {
+        let out = tool("trace-cmd", &["report", "-i", "a/trace-dat"]);
+        assert_eq!(
+            out.lines()
+                .filter(|line| line.contains(": sys_") || line.contains(": sched_"))
+                .count(),
+            all,
+            "{out}"
+        );
+    }
+    // Choices are those of print.
+    let chosen = [
+        "export",
+        "--to",
+        "chrome",
+        "-o",
+        "c",
+        "-e",
+        "sched_process_exit",
+        "t",
+    ];
+    let exits = place
+        .json_lines(&["print", "--records", "-e", "sched_process_exit", "t"])
+        .len();
+    place.run(&chosen).succeeds();
+    let chrome = std::fs::read_to_string(place.path().join("c")).unwrap();
+    assert_eq!(chrome.matches("\"ph\":\"i\"").count(), exits);
+}
+
+#[test]
+fn what_cannot_be_written_is_said_and_leaves_nothing() {
+    needs_tracing!();
+    let place = Place::new();
+    record(&place);
+    let before = || std::fs::read_dir(place.path()).unwrap().count();
+    let files = before();
+    place.run(&["export", "t"]).fails(2, &["--to"]);
+    place
+        .run(&["export", "--to", "word", "t"])
+        .fails(2, &["perf-data"]);
+    place
+        .run(&["export", "--to", "perf-data", "-o", "-", "t"])
+        .fails(2, &["cannot go to standard output"]);
+    for format in ["perf-data", "trace-dat", "parquet", "pprof"] {
+        let words = ["cannot write t", "name another place"];
+        place
+            .run(&["export", "--to", format, "-o", "t", "t"])
+            .fails(1, &words);
+    }
+    place
+        .run(&["export", "--to", "perf-data", "nowhere"])
+        .fails(1, &["nowhere", "kestrel record"]);
+    place
+        .run(&["export", "--to", "perf-data", "-e", "nothing", "t"])
+        .fails(2, &["no event of this trace is called `nothing`"]);
+    assert_eq!(before(), files);
+}
