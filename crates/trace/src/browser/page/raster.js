@@ -44,7 +44,7 @@ class Raster {
         if (share <= 0) continue;
         // What is there at all is seen.
         const top = Math.max(y0, y - Math.max(1, Math.round(share * (y1 - y0))));
-        this.fill(x, x + 1, top, y, palette[layer.colour === undefined || next === i + 1 ? colour[i] : layer.colour]);
+        this.column(x, top, y, palette[layer.colour === undefined || next === i + 1 ? colour[i] : layer.colour]);
         y = top;
       }
       i = next;
@@ -54,23 +54,32 @@ class Raster {
   /** Draws sums by buckets, in the colours of their kinds. */
   shares(shares, view, [x0, y0, y1], palette, colours) {
     const pixel = (view.to - view.from) / (this.width - x0);
-    const last = shares.begin.length - 1;
-    let index = after(shares.begin, view.from) - 1;
-    let before = colours.map((_, kind) => shares.upTo(kind, view.from, index));
+    const { begin } = shares;
+    const last = begin.length - 1;
+    const kinds = colours.length;
+    let index = after(begin, view.from) - 1;
+    const before = new Float64Array(kinds);
+    for (let kind = 0; kind < kinds; kind++) before[kind] = shares.upTo(kind, view.from, index);
     for (let x = x0; x < this.width; x++) {
       const edge = view.from + (x + 1 - x0) * pixel;
-      while (index < last && shares.begin[index + 1] <= edge) index++;
+      while (index < last && begin[index + 1] <= edge) index++;
       let y = y1;
-      const now = colours.map((_, kind) => shares.upTo(kind, edge, index));
-      for (let kind = 0; kind < colours.length; kind++) {
-        const share = Math.min(1, (now[kind] - before[kind]) / pixel);
+      for (let kind = 0; kind < kinds; kind++) {
+        const now = shares.upTo(kind, edge, index);
+        const share = Math.min(1, (now - before[kind]) / pixel);
+        before[kind] = now;
         if (share <= 1e-6) continue;
         const top = Math.max(y0, y - Math.max(1, Math.round(share * (y1 - y0))));
-        this.fill(x, x + 1, top, y, palette[colours[kind]]);
+        this.column(x, top, y, palette[colours[kind]]);
         y = top;
       }
-      before = now;
     }
+  }
+
+  /** A column of one pixel's width. */
+  column(x, y0, y1, colour) {
+    const { pixels, width } = this;
+    for (let at = y0 * width + x, end = y1 * width; at < end; at += width) pixels[at] = colour;
   }
 
   ticks(ticks, view, [x0, y0, y1], palette, thick) {
@@ -81,7 +90,7 @@ class Raster {
       const x = x0 + Math.floor((time[i] - view.from) * scale);
       if (x >= this.width) break;
       const next = gallop(time, view.from + (x + 1 - x0) / scale, i);
-      this.fill(x, Math.min(this.width, x + thick), y0, y1, palette[colour[i]]);
+      for (let end = Math.min(this.width, x + thick), at = x; at < end; at++) this.column(at, y0, y1, palette[colour[i]]);
       i = Math.max(next, i + 1);
     }
   }

@@ -413,9 +413,13 @@ class Timeline {
     context.fillRect(0, 0, width, height);
     const x = time => GUTTER + time / recording.span * (width - GUTTER - 12);
     const { timeline, about, losses } = recording;
-    const columns = new Float64Array(Math.ceil(width) + 1);
-    for (let i = 0; i < timeline.length; i++) columns[Math.floor(Math.min(x(i * about.bucket), width))] += timeline[i];
-    const most = columns.reduce((a, b) => Math.max(a, b), 1);
+    // Counts by pixel change with the width alone.
+    if (!this.counts || this.counts.width !== width) {
+      const columns = new Float64Array(Math.ceil(width) + 1);
+      for (let i = 0; i < timeline.length; i++) columns[Math.floor(Math.min(x(i * about.bucket), width))] += timeline[i];
+      this.counts = { width, columns, most: columns.reduce((a, b) => Math.max(a, b), 1) };
+    }
+    const { columns, most } = this.counts;
     context.fillStyle = palette.css[BUSY];
     for (let i = 0; i < columns.length; i++) {
       const tall = columns[i] && Math.max(1, columns[i] / most * (height - 8));
