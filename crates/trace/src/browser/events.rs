@@ -10,9 +10,6 @@ use crate::symbol::Symbols;
 use crate::value::Value;
 use serde_json::{Value as Json, json};
 
-/// Events that are kept at most.
-pub const KEPT: usize = 1_200_000;
-
 /// Elements of an array that have columns of their own; longer ones are texts.
 const ELEMENTS: u32 = 8;
 

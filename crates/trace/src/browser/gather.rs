@@ -2,7 +2,7 @@
 
 use super::columns::Columns;
 use super::document::Document;
-use super::events::{Events, KEPT};
+use super::events::Events;
 use super::spans::Spans;
 use super::states::States;
 use super::texts::Texts;
@@ -29,6 +29,26 @@ pub struct About {
     pub missing: Vec<String>,
     /// What else a reader should know.
     pub notes: Vec<String>,
+}
+
+/// How much of a recording a page has at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Events, of which the most frequent are sampled.
+    pub events: usize,
+    /// States of threads, of which the shortest are left out.
+    pub states: usize,
+    /// System calls, of which the shortest are left out.
+    pub calls: usize,
+}
+
+impl Limits {
+    /// What browsers draw at once, in a file that can be mailed.
+    pub const USUAL: Self = Self {
+        events: 1_200_000,
+        states: 1_500_000,
+        calls: 600_000,
+    };
 }
 
 /// Takes records.
@@ -69,19 +89,20 @@ impl Gatherer {
         symbols: Symbols,
         (processes, tasks): (Processes, Tasks),
         calls: Option<Calls>,
+        limits: Limits,
     ) -> Self {
         Self {
             stacks: Stacks::new(symbols.clone(), processes.clone(), Weight::Records),
-            states: States::new(Present::of(info), processes.clone()),
+            states: States::new(Present::of(info), processes.clone(), limits.states),
             symbols,
             tasks,
             processes,
             learner: Learner::default(),
             texts: Texts::default(),
             threads: Threads::default(),
-            events: Events::new(KEPT),
+            events: Events::new(limits.events),
             timeline: Timeline::default(),
-            spans: calls.map(Spans::new),
+            spans: calls.map(|calls| Spans::new(calls, limits.calls)),
             losses: Vec::new(),
             records: 0,
             last_ns: 0,

@@ -23,5 +23,4 @@ mod texts;
 mod threads;
 
 pub use document::Document;
-pub use events::KEPT as KEPT_EVENTS;
-pub use gather::{About, Gatherer};
+pub use gather::{About, Gatherer, Limits};

@@ -8,9 +8,6 @@ use crate::calls::{Call, Descriptors, End, call_text};
 use crate::export::Calls;
 use crate::record::Record;
 
-/// Calls that are kept at most.
-const KEPT: usize = 600_000;
-
 /// Only its return was recorded.
 const BEGAN_BEFORE: u8 = 1;
 /// It had not returned when the records ended, or its return was not recorded.
@@ -53,8 +50,9 @@ struct Kept {
 }
 
 impl Spans {
-    pub(super) fn new(calls: Calls) -> Self {
-        let longest = Longest::new(KEPT);
+    /// Of these calls, `most` to be kept.
+    pub(super) fn new(calls: Calls, most: usize) -> Self {
+        let longest = Longest::new(most);
         Self {
             calls,
             kept: Kept { longest, count: 0 },

@@ -12,9 +12,6 @@ use foldhash::fast::RandomState;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 
-/// States that are kept at most.
-const KEPT: usize = 1_500_000;
-
 /// It ran.
 const RUNNING: u8 = b'r';
 /// It could run: something woke it.
@@ -80,13 +77,13 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Of a trace with these events; none where nothing tells what runs.
-    pub(super) fn new(present: Present, names: Processes) -> Option<Self> {
+    /// Of a trace with these events, `most` to be kept; none where nothing tells what runs.
+    pub(super) fn new(present: Present, names: Processes, most: usize) -> Option<Self> {
         present.switches.then(|| Self {
             scheduler: Scheduler::new(present, names),
             now: HashMap::default(),
             on_cpu: Vec::new(),
-            longest: Longest::new(KEPT),
+            longest: Longest::new(most),
             totals: Vec::new(),
             begin_ns: None,
             shares: None,

@@ -3,6 +3,7 @@
 use super::columns::Columns;
 use super::events::Events;
 use super::longest::{Lasting, Longest};
+use super::shares::{Row, Shares};
 use super::texts::Texts;
 use crate::event::{EventClass, EventId};
 use crate::layout::{Base, FieldType, Layout};
@@ -134,4 +135,30 @@ fn columns_are_as_wide_as_their_values() {
     let head = 4 + u32::from_le_bytes(*whole.first_chunk().unwrap()) as usize;
     // Two values of eight bytes, three of one, the texts, their lengths; constants and nothing take none.
     assert_eq!(whole.len() - head, 16 + 3 + 7 + 3);
+}
+
+#[test]
+fn buckets_that_widen_lose_no_time() {
+    let mut shares = Shares::new(1000);
+    let mut sums = [0, 0];
+    for n in 0..600_000_u64 {
+        let (begin, ns, kind) = (1000 + n * 20_000, n % 19_000, (n % 2) as usize);
+        sums[kind] += ns;
+        shares.add(Row::Thread(3), begin, begin + ns, kind);
+    }
+    // One that goes over all of it.
+    let end = 1000 + 600_000 * 20_000;
+    shares.add(Row::Cpu(3), 1000, end, 0);
+    let mut columns = Columns::default();
+    shares.finish(&mut columns);
+    let whole = columns.finish(json!({}));
+    let rows = numbers(&whole, "share.row");
+    assert!(rows.is_sorted() && rows.len() <= 400_000);
+    let sum = |name: &str, wanted: u64| -> u64 {
+        let all = rows.iter().zip(numbers(&whole, name));
+        all.filter(|(row, _)| **row == wanted).map(|(_, ns)| ns).sum()
+    };
+    assert_eq!([sum("share.running", 6), sum("share.runnable", 6)], sums);
+    assert_eq!(sum("share.running", 7), end - 1000);
+    assert_eq!(sum("share.blocked", 6), 0);
 }

@@ -3,7 +3,7 @@
 
 use crate::pages::{Cell, Ring, record, text};
 use crate::sample::{UUID, class, info, integer, symbols};
-use kestrel_trace::browser::{About, Gatherer};
+use kestrel_trace::browser::{About, Gatherer, Limits};
 use kestrel_trace::calls::{Signature, Signatures};
 use kestrel_trace::ctf::directory::{self, Trace};
 use kestrel_trace::event::EventClass;
@@ -162,14 +162,14 @@ fn summary() -> Summary {
 }
 
 /// The page of the trace, as `report --html` writes it.
-fn page(trace: &mut Trace) -> Vec<u8> {
+fn page(trace: &mut Trace, limits: Limits) -> Vec<u8> {
     let mut signatures = Signatures::default();
     signatures.insert(FUTEX, Signature::new("futex", []));
     signatures.insert(READ, Signature::new("read", []));
     let calls = Calls::new(signatures, Shown::default(), Layout::Lines, Style::default());
     let names = (trace.processes.clone(), trace.tasks.clone());
     let info = trace.reader.info().clone();
-    let mut gatherer = Gatherer::new(&info, symbols(), names, Some(calls));
+    let mut gatherer = Gatherer::new(&info, symbols(), names, Some(calls), limits);
     let mut lost = 0;
     loop {
         let before = gatherer.last_ns();
@@ -200,12 +200,16 @@ struct Opened {
 
 /// The page in a browser; none where there is no browser.
 fn opened() -> Option<Opened> {
+    opened_with(Limits::USUAL)
+}
+
+fn opened_with(limits: Limits) -> Option<Opened> {
     let mut browser = Browser::start()?;
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("a.trace");
     recorded(&path);
     let file = place.path().join("a.html");
-    std::fs::write(&file, page(&mut directory::open(&path).unwrap())).unwrap();
+    std::fs::write(&file, page(&mut directory::open(&path).unwrap(), limits)).unwrap();
     browser.open(&file, READY);
     Some(Opened {
         _place: place,
@@ -496,5 +500,46 @@ fn what_a_trace_says_is_text_and_losses_are_shown() {
     let dark = page.ask(ground);
     page.ask("document.getElementById('theme').click()");
     assert_ne!(page.ask(ground), dark);
+    page.is_well();
+}
+
+#[test]
+fn a_page_of_too_much_is_a_sample_and_says_so() {
+    let few = Limits {
+        events: 300,
+        states: 200,
+        calls: 100,
+    };
+    let Some(mut page) = opened_with(few) else { return };
+    let warnings = page.ask("document.getElementById('warnings').textContent");
+    let warnings = warnings.as_str().unwrap();
+    for words in [
+        "has a sample of the most frequent: one in",
+        "are drawn as sums only",
+        "are not drawn",
+    ] {
+        assert!(warnings.contains(words), "{words}: {warnings}");
+    }
+    assert!(page.number("kestrel.recording.events.time.length") <= 300.0);
+    assert!(page.number("kestrel.recording.states.begin.length") <= 200.0);
+    // Totals of the whole recording are of all.
+    assert_eq!(page.events(), reported(&page.path, 0..=u64::MAX));
+    let times = "(sums => [...kestrel.recording.threads.tid.entries()].map(([thread, tid]) => \
+         [tid, sums.running[thread], sums.runnable[thread], sums.blocked[thread], sums.asleep[thread]]))\
+         (threadTimes(kestrel.recording, 0, kestrel.recording.span))";
+    let Some(mut whole) = opened() else { return };
+    assert_eq!(page.ask(times), whole.ask(times));
+    // Of a part they are estimates, and marked.
+    page.ask("kestrel.timeline.setRange(0, kestrel.recording.span / 2)");
+    page.ask("kestrel.panel.show('events')");
+    assert!(page.table("events")[0][1].starts_with('≈'));
+    // The longest wait is there, whatever else is not.
+    page.ask("kestrel.timeline.setRange(null)");
+    page.ask("kestrel.panel.show('waits')");
+    assert!(
+        page.table("waits")
+            .iter()
+            .any(|row| row[0] == "70.00 ms" && row[1] == "late 400")
+    );
     page.is_well();
 }

@@ -6,7 +6,7 @@ use crate::filter::{self, Choice};
 use crate::output::losses::missing;
 use crate::output::write_file;
 use crate::stacks::with_lines;
-use kestrel_trace::browser::{About, Gatherer, KEPT_EVENTS};
+use kestrel_trace::browser::{About, Gatherer, Limits};
 use kestrel_trace::calls::Reader as CallReader;
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{Layout, Style};
@@ -42,7 +42,7 @@ pub(super) fn write(wanted: &Wanted<'_>, mut trace: Trace, choice: &mut Choice) 
         false => trace.symbols.clone(),
     };
     let names = (trace.processes.clone(), trace.tasks.clone());
-    let mut gatherer = Gatherer::new(trace.reader.info(), symbols, names, calls);
+    let mut gatherer = Gatherer::new(trace.reader.info(), symbols, names, calls, Limits::USUAL);
     let mut lost = 0;
     loop {
         let before = gatherer.last_ns();
@@ -74,7 +74,7 @@ pub(super) fn write(wanted: &Wanted<'_>, mut trace: Trace, choice: &mut Choice) 
     });
     write_file(wanted.file, page.bytes())?;
     lines.iter().for_each(|line| eprintln!("{line}"));
-    if records > KEPT_EVENTS as u64 {
+    if records > Limits::USUAL.events as u64 {
         eprintln!(
             "the page has a sample of the {}, and says so; its totals are of all of them",
             counted(records, "event")

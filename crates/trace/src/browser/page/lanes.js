@@ -73,8 +73,9 @@ class Ticks {
 
 /** How long a row was in which state by buckets of time: exact sums where the page has not all states. */
 class Shares {
-  constructor(list, { bucket, width, begin, kinds }) {
+  constructor(list, { bucket, width, begin, kinds, span }) {
     this.width = width;
+    this.span = span;
     this.begin = Float64Array.from(list, index => begin + bucket[index] * width);
     this.values = kinds.map(kind => Float64Array.from(list, index => kind[index]));
     this.sums = this.values.map(values => {
@@ -87,7 +88,9 @@ class Shares {
   /** The time of a kind up to a moment; within a bucket it is taken to be even. */
   upTo(kind, time, index = after(this.begin, time) - 1) {
     if (index < 0) return 0;
-    return this.sums[kind][index] + Math.min(1, (time - this.begin[index]) / this.width) * this.values[kind][index];
+    // The last bucket ends where the recording does.
+    const width = Math.max(1, Math.min(this.width, this.span - this.begin[index]));
+    return this.sums[kind][index] + Math.min(1, (time - this.begin[index]) / width) * this.values[kind][index];
   }
 
   time(kind, from, to) {

@@ -39,7 +39,7 @@ class Recording {
     if (about.states && about.states.shares) {
       const rows = columns.numbers('share.row');
       this.shares = {
-        of: new Groups(rows, 2 + 2 * Math.max(threads, cpus)), bucket: columns.numbers('share.bucket'), width: about.states.shares.width,
+        of: new Groups(rows, 2 + 2 * Math.max(threads, cpus)), bucket: columns.numbers('share.bucket'), width: about.states.shares.width, span: this.span,
         begin: Number(BigInt(about.states.shares.begin) - this.origin), kinds: ['running', 'runnable', 'blocked'].map(kind => columns.numbers(`share.${kind}`)),
       };
     }
