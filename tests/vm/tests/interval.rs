@@ -138,7 +138,7 @@ fn clocks_ticked(time: Duration) -> bool {
         let wanted = |r: &&Record| r.event == event && cpu.is_none_or(|cpu| r.cpu == cpu);
         all.iter().filter(wanted).collect()
     };
-    let few = ["profile:ms:20", "profile:hz:100"]
+    let few = ["profile:us:20000", "profile:hz:100"]
         .iter()
         .any(|event| (0..2).any(|cpu| of(event, Some(cpu)).len() <= ENOUGH));
     if few
@@ -152,7 +152,7 @@ fn clocks_ticked(time: Duration) -> bool {
     let cpus: BTreeSet<u64> = of("interval:ms:10", None).iter().map(|r| r.cpu).collect();
     assert_eq!(cpus.len(), 1, "one CPU is enough");
     for cpu in 0..2 {
-        ticks(&of("profile:ms:20", Some(cpu)), 20_000_000);
+        ticks(&of("profile:us:20000", Some(cpu)), 20_000_000);
         let profile = of("profile:hz:100", Some(cpu));
         ticks(&profile, 10_000_000);
         let stacks = profile.iter().filter(|r| {

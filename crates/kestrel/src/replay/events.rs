@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(names("BEGIN"), ["Begin"]);
         assert_eq!(
             names("interval:100ms"),
-            ["Every { name: \"interval:ms:100\", nanoseconds: 100000000 }"]
+            ["Every { name: \"interval:us:100000\", nanoseconds: 100000000 }"]
         );
         let missing = names("fentry:vfs_read");
         assert_eq!(
