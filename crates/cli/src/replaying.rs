@@ -70,8 +70,12 @@ impl Prepared {
             trace.reader.watch(Box::new(move |done| bar(done, total)));
         }
         if !self.quiet {
-            let line = self.perform.form().attached(self.replaying.handlers() as u64);
-            out.write_all(line.as_bytes())?;
+            let form = self.perform.form();
+            let line = form.attached(self.replaying.handlers() as u64);
+            match form.json {
+                true => out.write_all(line.as_bytes())?,
+                false => crate::screen::err().write_all(line.as_bytes())?,
+            }
         }
         self.replaying.begin(&mut self.perform)?;
         self.write(out)?;

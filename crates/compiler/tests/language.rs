@@ -245,19 +245,19 @@ fn called(expression: &str) -> Seen {
 }
 
 #[test]
-fn arithmetic_is_that_of_c_in_64_bits() {
+fn arithmetic_is_that_of_bpftrace_in_64_bits() {
     for (expression, expected) in [
         ("arg2", 10),
         ("args.flags", 0x2345),
         ("(uint8)arg3", 0x45),
         ("(int8)(arg3 | 0x80)", -59),
-        ("arg2 - 11 > 0", 1),
+        ("arg2 - 11 > 0", 0),
         ("(int64)arg2 - 11 > 0", 0),
         ("args.flags - 0x2346", -1),
         ("(int64)arg4", -5),
         ("(int64)arg4 / 2", -2),
         ("(int64)arg4 % 3", -2),
-        ("(int64)arg4 >> 1", -3),
+        ("(int64)arg4 >> 1", (1 << 63) - 3),
         ("arg4 >> 1", (1 << 63) - 3),
         ("arg4 / 2", (1 << 63) - 3),
         ("arg4 < 5", 0),
@@ -266,7 +266,10 @@ fn arithmetic_is_that_of_c_in_64_bits() {
         ("(uint32)arg4", 0xffff_fffb),
         ("arg2 / (arg2 - 10)", 0),
         ("~arg2 & 0xff", 0xf5),
-        ("-arg2", -10),
+        ("-arg2", (1 << 64) - 10),
+        ("-(int64)arg2", -10),
+        ("arg2 - 11", -1),
+        ("(int64)arg4 >> 63", 1),
         ("!arg2", 0),
         ("!!arg2", 1),
         ("arg2 == 10 ? 3 : 4", 3),

@@ -288,8 +288,9 @@ impl Replay {
         if let (Some(value), true) = (value, ty.keys.is_empty()) {
             let value = value.to_le_bytes();
             let elements = [(vec![0; 4], [value.as_slice()])];
-            return Some(Snapshot::new(&named, &state, elements));
+            return Some(Snapshot::asked(&named, &state, elements));
         }
+        let asked = generation.is_some();
         let generation = state::word(&state, state::generation(ty.number));
         let index = (generation & u64::from(ty.entries.max(1) - 1)) as u32;
         let one = ty.keys.is_empty() && ty.entries > 1;
@@ -299,7 +300,11 @@ impl Replay {
             .flat_map(|table| table.elements(&self.machine.memory))
             .filter(|(key, _)| !one || *key == index.to_le_bytes())
             .map(|(key, value)| (key, [value]));
-        let snapshot = Snapshot::new(&named, &state, elements).dated(self.offset);
+        let snapshot = match asked {
+            true => Snapshot::asked(&named, &state, elements),
+            false => Snapshot::new(&named, &state, elements),
+        };
+        let snapshot = snapshot.dated(self.offset);
         let Some(stacks) = self.find(&map::stacks_name(ty)) else {
             return Some(snapshot);
         };

@@ -6,7 +6,7 @@
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
-use super::value::{common, comparison, constant, operation, scaled};
+use super::value::{common, comparison, constant, narrowed, operation, scaled, text_constant};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::{MapType, ValueKind};
@@ -52,6 +52,11 @@ impl Checker<'_> {
         right: &ast::Expr,
         span: Span,
     ) -> Checked<Expr> {
+        if let (ast::BinaryOp::Add, ast::ExprKind::String(one), ast::ExprKind::String(other)) =
+            (op, &left.kind, &right.kind)
+        {
+            return Ok(text_constant(&format!("{one}{other}"), span));
+        }
         match meaning(op) {
             Meaning::Arithmetic(op) => {
                 let (l, r) = (self.scalar(left), self.scalar(right));
@@ -111,8 +116,12 @@ impl Checker<'_> {
             return Err(self.error(right.span, "values have 64 bits: they cannot be shifted that far"));
         }
         let ty = match op {
-            // As in C, the type of a shift is that of its left side alone.
-            BinaryOp::ShiftLeft | BinaryOp::ShiftRight => common(&left, &left),
+            // The bits go out at the right and zeroes come in at the left, whatever the sign was; known bits are no sign.
+            BinaryOp::ShiftRight => Type::U64,
+            BinaryOp::ShiftLeft if is_natural(&left) && right.constant().is_some() => Type::U64,
+            BinaryOp::ShiftLeft => common(&left, &left),
+            // It adds what is negative.
+            BinaryOp::Subtract => Type::I64,
             _ => common(&left, &right),
         };
         Ok(operation(op, ty, left, right, span))
@@ -327,15 +336,35 @@ impl Checker<'_> {
         };
         let ty = match op {
             UnaryOp::Not => Type::Bool,
-            UnaryOp::Negate => Type::I64,
-            UnaryOp::BitNot => common(&value, &value),
+            UnaryOp::Negate | UnaryOp::BitNot => common(&value, &value),
+        };
+        // Of an unsigned value as many bits are meant as it has.
+        let width = match (&value.ty, op, value.constant()) {
+            (
+                Type::Integer {
+                    size, signed: false, ..
+                },
+                UnaryOp::Negate | UnaryOp::BitNot,
+                None,
+            ) if *size < 8 => Some(Type::integer(*size, false)),
+            _ => None,
         };
         if let Some(known) = value.constant() {
             return Ok(constant(fold::unary(op, known), ty, span));
         }
         let value = Box::new(value);
-        Ok(Expr::new(ExprKind::Unary { op, value }, ty, span))
+        let made = Expr::new(ExprKind::Unary { op, value }, ty, span);
+        Ok(match width {
+            Some(width) => narrowed(made, width, span),
+            None => made,
+        })
     }
+}
+
+/// Whether it is a number that is known and not negative.
+fn is_natural(expr: &Expr) -> bool {
+    expr.constant()
+        .is_some_and(|value| i64::try_from(value).is_ok() || !expr.ty.is_signed())
 }
 
 fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {

@@ -204,12 +204,17 @@ pub(super) fn common(left: &Expr, right: &Expr) -> Type {
             Some(value),
         ) => i64::try_from(value).is_err() && !e.ty.is_signed(),
         (Type::Integer { size: 8, signed, .. }, _) => !signed,
-        (Type::Pointer(_), _) => true,
         _ => false,
     };
-    if unsigned(left) || unsigned(right) {
-        Type::U64
-    } else {
-        Type::I64
+    // What is never negative is the same number in both.
+    let fits = |e: &Expr| match e.constant() {
+        Some(value) => i64::try_from(value).is_ok(),
+        None => matches!(e.ty, Type::Bool) || e.ty.is_scalar() && !e.ty.is_signed(),
+    };
+    let address = |e: &Expr| matches!(e.ty, Type::Pointer(_));
+    let both = |one: &Expr, other: &Expr| unsigned(one) && (unsigned(other) || fits(other));
+    match address(left) || address(right) || both(left, right) || both(right, left) {
+        true => Type::U64,
+        false => Type::I64,
     }
 }

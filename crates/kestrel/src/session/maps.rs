@@ -209,16 +209,22 @@ impl Maps {
         if let (Some(value), true) = (value, ty.keys.is_empty()) {
             let (ty, value) = (ty.named(events), value.to_le_bytes());
             let elements = [(vec![0; 4], [value.as_slice()])];
-            return Ok(Some(Snapshot::new(&ty, &state, elements)));
+            return Ok(Some(Snapshot::asked(&ty, &state, elements)));
         }
-        self.read_as_of(ty, map, events, &state).map(Some)
+        self.read_as_of(ty, map, events, (&state, true)).map(Some)
     }
 
     fn read_one(&self, ty: &MapType, map: &Map, events: &Names) -> Result<Snapshot> {
-        self.read_as_of(ty, map, events, &self.state_bytes()?)
+        self.read_as_of(ty, map, events, (&self.state_bytes()?, false))
     }
 
-    fn read_as_of(&self, ty: &MapType, map: &Map, events: &Names, state: &[u8]) -> Result<Snapshot> {
+    fn read_as_of(
+        &self,
+        ty: &MapType,
+        map: &Map,
+        events: &Names,
+        (state, asked): (&[u8], bool),
+    ) -> Result<Snapshot> {
         let ty = ty.named(events);
         let mut entries = map.entries()?;
         if ty.keys.is_empty() && ty.entries > 1 {
@@ -229,7 +235,11 @@ impl Maps {
         let elements = entries
             .iter()
             .map(|(key, element)| (key.clone(), map.cpu_values(element)));
-        let snapshot = Snapshot::new(&ty, state, elements).dated(ClockPair::now().offset());
+        let snapshot = match asked {
+            true => Snapshot::asked(&ty, state, elements),
+            false => Snapshot::new(&ty, state, elements),
+        };
+        let snapshot = snapshot.dated(ClockPair::now().offset());
         Ok(self.with_stacks(snapshot))
     }
 

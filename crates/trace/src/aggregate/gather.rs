@@ -58,6 +58,11 @@ pub trait Function: Sync {
         words.iter().all(|word| *word == 0)
     }
 
+    /// Whether there is something to show where nothing was added: a histogram has no buckets then.
+    fn shows_nothing_gathered(&self) -> bool {
+        true
+    }
+
     /// What keys are sorted by, and what is shown where nothing else is said.
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128;
 

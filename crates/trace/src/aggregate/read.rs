@@ -151,6 +151,31 @@ impl Snapshot {
     {
         let generation = state::word(state, state::generation(ty.number));
         let zeroed = generation > 0 && state::word(state, state::zeroed(ty.number)) == generation;
+        Self::shown_with(ty, state, elements, zeroed)
+    }
+
+    /// As [`Snapshot::new`], of a map that is asked for by its name: one without keys shows 0 where nothing is set, unless it is a histogram.
+    pub fn asked<'v, C>(ty: &MapType, state: &[u8], elements: impl IntoIterator<Item = (Vec<u8>, C)>) -> Self
+    where
+        C: IntoIterator<Item = &'v [u8]>,
+    {
+        let shows = match &ty.value {
+            ValueKind::Gathered(gathered) => gathered.function.shows_nothing_gathered(),
+            _ => true,
+        };
+        Self::shown_with(ty, state, elements, shows)
+    }
+
+    fn shown_with<'v, C>(
+        ty: &MapType,
+        state: &[u8],
+        elements: impl IntoIterator<Item = (Vec<u8>, C)>,
+        shows_unset: bool,
+    ) -> Self
+    where
+        C: IntoIterator<Item = &'v [u8]>,
+    {
+        let generation = state::word(state, state::generation(ty.number));
         let mut rows: Vec<Row> = elements
             .into_iter()
             .filter(|(key, _)| key.len() == ty.key_size() as usize)
@@ -167,7 +192,7 @@ impl Snapshot {
             // One value that was cleared is as good as never set, until it is something else.
             .filter(|row| {
                 let unset = row.value.is_untouched(&ty.value) || generation > 0 && row.value.is_zero();
-                !ty.keys.is_empty() || zeroed || !unset
+                !ty.keys.is_empty() || shows_unset || !unset
             })
             .collect();
         rows.sort_by(|a, b| a.compare(b, ty));

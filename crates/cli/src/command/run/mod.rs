@@ -328,8 +328,13 @@ impl ProgramRun<'_> {
         let own = plan.hooks.iter().filter(|hook| !hook.companion);
         let probes: usize = own.map(|hook| hook.instances.len() * hook.handlers).sum();
         if !options.quiet {
-            let line = self.perform.form().attached(probes as u64);
-            self.out.write_all(line.as_bytes())?;
+            let form = self.perform.form();
+            let line = form.attached(probes as u64);
+            match form.json {
+                true => self.out.write_all(line.as_bytes())?,
+                // It is no output of the program's.
+                false => crate::screen::err().write_all(line.as_bytes())?,
+            }
         }
         self.out.flush()?;
         if std::env::var_os("__BPFTRACE_NOTIFY_PROBES_ATTACHED").is_some() {

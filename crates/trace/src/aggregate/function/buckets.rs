@@ -22,6 +22,10 @@ fn divisor(buckets: Buckets, div: i128) -> u64 {
 }
 
 impl Function for ByBucket {
+    fn shows_nothing_gathered(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> &'static str {
         self.name
     }

@@ -143,6 +143,10 @@ fn range(points: &[Point], signed: bool) -> (i128, i128) {
 }
 
 impl Function for Tseries {
+    fn shows_nothing_gathered(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> &'static str {
         "tseries"
     }
