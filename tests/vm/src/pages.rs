@@ -30,6 +30,50 @@ enum Way {
 /// What is not run as it stands: the page, how the line begins, how it is run, and why.
 const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     (
+        "exports.md",
+        "kestrel export --to perf-data",
+        Way::With(" && perf sched -i perf.data latency", ""),
+        "guests have no perf",
+    ),
+    (
+        "exports.md",
+        "kestrel export --to trace-dat",
+        Way::With(" && trace-cmd report -i trace.dat", ""),
+        "guests have no trace-cmd",
+    ),
+    ("exports.md", "perf script", Way::Skip, "guests have no perf"),
+    ("exports.md", "duckdb", Way::Skip, "guests have no DuckDB"),
+    (
+        "small-files.md",
+        "kestrel record -e",
+        Way::With("--duration 60", "--duration 1"),
+        "a minute is long",
+    ),
+    (
+        "small-files.md",
+        "kestrel print --from",
+        Way::With("12.5", "0.2"),
+        "the recording is short",
+    ),
+    (
+        "small-files.md",
+        "kestrel cut --from",
+        Way::With("12.5", "0.2"),
+        "the recording is short",
+    ),
+    (
+        "small-files.md",
+        "kestrel cut -e",
+        Way::With(" my.trace", ""),
+        "the recording of the first line",
+    ),
+    (
+        "small-files.md",
+        "kestrel cut small.trace",
+        Way::With("small.trace -o plain && babeltrace2 plain", "-o plain"),
+        "the recording of the first line, and guests have no babeltrace2",
+    ),
+    (
         "README.md",
         "kestrel record -e 'sched:sched_switch,sys",
         FIND,

@@ -36,6 +36,16 @@ fn commands_of_the_page_about_browsers_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_exports_run() {
+    Page::of("exports.md").run(5);
+}
+
+#[test]
+fn commands_of_the_page_about_small_files_run() {
+    Page::of("small-files.md").run(6);
+}
+
+#[test]
 fn commands_of_the_page_about_asking_later_run() {
     Page::of("ask-later.md").run(7);
 }
