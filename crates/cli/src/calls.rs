@@ -107,7 +107,7 @@ pub(crate) fn followed(
     let mut calls = export::Calls::new(signatures, shown, layout, style);
     let overwritten = trace.summary.as_ref().map(|summary| summary.overwritten());
     match &trace.calls {
-        // Of what was overwritten nobody knows what it opened and closed.
+        // Overwritten calls may have opened and closed files: without them the numbers of descriptors have no certain names.
         Some(kept) if overwritten == Some(0) => {
             for (pid, number, name) in &kept.files {
                 calls.open(*pid, *number, name.as_str());

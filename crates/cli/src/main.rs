@@ -129,7 +129,7 @@ fn is_bpftrace(words: &[OsString]) -> bool {
 
 /// Prints what is wrong with the command line, or the help that was asked for: escaped, as file names may be in it.
 fn print_usage(mut error: clap::Error, habit: Option<String>) -> ExitCode {
-    // That a word could stand behind `--` helps nobody, and what is named like another tool's is not meant.
+    // clap suggests to write the word behind `--`, or a command with a similar name: neither is what a user of perf or trace-cmd means.
     error.remove(ContextKind::Suggested);
     if habit.is_some() {
         let similar = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];

@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(whole)
 }
 
-/// Writes what is wanted; gives records looked at, records written and bytes.
+/// Writes the records that the filters choose; gives the number of records read, the number written, and the bytes written.
 fn write(
     options: &Options,
     trace: &mut directory::Trace,

@@ -116,11 +116,11 @@ impl Checker<'_> {
             return Err(self.error(right.span, "values have 64 bits: they cannot be shifted that far"));
         }
         let ty = match op {
-            // The bits go out at the right and zeroes come in at the left, whatever the sign was; known bits are no sign.
+            // As in bpftrace: a right shift is logical and unsigned, and a left shift of known numbers has no sign.
             BinaryOp::ShiftRight => Type::U64,
             BinaryOp::ShiftLeft if is_natural(&left) && right.constant().is_some() => Type::U64,
             BinaryOp::ShiftLeft => common(&left, &left),
-            // It adds what is negative.
+            // As in bpftrace a difference is signed, also of unsigned numbers.
             BinaryOp::Subtract => Type::I64,
             _ => common(&left, &right),
         };
@@ -338,7 +338,7 @@ impl Checker<'_> {
             UnaryOp::Not => Type::Bool,
             UnaryOp::Negate | UnaryOp::BitNot => common(&value, &value),
         };
-        // Of an unsigned value as many bits are meant as it has.
+        // The result has the width of a narrow unsigned operand, as in bpftrace.
         let width = match (&value.ty, op, value.constant()) {
             (
                 Type::Integer {

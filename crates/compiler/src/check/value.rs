@@ -206,7 +206,7 @@ pub(super) fn common(left: &Expr, right: &Expr) -> Type {
         (Type::Integer { size: 8, signed, .. }, _) => !signed,
         _ => false,
     };
-    // What is never negative is the same number in both.
+    // A number that is never negative is the same, signed or unsigned.
     let fits = |e: &Expr| match e.constant() {
         Some(value) => i64::try_from(value).is_ok(),
         None => matches!(e.ty, Type::Bool) || e.ty.is_scalar() && !e.ty.is_signed(),

@@ -4,7 +4,7 @@
 //!              position, time, page of position
 //!                       │
 //!          record fits in the page?
-//!         yes │                 │ no, or somebody else came first (rare): all of it again, up to a few times
+//!         yes │                 │ no, or another writer was first (rare): all of it again, up to a few times
 //!             │        next page free? ── no ──► count as lost
 //!             │                 │ yes
 //!             │        a reader sleeps until so much is there? ── yes ──► wake it, begin again

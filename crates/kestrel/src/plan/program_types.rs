@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Words that stand for values whose types debug information tells.
 const OF_TYPES: &[&str] = &["args", "retval", "entry"];
 
-/// Whether a handler reads what debug information tells of its event, or names a type that it may define.
+/// Whether a handler needs debug information: it reads `args` of its event, or names a type that the traced binary may define.
 fn names_types(probe: &Probe) -> bool {
     probe.any(&|node| match node {
         Node::Expr(expr) => {

@@ -46,7 +46,7 @@ pub(crate) static WRITE_USER: Builtin = Builtin {
             helper: helper::PROBE_WRITE_USER,
             operands: vec![to, from, constant(size.into(), Type::U64, span)],
         };
-        // Written even where nobody asks how it went.
+        // The memory is written even where the program does not use the result.
         let result = checker.hidden_variable("written", Type::I64);
         statements.push(Statement {
             kind: StatementKind::Set {

@@ -263,7 +263,7 @@ impl Lower<'_> {
     /// Sets bytes `from` to `until` of a frame object to zero, in aligned words: the verifier takes no others on the stack.
     pub(super) fn clear(&mut self, slot: Slot, from: u32, until: u32) {
         if until.saturating_sub(from) > CLEARED_BY_HELPER && self.context.features.probe_read_kernel {
-            // What cannot be read is zeroes: a store for each word of it is one by one to the verifier.
+            // A read that fails leaves zeroes; the verifier would look at a store for each word.
             let to = self.b.slot_address(slot, from);
             let size = i64::from(until - from);
             self.b

@@ -26,7 +26,7 @@ use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
