@@ -37,8 +37,8 @@ impl Btf {
     /// A struct, union or enumeration with its members, one per line; other types as [`Btf::render`] shows them.
     pub fn definition(&self, id: TypeId) -> String {
         match self.resolved(id) {
-            Type::Struct(c) => self.members("struct", c),
-            Type::Union(c) => self.members("union", c),
+            Type::Struct(c) => self.members("struct", c, 0),
+            Type::Union(c) => self.members("union", c, 0),
             Type::Enum(e) => {
                 let lines: String = e
                     .values()
@@ -50,14 +50,31 @@ impl Btf {
         }
     }
 
-    fn members(&self, keyword: &str, composite: super::Composite<'_>) -> String {
-        let mut text = format!("{} {{\n", tag(keyword, composite.name));
+    /// `struct name {` and its members; those of a part without a name stand in it, one step further in.
+    fn members(&self, keyword: &str, composite: super::Composite<'_>, depth: usize) -> String {
+        let indent = "\t".repeat(depth);
+        let head = match composite.name {
+            "" => keyword.to_owned(),
+            name => format!("{keyword} {name}"),
+        };
+        let mut text = format!("{head} {{\n");
         for member in composite.members() {
-            let declaration = self.declare(member.ty, member.name);
             let width = member.bits.map(|bits| format!(" : {bits}")).unwrap_or_default();
-            text += &format!("\t{declaration}{width}; // {}\n", member.bit_offset / 8);
+            let inner = match self.ty(member.ty) {
+                Type::Struct(inner) if inner.name.is_empty() => Some(("struct", inner)),
+                Type::Union(inner) if inner.name.is_empty() => Some(("union", inner)),
+                _ => None,
+            };
+            let declaration = match inner {
+                Some((keyword, inner)) if depth < DEPTH as usize => {
+                    join(&self.members(keyword, inner, depth + 1), member.name)
+                }
+                // The star stands at the name.
+                _ => self.declare(member.ty, member.name).replacen("* ", "*", 1),
+            };
+            text += &format!("{indent}\t{declaration}{width};\n");
         }
-        text + "}"
+        text + &indent + "}"
     }
 }
 

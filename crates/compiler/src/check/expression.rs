@@ -3,7 +3,7 @@
 use super::checker::{Checked, Checker};
 use super::text;
 use super::tree::{Access, CompareOp, Expr, ExprKind, Pointer, Show, Type};
-use super::value::{comparison, constant, narrowed, text_constant};
+use super::value::{comparison, constant, literal, narrowed, text_constant};
 use super::walk::Spot;
 use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
@@ -19,11 +19,8 @@ impl Checker<'_> {
             return self.entry_value(&inner, span);
         }
         match &expr.kind {
-            Kind::Integer { value, unsigned } => {
-                let signed = !unsigned && i64::try_from(*value).is_ok();
-                Ok(constant(*value, Type::integer(8, signed), span))
-            }
-            Kind::String(text) => Ok(text_constant(text, span)),
+            Kind::Integer { value, .. } => Ok(literal(*value, span)),
+            Kind::String(text) => self.text_literal(text, span),
             Kind::Bool(value) => Ok(constant(u64::from(*value), Type::Bool, span)),
             Kind::Identifier(name) => self.word(name, span),
             Kind::Variable(name) => self.variable(name, span),
@@ -64,7 +61,10 @@ impl Checker<'_> {
             Kind::Sizeof(operand) => self.sizeof(operand, span),
             Kind::Offsetof { of, path } => match of.as_ref() {
                 SizeofOperand::Type(ty) => self.offsetof(ty, path, span),
-                SizeofOperand::Expr(of) => Err(self.not_yet(of.span, "offsetof of an expression")),
+                SizeofOperand::Expr(of) => {
+                    let of = self.expression(of)?;
+                    self.offset_in(of.ty, path, span)
+                }
             },
             Kind::Record(parts) => {
                 let parts: Vec<_> = parts
@@ -98,6 +98,18 @@ impl Checker<'_> {
             Kind::Typeof(_) => Err(self.not_yet(span, "typeof outside of types")),
             Kind::Typeinfo(operand) => self.typeinfo(operand, span),
             Kind::Error => Err(self.error(span, "this expression could not be read")),
+        }
+    }
+
+    /// A text in quotes, which may be as long as texts are.
+    fn text_literal(&mut self, text: &str, span: Span) -> Checked<Expr> {
+        match self.globals.max_strlen {
+            Some(max) if text.len() > max as usize => {
+                let message = format!("String is too long (over {max} bytes): {text}");
+                let hint = "config = { max_strlen = N } lets texts be longer";
+                Err(self.report(Diagnostic::error(span, message).hint(hint)))
+            }
+            _ => Ok(text_constant(text, span)),
         }
     }
 
@@ -388,7 +400,13 @@ impl Checker<'_> {
     fn sizeof(&mut self, operand: &SizeofOperand, span: Span) -> Checked<Expr> {
         let ty = match operand {
             SizeofOperand::Type(ty) => self.written_type(ty)?,
-            SizeofOperand::Expr(value) => self.expression(value)?.ty,
+            SizeofOperand::Expr(value) => {
+                let value = self.expression(value)?;
+                match value.ty {
+                    Type::Text { .. } | Type::String { .. } => self.holding(&value, false)?,
+                    ty => ty,
+                }
+            }
         };
         let size = self.size_of(&ty).ok_or_else(|| {
             let message = format!("the size of {} is not known", self.describe(&ty));
@@ -423,11 +441,29 @@ impl Checker<'_> {
     }
 
     fn offsetof(&mut self, ty: &TypeName, path: &[PathStep], span: Span) -> Checked<Expr> {
-        let mut ty = self.written_type(ty)?;
+        let ty = self.written_type(ty)?;
+        self.offset_in(ty, path, span)
+    }
+
+    /// Bytes from the begin of a value to what a path leads to in it.
+    fn offset_in(&mut self, mut ty: Type, path: &[PathStep], span: Span) -> Checked<Expr> {
         let mut offset = 0;
         for step in path {
-            let PathStep::Member(member) = step else {
-                return Err(self.not_yet(span, "offsetof of an element"));
+            let member = match step {
+                PathStep::Member(member) => member,
+                PathStep::Index(index) => {
+                    let index = self.scalar(index)?;
+                    let (Type::Array { element, count }, Some(at)) = (ty, index.constant()) else {
+                        return Err(self.error(index.span, "this is no element whose place is known"));
+                    };
+                    if at >= u64::from(count) {
+                        let message = format!("the array has {count} elements");
+                        return Err(self.error(index.span, message));
+                    }
+                    offset += at * u64::from(self.size_of(&element).unwrap_or_default());
+                    ty = *element;
+                    continue;
+                }
             };
             let Type::Struct(id) = ty else {
                 let message = format!("{} has no members", self.describe(&ty));

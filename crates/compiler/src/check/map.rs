@@ -7,7 +7,7 @@ use super::tree::{
     Access, Expr, ExprKind, MapChange, MapPlace, Pointee, Pointer, Show, Statement, StatementKind, Type,
     UnaryOp,
 };
-use super::value::{constant, room, scaled, widened};
+use super::value::{constant, is_literal, room, scaled, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -886,25 +886,9 @@ fn key_type(key: &Expr) -> Type {
 
 /// The smallest type that a key has.
 fn narrow_type(key: &Expr) -> Type {
-    match (&key.ty, key.constant()) {
-        (
-            Type::Integer {
-                show: Show::Number(_),
-                ..
-            },
-            Some(known),
-        ) => {
-            let known = known.cast_signed();
-            let size = [
-                (1, i64::from(i8::MAX)),
-                (2, i64::from(i16::MAX)),
-                (4, i64::from(i32::MAX)),
-            ]
-            .into_iter()
-            .find(|(_, most)| (-most - 1..=*most).contains(&known));
-            Type::integer(size.map_or(8, |(size, _)| size), true)
-        }
-        _ => key_type(key),
+    match is_literal(key) {
+        true => key.ty.clone(),
+        false => key_type(key),
     }
 }
 
@@ -936,10 +920,10 @@ fn scalar_type(ty: &Type) -> FieldType {
         Type::Integer { signed, show, .. } => {
             let signed = *signed;
             match show {
-                Show::Number(base) => FieldType::Integer {
+                Show::Number(_) | Show::Natural => FieldType::Integer {
                     size: 8,
                     signed,
-                    base: *base,
+                    base: show.base(),
                 },
                 Show::Names(names) => FieldType::Enumeration {
                     size: 8,

@@ -6,7 +6,9 @@
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
-use super::value::{common, comparison, constant, narrowed, operation, scaled, text_constant};
+use super::value::{
+    common, comparison, constant, is_literal, literal_type, narrowed, operation, scaled, text_constant,
+};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::{MapType, ValueKind};
@@ -115,6 +117,9 @@ impl Checker<'_> {
         {
             return Err(self.error(right.span, "values have 64 bits: they cannot be shifted that far"));
         }
+        if let (Some(l), Some(r)) = (literal_value(&left), literal_value(&right)) {
+            return self.folded(op, l, r, span);
+        }
         let ty = match op {
             // As in bpftrace: a right shift is logical and unsigned, and a left shift of known numbers has no sign.
             BinaryOp::ShiftRight => Type::U64,
@@ -122,9 +127,47 @@ impl Checker<'_> {
             BinaryOp::ShiftLeft => common(&left, &left),
             // As in bpftrace a difference is signed, also of unsigned numbers.
             BinaryOp::Subtract => Type::I64,
+            // Unsigned where either is, as in C.
+            BinaryOp::Divide | BinaryOp::Modulo
+                if [&left, &right].iter().any(|side| side.ty == Type::U64) =>
+            {
+                Type::U64
+            }
             _ => common(&left, &right),
         };
         Ok(operation(op, ty, left, right, span))
+    }
+
+    /// An operation on numbers of the text: exact, or refused.
+    fn folded(&mut self, op: BinaryOp, left: i128, right: i128, span: Span) -> Checked<Expr> {
+        let bits = right & 63;
+        let word = |value: i128| value as u64;
+        let exact = match op {
+            BinaryOp::Add => Some(left + right),
+            BinaryOp::Subtract => Some(left - right),
+            BinaryOp::Multiply => left.checked_mul(right),
+            BinaryOp::Divide => left.checked_div(right),
+            BinaryOp::Modulo => left.checked_rem(right),
+            BinaryOp::ShiftRight => Some(left >> bits),
+            BinaryOp::ShiftLeft if left < 0 => Some(word(left << bits).cast_signed().into()),
+            BinaryOp::ShiftLeft => Some(word(left << bits).into()),
+            BinaryOp::And => Some(left & right),
+            BinaryOp::Or => Some(left | right),
+            BinaryOp::Xor => Some(left ^ right),
+        };
+        let fits = |value: &i128| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(value);
+        match exact.filter(fits) {
+            Some(value) => Ok(constant(
+                word(value),
+                literal_type(word(value), value <= i128::from(i64::MAX)),
+                span,
+            )),
+            None => {
+                let message = "unable to fold literals due to overflow or underflow";
+                let hint = "values have 64 bits: cast one of the numbers to uint64 to calculate modulo 2^64";
+                Err(self.report(Diagnostic::error(span, message).hint(hint)))
+            }
+        }
     }
 
     /// `pointer ± count`, in units of what it points to.
@@ -349,6 +392,12 @@ impl Checker<'_> {
             ) if *size < 8 => Some(Type::integer(*size, false)),
             _ => None,
         };
+        if let (Some(known), UnaryOp::Negate) = (literal_value(&value), op)
+            && let Ok(negative) = i64::try_from(-known)
+        {
+            let negative = negative.cast_unsigned();
+            return Ok(constant(negative, literal_type(negative, true), span));
+        }
         if let Some(known) = value.constant() {
             return Ok(constant(fold::unary(op, known), ty, span));
         }
@@ -359,6 +408,15 @@ impl Checker<'_> {
             None => made,
         })
     }
+}
+
+/// The value of a number that the text names.
+fn literal_value(expr: &Expr) -> Option<i128> {
+    let value = expr.constant().filter(|_| is_literal(expr))?;
+    Some(match expr.ty.is_signed() {
+        true => value.cast_signed().into(),
+        false => value.into(),
+    })
 }
 
 /// Whether it is a number that is known and not negative.

@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use super::globals::{Globals, Parameter};
-use super::tree::Type;
+use super::tree::{Show, Type};
 use super::value::widened;
 use crate::builtin;
 use crate::context::{Context, EventNumber, Features, ProgramKind};
@@ -115,7 +115,14 @@ fn value_of(expr: &Expr) -> Result<(Type, u64), Vec<Diagnostic>> {
     let context = nowhere();
     let mut checker = Checker::new(&context, Globals::default());
     let checked = checker.scalar(expr).map(widened);
-    let constant = checked.ok().and_then(|e| Some((e.ty.clone(), e.constant()?)));
+    // Its value may be another one later, a negative one, too.
+    let ty = |ty: Type| match ty {
+        Type::Integer {
+            show: Show::Natural, ..
+        } => Type::I64,
+        ty => ty,
+    };
+    let constant = checked.ok().and_then(|e| Some((ty(e.ty.clone()), e.constant()?)));
     match constant {
         Some((ty, value)) if !has_errors(&checker.found) => Ok((ty, value)),
         _ if checker.found.is_empty() => {

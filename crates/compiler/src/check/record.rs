@@ -1,8 +1,8 @@
 //! `record()`: what is written, under which names, and where each value lies in the record.
 
 use super::checker::{Checked, Checker, Reported};
-use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Statement, Type};
-use super::value::{STRING, constant, operation};
+use super::tree::{BinaryOp, Destination, Expr, ExprKind, Record, Show, Statement, Type};
+use super::value::{STRING, constant, is_literal, operation, widened};
 use crate::builtin;
 use crate::context::{EventField, Source};
 use crate::lang::ast::{self, Arg, Span, Spanned};
@@ -183,6 +183,18 @@ impl Checker<'_> {
             let message = format!("this is larger than a record can be ({CAPACITY} bytes)");
             return Err(self.error(value.span, message));
         }
+        // A field is as wide whichever number stands there.
+        let natural = matches!(
+            value.ty,
+            Type::Integer {
+                show: Show::Natural,
+                ..
+            }
+        );
+        let value = match natural || is_literal(&value) {
+            true => widened(value),
+            false => value,
+        };
         match Self::field_type(&value.ty) {
             // A record is of one event, whose name its class has: there is nothing to write.
             Some(ty) if EventName::wanted(&ty).is_some() => {

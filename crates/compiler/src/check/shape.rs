@@ -131,9 +131,11 @@ fn join_integers(a: &Type, b: &Type) -> Type {
         _ => (1, false, Show::Number(Base::Decimal)),
     };
     let ((a_size, a_signed, a_show), (b_size, b_signed, b_show)) = (shape(a), shape(b));
-    if a_size == 8 && b_size == 8 && a_signed != b_signed {
-        // Neither holds the other: the first one says what the number is.
-        return a.clone();
+    match (&a_show, &b_show) {
+        (Show::Natural, Show::Natural) => {}
+        (Show::Natural, _) if !b_signed => return join_natural(a_size, b_size, b_show),
+        (_, Show::Natural) if !a_signed => return join_natural(b_size, a_size, a_show),
+        _ => {}
     }
     let signed = a_signed || b_signed;
     // An unsigned number needs a larger signed one to fit.
@@ -148,6 +150,15 @@ fn join_integers(a: &Type, b: &Type) -> Type {
             true => a_show,
             false => Show::Number(Base::Decimal),
         },
+    }
+}
+
+/// What is unsigned and has the room of a number that is not negative, too.
+fn join_natural(natural: u8, unsigned: u8, show: Show) -> Type {
+    Type::Integer {
+        size: natural.max(unsigned),
+        signed: false,
+        show: Show::Number(show.base()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
-use super::value::{constant, widened};
+use super::value::{STRING, constant, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -473,6 +473,13 @@ impl Checker<'_> {
         };
         let ty = match (written, &value) {
             (Some(mut ty), _) => {
+                // `string` by itself has the length of what is stored.
+                if ty == (Type::Text { size: 0 }) {
+                    ty = match &value {
+                        Some(value) if value.ty.is_text() => self.holding(value, false)?,
+                        _ => Type::Text { size: STRING + 1 },
+                    };
+                }
                 match (&value, &mut ty) {
                     (Some(value), ty) => lead_as(ty, &value.ty),
                     // Until something else is stored, it points into the event's memory.

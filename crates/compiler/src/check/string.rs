@@ -50,7 +50,7 @@ impl Checker<'_> {
                 let certain = (pointer.space == Space::User).then_some(Space::User);
                 Ok(read_string(value, space.or(certain), max, span))
             }
-            (Type::Integer { size: 8, .. }, _) => Ok(read_string(value, space, max, span)),
+            (ty, _) if ty.is_word() => Ok(read_string(value, space, max, span)),
             (ty, _) => {
                 let message = format!("a text cannot be read at {}", self.describe(&ty));
                 let hint = "cast it if a text lies there: (char *)…";

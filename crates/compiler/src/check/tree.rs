@@ -577,10 +577,22 @@ pub struct TupleMember {
 pub enum Show {
     /// As a number.
     Number(Base),
+    /// As a decimal number of those that the text names: it is not negative, so unsigned types of its size hold it, too.
+    Natural,
     /// By the name of its value (an `enum`).
     Names(Names),
     /// By the names of its bits.
     Flags(Names),
+}
+
+impl Show {
+    /// The base of a number.
+    pub(super) fn base(&self) -> Base {
+        match self {
+            Self::Number(base) => *base,
+            _ => Base::Decimal,
+        }
+    }
 }
 
 /// An address.
@@ -633,6 +645,18 @@ impl Type {
     /// Whether a value of this type is one 64-bit register.
     pub fn is_scalar(&self) -> bool {
         matches!(self, Self::Integer { .. } | Self::Bool | Self::Pointer(_))
+    }
+
+    /// Whether it is a number that may be an address: a whole word, or one that the text names.
+    pub(crate) fn is_word(&self) -> bool {
+        let natural = matches!(
+            self,
+            Self::Integer {
+                show: Show::Natural,
+                ..
+            }
+        );
+        natural || matches!(self, Self::Integer { size: 8, .. })
     }
 
     /// Whether arithmetic, comparison and extension treat it as signed.

@@ -5,7 +5,7 @@ use super::shape::alignment;
 use super::tree::{Pointee, Pointer, Show, TupleMember, Type};
 use super::value::STRING;
 use crate::context::ValueType;
-use crate::lang::ast::{Span, TypeName, TypeTag};
+use crate::lang::ast::{Span, TypeName, TypeSuffix, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
 use kestrel_trace::layout::{
@@ -259,34 +259,43 @@ impl<'a> Checker<'a> {
 
     /// A type as written.
     pub(crate) fn written_type(&mut self, name: &TypeName) -> Checked<Type> {
-        let Some((pointers, arrays)) = name.plain() else {
-            return Err(self.not_yet(name.span, "types that are more than a name, pointers and lengths"));
+        let stars = name
+            .suffixes
+            .iter()
+            .take_while(|suffix| **suffix == TypeSuffix::Pointer);
+        let (levels, arrays) = name.suffixes.split_at(stars.count());
+        let (base, mut lengths) = match &name.of {
+            Some(of) => {
+                let value = self.expression(of)?;
+                (self.holding(&value, false)?, arrays)
+            }
+            // A text's length is part of its name.
+            None if name.tag.is_none() && name.name == "string" && levels.is_empty() => {
+                match arrays.split_first() {
+                    None => (Type::Text { size: 0 }, arrays),
+                    Some((length, rest)) => {
+                        let size = self.written_length(length, name.span)?;
+                        (Type::Text { size }, rest)
+                    }
+                }
+            }
+            None if levels.is_empty() => (self.written_base(name)?, arrays),
+            None => {
+                let to = self.named(name)?;
+                (Type::Pointer(plain_pointer(to)), arrays)
+            }
         };
-        let mut ty = if let Some(levels) = pointers.checked_sub(1) {
-            let to = self.named(name)?;
-            Type::Pointer(Pointer {
-                to,
-                levels: u8::try_from(levels).unwrap_or(u8::MAX),
-                space: Space::Kernel,
-                trusted: false,
-                symbolic: to == Pointee::Unknown && levels == 0,
-            })
-        } else if let Some(ty) = basic(&name.name).filter(|_| name.tag.is_none()) {
-            ty
-        } else {
-            let known = match self.named(name)? {
-                Pointee::Btf(id) => self.btf_type(id),
-                _ => None,
-            };
-            known.ok_or_else(|| {
-                let message = format!("values of type \"{}\" cannot be handled", spell(name));
-                self.error(name.span, message)
-            })?
-        };
-        for count in arrays.iter().rev() {
-            let count = count
-                .and_then(|n| u32::try_from(n).ok())
-                .ok_or_else(|| self.error(name.span, "the length of this array is missing or too large"))?;
+        // The first `*` behind a name is part of what was found for it.
+        let more = levels.len() - usize::from(name.of.is_none() && !levels.is_empty());
+        let mut ty = (0..more).try_fold(base, |ty, _| self.pointer_onto(ty, name.span))?;
+        if lengths.contains(&TypeSuffix::Pointer) {
+            return Err(self.error(
+                name.span,
+                "the stars of a type stand before its lengths: int32 *[4]",
+            ));
+        }
+        while let Some((length, before)) = lengths.split_last() {
+            let count = self.written_length(length, name.span)?;
             let char = name.name == "char" && ty == Type::integer(1, true);
             ty = match char {
                 true => Type::Text { size: count },
@@ -295,8 +304,56 @@ impl<'a> Checker<'a> {
                     count,
                 },
             };
+            lengths = before;
         }
         Ok(ty)
+    }
+
+    /// What a name by itself is, without stars and lengths.
+    fn written_base(&mut self, name: &TypeName) -> Checked<Type> {
+        if let Some(ty) = basic(&name.name).filter(|_| name.tag.is_none()) {
+            return Ok(ty);
+        }
+        let known = match self.named(name)? {
+            Pointee::Btf(id) => self.btf_type(id),
+            _ => None,
+        };
+        known.ok_or_else(|| {
+            let message = format!("values of type \"{}\" cannot be handled", spell(name));
+            self.error(name.span, message)
+        })
+    }
+
+    /// The address of something of a type.
+    fn pointer_onto(&mut self, ty: Type, span: Span) -> Checked<Type> {
+        let to = match ty {
+            Type::Pointer(pointer) => {
+                return Ok(Type::Pointer(Pointer {
+                    levels: pointer.levels.saturating_add(1),
+                    trusted: false,
+                    symbolic: false,
+                    ..pointer
+                }));
+            }
+            Type::Integer { size, signed, .. } => Pointee::Integer { size, signed },
+            Type::Struct(id) => Pointee::Btf(id),
+            other => {
+                let message = format!("there is no address of {} in the language", self.describe(&other));
+                return Err(self.error(span, message));
+            }
+        };
+        Ok(Type::Pointer(plain_pointer(to)))
+    }
+
+    /// The number in `[n]`.
+    fn written_length(&mut self, suffix: &TypeSuffix, span: Span) -> Checked<u32> {
+        let count = match suffix {
+            TypeSuffix::Array(Some(count)) => self.scalar(count)?.constant(),
+            _ => None,
+        };
+        count
+            .and_then(|count| u32::try_from(count).ok())
+            .ok_or_else(|| self.error(span, "the length of this array is missing or too large"))
     }
 
     /// Bytes that a value of the type takes in memory.
@@ -375,11 +432,10 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// A type in words, for messages: `an integer of 4 bytes`, `struct file *`.
+    /// A type in words, for messages: `an integer`, `struct file *`.
     pub(crate) fn describe(&self, ty: &Type) -> String {
         match ty {
-            Type::Integer { size: 8, .. } => "an integer".to_owned(),
-            Type::Integer { size, .. } => format!("an integer of {size} bytes"),
+            Type::Integer { .. } => "an integer".to_owned(),
             Type::Bool => "a truth value".to_owned(),
             Type::Pointer(pointer) => self.describe_pointer(*pointer),
             Type::Text { .. } | Type::String { .. } => "a text".to_owned(),
@@ -477,12 +533,21 @@ impl<'a> Checker<'a> {
                     (start / 8, Some(bits))
                 }
             };
-            members.push(Member {
-                name: member.name.to_owned(),
-                offset,
-                bits,
-                ty,
-            });
+            match &ty {
+                // Members of a part without a name are the struct's own.
+                FieldType::Composite(part) if member.name.is_empty() => {
+                    members.extend(part.members.iter().map(|member| Member {
+                        offset: offset + member.offset,
+                        ..member.clone()
+                    }));
+                }
+                _ => members.push(Member {
+                    name: member.name.to_owned(),
+                    offset,
+                    bits,
+                    ty,
+                }),
+            }
         }
         let align = [8, 4, 2, 1]
             .into_iter()
@@ -505,10 +570,10 @@ impl<'a> Checker<'a> {
             Type::Integer { size, signed, show } => {
                 let (size, signed) = (*size, *signed);
                 match show {
-                    Show::Number(base) => FieldType::Integer {
+                    Show::Number(_) | Show::Natural => FieldType::Integer {
                         size,
                         signed,
-                        base: *base,
+                        base: show.base(),
                     },
                     Show::Names(names) => FieldType::Enumeration {
                         size,
@@ -545,6 +610,17 @@ impl<'a> Checker<'a> {
             Type::Buffer { max } => FieldType::Buffer { max: *max },
             Type::HeldStack(stack) => FieldType::HeldStack(*stack),
         })
+    }
+}
+
+/// An address in the kernel of what a type's name says.
+fn plain_pointer(to: Pointee) -> Pointer {
+    Pointer {
+        to,
+        levels: 0,
+        space: Space::Kernel,
+        trusted: false,
+        symbolic: to == Pointee::Unknown,
     }
 }
 

@@ -4,7 +4,7 @@ use super::fold;
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Show, Type};
 use crate::lang::ast::Span;
 use crate::lang::diag::nearest;
-use kestrel_trace::layout::Space;
+use kestrel_trace::layout::{Base, Space};
 
 /// Most bytes of a string, without its NUL, where nothing else is said.
 pub(crate) const STRING: u32 = 255;
@@ -12,6 +12,29 @@ pub(crate) const STRING: u32 = 255;
 /// A scalar known now.
 pub(crate) fn constant(value: u64, ty: Type, span: Span) -> Expr {
     Expr::new(ExprKind::Constant(value), ty, span)
+}
+
+/// A number as it is written: of the fewest bytes that hold it; suffixes (`5u`) change nothing, as in bpftrace.
+pub(crate) fn literal(value: u64, span: Span) -> Expr {
+    let signed = i64::try_from(value).is_ok();
+    constant(value, literal_type(value, signed), span)
+}
+
+/// The smallest type that holds a number.
+pub(crate) fn literal_type(value: u64, signed: bool) -> Type {
+    let fits = |size: &u8| fold::convert(value, *size, signed) == value;
+    let size = [1, 2, 4].into_iter().find(fits).unwrap_or(8);
+    let show = match signed && value.cast_signed() >= 0 {
+        true => Show::Natural,
+        false => Show::Number(Base::Decimal),
+    };
+    Type::Integer { size, signed, show }
+}
+
+/// Whether it is a number as written, or calculated of such ones.
+pub(crate) fn is_literal(expr: &Expr) -> bool {
+    let type_of = |value| literal_type(value, expr.ty.is_signed());
+    expr.constant().is_some_and(|value| type_of(value) == expr.ty)
 }
 
 /// A text known now.
@@ -95,6 +118,13 @@ pub(crate) fn widened(value: Expr) -> Expr {
             size: 8,
             signed: *signed,
             show: show.clone(),
+        },
+        Type::Integer {
+            show: Show::Natural, ..
+        } => Type::Integer {
+            size: 8,
+            signed: true,
+            show: Show::Natural,
         },
         Type::Bool => return value,
         _ => common(&value, &value),

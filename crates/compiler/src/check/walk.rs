@@ -90,7 +90,7 @@ impl Checker<'_> {
                 let mut diagnostic = Diagnostic::error(base.span, message);
                 let untyped = matches!(
                     ty,
-                    Type::Integer { size: 8, .. }
+                    Type::Integer { .. }
                         | Type::Pointer(Pointer {
                             to: Pointee::Unknown,
                             levels: 0,
@@ -317,7 +317,7 @@ impl Checker<'_> {
 
     /// `*pointer`.
     pub(super) fn dereference(&mut self, pointer: Expr, span: Span) -> Checked<Expr> {
-        if self.globals.rounds && matches!(pointer.ty, Type::Integer { size: 8, .. }) {
+        if self.globals.rounds && pointer.ty.is_word() {
             // A number of which nothing is known is the address of another.
             let spot = target(pointer, points_at(&Type::U64, Space::Kernel));
             return self.value_at(spot, Type::U64, span);

@@ -321,6 +321,7 @@ impl Dump<'_> {
                     Show::Number(_) => "",
                     Show::Names(_) => " names",
                     Show::Flags(_) => " flags",
+                    Show::Natural => " natural",
                 };
                 format!(
                     "{}{}{show}",

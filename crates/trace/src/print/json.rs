@@ -97,7 +97,10 @@ fn bpftrace(value: Value<'_>, style: JsonStyle<'_>, text: Style<'_>, symbols: &S
         Value::Unsigned { value, .. } => whole(value, out),
         Value::Bool(value) => boolean(value, out),
         Value::Float(value) => fraction(value, out),
-        Value::Pointer { address, .. } => whole(address, out),
+        Value::Pointer {
+            address,
+            symbolic: false,
+        } => whole(address, out),
         Value::Enumeration {
             value, signed: true, ..
         } => signed(value, out),
@@ -106,7 +109,8 @@ fn bpftrace(value: Value<'_>, style: JsonStyle<'_>, text: Style<'_>, symbols: &S
         // Its bytes are C's `char`, which has a sign.
         Value::Buffer(bytes) => list(bytes.iter(), out, |byte, out| decimal(byte.cast_signed(), out)),
         Value::Array(_) | Value::Composite(_) => nested(value, style, symbols, out),
-        Value::Text(_)
+        Value::Pointer { symbolic: true, .. }
+        | Value::Text(_)
         | Value::CutText(_)
         | Value::Named(_)
         | Value::Stack(_)

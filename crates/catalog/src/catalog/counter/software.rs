@@ -65,11 +65,12 @@ impl EventKind for SoftwareKind {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let names: Vec<&str> = counters().map(Software::name).collect();
-        let (counter, count) = named(spec, self.name(), &names, |name| {
+        let ((counter, written), count) = named(spec, self.name(), &names, |name| {
             let counter = Software::find(name).filter(|counter| !WITHOUT_EVENTS.contains(counter))?;
-            Some((counter, default_count(counter)))
+            Some(((counter, name.to_owned()), default_count(counter)))
         })?;
-        let name = format!("software:{}:{count}", counter.name());
+        // The event has the name by which it was asked for, of several: `software:cs:1`.
+        let name = format!("software:{written}:{count}");
         Ok(vec![resolved(catalog, self.name(), name, counter, count, true)])
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
     }
     for prefix in ["struct ", "union ", "enum "] {
         if let Some(name) = given.strip_prefix(prefix) {
-            return definitions(prefix.trim(), name.trim(), catalog);
+            return definitions(prefix.trim(), name.trim(), options.verbose, catalog);
         }
     }
     let mut out = Vec::new();
@@ -63,7 +63,8 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
             let Some(globs) = globs_for(kind, &parts) else {
                 continue;
             };
-            let fixed = kind.fixed_names();
+            let mut fixed = kind.fixed_names();
+            fixed.sort_unstable();
             if !fixed.is_empty() {
                 let wanted = |name: &&str| globs.first().is_none_or(|glob| glob.matches(name));
                 for name in fixed.into_iter().filter(wanted) {
@@ -74,6 +75,7 @@ pub(super) fn matching(options: &Options, catalog: &Catalog) -> Result<Exit, Fai
             let mut names = Vec::new();
             // What this kernel does not tell is not listed; `kestrel doctor` says why.
             let _ = kind.names(catalog, &globs, &mut |name| names.push(name.to_owned()));
+            names.sort_unstable();
             for name in names {
                 line(kind, &name, options, catalog, &mut out)?;
             }
@@ -149,7 +151,9 @@ fn line(
         return Ok(());
     };
     for field in &description.fields {
-        writeln!(out, "    {} {}", field.ty, field.name)?;
+        // As C declares it: `char comm[16]`.
+        let (ty, length) = field.ty.split_at(field.ty.find('[').unwrap_or(field.ty.len()));
+        writeln!(out, "    {ty} {}{length}", field.name)?;
     }
     if let Some(returns) = &description.returns {
         writeln!(out, "    {returns} retval")?;
@@ -158,7 +162,7 @@ fn line(
 }
 
 /// Prints types of the kernel's whose names match.
-fn definitions(tag: &str, name: &str, catalog: &Catalog) -> Result<Exit, Failure> {
+fn definitions(tag: &str, name: &str, verbose: bool, catalog: &Catalog) -> Result<Exit, Failure> {
     let types = catalog.types()?;
     let kind = match tag {
         "struct" => Kind::Struct,
@@ -173,7 +177,10 @@ fn definitions(tag: &str, name: &str, catalog: &Catalog) -> Result<Exit, Failure
             found => found == Some(kind),
         };
         if same && glob.matches(types.name(id)) && !types.name(id).is_empty() {
-            writeln!(out, "vmlinux: {};\n", types.definition(id))?;
+            match verbose {
+                true => writeln!(out, "vmlinux: {};\n", types.definition(id))?,
+                false => writeln!(out, "{tag} {}", types.name(id))?,
+            }
         }
     }
     if out.is_empty() {

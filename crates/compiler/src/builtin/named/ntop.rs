@@ -22,6 +22,11 @@ pub(crate) static NTOP: Builtin = Builtin {
             [address] => (None, checker.expression(address)?),
             _ => return Err(checker.error(usage.span, "an address is missing")),
         };
+        // `pton(…)` is known now.
+        let address = match (&address.ty, &address.kind) {
+            (Type::Array { .. }, ExprKind::Text(_)) => checker.in_memory(address),
+            _ => address,
+        };
         let span = usage.span;
         let number = |value| constant(value, Type::integer(4, false), span);
         let (own, parts): (u64, Vec<Expr>) = match (&address.ty, address.kind.clone()) {

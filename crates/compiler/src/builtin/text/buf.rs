@@ -126,7 +126,7 @@ fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Ex
             let ty = value.ty.clone();
             Ok((Expr::new(kind, ty, value.span), space))
         }
-        (Type::Integer { size: 8, .. }, kind) => {
+        (ty, kind) if ty.is_word() => {
             let ty = value.ty.clone();
             Ok((Expr::new(kind, ty, value.span), None))
         }

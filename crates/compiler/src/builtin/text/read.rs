@@ -2,8 +2,8 @@
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};
-use crate::check::tree::{BinaryOp, Expr, ExprKind, Type};
-use crate::check::value::{constant, operation};
+use crate::check::tree::{BinaryOp, Expr, ExprKind, Show, Type};
+use crate::check::value::{constant, operation, text_constant};
 use kestrel_trace::layout::Space;
 
 /// Most bytes of a text without its NUL.
@@ -17,6 +17,18 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     let address = match args.first() {
         Some(address) => checker.expression(address),
         None => Err(checker.error(usage.span, "an address is missing")),
+    };
+    // A number that the text names is no address: it is spelled, as a parameter of the command line is.
+    let address = match address {
+        Ok(Expr {
+            kind: ExprKind::Constant(value),
+            ty: Type::Integer {
+                show: Show::Natural,
+                ..
+            },
+            span,
+        }) if space.is_none() && checker.globals.rounds => Ok(text_constant(&value.to_string(), span)),
+        address => address,
     };
     let Some(bytes) = args.get(1) else {
         return checker.string(address?, longest, space, usage.span);

@@ -2,7 +2,7 @@
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Statement, StatementKind, Type};
-use crate::check::value::{constant, operation, text_constant};
+use crate::check::value::{constant, operation, shortened, text_constant};
 use kestrel_bpf::helper;
 
 pub(crate) static STR_CONCAT: Builtin = Builtin {
@@ -54,7 +54,12 @@ pub(crate) static STR_CONCAT: Builtin = Builtin {
             helper: helper::PROBE_READ_KERNEL_STR,
             operands: vec![end, number(right_size), right],
         }));
-        let text = checker.text_of(out, span);
+        // A text that is put before itself, `$s = str_concat($s, …)`, does not grow for ever.
+        let most = checker.longest();
+        let text = match (checker.text_of(out, span), size > most) {
+            (text, true) => shortened(text, most),
+            (text, false) => text,
+        };
         Ok(checker.behind(statements, text, span))
     }),
 };
