@@ -78,8 +78,14 @@ fn usage(error: &clap::Error) -> ExitCode {
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let help = <Arguments as clap::CommandFactory>::command().render_help();
     eprintln!("ERROR: {first}");
-    if error.kind() != ErrorKind::DisplayHelp {
-        eprint!("{help}");
+    match error.kind() {
+        // The values that there are say more than all options.
+        ErrorKind::InvalidValue => {
+            for line in text.lines().skip(1).take_while(|line| !line.trim().is_empty()) {
+                eprintln!("{}", line.trim());
+            }
+        }
+        _ => eprint!("{help}"),
     }
     ExitCode::FAILURE
 }

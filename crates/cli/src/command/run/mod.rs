@@ -57,8 +57,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.info {
         return info::run();
     }
-    if let Some(path) = &options.fmt {
-        return formatted(path, options);
+    if options.fmt {
+        return formatted(options);
     }
     if let Some(trace) = &options.trace {
         return recorded::run(options, trace);
@@ -177,12 +177,8 @@ fn has_run(plan: &Plan) -> bool {
 }
 
 /// Prints a file in the language's layout.
-fn formatted(path: &Path, options: &Options) -> Result<Exit, Failure> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let why = crate::style::system_words(&error);
-        Failure::new(Exit::Failed, format!("failed to open file '{name}': {why}"))
-    })?;
+fn formatted(options: &Options) -> Result<Exit, Failure> {
+    let (name, text) = read::text(options)?;
     let tidy = kestrel::language::format::format(&text).map_err(|diagnostics| {
         let error = kestrel::Error::Program {
             source_text: text.clone(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// The program's file, or - for standard input; with -l also a pattern of events
-    #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "list", "info", "fmt"])]
+    #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "list", "info"])]
     pub(super) script: Option<OsString>,
     /// The program itself
     #[arg(short = 'e', value_name = "PROGRAM")]
@@ -74,9 +74,9 @@ pub(crate) struct Options {
     /// Report failures of helpers: memory that cannot be read, keys that maps do not have
     #[arg(short = 'k', action = clap::ArgAction::Count)]
     pub(super) helper_errors: u8,
-    /// Print the file in the language's standard layout
-    #[arg(long, value_name = "FILE")]
-    pub(super) fmt: Option<PathBuf>,
+    /// Print the program in the language's standard layout, and end
+    #[arg(long)]
+    pub(super) fmt: bool,
     /// Print what this kernel can do
     #[arg(long)]
     pub(super) info: bool,

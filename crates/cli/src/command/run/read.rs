@@ -59,7 +59,7 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
 }
 
 /// The name and text of a program.
-fn text(options: &Options) -> Result<(String, String), Failure> {
+pub(super) fn text(options: &Options) -> Result<(String, String), Failure> {
     if let Some(program) = &options.program {
         return Ok((STDIN.to_owned(), program.clone()));
     }

@@ -16,21 +16,22 @@ impl Printer<'_> {
         if indent + text.len() <= COLUMNS || text.contains('\n') {
             return text;
         }
-        let mut lines = vec![format!("{}(", name.node)];
-        for (index, arg) in args.iter().enumerate() {
-            let mut text = self.argument(arg);
-            text.push_str(if index + 1 < args.len() { "," } else { ")" });
-            let Some(line) = lines.last_mut() else { break };
-            if index == 0 {
-                line.push_str(&text);
-            } else if indent + line.len() + text.len() < COLUMNS {
-                line.push(' ');
-                line.push_str(&text);
-            } else {
-                lines.push(format!("{}{text}", " ".repeat(indent + 4)));
-            }
+        // Arguments go on in another line where they do in the source, below the first one.
+        let mut text = format!("{}(", name.node);
+        let below = format!(",\n{}", " ".repeat(indent + text.len()));
+        let mut end = None;
+        for arg in args {
+            let start = arg.value.span.start;
+            let between = end.and_then(|end: u32| self.text.get(end as usize..start as usize));
+            text.push_str(match between {
+                None => "",
+                Some(between) if between.contains('\n') => &below,
+                Some(_) => ", ",
+            });
+            text.push_str(&self.argument(arg));
+            end = Some(arg.value.span.end);
         }
-        lines.join("\n")
+        text + ")"
     }
 
     pub(super) fn expr(&mut self, expr: &Expr) -> String {
@@ -112,9 +113,8 @@ impl Printer<'_> {
                 let args: Vec<String> = args.iter().map(|arg| self.argument(arg)).collect();
                 format!("{}({})", name.node, args.join(", "))
             }
-            Kind::Member { base, name, arrow } => {
-                let dot = if *arrow { "->" } else { "." };
-                format!("{}{dot}{}", self.expr(base), name.node)
+            Kind::Member { base, name, .. } => {
+                format!("{}.{}", self.expr(base), name.node)
             }
             Kind::Index { base, index } => format!("{}[{}]", self.expr(base), self.expr(index)),
             Kind::Cast { ty, value } => format!("({}){}", self.ty(ty), self.expr(value)),
@@ -170,7 +170,7 @@ impl Printer<'_> {
             Kind::Record(all) => {
                 let all: Vec<String> = all
                     .iter()
-                    .map(|(name, value)| format!("{} = {}", name.node, self.expr(value)))
+                    .map(|(name, value)| format!("{}={}", name.node, self.expr(value)))
                     .collect();
                 format!("({})", all.join(", "))
             }
@@ -240,8 +240,7 @@ impl Printer<'_> {
         let mut text = base;
         for suffix in &ty.suffixes {
             match suffix {
-                TypeSuffix::Pointer if text.ends_with('*') => text.push('*'),
-                TypeSuffix::Pointer => text.push_str(" *"),
+                TypeSuffix::Pointer => text.push('*'),
                 TypeSuffix::Array(None) => text.push_str("[]"),
                 TypeSuffix::Array(Some(count)) => text += &format!("[{}]", self.expr(count)),
             }

@@ -8,7 +8,7 @@ use super::diag::{Diagnostic, has_errors};
 use super::parse::parse_unexpanded;
 
 /// Most columns of a line that can be broken.
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 80;
 
 /// A script in the house's own form. Lines of the preprocessor stay as they are, and the names that they define stand for
 /// themselves.
@@ -152,7 +152,7 @@ impl<'a> Printer<'a> {
             Item::Macro(one) => {
                 self.line(one.span.start);
                 let parameters: Vec<&str> = one.parameters.iter().map(|p| self.source(p.span)).collect();
-                let head = format!("macro {}({}) ", one.name.node, parameters.join(", "));
+                let head = format!("macro {}({})\n", one.name.node, parameters.join(", "));
                 self.out.push_str(&head);
                 self.value_block(&one.body);
                 self.end_line(one.span.end);
@@ -165,7 +165,7 @@ impl<'a> Printer<'a> {
                     .map(|(name, ty)| format!("{} : {}", self.source(name.span), self.ty(ty)))
                     .collect();
                 let head = format!(
-                    "fn {}({}) : {} ",
+                    "fn {}({}) : {}\n",
                     one.name.node,
                     parameters.join(", "),
                     self.ty(&one.result)
@@ -261,6 +261,14 @@ impl<'a> Printer<'a> {
         self.end_line(span.end);
     }
 
+    /// A predicate and a block have lines of their own, but for those in a table.
+    fn next_part(&mut self) {
+        match self.level {
+            0 => self.out.push('\n'),
+            _ => self.out.push(' '),
+        }
+    }
+
     fn event(&self, event: &EventSpec) -> &'a str {
         self.source(event.span)
     }
@@ -280,12 +288,7 @@ impl<'a> Printer<'a> {
             self.out.push_str(text);
         }
         if let Some(predicate) = &probe.predicate {
-            if probe.events.len() > 1 {
-                self.out.push('\n');
-                self.indent();
-            } else {
-                self.out.push(' ');
-            }
+            self.next_part();
             let text = format!("/{}/", self.expr(predicate));
             self.out.push_str(&text);
         }
@@ -293,7 +296,7 @@ impl<'a> Printer<'a> {
             let text = format!(" handler {}", self.source(object.span));
             self.out.push_str(&text);
         } else if let Some(block) = &probe.block {
-            self.out.push(' ');
+            self.next_part();
             self.block(block);
         } else {
             self.out.push(';');

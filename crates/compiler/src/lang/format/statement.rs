@@ -73,12 +73,12 @@ impl Printer<'_> {
         }
     }
 
-    /// `(condition)`, with one pair of parentheses.
+    /// A condition: in parentheses where it is calculated.
     fn enclosed(&mut self, condition: &Expr) -> String {
         let text = self.expr(condition);
-        match Self::is_enclosed(&text) || text.starts_with("comptime") {
-            true => text,
-            false => format!("({text})"),
+        match condition.kind {
+            ExprKind::Binary { .. } | ExprKind::Ternary { .. } if !Self::is_enclosed(&text) => format!("({text})"),
+            _ => text,
         }
     }
 
@@ -118,7 +118,7 @@ impl Printer<'_> {
             Kind::Let { name, ty, value } => {
                 let ty = ty
                     .as_ref()
-                    .map_or_else(String::new, |ty| format!(": {}", self.ty(ty)));
+                    .map_or_else(String::new, |ty| format!(" : {}", self.ty(ty)));
                 let value = value
                     .as_ref()
                     .map_or_else(String::new, |value| format!(" = {}", self.expr(value)));
@@ -138,11 +138,11 @@ impl Printer<'_> {
                     ForRange::Range(start, end) => format!("{}..{}", self.expr(start), self.expr(end)),
                     ForRange::Map(map) => self.expr(map),
                 };
-                let head = format!("for ({} : {over}) ", self.source(name.span));
+                let head = format!("for {} : {over} ", self.source(name.span));
                 return self.headed(&head, body);
             }
             Kind::Unroll { count, body } => {
-                let head = format!("unroll {} ", self.enclosed(count));
+                let head = format!("unroll ({}) ", self.expr(count).trim_matches(['(', ')']));
                 return self.headed(&head, body);
             }
             Kind::Block(block) | Kind::Handler { body: block, .. } => return self.block(block),
