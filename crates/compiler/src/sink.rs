@@ -144,6 +144,11 @@ pub trait Sink {
         false
     }
 
+    /// Whether divisions by zero are counted in that map.
+    fn counts_divisions(&self) -> bool {
+        self.counts_failures()
+    }
+
     /// Whether the program should run with preemption off from its first instruction to its last, so that a thread is preempted behind it and not
     /// inside of it: only where the kernel has the functions for that, and where the program calls no other ([`crate::codegen::lower::emit_preemption_on`]).
     fn wants_program_whole(&self) -> bool {

@@ -333,6 +333,7 @@ impl Expr {
             ExprKind::Constant(_)
             | ExprKind::Generation(_)
             | ExprKind::EventNumber
+            | ExprKind::DividedByZero
             | ExprKind::EventIs { .. }
             | ExprKind::Text(_)
             | ExprKind::ContextPointer

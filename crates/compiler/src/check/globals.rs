@@ -52,6 +52,8 @@ pub struct Globals {
     pub series_clock: Option<String>,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
+    /// Whether something is divided by what may be zero: that is counted as failures of helpers are, always.
+    pub divides: bool,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Bytes of a text that is read without a length (`max_strlen`).
@@ -95,6 +97,11 @@ pub struct Parameter {
 }
 
 impl Globals {
+    /// Whether there is a map of failures.
+    pub fn keeps_failures(&self) -> bool {
+        self.counts_failures || self.divides
+    }
+
     /// A parameter by its name.
     pub fn parameter(&self, name: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|p| p.name == name)

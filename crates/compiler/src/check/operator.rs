@@ -5,7 +5,9 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::fold;
-use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type, UnaryOp};
+use super::tree::{
+    BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Statement, StatementKind, Type, UnaryOp,
+};
 use super::value::{
     common, comparison, constant, is_literal, literal_type, narrowed, operation, scaled, text_constant,
 };
@@ -120,22 +122,56 @@ impl Checker<'_> {
         if let (Some(l), Some(r)) = (literal_value(&left), literal_value(&right)) {
             return self.folded(op, l, r, span);
         }
-        let ty = match op {
+        if matches!(op, BinaryOp::Divide | BinaryOp::Modulo)
+            && right.constant().is_none()
+            && self.globals.rounds
+        {
+            return Ok(self.guarded_division(op, left, right, span));
+        }
+        let ty = Self::result_type(op, &left, &right);
+        Ok(operation(op, ty, left, right, span))
+    }
+
+    /// A division whose divisor may be zero: that gives 1 and is counted.
+    fn guarded_division(&mut self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Expr {
+        self.globals.divides = true;
+        let ty = Self::result_type(op, &left, &right);
+        let mut kept = |name, value: Expr| {
+            let variable = self.hidden_variable(name, value.ty.clone());
+            let read = Expr::new(ExprKind::Variable(variable), value.ty.clone(), value.span);
+            let kind = StatementKind::Set { variable, value };
+            (Statement { kind, span }, read)
+        };
+        let (first, left) = kept("dividend", left);
+        let (second, right) = kept("divisor", right);
+        let zero = constant(0, right.ty.clone(), span);
+        let kind = ExprKind::Ternary {
+            condition: Box::new(comparison(CompareOp::NotEqual, false, right.clone(), zero, span)),
+            then: Some(Box::new(operation(op, ty.clone(), left, right, span))),
+            otherwise: Box::new(Expr::new(ExprKind::DividedByZero, ty.clone(), span)),
+        };
+        let value = Box::new(Expr::new(kind, ty.clone(), span));
+        let statements = vec![first, second];
+        Expr::new(ExprKind::Sequence { statements, value }, ty, span)
+    }
+
+    /// The type of arithmetic.
+    fn result_type(op: BinaryOp, left: &Expr, right: &Expr) -> Type {
+        match op {
             // As in bpftrace: a right shift is logical and unsigned, and a left shift of known numbers has no sign.
             BinaryOp::ShiftRight => Type::U64,
-            BinaryOp::ShiftLeft if is_natural(&left) && right.constant().is_some() => Type::U64,
-            BinaryOp::ShiftLeft => common(&left, &left),
+            BinaryOp::ShiftLeft if is_natural(left) && right.constant().is_some() => Type::U64,
+            BinaryOp::ShiftLeft => common(left, left),
             // As in bpftrace a difference is signed, also of unsigned numbers.
             BinaryOp::Subtract => Type::I64,
             // Unsigned where either is, as in C.
             BinaryOp::Divide | BinaryOp::Modulo
-                if [&left, &right].iter().any(|side| side.ty == Type::U64) =>
+                if [left, right].iter().any(|side| side.ty == Type::U64) =>
             {
                 Type::U64
             }
-            _ => common(&left, &right),
-        };
-        Ok(operation(op, ty, left, right, span))
+            _ => common(left, right),
+        }
     }
 
     /// An operation on numbers of the text: exact, or refused.

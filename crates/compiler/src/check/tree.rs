@@ -405,6 +405,8 @@ pub enum ExprKind {
     HasKey(MapPlace),
     /// The number of the event itself (of its first record).
     EventNumber,
+    /// What a division by zero gives, 1, and that it is counted.
+    DividedByZero,
     /// 1 where the event, one of those that the program serves, is one that the text names, else 0.
     EventIs { what: EventName, text: String },
 }

@@ -201,6 +201,7 @@ impl Expr {
             | ExprKind::Gathering(_)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber
+            | ExprKind::DividedByZero
             | ExprKind::EventIs { .. } => Vec::new(),
         }
     }

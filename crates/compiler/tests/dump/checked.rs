@@ -279,6 +279,7 @@ impl Dump<'_> {
             }
             ExprKind::SwapBytes { value, size } => format!("(swap{size} {})", self.expr(value)),
             ExprKind::EventNumber => "EventNumber".into(),
+            ExprKind::DividedByZero => "divided-by-zero".to_owned(),
             ExprKind::EventIs { what, text } => format!("EventIs {what:?} {text:?}"),
             ExprKind::ReadString {
                 address,

@@ -109,6 +109,8 @@ pub struct Dispatch {
     pub steering: BufferPolicy,
     /// Whether failures of helpers are counted.
     pub counts_failures: bool,
+    /// Whether divisions by zero are.
+    pub counts_divisions: bool,
     /// Names of the tables by their places.
     pub tables: Vec<String>,
     /// Names of the parameters by their places.
@@ -266,6 +268,10 @@ impl Sink for Dispatch {
 
     fn counts_failures(&self) -> bool {
         self.counts_failures
+    }
+
+    fn counts_divisions(&self) -> bool {
+        self.counts_divisions
     }
 
     fn by_instance(&self) -> bool {

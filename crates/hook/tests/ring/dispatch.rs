@@ -57,6 +57,7 @@ impl Bench {
             readers,
             gate: Dispatch {
                 counts_failures: false,
+                counts_divisions: false,
                 buffers,
                 owners: Vec::new(),
                 steering,

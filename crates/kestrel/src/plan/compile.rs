@@ -81,6 +81,7 @@ impl Hook {
                 .collect(),
             steering: plan.steering(),
             counts_failures: plan.globals.counts_failures,
+            counts_divisions: plan.globals.keeps_failures(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, ProcessFilter::Command(_)) && self.about.is_empty(),

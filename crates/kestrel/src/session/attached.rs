@@ -149,7 +149,7 @@ impl Session {
                 names: thread_names::create_map()?,
                 hits: None,
                 relay: None,
-                maps: Maps::create(&plan.globals.maps, plan.globals.counts_failures)?,
+                maps: Maps::create(&plan.globals.maps, plan.globals.keeps_failures())?,
                 objects: Objects::default(),
             },
             target: plan.target.clone(),

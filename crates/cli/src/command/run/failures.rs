@@ -1,7 +1,7 @@
 //! `-k`: failures of helpers as warnings at their places, each with how often it happened since it was said last.
 
 use crate::style::system_words;
-use kestrel::language::{Diagnostic, Failure, Span};
+use kestrel::language::{DIVISION, Diagnostic, Failure, Span};
 use kestrel_trace::print::counted;
 use std::collections::BTreeMap;
 
@@ -34,6 +34,14 @@ fn message(failure: &Failure, times: u64) -> String {
             counted(times, "more failure")
         );
     }
+    let often = match times {
+        1 => String::new(),
+        times => format!(", {times} times"),
+    };
+    if failure.helper == DIVISION {
+        let what = "Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result.";
+        return format!("{what}{often}");
+    }
     let (name, answer) = (failure.helper.name().unwrap_or("a helper"), failure.answer);
     let what = match answer {
         0 => "Can't lookup map element because it does not exist.".to_owned(),
@@ -41,10 +49,6 @@ fn message(failure: &Failure, times: u64) -> String {
             let why = system_words(&std::io::Error::from_raw_os_error(answer.saturating_neg()));
             format!("Failed to {name}: {why} ({answer})")
         }
-    };
-    let often = match times {
-        1 => String::new(),
-        times => format!(", {times} times"),
     };
     format!("{what}\nAdditional Info - helper: {name}, retcode: {answer}{often}")
 }

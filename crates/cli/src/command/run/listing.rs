@@ -119,6 +119,10 @@ fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
         (1, 2 | 3) if parts[0] == "bpf" && matches!(kind.name(), "fentry" | "fexit") => Some(globs(parts)),
         // A module before a function, the period behind a clock.
         (1, 2) if parts[1].is_empty() => Some(globs(&parts[..1])),
+        // Marks of all providers.
+        (3, 2) if kind.name() == "usdt" => {
+            Some(vec![Glob::new(parts[0]), Glob::new("*"), Glob::new(parts[1])])
+        }
         (2, 1) if !of_user_space => Some(vec![Glob::new("*"), Glob::new(parts[0])]),
         (wanted, given) if wanted == given => Some(globs(parts)),
         _ => None,

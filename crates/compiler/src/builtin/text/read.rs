@@ -23,8 +23,7 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         Ok(Expr {
             kind: ExprKind::Constant(value),
             ty: Type::Integer {
-                show: Show::Natural,
-                ..
+                show: Show::Natural, ..
             },
             span,
         }) if space.is_none() && checker.globals.rounds => Ok(text_constant(&value.to_string(), span)),

@@ -1,7 +1,7 @@
 //! Failures of helpers, counted by place where the sink asks for it.
 
 use super::Lower;
-use crate::failures::{ERRNO, HELPER, KEY, MAP};
+use crate::failures::{DIVISION, ERRNO, HELPER, KEY, MAP};
 use crate::ir::{Condition, Helper, Operand, Vreg, Width, helper};
 
 /// `BPF_NOEXIST`.
@@ -22,11 +22,22 @@ impl Lower<'_> {
         answer
     }
 
+    /// What a division by zero gives, as in bpftrace.
+    pub(super) fn divided_by_zero(&mut self) -> Vreg {
+        if self.sink.counts_divisions() {
+            self.count_failure(DIVISION, 0.into());
+        }
+        self.b.constant(1)
+    }
+
     /// Counts a failure at the place that is being lowered.
     pub(super) fn failed(&mut self, helper: Helper, answer: Operand) {
-        if !self.sink.counts_failures() {
-            return;
+        if self.sink.counts_failures() {
+            self.count_failure(helper, answer);
         }
+    }
+
+    fn count_failure(&mut self, helper: Helper, answer: Operand) {
         let span = self.b.span();
         let slots = (self.b.slot(KEY, 8), self.b.slot(8, 8));
         let (key, zero) = (self.b.slot_address(slots.0, 0), self.b.slot_address(slots.1, 0));

@@ -157,6 +157,7 @@ impl Lower<'_> {
                 Ok(self.b.swap_bytes(value, width(*size, expr)?))
             }
             ExprKind::EventNumber => Ok(self.event_number()),
+            ExprKind::DividedByZero => Ok(self.divided_by_zero()),
             ExprKind::EventIs { what, text } => self.event_is(*what, text),
             ExprKind::Text(_)
             | ExprKind::Bytes { .. }

@@ -16,7 +16,7 @@ const COLUMNS: usize = 80;
 /// ```
 /// use kestrel_compiler::lang::format::format;
 /// let tidy = format("kprobe:f/pid==1/{@[comm]=count();// how often\n}").unwrap_or_default();
-/// assert_eq!(tidy, "kprobe:f /pid == 1/ {\n  @[comm] = count(); // how often\n}\n");
+/// assert_eq!(tidy, "kprobe:f\n/pid == 1/\n{\n  @[comm] = count(); // how often\n}\n");
 /// ```
 ///
 /// # Errors

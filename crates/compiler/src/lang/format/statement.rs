@@ -77,7 +77,9 @@ impl Printer<'_> {
     fn enclosed(&mut self, condition: &Expr) -> String {
         let text = self.expr(condition);
         match condition.kind {
-            ExprKind::Binary { .. } | ExprKind::Ternary { .. } if !Self::is_enclosed(&text) => format!("({text})"),
+            ExprKind::Binary { .. } | ExprKind::Ternary { .. } if !Self::is_enclosed(&text) => {
+                format!("({text})")
+            }
             _ => text,
         }
     }
