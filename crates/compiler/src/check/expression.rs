@@ -303,6 +303,12 @@ impl Checker<'_> {
         let then = then.map(|t| self.expression(t)).transpose();
         let otherwise = self.expression(otherwise);
         let (condition, then, otherwise) = (condition?, then?, otherwise?);
+        if let (Some(known), Some(then)) = (condition.constant(), &then)
+            && then.ty.is_text()
+            && otherwise.ty.is_text()
+        {
+            return Ok(if known == 0 { otherwise } else { then.clone() });
+        }
         if let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise) {
             return self.choice(condition, Some(yes), no, ty, span);
         }

@@ -165,9 +165,7 @@ impl Checker<'_> {
             // As in bpftrace a difference is signed, also of unsigned numbers.
             BinaryOp::Subtract => Type::I64,
             // Unsigned where either is, as in C.
-            BinaryOp::Divide | BinaryOp::Modulo
-                if [left, right].iter().any(|side| side.ty == Type::U64) =>
-            {
+            BinaryOp::Divide | BinaryOp::Modulo if [left, right].iter().any(|side| side.ty == Type::U64) => {
                 Type::U64
             }
             _ => common(left, right),

@@ -218,6 +218,16 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Refuses a name that a variable of the block, or of one around it, has: which is meant would be a guess.
+    fn unshadowed(&mut self, name: &Spanned<String>, message: String) -> Checked<()> {
+        let known = self.find_variable(&name.node).filter(|_| self.globals.rounds);
+        let Some(place) = known.and_then(|known| self.declared.get(&known).copied()) else {
+            return Ok(());
+        };
+        let found = Diagnostic::error(name.span, message).label(place, "here");
+        Err(self.report(found.hint("give one of them another name")))
+    }
+
     fn find_variable(&self, name: &str) -> Option<VariableId> {
         self.scopes
             .iter()
@@ -299,6 +309,8 @@ impl Checker<'_> {
         body: &Block,
         span: Span,
     ) -> Checked<StatementKind> {
+        let message = format!("Loop declaration shadows existing variable: ${}", name.node);
+        self.unshadowed(name, message)?;
         let (from, to) = match over {
             ast::ForRange::Range(from, to) => (from, to),
             ast::ForRange::Map(map) => return self.map_loop(name, map, body),
@@ -466,6 +478,11 @@ impl Checker<'_> {
         ty: Option<&ast::TypeName>,
         value: Option<&ast::Expr>,
     ) -> Checked<StatementKind> {
+        let message = format!(
+            "Variable ${} was already declared. Variable shadowing is not allowed.",
+            name.node
+        );
+        self.unshadowed(name, message)?;
         let written = ty.map(|ty| self.written_type(ty)).transpose()?;
         let value = match value {
             Some(value) => Some(super::text::spelled(self.expression(value)?)),

@@ -33,6 +33,14 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         return checker.string(address?, longest, space, usage.span);
     };
     let length = checker.scalar(bytes)?;
+    if let (Ok(text), Some(known)) = (&address, length.constant())
+        && matches!(text.kind, ExprKind::Text(_))
+        && checker.globals.rounds
+    {
+        // A text that the program names has no NUL.
+        let known = u32::try_from(known).unwrap_or(u32::MAX);
+        return checker.string(address?, known.clamp(1, longest), space, usage.span);
+    }
     if length.constant().is_some() {
         let max = match (checker.globals.rounds, length.constant()) {
             // The NUL counts.

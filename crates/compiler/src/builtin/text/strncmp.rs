@@ -1,7 +1,8 @@
 //! `strncmp`.
 
+use super::memcmp::bytes_at;
 use crate::builtin::row::{Builtin, Meaning};
-use crate::check::tree::{CompareOp, Expr, ExprKind, Type};
+use crate::check::tree::{Access, CompareOp, Expr, ExprKind, Type};
 use crate::check::value::{comparison, constant, room};
 
 pub(crate) static STRNCMP: Builtin = Builtin {
@@ -29,7 +30,24 @@ pub(crate) static STRNCMP: Builtin = Builtin {
             .iter()
             .position(|text| matches!(text.kind, ExprKind::Text(_)));
         let Some(known) = known else {
-            return Err(checker.not_yet(usage.span, "strncmp of two texts that are both not known"));
+            // Behind a text's end are zeroes, so that the order of texts is that of their bytes.
+            let size = u32::try_from(bytes).unwrap_or(u32::MAX);
+            let mut statements = Vec::new();
+            let mut sides = texts.into_iter().map(|text| {
+                let span = text.span;
+                let (address, _) = checker.text_in_memory(text, size, &mut statements);
+                Box::new(bytes_at(address, size, Access::Kernel, span))
+            });
+            let (Some(left), Some(right)) = (sides.next(), sides.next()) else {
+                return Err(checker.error(usage.span, "two texts are wanted"));
+            };
+            let kind = ExprKind::BytesOrder {
+                left,
+                right,
+                bytes: size,
+            };
+            let order = Expr::new(kind, Type::I64, usage.span);
+            return Ok(checker.behind(statements, order, usage.span));
         };
         let ExprKind::Text(needle) = texts.remove(known).kind else {
             return Err(checker.error(usage.span, "a text is wanted"));
