@@ -440,8 +440,8 @@ impl Checker<'_> {
                 "btf_id".to_owned(),
                 constant(number, Type::integer(4, false), span),
             ),
-            ("base_ty".to_owned(), text_constant(base, span)),
-            ("full_ty".to_owned(), text_constant(&full, span)),
+            ("base_type".to_owned(), text_constant(base, span)),
+            ("full_type".to_owned(), text_constant(&full, span)),
         ];
         self.tuple(parts, span)
     }

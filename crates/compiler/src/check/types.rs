@@ -9,7 +9,7 @@ use crate::lang::ast::{Span, TypeName, TypeSuffix, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{self, Btf, Kind, TypeId};
 use kestrel_trace::layout::{
-    Base, Bits, COPIED_WORDS, Composite, CompositeKind, FieldType, Member, Names, Space,
+    Base, Bits, COPIED_WORDS, Composite, CompositeKind, FieldType, Member, Named, Names, Space,
 };
 use std::sync::Arc;
 
@@ -415,28 +415,44 @@ impl<'a> Checker<'a> {
 
     /// What a type is, and all of it, in the language's own words: `int`, `uint64`.
     pub(crate) fn spelled_type(&self, ty: &Type) -> (&'static str, String) {
-        let list = |types: &mut dyn Iterator<Item = &Type>| {
-            let types: Vec<String> = types.map(|ty| self.spelled_type(ty).1).collect();
-            types.join(",")
-        };
+        let whole = |word: &'static str| (word, word.to_owned());
         match ty {
             Type::Integer { size, signed, .. } => {
                 let sign = if *signed { "" } else { "u" };
                 ("int", format!("{sign}int{}", u32::from(*size) * 8))
             }
-            Type::Bool => ("bool", "bool".to_owned()),
+            Type::Bool => whole("bool"),
+            Type::Pointer(pointer) if pointer.symbolic => whole("ksym_t"),
             Type::Pointer(pointer) => ("pointer", self.describe_pointer(*pointer)),
             Type::Text { size } => ("string", format!("string[{size}]")),
             Type::String { max } => ("string", format!("string[{}]", max + 1)),
             Type::Memory { max } | Type::Buffer { max } => ("buffer", format!("buffer[{max}]")),
             Type::Array { element, count } => ("array", format!("{}[{count}]", self.spelled_type(element).1)),
-            Type::Struct(_) => ("record", self.describe(ty)),
-            Type::Tuple(tuple) => {
-                let types = list(&mut tuple.members.iter().map(|member| &member.ty));
-                ("tuple", format!("({types})"))
+            Type::Struct(_) => ("c_type", self.describe(ty)),
+            Type::Tuple(tuple) if tuple.members.iter().any(|member| !member.name.is_empty()) => {
+                let members = tuple.members.iter();
+                let members =
+                    members.map(|member| format!(".{} = {}", member.name, self.spelled_type(&member.ty).1));
+                let members: Vec<String> = members.collect();
+                ("record", format!("record {{ {} }}", members.join(", ")))
             }
-            Type::Named(_) => ("name", "name".to_owned()),
-            Type::HeldStack(_) | Type::Stack { .. } | Type::StackCopy { .. } => ("stack", "stack".to_owned()),
+            Type::Tuple(tuple) => {
+                let members = tuple.members.iter().map(|member| self.spelled_type(&member.ty).1);
+                let members: Vec<String> = members.collect();
+                ("tuple", format!("({})", members.join(",")))
+            }
+            Type::Named(Named::KernelSymbol) => whole("ksym_t"),
+            Type::Named(Named::UserSymbol) => whole("usym_t"),
+            Type::Named(Named::Inet) => whole("inet"),
+            Type::Named(Named::Mac) => whole("mac_address"),
+            Type::Named(Named::Date { .. }) => whole("timestamp"),
+            Type::Named(Named::Cgroup { .. }) => whole("cgroup_path_t"),
+            Type::Named(Named::User) => whole("username"),
+            Type::Named(Named::Error) => whole("strerror_t"),
+            Type::Named(_) => whole("name"),
+            Type::HeldStack(stack) => spelled_stack(stack.space, stack.max),
+            Type::Stack { space, max, .. } => spelled_stack(*space, *max),
+            Type::StackCopy { .. } => whole("stack"),
         }
     }
 
@@ -619,6 +635,15 @@ impl<'a> Checker<'a> {
             Type::HeldStack(stack) => FieldType::HeldStack(*stack),
         })
     }
+}
+
+/// A stack of so many frames.
+fn spelled_stack(space: Space, max: u32) -> (&'static str, String) {
+    let word = match space {
+        Space::Kernel => "kstack",
+        Space::User => "ustack",
+    };
+    (word, format!("{word}_{max}"))
 }
 
 /// An address in the kernel of what a type's name says.

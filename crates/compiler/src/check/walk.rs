@@ -18,6 +18,15 @@ pub(crate) struct Spot {
     pub(crate) access: Access,
 }
 
+/// What a member of `typeinfo(…)` was called before bpftrace 0.27.
+fn earlier_name(member: &str) -> Option<&str> {
+    match member {
+        "base_type" => Some("base_ty"),
+        "full_type" => Some("full_ty"),
+        _ => None,
+    }
+}
+
 impl Checker<'_> {
     /// The value of type `ty` at a place in memory.
     pub(crate) fn value_at(&mut self, spot: Spot, ty: Type, span: Span) -> Checked<Expr> {
@@ -123,7 +132,9 @@ impl Checker<'_> {
         if let Type::Tuple(ty) = &base.ty {
             let place = match name.node.parse::<usize>() {
                 Ok(place) => Some(place).filter(|place| *place < ty.members.len()),
-                Err(_) => ty.members.iter().position(|member| member.name == name.node),
+                Err(_) => ty.members.iter().position(|member| {
+                    member.name == name.node || earlier_name(&member.name) == Some(&name.node)
+                }),
             };
             let part = place.and_then(|place| self.tuple_part(&base, place, span));
             return part.ok_or_else(|| {
