@@ -5,7 +5,7 @@ use crate::process::Processes;
 use crate::record::Record;
 
 /// A question that is answered by a table of counts.
-pub trait Analysis {
+pub trait Analysis: std::fmt::Debug {
     /// Takes a record.
     fn add(&mut self, record: &Record<'_>);
 

@@ -1,6 +1,7 @@
 //! Streams as files of blocks: written through a page-wise writer, read as the pages that they were.
 
 use super::block::{BLOCK_HEADER, BlockHeader, Broken, PACKETS, Packer, Unpacker};
+use super::packet::{Packet, State};
 use super::read::Source;
 use super::write::StreamFile;
 use crate::packet::PAGE;
@@ -164,12 +165,37 @@ impl Source for StreamIn {
         }
     }
 
+    fn skip_to(&mut self, time_ns: u64) -> io::Result<()> {
+        match self {
+            Self::Plain(file) => skip_pages(file, time_ns),
+            // Blocks out of the times are stepped over.
+            Self::Packed(_) => Ok(()),
+        }
+    }
+
     fn damage(&mut self) -> Option<String> {
         match self {
             Self::Plain(_) => None,
             Self::Packed(packed) => packed.damage(),
         }
     }
+}
+
+/// Goes to the first page of a plain stream that does not end before a time: pages lie in the order of their times. At one that cannot be read the search stays before it.
+fn skip_pages(input: &mut (impl Read + Seek), time_ns: u64) -> io::Result<()> {
+    let pages = input.seek(SeekFrom::End(0))? / u64::from(PAGE);
+    let (mut first, mut end) = (0, pages);
+    let mut page = [0; PAGE as usize];
+    while first < end {
+        let middle = first + (end - first) / 2;
+        input.seek(SeekFrom::Start(middle * u64::from(PAGE)))?;
+        input.read_exact(&mut page)?;
+        match Packet::parse(&page) {
+            Ok(packet) if packet.state == State::Whole && packet.end_ns < time_ns => first = middle + 1,
+            _ => end = middle,
+        }
+    }
+    input.seek(SeekFrom::Start(first * u64::from(PAGE))).map(|_| ())
 }
 
 /// The pages of a packed stream, one block in memory. Of blocks without records in the wanted times only the packets' headers are unpacked.

@@ -46,6 +46,14 @@ pub trait Source {
     /// Is told which times are asked for: of whole packets without records in them only the headers count.
     fn within(&mut self, _times: RangeInclusive<u64>) {}
 
+    /// Is told, before anything is read, that records before this time are not asked for, and that nobody counts them: what can goes straight to the others.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn skip_to(&mut self, _time_ns: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// What was found damaged since the last call, and is not among the bytes.
     fn damage(&mut self) -> Option<String> {
         None
@@ -293,6 +301,21 @@ impl<R: Source> Reader<R> {
             stream.input.within(times.clone());
         }
         self.within = times;
+    }
+
+    /// Goes straight to the packets with records of this time or later, where streams can be sought in: for who looks at a few records. What lies before is
+    /// not counted, nor what is missing there. Before the first record.
+    ///
+    /// # Errors
+    /// When a stream cannot be read.
+    pub fn skip_to(&mut self, time_ns: u64) -> Result<()> {
+        for stream in &mut self.streams {
+            let skipped = stream.input.skip_to(time_ns);
+            skipped.map_err(Error::io("read stream", &stream.name))?;
+        }
+        self.partial = true;
+        self.within(time_ns..=u64::MAX);
+        Ok(())
     }
 
     /// Calls the progress function, at the first record of every so-many-th packet of a stream.

@@ -5,7 +5,7 @@ mod text;
 pub use text::text;
 
 use crate::aggregate::{self, KeptMaps};
-use crate::analyze::{ANALYSES, AnalysisKind, Count, Histogram, Timeline, Values};
+use crate::analyze::{ANALYSES, Analysis, AnalysisKind, Count, Histogram, Timeline, Values};
 use crate::ctf::directory::Trace;
 use crate::ctf::read::{Losses, Reader, Source};
 use crate::error::Result;
@@ -134,47 +134,52 @@ fn shown(kept: &KeptMaps) -> Vec<MapReport> {
     .collect()
 }
 
-impl Report {
-    /// Reads a trace to its end.
-    pub fn gather<R: Source>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
-        Self::of_chosen(reader, options, &mut |_| true)
-    }
+/// A report under construction, for who reads the records by himself.
+#[derive(Debug)]
+pub struct Gathering {
+    options: Options,
+    analyses: Vec<(&'static AnalysisKind, Box<dyn Analysis>)>,
+    timeline: Timeline,
+    values: Option<Values>,
+    records: u64,
+}
 
-    /// Reads a trace to its end, and reports of those records that `wanted` says.
-    pub fn of_chosen<R: Source>(
-        reader: &mut Reader<R>,
-        options: Options,
-        wanted: &mut dyn FnMut(&Record<'_>) -> bool,
-    ) -> Result<Self> {
+impl Gathering {
+    /// One without records.
+    pub fn new(options: Options) -> Self {
         let asked = |kind: &&AnalysisKind| kind.usual || options.also.iter().any(|name| name == kind.name);
         let kinds = ANALYSES.iter().filter(asked);
-        let mut analyses: Vec<_> = kinds.map(|kind| (kind, (kind.new)(&options.processes))).collect();
-        let mut timeline = Timeline::default();
-        let mut values = options
-            .field
-            .as_ref()
-            .map(|field| Values::new(field, options.symbols));
-        let mut records = 0;
-        while let Some(record) = reader.next()? {
-            if !wanted(&record) {
-                analyses
-                    .iter_mut()
-                    .for_each(|(_, analysis)| analysis.learn(&record));
-                continue;
-            }
-            records += 1;
-            for (_, analysis) in &mut analyses {
-                analysis.add(&record);
-            }
-            timeline.add(&record);
-            if let Some(values) = &mut values {
-                values.add(&record);
-            }
+        let values = options.field.as_ref();
+        Self {
+            analyses: kinds.map(|kind| (kind, (kind.new)(&options.processes))).collect(),
+            timeline: Timeline::default(),
+            values: values.map(|field| Values::new(field, options.symbols.clone())),
+            records: 0,
+            options,
         }
-        let timeline = timeline.finish();
+    }
+
+    /// Takes the next record; one that is not wanted tells names of threads only.
+    pub fn take(&mut self, record: &Record<'_>, wanted: bool) {
+        let analyses = self.analyses.iter_mut();
+        if !wanted {
+            return analyses.for_each(|(_, analysis)| analysis.learn(record));
+        }
+        self.records += 1;
+        analyses.for_each(|(_, analysis)| analysis.add(record));
+        self.timeline.add(record);
+        if let Some(values) = &mut self.values {
+            values.add(record);
+        }
+    }
+
+    /// The report, once `reader` is at its end.
+    pub fn finish<R: Source>(self, reader: &Reader<R>) -> Report {
+        let options = self.options;
+        let timeline = self.timeline.finish();
         let info = reader.info();
         let offset = info.clock.seconds.saturating_mul(1_000_000_000);
-        Ok(Self {
+        Report {
             hostname: info.hostname.clone(),
             kernel_release: info.kernel_release.clone(),
             command: info.command.clone(),
@@ -182,9 +187,10 @@ impl Report {
                 .saturating_add(u64::from(info.clock.nanoseconds))
                 .saturating_add(timeline.begin_ns),
             span_ns: timeline.end_ns - timeline.begin_ns,
-            records,
+            records: self.records,
             packets: reader.packets(),
-            tables: analyses
+            tables: self
+                .analyses
                 .into_iter()
                 .map(|(kind, analysis)| Table {
                     name: kind.name,
@@ -193,7 +199,7 @@ impl Report {
                 })
                 .collect(),
             timeline,
-            values: options.field.zip(values).map(|(field, values)| FieldValues {
+            values: options.field.zip(self.values).map(|(field, values)| FieldValues {
                 field,
                 counts: values.finish(),
             }),
@@ -218,7 +224,28 @@ impl Report {
                 .collect(),
             missed: options.summary.as_ref().and_then(|summary| summary.missed),
             counted: options.summary.map(|summary| summary.events),
-        })
+        }
+    }
+}
+
+impl Report {
+    /// Reads a trace to its end.
+    pub fn gather<R: Source>(reader: &mut Reader<R>, options: Options) -> Result<Self> {
+        Self::of_chosen(reader, options, &mut |_| true)
+    }
+
+    /// Reads a trace to its end, and reports of those records that `wanted` says.
+    pub fn of_chosen<R: Source>(
+        reader: &mut Reader<R>,
+        options: Options,
+        wanted: &mut dyn FnMut(&Record<'_>) -> bool,
+    ) -> Result<Self> {
+        let mut gathering = Gathering::new(options);
+        while let Some(record) = reader.next()? {
+            let wanted = wanted(&record);
+            gathering.take(&record, wanted);
+        }
+        Ok(gathering.finish(reader))
     }
 
     /// The rows of an analysis; none where it was not asked for.

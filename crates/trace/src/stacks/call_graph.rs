@@ -43,11 +43,16 @@ impl Default for CallGraph {
 }
 
 /// One function of one command.
-struct Row {
-    command: u32,
-    frame: u32,
-    own: u64,
-    total: u64,
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// The command: a frame.
+    pub command: u32,
+    /// The function: a frame.
+    pub frame: u32,
+    /// Weight of the stacks that end in it.
+    pub own: u64,
+    /// Weight of those that it is in.
+    pub total: u64,
     /// Its nodes that lie below no other of it.
     nodes: Vec<u32>,
     /// Its nodes with weight of their own.
@@ -55,16 +60,18 @@ struct Row {
 }
 
 /// A branch: frames with weights, merged over the nodes that have the same way to it.
-#[derive(Default)]
-struct Branch {
-    weight: u64,
-    below: BTreeMap<u32, Branch>,
+#[derive(Clone, Debug, Default)]
+pub struct Branch {
+    /// Weight of the stacks that go this way.
+    pub weight: u64,
+    /// The branches below, by their frames.
+    pub below: BTreeMap<u32, Branch>,
 }
 
 impl CallGraph {
-    /// The rows, the heaviest first.
-    fn rows(&self, tree: &CallTree) -> Vec<Row> {
-        let mut rows: Vec<Row> = Vec::new();
+    /// The functions of each command, the heaviest first.
+    pub fn functions(&self, tree: &CallTree) -> Vec<Function> {
+        let mut rows: Vec<Function> = Vec::new();
         let mut places: HashMap<(u32, u32), usize> = HashMap::new();
         for (number, node) in (0..).zip(tree.nodes()).skip(1) {
             let path = tree.path(number);
@@ -73,7 +80,7 @@ impl CallGraph {
             };
             let command = tree.nodes()[*command as usize].frame;
             let place = *places.entry((command, node.frame)).or_insert_with(|| {
-                rows.push(Row {
+                rows.push(Function {
                     command,
                     frame: node.frame,
                     own: 0,
@@ -107,14 +114,15 @@ impl CallGraph {
         rows
     }
 
-    fn weight(&self, row: &Row) -> u64 {
+    fn weight(&self, row: &Function) -> u64 {
         match self.children {
             true => row.total,
             false => row.own,
         }
     }
 
-    fn branch(&self, row: &Row, tree: &CallTree) -> Branch {
+    /// What a function called, or what called it, with all that is below.
+    pub fn branch(&self, row: &Function, tree: &CallTree) -> Branch {
         let mut branch = Branch::default();
         match (self.direction, self.children) {
             (Direction::Caller, _) => row.nodes.iter().for_each(|node| branch.descend(*node, tree)),
@@ -134,7 +142,7 @@ impl CallGraph {
 
     /// As text in perf report's layout.
     pub fn text(&self, tree: &CallTree) -> String {
-        let rows = self.rows(tree);
+        let rows = self.functions(tree);
         let names = rows
             .iter()
             .map(|row| (tree.frame_at(row.command), tree.frame_at(row.frame)));
@@ -199,8 +207,8 @@ impl CallGraph {
 
     /// As data: `rows` with `children`, `self` (records, or ns), `command`, `binary`, `symbol` and the branches below as nested `calls`.
     pub fn json(&self, tree: &CallTree) -> Json {
-        let rows = self.rows(tree);
-        let row = |row: &Row| {
+        let rows = self.functions(tree);
+        let row = |row: &Function| {
             let frame = tree.frame_at(row.frame);
             let mut object = json!({
                 "children": row.total,

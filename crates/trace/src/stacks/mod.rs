@@ -11,7 +11,7 @@ mod frame;
 mod tree;
 mod weight;
 
-pub use call_graph::{CallGraph, Direction};
+pub use call_graph::{Branch, CallGraph, Direction, Function};
 pub use flame::{flame_graph, folded};
 pub use frame::Frame;
 pub use tree::{CallTree, Node};
@@ -63,6 +63,11 @@ impl Stacks {
     pub fn node(&mut self, record: &Record<'_>) -> Option<u32> {
         self.learner.learn(record, &mut self.processes);
         self.place(record)
+    }
+
+    /// The stacks so far; nothing is added up yet.
+    pub fn tree(&self) -> &CallTree {
+        &self.tree
     }
 
     /// The node of a record's innermost frame.

@@ -127,7 +127,7 @@ impl CallTree {
     }
 
     /// A frame by its number.
-    pub(super) fn frame_at(&self, frame: u32) -> &Frame {
+    pub fn frame_at(&self, frame: u32) -> &Frame {
         &self.frames[frame as usize]
     }
 
