@@ -48,6 +48,7 @@ mod stacks;
 mod status_line;
 mod style;
 mod targets;
+mod terminal;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, Parser};

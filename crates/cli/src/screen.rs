@@ -9,6 +9,7 @@ use kestrel_trace::print::escape::is_unsafe;
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal as _, StderrLock, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Whether remarks are left out, and what is drawn while work goes on.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -30,11 +31,43 @@ pub(crate) fn out() -> Screen<StdoutLock<'static>> {
     Screen::new(out.lock(), colours)
 }
 
-/// The standard error.
-pub(crate) fn err() -> Screen<StderrLock<'static>> {
+/// The standard error; what is written while it is held comes there later.
+pub(crate) fn err() -> Screen<Remarks> {
     let err = io::stderr();
     let colours = colour(err.is_terminal());
-    Screen::new(err.lock(), colours)
+    Screen::new(Remarks(err.lock()), colours)
+}
+
+/// What was written to standard error while a view fills the terminal.
+static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+/// Holds back what is written to standard error from now on, or lets it go.
+pub(crate) fn hold_remarks(hold: bool) {
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::replace(&mut *held, hold.then(Vec::new));
+    match (before, &mut *held) {
+        (Some(before), Some(held)) => *held = before,
+        (Some(before), None) => {
+            let _ = io::stderr().write_all(&before);
+        }
+        (None, _) => {}
+    }
+}
+
+/// The standard error, or what holds back what is written there.
+pub(crate) struct Remarks(StderrLock<'static>);
+
+impl Write for Remarks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut *HELD.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(held) => held.write(bytes),
+            None => self.0.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A writer that escapes control characters and invalid UTF-8.

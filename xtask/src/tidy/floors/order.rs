@@ -260,6 +260,7 @@ pub(super) const ORDERS: &[Order] = &[
             "output",
             "progress",
             "status_line",
+            "terminal",
             "stacks",
             "arguments",
             "sessions",

@@ -1,0 +1,319 @@
+//! What views draw: tables, lines of keys, help.
+
+use super::table::{Row, Table};
+use super::theme;
+use kestrel_trace::print::shown;
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+/// Spaces between columns.
+const GAP: usize = 2;
+/// The width below which a column of text is not cut.
+const NARROWEST: usize = 12;
+
+/// A line of a text of others, free of what a terminal would obey.
+pub(crate) fn line(text: &str, style: Style) -> Line<'static> {
+    Line::styled(shown(text).into_owned(), style)
+}
+
+/// Draws a table: the names of its columns, and as many rows as have room, the chosen one among them. Columns that have no room are left out on the right.
+pub(crate) fn draw_table(frame: &mut Frame<'_>, area: Rect, table: &mut Table) {
+    if area.height == 0 || area.width == 0 {
+        return;
+    }
+    let room = usize::from(area.height) - 1;
+    table.window.rows = room;
+    let last_first = table.shown().len().saturating_sub(room);
+    let place = table.place();
+    let window = &mut table.window;
+    window.first = window
+        .first
+        .min(place)
+        .max((place + 1).saturating_sub(room))
+        .min(last_first);
+    let first = window.first;
+    let widths = widths(table, room, usize::from(area.width));
+    let sorted = table.sort().map(|(column, _)| column);
+    let head: Vec<Span<'_>> = (table.columns().iter().zip(&widths).enumerate())
+        .flat_map(|(at, (column, width))| {
+            let style = match sorted == Some(at) {
+                true => theme::sorted(),
+                false => theme::head(),
+            };
+            let (before, text, after) = aligned(&column.name, *width, column.right);
+            [
+                Span::raw(before),
+                Span::styled(text, style),
+                Span::raw(after + &" ".repeat(GAP)),
+            ]
+        })
+        .collect();
+    let mut lines = vec![Line::from(head)];
+    for (at, row) in table.shown().enumerate().skip(first).take(room) {
+        let style = match (at == place, row.alarm) {
+            (true, _) => theme::chosen(),
+            (false, true) => theme::alarm(),
+            (false, false) => Style::new(),
+        };
+        lines.push(Line::styled(
+            row_text(table, row, &widths, usize::from(area.width)),
+            style,
+        ));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// A row as one text that fills the line, so that the chosen one is seen as a whole.
+fn row_text(table: &Table, row: &Row, widths: &[usize], width: usize) -> String {
+    let mut text = String::new();
+    for ((column, cell), width) in table.columns().iter().zip(&row.cells).zip(widths) {
+        let (before, cell, after) = aligned(&cell.text, *width, column.right);
+        text.extend([before, cell, after, " ".repeat(GAP)]);
+    }
+    let free = width.saturating_sub(length(&text));
+    text + &" ".repeat(free)
+}
+
+/// A text with the spaces before and behind it that it needs to be that wide; longer ones are cut, with a mark.
+fn aligned(text: &str, width: usize, right: bool) -> (String, String, String) {
+    let free = width.saturating_sub(length(text));
+    let text = cut(text, width);
+    match right {
+        true => (" ".repeat(free), text, String::new()),
+        false => (String::new(), text, " ".repeat(free)),
+    }
+}
+
+/// How many columns of the terminal a text takes.
+fn length(text: &str) -> usize {
+    match text.is_ascii() {
+        true => text.len(),
+        false => Span::raw(text).width(),
+    }
+}
+
+/// A text as far as it has room, with a mark where more would follow.
+fn cut(text: &str, width: usize) -> String {
+    if length(text) <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut free = width.saturating_sub(1);
+    for c in text.chars() {
+        let wide = length(c.encode_utf8(&mut [0; 4]));
+        if wide > free {
+            break;
+        }
+        free -= wide;
+        kept.push(c);
+    }
+    if width > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// The widths of the columns that are shown: as wide as they have ever been, the widest text cut where that is too much, and what has no room left out.
+fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = table.columns().iter().map(|it| length(&it.name)).collect();
+    for (kept, before) in widths.iter_mut().zip(&table.window.widths) {
+        *kept = (*kept).max(*before);
+    }
+    for row in table.shown().skip(table.window.first).take(room) {
+        for (width, cell) in widths.iter_mut().zip(&row.cells) {
+            *width = (*width).max(length(&cell.text));
+        }
+    }
+    table.window.widths.clone_from(&widths);
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+    // Texts give way, the widest first.
+    while total(&widths) > width {
+        let texts = table.columns().iter().zip(&mut widths);
+        let texts = texts.filter(|(column, width)| !column.right && **width > NARROWEST);
+        let Some((_, widest)) = texts.max_by_key(|(_, width)| **width) else {
+            break;
+        };
+        *widest -= 1;
+    }
+    while widths.len() > 1 && total(&widths) > width {
+        widths.pop();
+    }
+    if let [only] = widths.as_mut_slice() {
+        *only = (*only).min(width);
+    }
+    widths
+}
+
+/// What a key does, for the line of keys and for the help.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Help {
+    /// As it is called: `Enter`, `/`.
+    pub(crate) key: &'static str,
+    /// One or two words.
+    pub(crate) brief: &'static str,
+    /// A sentence.
+    pub(crate) about: &'static str,
+}
+
+/// The line of keys: as many as have room, or the filter that is being typed, with the cursor in it.
+pub(crate) fn key_line(frame: &mut Frame<'_>, area: Rect, keys: &[Help], table: Option<&Table>) {
+    if let Some(prompt) = table.and_then(Table::prompt) {
+        let text = format!("filter: {}", shown(prompt.text()));
+        let column = area.x + 8 + u16::try_from(prompt.column()).unwrap_or(u16::MAX).min(area.width);
+        frame.render_widget(Paragraph::new(text), area);
+        frame.set_cursor_position(Position::new(column.min(area.right().saturating_sub(1)), area.y));
+        return;
+    }
+    let mut spans = Vec::new();
+    let mut free = usize::from(area.width);
+    for help in keys {
+        let wide = help.key.chars().count() + help.brief.chars().count() + 3;
+        if wide > free + 2 {
+            break;
+        }
+        free = free.saturating_sub(wide);
+        spans.push(Span::styled(help.key, theme::key()));
+        spans.push(Span::raw(format!(" {}  ", help.brief)));
+    }
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// Draws all keys with what they do over what was drawn before.
+pub(crate) fn draw_help(frame: &mut Frame<'_>, title: &str, keys: &[Help]) {
+    let wide = keys
+        .iter()
+        .map(|help| help.key.chars().count())
+        .max()
+        .unwrap_or(0);
+    let lines: Vec<Line<'_>> = keys
+        .iter()
+        .map(|help| {
+            let free = wide - help.key.chars().count();
+            Line::from(vec![
+                Span::styled(format!(" {}{}", help.key, " ".repeat(free)), theme::key()),
+                Span::raw(format!("  {} ", help.about)),
+            ])
+        })
+        .collect();
+    let screen = frame.area();
+    let width = lines.iter().map(Line::width).max().unwrap_or(0) + 2;
+    let (width, height) = (
+        u16::try_from(width).unwrap_or(u16::MAX).min(screen.width),
+        u16::try_from(lines.len() + 2)
+            .unwrap_or(u16::MAX)
+            .min(screen.height),
+    );
+    let area = Rect::new(
+        screen.x + (screen.width - width) / 2,
+        screen.y + (screen.height - height) / 2,
+        width,
+        height,
+    );
+    frame.render_widget(Clear, area);
+    let block = Block::bordered().title(format!(" {title} "));
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::testing::{drawn, press};
+    use crate::terminal::{Cell, Column, KeyCode};
+
+    fn table() -> Table {
+        let columns = [
+            Column::text("event"),
+            Column::number("per second"),
+            Column::number("total"),
+        ];
+        let mut table = Table::new(columns).sorted_by(2);
+        let row = |name: &str, rate, total| {
+            Row::new(name, [Cell::text(name), Cell::count(rate), Cell::count(total)])
+        };
+        table.set_rows(vec![
+            row("sched:sched_switch", 12, 34567),
+            row("a", 1, 2),
+            row("\x1b[2Jä", 1, 1),
+        ]);
+        table
+    }
+
+    fn picture(table: &mut Table, columns: u16, lines: u16) -> String {
+        drawn(columns, lines, |frame| draw_table(frame, frame.area(), table))
+    }
+
+    #[test]
+    fn columns_are_aligned_and_texts_are_harmless() {
+        assert_eq!(
+            picture(&mut table(), 50, 5),
+            "event               per second   total\n\
+             sched:sched_switch          12  34,567\n\
+             a                            1       2\n\
+             \\x1b[2Jä                     1       1\n\n"
+        );
+    }
+
+    #[test]
+    fn where_there_is_no_room_texts_are_cut_and_columns_left_out() {
+        assert_eq!(
+            picture(&mut table(), 34, 2),
+            "event           per second   total\nsched:sched_s…          12  34,567\n"
+        );
+        assert_eq!(
+            picture(&mut table(), 26, 2),
+            "event         per second\nsched:sched…          12\n"
+        );
+        assert_eq!(picture(&mut table(), 5, 2), "event\nsche…\n");
+        assert_eq!(picture(&mut table(), 1, 1), "…\n");
+    }
+
+    #[test]
+    fn the_chosen_row_is_on_the_screen() {
+        let mut table = table();
+        table.key(press(KeyCode::End));
+        let shown = picture(&mut table, 40, 3);
+        assert!(shown.contains('ä') && !shown.contains("sched"), "{shown}");
+        // More room: no empty lines at the end while rows are above.
+        assert!(picture(&mut table, 40, 4).contains("sched"));
+    }
+
+    #[test]
+    fn wide_characters_take_their_room() {
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(length("日本語"), 6);
+    }
+
+    #[test]
+    fn keys_that_have_no_room_are_left_out() {
+        const KEYS: &[Help] = &[
+            Help {
+                key: "q",
+                brief: "quit",
+                about: "quits",
+            },
+            Help {
+                key: "Enter",
+                brief: "into",
+                about: "goes into the event",
+            },
+        ];
+        let keys = |width| drawn(width, 1, |frame| key_line(frame, frame.area(), KEYS, None));
+        assert_eq!(keys(30), "q quit  Enter into\n");
+        assert_eq!(keys(15), "q quit\n");
+        let mut table = table();
+        table.key(press(KeyCode::Char('/')));
+        table.key(press(KeyCode::Char('a')));
+        let typed = drawn(15, 1, |frame| key_line(frame, frame.area(), KEYS, Some(&table)));
+        assert_eq!(typed, "filter: a\n");
+        let help = drawn(40, 6, |frame| draw_help(frame, "keys", KEYS));
+        assert!(
+            help.contains("goes into the event") && help.contains("keys"),
+            "{help}"
+        );
+        drawn(3, 2, |frame| draw_help(frame, "keys", KEYS));
+    }
+}

@@ -1,0 +1,146 @@
+//! The terminal while a view fills it: raw mode and the alternate screen, given back on return, error, panic and signal.
+
+use super::view::View;
+use crate::exit::{Exit, Failure};
+use kestrel::kernel::process::TerminalSignals;
+use kestrel::kernel::readable;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::{cursor, execute, terminal};
+use std::fs::File;
+use std::io::{IsTerminal as _, Stdout, Write as _, stdin, stdout};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// What gives a terminal back: the attributes, the cursor, the screen that was there before.
+const FAREWELL: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+
+/// The longest sleep where nothing else ends one.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The terminal, filled by a view until it is dropped.
+pub(super) struct Filled {
+    screen: Terminal<CrosstermBackend<Stdout>>,
+    signals: TerminalSignals,
+    /// Where keys come from: the terminal of the process, if the standard input is another file.
+    keys: Option<File>,
+}
+
+/// What ended a sleep.
+#[derive(Debug, Default)]
+pub(super) struct Woken {
+    /// The keys that were pressed, and new sizes of the terminal.
+    pub(super) events: Vec<Event>,
+    /// A signal asks for the end.
+    pub(super) ended: bool,
+    /// A signal asks for a pause.
+    pub(super) paused: bool,
+}
+
+/// Whether a view can fill the terminal: standard output is one, and keys can be read.
+pub(crate) fn is_possible() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb");
+    stdout().is_terminal() && !is_dumb && (stdin().is_terminal() || File::open("/dev/tty").is_ok())
+}
+
+impl Filled {
+    /// Takes the terminal.
+    pub(super) fn enter() -> Result<Self, Failure> {
+        let keys = match stdin().is_terminal() {
+            true => None,
+            false => Some(File::open("/dev/tty").map_err(|error| failure("read keys from", &error))?),
+        };
+        let signals = TerminalSignals::install(stdout().as_fd(), FAREWELL)?;
+        let screen = Terminal::new(CrosstermBackend::new(stdout()));
+        let mut filled = Self {
+            screen: screen.map_err(|error| failure("use", &error))?,
+            signals,
+            keys,
+        };
+        // What a panic says would be lost with the screen.
+        let say = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            say(panic);
+        }));
+        filled.take()?;
+        Ok(filled)
+    }
+
+    /// Draws the view; what has not changed is not written.
+    pub(super) fn draw(&mut self, view: &mut impl View) -> Result<(), Failure> {
+        let drawn = self.screen.draw(|frame| view.draw(frame));
+        drawn.map_err(|error| failure("draw on", &error))?;
+        Ok(())
+    }
+
+    /// Draws all anew with the next drawing: something else has written there.
+    pub(super) fn clear(&mut self) -> Result<(), Failure> {
+        self.screen.clear().map_err(|error| failure("clear", &error))
+    }
+
+    /// Sleeps until a key is pressed, a signal comes, one of the bells rings or the moment is there.
+    pub(super) fn sleep(&self, until: Option<Instant>, bells: &[BorrowedFd<'_>]) -> Result<Woken, Failure> {
+        let left = until.map_or(LONG, |until| until.saturating_duration_since(Instant::now()));
+        let (input, signals) = (stdin(), self.signals.fd());
+        let keys = self.keys.as_ref().map_or(input.as_fd(), File::as_fd);
+        let mut awaited = vec![keys, signals];
+        awaited.extend(bells);
+        readable::wait(&awaited, left);
+        self.signals.clear();
+        let mut woken = Woken {
+            ended: self.signals.ended(),
+            paused: self.signals.take_pause(),
+            ..Woken::default()
+        };
+        let more = || event::poll(Duration::ZERO).map_err(|error| failure("read keys from", &error));
+        while !woken.ended && more()? {
+            woken
+                .events
+                .push(event::read().map_err(|error| failure("read keys from", &error))?);
+        }
+        Ok(woken)
+    }
+
+    /// Gives the terminal back, stops as Ctrl-Z does, and takes it again when this process is continued.
+    pub(super) fn pause(&mut self) -> Result<(), Failure> {
+        self.leave();
+        self.signals.pause()?;
+        self.take()?;
+        self.clear()
+    }
+
+    fn take(&mut self) -> Result<(), Failure> {
+        self.signals.set_filled(true);
+        terminal::enable_raw_mode().map_err(|error| failure("take", &error))?;
+        let taken = execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide);
+        taken.map_err(|error| failure("take", &error))?;
+        crate::screen::hold_remarks(true);
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        give_back();
+        self.signals.set_filled(false);
+        crate::screen::hold_remarks(false);
+    }
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Gives the terminal back, as far as it lets us.
+fn give_back() {
+    let _ = stdout().write_all(FAREWELL);
+    let _ = stdout().flush();
+    let _ = terminal::disable_raw_mode();
+}
+
+fn failure(action: &str, error: &std::io::Error) -> Failure {
+    let message = format!("cannot {action} the terminal: {error}");
+    Failure::new(Exit::Failed, message)
+}

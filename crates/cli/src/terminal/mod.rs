@@ -1,0 +1,20 @@
+//! Views that fill the terminal: taken and given back whatever happens, the loop over keys and ticks, tables that are sorted, filtered and walked through.
+//!
+//! A command implements [`View`] and calls [`fill`]: what it shows is plain data that its tests look at, drawn by [`draw`]. Text of others is escaped where it
+//! becomes a [`Cell`] or passes [`line`]. Colours stand in [`theme`] alone, and none is needed to read a view.
+
+mod draw;
+mod filled;
+mod prompt;
+mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+pub(crate) mod theme;
+mod view;
+
+pub(crate) use draw::{Help, draw_help, draw_table, key_line, line};
+pub(crate) use filled::is_possible;
+pub(crate) use prompt::{Edited, Prompt};
+pub(crate) use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+pub(crate) use table::{Cell, Column, Row, Table};
+pub(crate) use view::{Then, View, fill};

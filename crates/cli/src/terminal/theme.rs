@@ -1,0 +1,52 @@
+//! The looks of views: with colours, or without where `NO_COLOR` says so.
+
+use crate::style::colour;
+use ratatui::style::{Color, Modifier, Style};
+
+/// A style with a colour, where colours are wanted.
+fn coloured(style: Style, tint: Color) -> Style {
+    match colour(true) {
+        true => style.fg(tint),
+        false => style,
+    }
+}
+
+/// Of a title.
+pub(crate) fn title() -> Style {
+    coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan)
+}
+
+/// Of the names of columns.
+pub(crate) fn head() -> Style {
+    Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+}
+
+/// Of the column that rows are sorted by.
+pub(crate) fn sorted() -> Style {
+    coloured(head(), Color::Yellow)
+}
+
+/// Of the row that is chosen.
+pub(crate) fn chosen() -> Style {
+    Style::new().add_modifier(Modifier::REVERSED)
+}
+
+/// Of a key in the line of keys.
+pub(crate) fn key() -> Style {
+    coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan)
+}
+
+/// Of what is beside the matter.
+pub(crate) fn faint() -> Style {
+    Style::new().add_modifier(Modifier::DIM)
+}
+
+/// Of losses and errors.
+pub(crate) fn alarm() -> Style {
+    coloured(Style::new().add_modifier(Modifier::BOLD), Color::Red)
+}
+
+/// Of bars.
+pub(crate) fn bar() -> Style {
+    coloured(Style::new(), Color::Green)
+}

@@ -1,0 +1,80 @@
+//! The loop over keys, ticks and signals of a view that fills the terminal.
+
+use super::filled::Filled;
+use crate::exit::Failure;
+use ratatui::Frame;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// What fills the terminal.
+pub(crate) trait View {
+    /// Draws what there is; nothing is computed that a test of the view's data would not see.
+    fn draw(&mut self, frame: &mut Frame<'_>);
+
+    /// Answers a key. Ctrl-C, Ctrl-Z and Ctrl-L are answered by the loop.
+    fn key(&mut self, key: KeyEvent) -> Result<Then, Failure>;
+
+    /// Goes on with the work; returns the time until the next tick, `None` if there is nothing to do until a key is pressed. The first comes at once.
+    fn tick(&mut self) -> Result<Option<Duration>, Failure>;
+
+    /// What is readable when a tick is to come at once.
+    fn bells(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+}
+
+/// What comes after a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The view stays, and is drawn anew.
+    Stay,
+    /// The same, and a tick comes at once.
+    Tick,
+    /// The view ends.
+    Quit,
+}
+
+/// Fills the terminal with a view until a key or a signal ends it. Whatever happens, the terminal is given back as it was before this returns.
+pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
+    let mut filled = Filled::enter()?;
+    let mut next = Some(Instant::now());
+    loop {
+        if next.is_some_and(|next| next <= Instant::now()) {
+            next = view.tick()?.map(|after| Instant::now() + after);
+        }
+        filled.draw(view)?;
+        let (woken, rung) = {
+            let bells = view.bells();
+            let woken = filled.sleep(next, &bells)?;
+            let rung = !bells.is_empty() && kestrel::kernel::readable::wait(&bells, Duration::ZERO);
+            (woken, rung)
+        };
+        if woken.ended {
+            return Ok(());
+        }
+        if woken.paused {
+            filled.pause()?;
+        }
+        if rung {
+            next = Some(Instant::now());
+        }
+        for event in woken.events {
+            let Event::Key(key) = event else { continue };
+            if key.kind == KeyEventKind::Release {
+                continue;
+            }
+            let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+            match key.code {
+                KeyCode::Char('c') if is_control => return Ok(()),
+                KeyCode::Char('z') if is_control => filled.pause()?,
+                KeyCode::Char('l') if is_control => filled.clear()?,
+                _ => match view.key(key)? {
+                    Then::Stay => {}
+                    Then::Tick => next = Some(Instant::now()),
+                    Then::Quit => return Ok(()),
+                },
+            }
+        }
+    }
+}
