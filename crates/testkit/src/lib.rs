@@ -1,9 +1,12 @@
-//! Test support for all crates: golden files, random programs, terminals and a browser; nothing of it is shipped.
+//! Test support for all crates: golden files, recordings made byte by byte, random programs, terminals and a browser; nothing of it is shipped.
 #![forbid(unsafe_code)]
 
 pub mod browser;
 mod golden;
+pub mod pages;
 pub mod programs;
+pub mod recording;
+pub mod screen;
 pub mod terminal;
 
 pub use golden::golden;

@@ -2,7 +2,7 @@
 
 mod text;
 
-pub use text::text;
+pub use text::{about, text};
 
 use crate::aggregate::{self, KeptMaps};
 use crate::analyze::{ANALYSES, Analysis, AnalysisKind, Count, Histogram, Timeline, Values};

@@ -35,6 +35,19 @@ pub fn text(report: &Report, width: usize, colour: bool) -> String {
     page.out
 }
 
+/// What a report tells besides its tables, without colour: where the trace is from, maps of handlers, what is missing.
+pub fn about(report: &Report, width: usize) -> String {
+    let mut page = Page {
+        out: String::new(),
+        width,
+        colour: false,
+    };
+    page.head(report);
+    page.maps(report);
+    page.losses(report);
+    page.out
+}
+
 #[derive(Clone, Copy)]
 enum Ink {
     Title,

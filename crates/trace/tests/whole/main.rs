@@ -11,7 +11,6 @@ mod importers;
 mod lines;
 mod metadata;
 mod packed;
-mod pages;
 mod reading;
 mod recovering;
 mod rewriting;
@@ -20,3 +19,5 @@ mod sealing;
 mod stack_pieces;
 mod values;
 mod writing;
+
+use testkit::pages;

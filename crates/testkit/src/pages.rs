@@ -1,5 +1,11 @@
 //! Builds ring pages as the kernel side does: reserve, write, commit; when a record does not fit, seal and go to the next page.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test's helpers may panic as the test may"
+)]
+
 use kestrel_trace::event::EventClass;
 use kestrel_trace::info::Uuid;
 use kestrel_trace::layout::{FieldType, Layout};
