@@ -123,6 +123,22 @@ impl Options {
 }
 
 impl Choice {
+    /// That of all records of a trace of which nothing was read.
+    #[cfg(test)]
+    pub(crate) fn everything(trace: &mut Trace) -> Result<Self, Failure> {
+        let begin_ns = trace.reader.begin()?.unwrap_or(0);
+        Ok(Self {
+            filter: None,
+            background: Background::new(trace.processes.clone(), begin_ns),
+            follows_names: false,
+        })
+    }
+
+    /// What was asked for; nothing where all records are wanted.
+    pub(crate) fn into_filter(self) -> Option<Filter> {
+        self.filter
+    }
+
     /// From now on records are not wanted that are only about the threads that are asked for.
     pub(crate) fn leave_out_others(&mut self) {
         self.filter.iter_mut().for_each(Filter::leave_out_others);

@@ -33,6 +33,7 @@ mod calls;
 mod command;
 mod events;
 mod exit;
+mod explore;
 mod filter;
 mod foreground;
 mod habits;

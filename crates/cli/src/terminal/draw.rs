@@ -11,8 +11,6 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 /// Spaces between columns.
 const GAP: usize = 2;
-/// The width below which a column of text is not cut.
-const NARROWEST: usize = 12;
 
 /// A line of a text of others, free of what a terminal would obey.
 pub(crate) fn line(text: &str, style: Style) -> Line<'static> {
@@ -132,7 +130,7 @@ fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
     // Texts give way, the widest first.
     while total(&widths) > width {
         let texts = table.columns().iter().zip(&mut widths);
-        let texts = texts.filter(|(column, width)| !column.right && **width > NARROWEST);
+        let texts = texts.filter(|(column, width)| !column.right && **width > column.least);
         let Some((_, widest)) = texts.max_by_key(|(_, width)| **width) else {
             break;
         };

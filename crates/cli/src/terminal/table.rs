@@ -10,7 +10,12 @@ use std::cmp::Ordering;
 pub(crate) struct Column {
     pub(super) name: String,
     pub(super) right: bool,
+    /// The width below which its texts are not cut.
+    pub(super) least: usize,
 }
+
+/// The width below which a column of text is not cut.
+const NARROWEST: usize = 12;
 
 impl Column {
     /// A column of text.
@@ -18,7 +23,13 @@ impl Column {
         Self {
             name: shown(name).into_owned(),
             right: false,
+            least: NARROWEST,
         }
+    }
+
+    /// The same with so much room for its texts, before columns of numbers have theirs.
+    pub(crate) fn at_least(self, least: usize) -> Self {
+        Self { least, ..self }
     }
 
     /// A column of numbers; rows sorted by it begin with the largest.

@@ -272,6 +272,7 @@ pub(super) const ORDERS: &[Order] = &[
             "selection",
             "calls",
             "filter",
+            "explore",
             "foreground",
             "recording",
             "replaying",

@@ -8,12 +8,14 @@ mod syscalls;
 use crate::arguments::default_trace;
 use crate::calls;
 use crate::exit::{Exit, Failure};
+use crate::explore::explore;
 use crate::filter;
 use crate::output::Format;
 use crate::output::losses::report_absent;
 use crate::progress;
 use crate::stacks::StackOptions;
 use crate::style;
+use crate::terminal;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgGroup, Args};
 use kestrel_trace::analyze::ANALYSES;
@@ -32,9 +34,12 @@ pub(crate) struct Options {
     /// The trace directory
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
-    /// How it looks
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    /// How it looks [default: text]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Text also on a terminal, which otherwise is filled with tables, stacks and records to look around in by keys (`?` shows them); so does whatever names a format, a table or an output
+    #[arg(long, alias = "stdio")]
+    plain: bool,
     /// Count system calls instead, as strace -c does: all, or a SET as `trace` takes it, of recordings of `record --syscalls` and of any with syscalls:* or
     /// raw_syscalls:* events
     #[arg(
@@ -78,7 +83,8 @@ pub(crate) struct Options {
 
 const EXAMPLES: &str = "\
 Examples:
-  kestrel report                                          the trace in ./kestrel.trace
+  kestrel report                                          the trace in ./kestrel.trace: on a terminal to look around in, `?` shows the keys
+  kestrel report --plain                                  the same tables as text
   kestrel report --field next_comm                        and the most frequent values of a field
   kestrel report --also threads                           and the threads
   kestrel report -g                                       the call graph of a profile: functions, and what they called
@@ -105,11 +111,31 @@ fn tables() -> PossibleValuesParser {
     PossibleValuesParser::new(others.map(|kind| PossibleValue::new(kind.name).help(kind.about)))
 }
 
+impl Options {
+    fn format(&self) -> Format {
+        self.format.unwrap_or(Format::Text)
+    }
+
+    /// Whether the terminal is to be filled: nothing says how the answer shall look, and somebody is there to look around.
+    fn is_interactive(&self) -> bool {
+        let names_output = self.plain
+            || self.format.is_some()
+            || self.html.is_some()
+            || self.syscalls.is_some()
+            || !self.also.is_empty()
+            || self.field.is_some()
+            || self.by.is_some()
+            || !self.latency.is_empty()
+            || self.stacks.are_wanted();
+        !names_output && terminal::is_possible() && std::io::stdin().is_terminal()
+    }
+}
+
 /// Reports.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = directory::open(&options.trace)?;
     if let Some(text) = options.filter.program() {
-        let json = options.format == Format::Json;
+        let json = options.format() == Format::Json;
         return program::answer(&options.filter, json, &text, trace);
     }
     if let Some(field) = &options.field {
@@ -120,6 +146,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut choice = options.filter.choose(&mut trace, asked)?;
     if let Some(set) = &options.syscalls {
         return syscalls::report(trace, set, options, &mut choice);
+    }
+    if options.is_interactive() {
+        return explore(trace, &options.trace, choice, options.stacks.wants_lines());
     }
     if let Some(file) = &options.html {
         if let Some(mut bar) = progress::bar("gathering") {
@@ -141,7 +170,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let wanted = &mut |record: &Record<'_>| choice.wants(record);
         return options
             .stacks
-            .report(&mut trace, &options.trace, options.format, wanted);
+            .report(&mut trace, &options.trace, options.format(), wanted);
     }
     if let Some(mut bar) = progress::bar("counting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
@@ -165,7 +194,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     // The bar goes before the tables come.
     drop(trace.reader);
     let mut stdout = crate::screen::out();
-    match options.format {
+    match options.format() {
         Format::Json => {
             let text = serde_json::to_string(&report)
                 .map_err(|e| Failure::new(Exit::Internal, format!("cannot write the report as JSON: {e}")))?;

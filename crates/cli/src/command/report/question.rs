@@ -44,7 +44,7 @@ pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -
             (text, output::latencies::json(&names, &rows, limit, &unpaired))
         }
     };
-    match options.format {
+    match options.format() {
         Format::Text => write!(stdout, "{text}")?,
         Format::Json => {
             if let (Some(all), Value::Object(answer)) = (json.as_object_mut(), answer) {

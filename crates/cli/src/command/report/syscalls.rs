@@ -45,7 +45,7 @@ pub(super) fn report(
     }
     let summary = counted.finish(&mut out).unwrap_or_default();
     let groups = summary.finish(&|tid, pid| processes.name(tid, pid).map(str::to_owned));
-    calls::write(&groups, options.format, &mut crate::screen::out())?;
+    calls::write(&groups, options.format(), &mut crate::screen::out())?;
     let (absent, cut_short) = match &trace.summary {
         Some(summary) => (trace.reader.absent(summary), summary.cut_short.clone()),
         None => (Vec::new(), None),

@@ -1,0 +1,122 @@
+//! The keys of the view, for its last line and its help.
+
+use crate::terminal::Help;
+
+const fn help(key: &'static str, brief: &'static str, about: &'static str) -> Help {
+    Help { key, brief, about }
+}
+
+/// Keys of the call graph, the first ones while it is shown.
+pub(super) const GRAPH: &[Help] = &[
+    help(
+        "Enter",
+        "open",
+        "call graph: opens or closes a row (also + and -)",
+    ),
+    help("e", "all", "call graph: opens all below a row"),
+    help(
+        "z",
+        "zoom",
+        "call graph: makes the function the root; Esc goes back",
+    ),
+    help(
+        "c",
+        "callers",
+        "call graph: below functions what they called, or what called them",
+    ),
+    help(
+        "o",
+        "off CPU",
+        "call graph: weighs stacks by the time off the CPU, or by records",
+    ),
+];
+
+/// Keys of records, the first ones while they are shown.
+pub(super) const RECORDS: &[Help] = &[
+    help(
+        "Enter",
+        "all of it",
+        "records: all of a record, with its fields and stacks",
+    ),
+    help("/", "text", "records: only those with a text"),
+    help("#", "number", "records: goes to a record by its number"),
+    help(
+        "T",
+        "times",
+        "records: times of the machine, since the start, of the day",
+    ),
+];
+
+/// Keys of latencies, the first ones while they are shown.
+pub(super) const LATENCIES: &[Help] = &[
+    help("Enter", "records", "latencies: the records of both events"),
+    help("h", "histogram", "latencies: how long how many of them took"),
+    help(
+        "p",
+        "other pair",
+        "latencies: from one event to another: BEGIN,END[,KEY]",
+    ),
+    help(
+        "/",
+        "find",
+        "only rows with these words; ! before a word: without it",
+    ),
+    help(
+        "< >",
+        "sort",
+        "sorts by the column beside; R turns the order round",
+    ),
+];
+
+/// Keys of tables, the first ones while one is shown.
+pub(super) const TABLES: &[Help] = &[
+    help("Enter", "into", "looks at what is behind the row alone"),
+    help("r", "records", "the records behind the row"),
+    help(
+        "/",
+        "find",
+        "only rows with these words; ! before a word: without it",
+    ),
+    help(
+        "< >",
+        "sort",
+        "sorts by the column beside; R turns the order round",
+    ),
+];
+
+/// Keys that always do the same.
+pub(super) const ALWAYS: &[Help] = &[
+    help("Tab", "next", "goes to the next tab; a digit to its tab"),
+    help(
+        "f",
+        "filter",
+        "only records of which an expression holds: pid == 42 && bytes_req > 4096",
+    ),
+    help(
+        "t",
+        "time",
+        "chooses times in the histogram: arrows, Space where it begins, Enter",
+    ),
+    help(
+        "Esc",
+        "back",
+        "goes back by one step (also Backspace); stops what is being read",
+    ),
+    help(
+        "b",
+        "group",
+        "counts records by expressions: comm, args.target_cpu",
+    ),
+    help(
+        "p",
+        "pair",
+        "how long it took from one event to another: BEGIN,END[,KEY]",
+    ),
+    help(
+        "i",
+        "info",
+        "where the recording is from, what is missing, maps of handlers",
+    ),
+    help("?", "help", "this help"),
+    help("q", "quit", "quits"),
+];

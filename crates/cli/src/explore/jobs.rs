@@ -1,0 +1,82 @@
+//! Passes beside the drawing: each question has a thread of its own, and its answer comes when it is there.
+
+use super::answer::{Answer, Question, Source};
+use super::pass::Progress;
+use super::scope::Scope;
+use crate::exit::{Exit, Failure};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What came of a question; none where it was cancelled.
+pub(crate) type Outcome = Result<Option<Answer>, Failure>;
+
+/// Questions that are being answered.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    /// The recording.
+    pub(crate) source: Source,
+    sender: Sender<(u64, Outcome)>,
+    receiver: Receiver<(u64, Outcome)>,
+    /// The number of the last question.
+    last: u64,
+    /// Questions are answered at once, in no thread of their own.
+    at_once: bool,
+}
+
+/// A question that is being answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// Its number.
+    pub(crate) number: u64,
+    /// How far it is.
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl Jobs {
+    /// Nothing is asked yet.
+    pub(crate) fn new(source: Source) -> Self {
+        let (sender, receiver) = channel();
+        Self {
+            source,
+            sender,
+            receiver,
+            last: 0,
+            at_once: false,
+        }
+    }
+
+    /// The same with every answer there when its question was asked.
+    #[cfg(test)]
+    pub(crate) fn at_once(self) -> Self {
+        Self {
+            at_once: true,
+            ..self
+        }
+    }
+
+    /// Asks a question about a scope.
+    pub(crate) fn ask(&mut self, scope: Scope, question: Question) -> Job {
+        self.last += 1;
+        let job = Job {
+            number: self.last,
+            progress: Arc::default(),
+        };
+        let source = self.source.clone();
+        let (number, progress) = (job.number, Arc::clone(&job.progress));
+        let answers = self.sender.clone();
+        // Who does not listen any more has quit.
+        let work = move || _ = answers.send((number, source.answer(&scope, question, &progress)));
+        if self.at_once {
+            work();
+        } else if let Err(error) = std::thread::Builder::new().spawn(work) {
+            let failure = Failure::new(Exit::Failed, format!("cannot start a thread: {error}"));
+            _ = self.sender.send((number, Err(failure)));
+        }
+        job
+    }
+
+    /// The answers that have come, by the numbers of their questions.
+    pub(crate) fn answers(&self) -> Vec<(u64, Outcome)> {
+        self.receiver.try_iter().collect()
+    }
+}

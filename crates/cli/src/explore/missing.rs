@@ -1,0 +1,31 @@
+//! What is missing from the records, in a line.
+
+use kestrel_trace::print::thousands;
+use kestrel_trace::report::Report;
+
+/// What is missing; `lost 0` where nothing is.
+pub(super) fn missing(report: &Report) -> String {
+    let mut text = format!("lost {}", thousands(report.lost()));
+    if let Some(missed) = &report.missed {
+        text.push_str(&format!(", {missed}"));
+    }
+    for (count, what) in [
+        (report.overwritten(), "overwritten"),
+        (report.absent(), "written, but not there any more"),
+        (report.losses.packets_missing, "packets missing"),
+        (report.losses.packets_damaged, "packets damaged"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {what} {}", thousands(count)));
+        }
+    }
+    text
+}
+
+/// Whether all that happened is there.
+pub(super) fn is_whole(report: &Report) -> bool {
+    let missed = report.missed.map_or(0, |missed| missed.hits);
+    missed + report.lost() + report.overwritten() + report.absent() == 0
+        && report.losses.is_none()
+        && report.cut_short.is_none()
+}

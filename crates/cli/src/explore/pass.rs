@@ -1,0 +1,106 @@
+//! One pass over the records of a recording, beside the drawing: how far it is, and whether it is still wanted.
+
+use super::scope::{Judge, Scope};
+use crate::exit::Failure;
+use kestrel_query::Background;
+use kestrel_trace::ctf::directory::{self, Trace};
+use kestrel_trace::record::Record;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How far a pass is.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    packets: AtomicU64,
+    total: AtomicU64,
+    cancelled: AtomicBool,
+}
+
+impl Progress {
+    /// The packets that were read, in percent of all.
+    pub(crate) fn percent(&self) -> u64 {
+        let total = self.total.load(Ordering::Relaxed).max(1);
+        (self.packets.load(Ordering::Relaxed) * 100 / total).min(100)
+    }
+
+    /// The answer is not wanted any more.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// A recording read from its begin.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    /// The recording.
+    pub(crate) trace: Trace,
+    /// Who decides which records are looked at.
+    pub(crate) judge: Judge,
+    progress: Arc<Progress>,
+}
+
+/// Records between two looks at whether the pass is still wanted.
+const LOOK: u64 = 4096;
+
+impl Pass {
+    /// Opens a recording for one pass over a scope. `skip_to` is a time before which nothing is read.
+    pub(crate) fn open(
+        path: &Path,
+        scope: &Scope,
+        begin_ns: u64,
+        skip_to: Option<u64>,
+        progress: &Arc<Progress>,
+    ) -> Result<Self, Failure> {
+        let mut trace = directory::open(path)?;
+        progress.total.store(trace.packets, Ordering::Relaxed);
+        let told = Arc::clone(progress);
+        trace.reader.watch(Box::new(move |packets| {
+            told.packets.store(packets, Ordering::Relaxed);
+        }));
+        let times = scope.times();
+        let from = skip_to.unwrap_or(0).max(*times.start());
+        if skip_to.is_some() {
+            trace.reader.skip_to(from)?;
+        }
+        trace.reader.within(from..=*times.end());
+        let judge = scope.judge(&trace, begin_ns);
+        Ok(Self {
+            trace,
+            judge,
+            progress: Arc::clone(progress),
+        })
+    }
+
+    /// Calls `take` with every record and whether it is looked at, until it says that it has enough; false where the answer is not wanted any more.
+    pub(crate) fn run(
+        &mut self,
+        mut take: impl FnMut(&Record<'_>, bool, &Background) -> Then,
+    ) -> Result<bool, Failure> {
+        let mut records: u64 = 0;
+        while let Some(record) = self.trace.reader.next()? {
+            let wanted = self.judge.wants(&record);
+            if take(&record, wanted, &self.judge.background) == Then::Stop {
+                return Ok(true);
+            }
+            records += 1;
+            if records.is_multiple_of(LOOK) && self.progress.is_cancelled() {
+                return Ok(false);
+            }
+        }
+        Ok(!self.progress.is_cancelled())
+    }
+}
+
+/// What comes after a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The next one.
+    GoOn,
+    /// Nothing: there is enough.
+    Stop,
+}

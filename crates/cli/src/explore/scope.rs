@@ -1,0 +1,351 @@
+//! Which records are looked at: conditions, one for each step that was taken into the recording.
+
+use kestrel_query::{Background, Error, Filter, Keys, Wanted};
+use kestrel_trace::calls::{Reader as CallReader, Signatures};
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::export::{Export as _, Style, Text};
+use kestrel_trace::print::{shown, thousands};
+use kestrel_trace::record::Record;
+use kestrel_trace::stacks::{Direction, Frame, Stacks, Weight};
+use std::ops::RangeInclusive;
+
+/// One condition, with the words for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    label: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// Events of this name.
+    Event(String),
+    /// The process did it.
+    Process(u32),
+    /// The thread did it.
+    Thread(u32, u32),
+    Cpu(u32),
+    /// Either event of a pair.
+    Pair(String, String),
+    Times(RangeInclusive<u64>),
+    /// What the command line says, or an expression.
+    Filter(Box<Filter>),
+    /// A system call, by the name that is shown.
+    Call(String),
+    /// The values of expressions.
+    Keys(Box<Keys>, Vec<String>),
+    /// A way through the stack.
+    Chain(Chain),
+    /// The record's lines have a text, in whatever case.
+    Text(String),
+}
+
+/// Functions that follow each other in a stack, below the outermost call of the first one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// The command.
+    pub(crate) command: Frame,
+    /// The first function, and those that follow it: what it called, or what called it.
+    pub(crate) frames: Vec<Frame>,
+    /// Which way they follow.
+    pub(crate) direction: Direction,
+}
+
+/// All conditions together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    conditions: Vec<Condition>,
+    signatures: Signatures,
+}
+
+impl Condition {
+    fn new(label: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            label: shown(&label.into()).into_owned(),
+            kind,
+        }
+    }
+
+    /// Records of an event.
+    pub(crate) fn event(name: &str) -> Self {
+        Self::new(name, Kind::Event(name.to_owned()))
+    }
+
+    /// What a process did.
+    pub(crate) fn process(name: &str, pid: u32) -> Self {
+        Self::new(format!("process {name}"), Kind::Process(pid))
+    }
+
+    /// What a thread of a process did.
+    pub(crate) fn thread(name: &str, pid: u32, tid: u32) -> Self {
+        Self::new(format!("thread {name}"), Kind::Thread(pid, tid))
+    }
+
+    /// What happened on a CPU.
+    pub(crate) fn cpu(cpu: u32) -> Self {
+        Self::new(format!("CPU {cpu}"), Kind::Cpu(cpu))
+    }
+
+    /// Records of two events.
+    pub(crate) fn pair(begin: &str, end: &str) -> Self {
+        Self::new(
+            format!("{begin} to {end}"),
+            Kind::Pair(begin.to_owned(), end.to_owned()),
+        )
+    }
+
+    /// What happened in these times, in words.
+    pub(crate) fn times(label: String, times: RangeInclusive<u64>) -> Self {
+        Self::new(label, Kind::Times(times))
+    }
+
+    /// Records of which a predicate of the event language holds.
+    ///
+    /// # Errors
+    /// When it means nothing at any of the events.
+    pub(crate) fn predicate(text: &str, trace: &Trace) -> Result<Self, Error> {
+        let wanted = Wanted {
+            predicate: Some(text.to_owned()),
+            ..Wanted::default()
+        };
+        let clocks = kestrel_query::Clocks::here(0, 0);
+        let filter = Filter::new(&wanted, &trace.reader.info().events, &clocks)?;
+        Ok(Self::new(text, Kind::Filter(Box::new(filter))))
+    }
+
+    /// What the command line asks for.
+    pub(crate) fn asked(filter: Filter) -> Self {
+        Self::new("as asked", Kind::Filter(Box::new(filter)))
+    }
+
+    /// Entries and returns of a system call.
+    pub(crate) fn call(name: &str) -> Self {
+        Self::new(name, Kind::Call(name.to_owned()))
+    }
+
+    /// Records in whose group these are the values.
+    pub(crate) fn keys(keys: Keys, values: Vec<String>) -> Self {
+        let label = format!("{} = {}", keys.names().join(","), values.join(","));
+        Self::new(label, Kind::Keys(Box::new(keys), values))
+    }
+
+    /// Records whose stack goes this way.
+    pub(crate) fn chain(chain: Chain) -> Self {
+        let names: Vec<String> = chain.frames.iter().map(Frame::folded).collect();
+        let arrow = match chain.direction {
+            Direction::Caller => " > ",
+            Direction::Callee => " < ",
+        };
+        let label = format!("{}: {}", chain.command.name, names.join(arrow));
+        Self::new(label, Kind::Chain(chain))
+    }
+
+    /// Records whose lines have a text.
+    pub(crate) fn text(text: &str) -> Self {
+        Self::new(format!("\"{text}\""), Kind::Text(text.to_lowercase()))
+    }
+}
+
+impl Scope {
+    /// The whole recording; `signatures` are its system calls.
+    pub(crate) fn new(signatures: Signatures) -> Self {
+        Self {
+            conditions: Vec::new(),
+            signatures,
+        }
+    }
+
+    /// The records of this scope of which a condition holds, too.
+    pub(crate) fn and(&self, condition: Condition) -> Self {
+        let mut scope = self.clone();
+        scope.conditions.push(condition);
+        scope
+    }
+
+    /// The words for its conditions.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.conditions.iter().map(|condition| condition.label.as_str())
+    }
+
+    /// The times out of which nothing is looked at.
+    pub(crate) fn times(&self) -> RangeInclusive<u64> {
+        self.conditions
+            .iter()
+            .fold(0..=u64::MAX, |all, condition| match &condition.kind {
+                Kind::Times(times) => within(&all, times),
+                Kind::Filter(filter) => within(&all, &filter.times()),
+                _ => all,
+            })
+    }
+
+    /// Who decides in one pass over the records of a trace.
+    pub(crate) fn judge(&self, trace: &Trace, begin_ns: u64) -> Judge {
+        let has = |kind: fn(&Kind) -> bool| self.conditions.iter().any(|it| kind(&it.kind));
+        let processes = || trace.processes.clone();
+        let (symbols, style) = (|| trace.symbols.clone(), Style::default());
+        Judge {
+            background: Background::new(processes(), begin_ns).with_tasks(trace.tasks.clone()),
+            follows_names: has(|kind| matches!(kind, Kind::Filter(_) | Kind::Keys(..))),
+            stacks: has(|kind| matches!(kind, Kind::Chain(_)))
+                .then(|| Stacks::new(symbols(), processes(), Weight::Records)),
+            ways: vec![Vec::new(); self.conditions.len()],
+            calls: CallReader::new(self.signatures.clone()),
+            text: has(|kind| matches!(kind, Kind::Text(_))).then(|| Text::new(style, symbols(), processes())),
+            line: Vec::new(),
+            scope: self.clone(),
+        }
+    }
+}
+
+fn within(all: &RangeInclusive<u64>, times: &RangeInclusive<u64>) -> RangeInclusive<u64> {
+    *all.start().max(times.start())..=*all.end().min(times.end())
+}
+
+/// Decides record by record, for every record of a trace in order.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    scope: Scope,
+    /// Names of threads at the time of the record at hand.
+    pub(crate) background: Background,
+    follows_names: bool,
+    stacks: Option<Stacks>,
+    /// By condition and node of the tree of stacks: whether its way is the chain's, once that was asked.
+    ways: Vec<Vec<Option<bool>>>,
+    calls: CallReader,
+    text: Option<Text>,
+    line: Vec<u8>,
+}
+
+impl Judge {
+    /// From now on names of threads are followed, for who asks the background.
+    pub(crate) fn follow_names(&mut self) {
+        self.follows_names = true;
+    }
+
+    /// Whether a record is looked at. What is cheap to ask is asked first.
+    pub(crate) fn wants(&mut self, record: &Record<'_>) -> bool {
+        if self.follows_names {
+            self.background.learn(record);
+        }
+        if let Some(text) = &mut self.text {
+            text.learn(record);
+        }
+        let background = &self.background;
+        let mut costly = false;
+        for condition in &self.scope.conditions {
+            let holds = match &condition.kind {
+                Kind::Event(name) => record.event.name == *name,
+                Kind::Process(pid) => record.pid == *pid,
+                Kind::Thread(pid, tid) => (record.pid, record.tid) == (*pid, *tid),
+                Kind::Cpu(cpu) => record.cpu == *cpu,
+                Kind::Pair(begin, end) => [begin, end].contains(&&record.event.name),
+                Kind::Times(times) => times.contains(&record.time_ns),
+                Kind::Filter(filter) => filter.wants(record, background),
+                Kind::Keys(keys, values) => keys.shown(record, background) == *values,
+                Kind::Call(_) | Kind::Chain(_) | Kind::Text(_) => {
+                    costly = true;
+                    true
+                }
+            };
+            if !holds {
+                if let Some(stacks) = &mut self.stacks {
+                    stacks.pass(record);
+                }
+                return false;
+            }
+        }
+        !costly || self.wants_costly(record)
+    }
+
+    fn wants_costly(&mut self, record: &Record<'_>) -> bool {
+        let Self {
+            scope,
+            stacks,
+            ways,
+            calls,
+            text,
+            line,
+            ..
+        } = self;
+        let node = stacks.as_mut().and_then(|stacks| stacks.node(record));
+        let mut conditions = scope.conditions.iter().zip(ways);
+        conditions.all(|(condition, ways)| match &condition.kind {
+            Kind::Call(name) => is_call(calls, record, name),
+            Kind::Chain(chain) => match (stacks.as_ref(), node) {
+                (Some(stacks), Some(node)) => {
+                    let place = node as usize;
+                    ways.resize(ways.len().max(place + 1), None);
+                    *ways[place].get_or_insert_with(|| chain.is_way_to(stacks, node))
+                }
+                _ => false,
+            },
+            Kind::Text(wanted) => {
+                line.clear();
+                if let Some(text) = text {
+                    text.record(record, line);
+                }
+                String::from_utf8_lossy(line).to_lowercase().contains(wanted)
+            }
+            _ => true,
+        })
+    }
+}
+
+fn is_call(calls: &mut CallReader, record: &Record<'_>, name: &str) -> bool {
+    if !CallReader::is_of_calls(record.event) {
+        return false;
+    }
+    let moment = calls.read(record);
+    moment.is_some_and(|moment| moment.signature().shown() == name)
+}
+
+impl Chain {
+    /// Whether the way to a node of the stacks so far goes through these functions.
+    fn is_way_to(&self, stacks: &Stacks, node: u32) -> bool {
+        let tree = stacks.tree();
+        let path = tree.path(node);
+        let frame = |place: usize| {
+            path.get(place)
+                .map(|node| tree.frame_of(&tree.nodes()[*node as usize]))
+        };
+        if frame(0) != Some(&self.command) {
+            return false;
+        }
+        let Some(first) = (1..path.len()).find(|place| frame(*place) == self.frames.first()) else {
+            return false;
+        };
+        self.frames.iter().enumerate().all(|(step, wanted)| {
+            let place = match self.direction {
+                Direction::Caller => Some(first + step),
+                // Above the outermost function is the command.
+                Direction::Callee => first.checked_sub(step).filter(|place| *place > 0),
+            };
+            place.and_then(frame) == Some(wanted)
+        })
+    }
+}
+
+/// The words for a range of times, counted from the trace's begin.
+pub(crate) fn range_label(times: &RangeInclusive<u64>, begin_ns: u64) -> String {
+    let seconds = |ns: u64| {
+        let ns = ns.saturating_sub(begin_ns);
+        format!(
+            "{}.{:06}",
+            thousands(ns / 1_000_000_000),
+            ns % 1_000_000_000 / 1000
+        )
+    };
+    format!("{} to {} s", seconds(*times.start()), seconds(*times.end()))
+}
+
+/// Whether a trace has an event with call stacks.
+pub(crate) fn has_stacks(events: &[EventClass]) -> bool {
+    let mut fields = events.iter().flat_map(|event| event.layout.fields());
+    fields.any(|field| field.ty.is_stack())
+}
+
+/// Whether a trace has records of system calls.
+pub(crate) fn has_calls(events: &[EventClass]) -> bool {
+    events.iter().any(CallReader::is_of_calls)
+}
