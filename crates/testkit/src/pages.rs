@@ -85,7 +85,7 @@ pub struct Ring {
     cpu: u32,
     buffer: u32,
     sequence: u64,
-    pub discarded: u64,
+    pub lost: u64,
     open: bool,
     at: usize,
     last_ns: u64,
@@ -99,7 +99,7 @@ impl Ring {
             cpu,
             buffer,
             sequence: 0,
-            discarded: 0,
+            lost: 0,
             open: false,
             at: PAGE as usize,
             last_ns: 0,
@@ -132,7 +132,7 @@ impl Ring {
         self.put(offset::TIMESTAMP_BEGIN, &time_ns.to_le_bytes());
         self.put(offset::PACKET_SIZE, &(u64::from(PAGE) * 8).to_le_bytes());
         self.put(offset::SEQUENCE, &self.sequence.to_le_bytes());
-        self.put(offset::DISCARDED, &self.discarded.to_le_bytes());
+        self.put(offset::DISCARDED, &self.lost.to_le_bytes());
         self.put(offset::CPU, &self.cpu.to_le_bytes());
         self.put(offset::BUFFER, &self.buffer.to_le_bytes());
         self.put(offset::COMMITTED, &0_u64.to_le_bytes());
@@ -146,7 +146,7 @@ impl Ring {
         if self.open {
             self.put(offset::TIMESTAMP_END, &self.last_ns.to_le_bytes());
             self.put(offset::CONTENT_SIZE, &(self.at as u64 * 8).to_le_bytes());
-            self.put(offset::DISCARDED, &self.discarded.to_le_bytes());
+            self.put(offset::DISCARDED, &self.lost.to_le_bytes());
             self.commit(u64::from(CAPACITY + SEALED) - (self.at as u64 - u64::from(HEADER)));
         }
         self.open = false;

@@ -166,7 +166,7 @@ fn it_too_sees_losses() {
     let mut ring = Ring::new(sample::UUID, 0, 0);
     for n in 0..400 {
         if n == 200 {
-            ring.discarded = 17;
+            ring.lost = 17;
             ring.skip_packets(3);
         }
         ring.push(n, &record(&sample::crooked(), n, 1, 1, &[Cell::U(n)]));

@@ -368,7 +368,7 @@ fn losses_are_where_they_were() {
     for n in 0..400 {
         if n == 200 {
             ring.leave();
-            ring.discarded = 17;
+            ring.lost = 17;
         }
         ring.push(
             n * 1000,

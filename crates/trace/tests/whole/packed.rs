@@ -294,3 +294,68 @@ proptest! {
         times(&bytes, 0..=u64::MAX);
     }
 }
+
+/// The times of the records of a directory from a time on, by a reader that went straight there, or by one that read everything.
+fn from(path: &Path, time_ns: u64, straight: bool) -> Vec<u64> {
+    let mut reader = directory::open(path).unwrap().reader;
+    if straight {
+        reader.skip_to(time_ns).unwrap();
+    }
+    let mut times = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        times.push(record.time_ns);
+    }
+    if straight && time_ns > 200_000 {
+        assert!(times.len() < 12_000, "it did not read the rest: {}", times.len());
+    }
+    times.retain(|time| *time >= time_ns);
+    times
+}
+
+#[test]
+fn a_reader_goes_straight_to_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    for level in [None, Some(LEVEL)] {
+        let path = dir.path().join(format!("{level:?}"));
+        let mut writer = directory::create_packed(&path, info(), false, level).unwrap();
+        writer.append(0, 0, &pages(30_000)).unwrap();
+        let written = writer.finish(&sample::summary(), &sample::symbols(), &sample::processes());
+        written.unwrap();
+        let check = || {
+            for time in [
+                0,
+                1000,
+                1005,
+                77_770,
+                150_000,
+                250_001,
+                300_990,
+                300_991,
+                u64::MAX,
+            ] {
+                assert_eq!(
+                    from(&path, time, true),
+                    from(&path, time, false),
+                    "{time} in {level:?}"
+                );
+            }
+        };
+        check();
+        assert_eq!(from(&path, 300_990, true), [300_990]);
+        if level.is_none() {
+            // A damaged page: nothing is stepped over for it.
+            let file = path.join("main_0");
+            let mut bytes = std::fs::read(&file).unwrap();
+            let page = bytes.len() / PAGE as usize / 2 * PAGE as usize;
+            bytes[page..page + PAGE as usize].fill(0);
+            std::fs::write(&file, &bytes).unwrap();
+            for time in [1005, 77_770, 150_000] {
+                assert_eq!(
+                    from(&path, time, true),
+                    from(&path, time, false),
+                    "{time} beside damage"
+                );
+            }
+        }
+    }
+}

@@ -121,7 +121,7 @@ fn equal_times_keep_the_order_of_streams() {
 #[test]
 fn discarded_events_and_missing_packets_are_counted() {
     let mut ring = crooked_ring(300);
-    ring.discarded = 17;
+    ring.lost = 17;
     ring.skip_packets(4);
     more(&mut ring, 300, 10);
     let (seen, losses) = read(&[&sealed(&mut ring)]);
@@ -136,7 +136,7 @@ fn discarded_events_and_missing_packets_are_counted() {
 #[test]
 fn a_ring_that_came_round_has_not_lost_what_came_before() {
     let mut ring = crooked_ring(0);
-    ring.discarded = 17;
+    ring.lost = 17;
     ring.skip_packets(9);
     more(&mut ring, 0, 10);
     assert!(read(&[&sealed(&mut ring)]).1.is_none());

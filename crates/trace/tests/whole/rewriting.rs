@@ -77,7 +77,7 @@ fn losses_come_along() {
     let mut ring = Ring::new(sample::UUID, 0, 0);
     for n in 0..900 {
         if n == 600 {
-            ring.discarded = 17;
+            ring.lost = 17;
         }
         ring.push(n, &record(&crooked(), n, 1, 1, &[Cell::U(n)]));
     }
