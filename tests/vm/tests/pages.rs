@@ -31,6 +31,11 @@ fn commands_of_the_page_about_reading_run() {
 }
 
 #[test]
+fn commands_of_the_page_about_terminals_run() {
+    Page::of("on-a-terminal.md").run(4);
+}
+
+#[test]
 fn commands_of_the_page_about_browsers_run() {
     Page::of("browser.md").run(4);
 }
