@@ -4,6 +4,7 @@
 pub mod asm;
 pub mod btf;
 pub mod code;
+pub mod either;
 mod error;
 mod far;
 pub mod helper;

@@ -1,8 +1,10 @@
 //! What compiling gives: a program that still has to be bound to maps, with all that its loader must know.
 
 use crate::context::ProgramKind;
+use crate::error::Error;
 use crate::ir::{Function, MapUse, Op};
 use kestrel_bpf::code::Code;
+use kestrel_bpf::either::either;
 use kestrel_bpf::helper::Helper;
 use kestrel_trace::layout::Layout;
 use std::collections::BTreeSet;
@@ -24,6 +26,30 @@ pub struct Program {
     pub uses: Uses,
     /// The intermediate code after all passes, for tests and debugging.
     pub function: Function,
+}
+
+/// The kernel's function that says whether a program runs at a function's return or at its entry (Linux 6.10).
+pub const IS_RETURN: &str = "bpf_session_is_return";
+
+impl Program {
+    /// The program that is this one at a function's entry, and another one at its return.
+    ///
+    /// # Errors
+    /// When they are too long together.
+    pub fn with_return(self, other: Self) -> Result<Self, Error> {
+        let code = either(IS_RETURN, &self.code, &other.code, self.maps.len() as u32);
+        let mut uses = self.uses;
+        uses.helpers.extend(other.uses.helpers);
+        uses.kfuncs.extend(other.uses.kfuncs);
+        uses.kfuncs.insert(IS_RETURN.to_owned());
+        Ok(Self {
+            code: code.map_err(Error::Assemble)?,
+            maps: [self.maps, other.maps].concat(),
+            layouts: [self.layouts, other.layouts].concat(),
+            uses,
+            ..self
+        })
+    }
 }
 
 /// Helpers and kernel functions that a program calls.

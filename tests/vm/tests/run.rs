@@ -117,6 +117,42 @@ fn handlers_of_one_event_run_in_source_order() {
     }
 }
 
+/// Where the kernel can, entries and returns of the same functions are one program with one link; what they see is the same as by two.
+#[test]
+fn entries_and_returns_of_the_same_functions_are_one_program() {
+    let info = kestrel(&["run", "--info"]);
+    let can = (info.out + &info.err).contains("kprobe_session: yes");
+    let program = r#"
+        kretprobe:ksys_r* /comm == "calls"/ { @returned[func, probe] = count(); @long = max(retval) }
+        kprobe:ksys_r* /comm == "calls"/ { @entered[func, probe] = count(); @largest = max(arg2); @at[tid] = nsecs }
+        kprobe:__x64_sys_read { @nested = count() } kretprobe:__x64_sys_read { if (@at[tid]) { delete(@at, tid) } }
+        end { printf("%d left\n", len(@at)) }"#;
+    let seen = |options: &[&str]| {
+        let command = ["-e", program, "-c", "calls read 3000"];
+        let run = kestrel(&[&["run"], options, &command].concat());
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        let attached = run.err.lines().find_map(|line| line.strip_prefix("Attached "));
+        let probes = attached.and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        let of_calls = |line: &&str| line.contains("ksys_read") || line.contains("left");
+        let lines: Vec<String> = run.out.lines().filter(of_calls).map(str::to_owned).collect();
+        (lines, probes.unwrap(), run)
+    };
+    let (one, probes, run) = seen(&[]);
+    assert!(
+        one.contains(&"@entered[ksys_read, kprobe:ksys_read]: 3000".to_owned())
+            && one.contains(&"@returned[ksys_read, kretprobe:ksys_read]: 3000".to_owned())
+            && one.contains(&"0 left".to_owned()),
+        "{}\n{}",
+        run.out,
+        run.err
+    );
+    let (two, apart, _) = seen(&["--no-feature", "kprobe_session"]);
+    assert_eq!(one, two);
+    // The end of the program is no probe of a function.
+    let expected = if can { 2 * (probes - 1) + 1 } else { probes };
+    assert_eq!(apart, expected, "{}", run.err);
+}
+
 /// `-p` keeps what other processes do out of probes of the kernel, and clocks of the program go on.
 #[test]
 fn a_process_that_is_named_is_the_only_one() {

@@ -1,5 +1,6 @@
 //! How programs are attached to the kernel: one file per family of mechanisms, one row each in [`Mechanism`]; the one way for sessions, named probes and objects.
 
+mod call;
 mod counter;
 mod detach;
 mod family;
@@ -16,6 +17,7 @@ mod uprobe;
 mod usdt;
 
 use crate::error::{Error, Result};
+pub use call::Calls;
 pub use counter::{Counter, online};
 pub use detach::{AT_ONCE, close_many, is_slow, turn};
 pub use family::{Attach, Events, Load, LoadOthers, Sections};
@@ -66,6 +68,8 @@ mechanisms! {
     TypedTracepoint,
     /// Functions by kprobe or kretprobe, or all of them by one multi link.
     Functions,
+    /// Entries and returns of functions by one program and one link.
+    Calls,
     /// One function's entry by a multi link, which costs less than a kprobe.
     Entry,
     /// One instruction by kprobe, or one function's return by kretprobe.

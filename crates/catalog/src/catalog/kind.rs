@@ -2,7 +2,7 @@
 
 use super::glob::Glob;
 use super::lookup::Catalog;
-use crate::attach::Mechanism;
+use crate::attach::{Calls, Functions, Mechanism};
 use crate::error::Result;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::EventSpec;
@@ -182,6 +182,26 @@ pub struct Strategy {
     pub guard: Option<String>,
     /// The hooks that the pair of the context needs beside this one.
     pub companions: Option<HelperHooks>,
+}
+
+impl Strategy {
+    /// The way of a function's entry or return in a program that sees both, if it is one of functions: as by a link to many, handlers see no registers but those of arguments.
+    pub fn of_call(&self) -> Option<Self> {
+        let Mechanism::Functions(Functions {
+            at_return,
+            maxactive: None,
+            ..
+        }) = self.mechanism
+        else {
+            return None;
+        };
+        let mut way = self.clone();
+        way.mechanism = Mechanism::Calls(Calls { at_return });
+        way.context.registers.clear();
+        way.context.pair = None;
+        way.companions = None;
+        Some(way)
+    }
 }
 
 /// Hooks at the other events of a pair: attached where a handler asks for the pair, with handlers that the checker makes.

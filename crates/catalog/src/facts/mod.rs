@@ -8,6 +8,7 @@ use crate::executable::Executables;
 use ftrace_sites::Traced;
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_compiler::context::{Features, PidNamespace, PreemptCount, ProgramKind};
+use kestrel_compiler::program::IS_RETURN;
 use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
@@ -232,6 +233,12 @@ impl Facts {
         self.host
             .path("/sys/bus/event_source/devices/kprobe/type")
             .exists()
+    }
+
+    /// Whether one program can see entries and returns of functions: the kernel then has the function by which it learns where it is.
+    pub fn has_kprobe_sessions(&self) -> bool {
+        self.types()
+            .is_ok_and(|types| types.find(Kind::Func, IS_RETURN).is_some())
     }
 
     /// Where this kernel preempts threads inside programs.

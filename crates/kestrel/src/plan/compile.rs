@@ -47,6 +47,34 @@ impl Hook {
         }
     }
 
+    /// Compiles the program that the kernel is given: with the handlers at the other end of a call, where that shares it.
+    ///
+    /// # Errors
+    /// As [`Hook::compile`].
+    pub(crate) fn compile_shared(
+        &self,
+        way: &PlannedStrategy,
+        plan: &Plan,
+        place: Option<ProgramPlace>,
+    ) -> Result<Program> {
+        let own = self.compile(way, plan, place)?;
+        let (Mechanism::Calls(call), Some(other)) = (&way.mechanism, plan.other_end(self)) else {
+            return Ok(own);
+        };
+        let Some(its_way) = other.ways.first() else {
+            return Ok(own);
+        };
+        let other = other.compile(its_way, plan, place)?;
+        let (entry, at_return) = match call.at_return {
+            true => (other, own),
+            false => (own, other),
+        };
+        entry.with_return(at_return).map_err(|error| Error::Compile {
+            event: self.event(),
+            why: error.to_string(),
+        })
+    }
+
     /// Compiles the handlers for a way. Where the hook is several programs: the one at a `place` among them.
     ///
     /// # Errors

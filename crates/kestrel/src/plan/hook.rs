@@ -36,6 +36,8 @@ pub struct Hook {
     pub slot: Option<Slot>,
     /// Which named probe it is a part of.
     pub own: Option<Own>,
+    /// The number that it has in common with the hook at the other end of the same functions' calls, where one program sees both.
+    pub(crate) call: Option<u32>,
     /// Whether it only serves another hook: its hits are not what the user asked for.
     pub companion: bool,
     /// The fields by which its events may be about the targets: its handlers themselves ask for these, and for the thread that runs.
@@ -156,6 +158,7 @@ impl Hook {
             optional,
             slot: None,
             own: None,
+            call: None,
             companion: false,
             about: Vec::new(),
             first_call: SLOTS,

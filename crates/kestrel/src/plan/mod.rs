@@ -1,5 +1,6 @@
 //! Planning a session before anything is attached: events resolved, handlers checked, record ids given out; pure but for asking the catalog.
 
+mod calls;
 mod check_handlers;
 mod compile;
 mod declared_maps;

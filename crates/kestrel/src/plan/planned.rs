@@ -96,6 +96,13 @@ impl Plan {
         records.any(|record| record.to == Destination::Messages)
     }
 
+    /// The hook at the other end of the calls whose end a hook is at, where one program is to see both.
+    pub(crate) fn other_end(&self, hook: &Hook) -> Option<&Hook> {
+        let call = hook.call?;
+        let mut others = self.hooks.iter().filter(|other| other.call == Some(call));
+        others.find(|other| other.kind != hook.kind)
+    }
+
     /// Whether threads of processes must be followed: those of a command, or others that a handler asks for.
     pub fn follows(&self) -> bool {
         let ways = self.hooks.iter().flat_map(|hook| &hook.ways);

@@ -7,7 +7,7 @@ use super::hook::{Hook, whole_name};
 use super::own_events;
 use super::program_types;
 use super::source::{Options, ProgramText};
-use super::{targets, text, together};
+use super::{calls, targets, text, together};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::{Catalog, Resolved, find_kind, is_own_event, jprobe, text_of};
@@ -108,6 +108,8 @@ pub(super) struct Planner<'a> {
     pub(super) unmatched: Vec<(Span, String)>,
     /// The kernel's types with those that a program defines, if it does.
     types: Option<Arc<Btf>>,
+    /// Whether the probe being planned can share a program with the one at the other end of its functions.
+    in_call: bool,
     /// The types of C that a program defines.
     definitions: Vec<Definition>,
     /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
@@ -135,6 +137,7 @@ impl<'a> Planner<'a> {
             missing_probes: None,
             unmatched: Vec::new(),
             types: None,
+            in_call: false,
             definitions: Vec::new(),
             unwritten: Vec::new(),
         }
@@ -197,11 +200,14 @@ impl<'a> Planner<'a> {
         }
         self.missing_probes = Some(program.config.missing_probes);
         let mut failed = None;
-        for (number, probe) in together::joined(&program.text, &program.probes)
-            .iter()
-            .enumerate()
-        {
+        let probes = together::joined(&program.text, &program.probes);
+        let calls = match self.options.apart || !self.catalog.has_kprobe_sessions() {
+            true => vec![None; probes.len()],
+            false => calls::pairs(&probes),
+        };
+        for ((number, probe), call) in probes.iter().enumerate().zip(calls) {
             self.unmatched.clear();
+            self.in_call = call.is_some();
             match self.text_probe(&program.text, probe, number) {
                 Ok(more) if more.is_empty() => {
                     self.without_events(probe);
@@ -209,12 +215,17 @@ impl<'a> Planner<'a> {
                 }
                 Ok(more) => {
                     let handlers = together::handlers(probe);
-                    hooks.extend(more.into_iter().map(|hook| Hook { handlers, ..hook }));
+                    hooks.extend(more.into_iter().map(|hook| Hook {
+                        handlers,
+                        call,
+                        ..hook
+                    }));
                 }
                 // What the other probes say of maps is wanted all the same.
                 Err(error) => failed = failed.or(Some(self.alone(probe, error))),
             }
         }
+        calls::join(&mut hooks);
         match failed {
             Some(error) => Err(error),
             None if hooks.is_empty() => Err(self.nothing_left()),
@@ -510,6 +521,9 @@ impl<'a> Planner<'a> {
             let wanted = cells.iter().flatten();
             let handlers = wanted.filter_map(|cell| Some(&self.handlers.get(cell.handler)?.probe));
             program_types::add(self.catalog, handlers, &mut events);
+            if self.in_call {
+                calls::add_way(&mut events);
+            }
             if let Some(types) = &self.types {
                 program_types::lay_over(self.catalog, &self.definitions, types, &mut events);
             }

@@ -197,6 +197,8 @@ pub struct Options {
     pub traceable: Option<Arc<HashSet<String>>>,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
+    /// Whether entries and returns of the same functions stay apart where one program could see both.
+    pub apart: bool,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
     /// Most keys of each map of texts of `-e`; a table file says so itself.

@@ -8,7 +8,7 @@ use super::objects::Objects;
 use super::prepare::{self, Ready};
 use super::refusal::{is_final, name_what_is_missing, reason};
 use super::resources::Resources;
-use super::{Fallback, Missed, Skipped, attach, modules, rejection};
+use super::{Fallback, Hits, Missed, Skipped, attach, modules, rejection};
 use crate::plan::{BufferPlan, Hook, Plan, PlannedStrategy};
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
 use kestrel_catalog::catalog::Catalog;
@@ -48,6 +48,8 @@ pub struct Session {
     pub(super) followers: Vec<Attached>,
     /// So many of them, one after the other, do the same.
     pub(super) follower_copies: usize,
+    /// Which of the plan's hooks have their handlers in the program of another.
+    pub(super) sharing: Vec<usize>,
     pub(super) classes: Vec<EventClass>,
     pub(super) detours: Vec<Fallback>,
     pub(super) left_out: Vec<Skipped>,
@@ -90,9 +92,18 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Whether it is at returns, which the kernel follows so many of.
-    fn returns(&self) -> bool {
-        self.mechanism.as_ref().is_some_and(|it| it.letter() == 'r')
+    /// Whether it sees entries and returns.
+    fn sees_both_ends(&self) -> bool {
+        matches!(self.mechanism, Some(Mechanism::Calls(_)))
+    }
+
+    /// What it sees.
+    fn hits(&self) -> Hits {
+        match &self.mechanism {
+            Some(Mechanism::Calls(_)) => Hits::Calls,
+            Some(it) if it.letter() == 'r' => Hits::Returns,
+            _ => Hits::Any,
+        }
     }
 }
 
@@ -161,6 +172,7 @@ impl Session {
             hooks: Vec::new(),
             followers: Vec::new(),
             follower_copies: 1,
+            sharing: Vec::new(),
             classes: Vec::new(),
             detours: Vec::new(),
             left_out: Vec::new(),
@@ -200,6 +212,16 @@ impl Session {
         catalog: &Catalog,
     ) -> Result<()> {
         let hook = &plan.hooks[index];
+        if self
+            .end_attached(plan, hook)
+            .is_some_and(Attached::sees_both_ends)
+        {
+            let way = hook.ways.first();
+            self.classes
+                .extend(way.map_or_else(Vec::new, |way| hook.classes(way)));
+            self.sharing.push(index);
+            return Ok(());
+        }
         match self.attach(plan, hook, ready, catalog) {
             Ok((mut attached, classes, detour)) => {
                 attached.hook = index;
@@ -222,6 +244,17 @@ impl Session {
         }
     }
 
+    /// What was attached at the other end of the calls whose end a hook is at, if they were to share a program.
+    fn end_attached(&self, plan: &Plan, hook: &Hook) -> Option<&Attached> {
+        let call = hook.call?;
+        let known = |attached: &&Attached| {
+            plan.hooks
+                .get(attached.hook)
+                .is_some_and(|it| it.call == Some(call))
+        };
+        self.hooks.iter().find(known)
+    }
+
     /// Tries the strategies of a hook in turn.
     pub(super) fn attach(
         &self,
@@ -231,7 +264,11 @@ impl Session {
         catalog: &Catalog,
     ) -> Result<(Attached, Vec<EventClass>, Option<Fallback>)> {
         let mut last: Option<Error> = None;
-        for (index, way) in hook.ways.iter().enumerate() {
+        // A program for both ends comes too late for one that is seen in another way.
+        let alone = self.end_attached(plan, hook).is_some();
+        let possible = |way: &PlannedStrategy| !(alone && matches!(way.mechanism, Mechanism::Calls(_)));
+        let ways = hook.ways.iter().enumerate();
+        for (index, way) in ways.filter(|(_, way)| possible(way)) {
             let ready = ready.take().map_or_else(
                 || Ready::compile(plan, hook, way, prepare::preemption(plan, catalog)),
                 Ok,
@@ -522,6 +559,11 @@ impl Session {
         self.hooks.len()
     }
 
+    /// Which of its plan's hooks have their handlers in the program of another.
+    pub fn sharing(&self) -> &[usize] {
+        &self.sharing
+    }
+
     /// How long it took to load and attach them.
     pub fn attaching(&self) -> Duration {
         self.attaching
@@ -555,13 +597,13 @@ impl Session {
                     (known, Err(_)) => known,
                 };
             }
-            if hook.returns() || !matches!(count, Ok(0)) {
+            if hook.hits() == Hits::Returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),
                     others: hook.others,
                     chosen: self.target != ProcessFilter::All,
                     count,
-                    returns: hook.returns(),
+                    what: hook.hits(),
                 });
             }
         }
@@ -571,7 +613,7 @@ impl Session {
             others: 0,
             chosen: false,
             count: Ok(count),
-            returns: false,
+            what: Hits::Any,
         }));
         Ok(all)
     }

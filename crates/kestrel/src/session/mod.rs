@@ -45,5 +45,5 @@ pub use kestrel_hook::hook::{CALLS, SLOTS, control, dispatch, owner, process_fil
 pub use missed::UNCOUNTED;
 pub use module_status::{ModuleState, ModuleStatus};
 pub use modules::ModuleGap;
-pub use outcome::{Fallback, Missed, Skipped};
+pub use outcome::{Fallback, Hits, Missed, Skipped};
 pub use uncounted::Uncounted;

@@ -33,8 +33,19 @@ pub struct Missed {
     pub chosen: bool,
     /// How many, or why that cannot be known. Of returns it is reported even if there are none.
     pub count: std::result::Result<u64, String>,
-    /// Whether they are returns of functions.
-    pub returns: bool,
+    /// What the program sees.
+    pub what: Hits,
+}
+
+/// What a program sees, as far as it matters for what it misses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hits {
+    /// Hits of a place, or of an event.
+    Any,
+    /// Returns of functions, of which the kernel follows so many at once.
+    Returns,
+    /// Entries of functions, each with its return.
+    Calls,
 }
 
 impl Missed {
@@ -57,7 +68,7 @@ const EVERYBODYS: &str = " (counted for all processes, not only for those traced
 
 impl std::fmt::Display for Missed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { count, returns, .. } = self;
+        let Self { count, what, .. } = self;
         let event = match self.others {
             0 => self.event.clone(),
             others => format!("{} and {}", self.event, counted(others as u64, "other")),
@@ -74,21 +85,27 @@ impl std::fmt::Display for Missed {
         } else {
             "kretprobe:FUNCTION"
         };
-        match (returns, count) {
-            (false, _) if is_passed_by_others(&self.event) => write!(
+        match (what, count) {
+            (Hits::Any, _) if is_passed_by_others(&self.event) => write!(
                 f,
                 "{} where {event} is seen {} missed: a program was running already on that CPU; arrivals from elsewhere are counted, too, so at most so many hits{whose}",
                 counted(*count, "arrival"),
                 were(*count)
             ),
-            (false, _) => write!(
+            (Hits::Any, _) => write!(
                 f,
                 "{} of {event} {} missed: a program was running already on that CPU{whose}",
                 counted(*count, "hit"),
                 were(*count)
             ),
-            (true, 0) => write!(f, "0 returns of {event} were missed"),
-            (true, _) => write!(
+            (Hits::Calls, _) => write!(
+                f,
+                "{} of {event} {} missed, entry and return: a program was running already on that CPU, or more calls were on their way than the kernel follows{whose}",
+                counted(*count, "call"),
+                were(*count)
+            ),
+            (Hits::Returns, 0) => write!(f, "0 returns of {event} were missed"),
+            (Hits::Returns, _) => write!(
                 f,
                 "{} of {event} {} missed: more calls at once than the kernel follows{whose}; {wider}:maxactive=N follows more, fexit follows all",
                 counted(*count, "return"),
@@ -104,32 +121,36 @@ mod tests {
 
     #[test]
     fn of_a_set_and_of_some_processes_it_is_said_whose_misses_are_counted() {
-        let missed = |others, chosen, returns, count| {
+        let missed = |others, chosen, what, count| {
             let event = "kretprobe:a".to_owned();
             let missed = Missed {
                 event,
                 others,
                 chosen,
                 count: Ok(count),
-                returns,
+                what,
             };
             missed.to_string()
         };
         assert_eq!(
-            missed(0, false, true, 1),
+            missed(0, false, Hits::Returns, 1),
             "1 return of kretprobe:a was missed: more calls at once than the kernel follows; kretprobe:a:maxactive=N follows more, fexit follows all"
         );
-        let of_set = missed(2, true, true, 226);
+        let of_set = missed(2, true, Hits::Returns, 226);
         assert!(
             of_set.starts_with("226 returns of kretprobe:a and 2 others were missed: "),
             "{of_set}"
         );
         assert!(of_set.contains("not only for those traced); kretprobe:FUNCTION:maxactive=N"));
         assert_eq!(
-            missed(1, true, true, 0),
+            missed(1, true, Hits::Returns, 0),
             "0 returns of kretprobe:a and 1 other were missed"
         );
-        assert!(missed(0, true, false, 3).ends_with("not only for those traced)"));
+        assert!(
+            missed(0, false, Hits::Calls, 2)
+                .starts_with("2 calls of kretprobe:a were missed, entry and return: ")
+        );
+        assert!(missed(0, true, Hits::Any, 3).ends_with("not only for those traced)"));
     }
 
     #[test]
@@ -140,7 +161,7 @@ mod tests {
                 others: 0,
                 chosen: false,
                 count: Ok(17),
-                returns: false,
+                what: Hits::Any,
             };
             missed.to_string()
         };

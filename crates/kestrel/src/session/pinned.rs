@@ -249,6 +249,7 @@ impl PinnedSession {
             hooks: Vec::new(),
             followers: Vec::new(),
             follower_copies: 1,
+            sharing: Vec::new(),
             classes: info.events.clone(),
             detours: Vec::new(),
             left_out: Vec::new(),

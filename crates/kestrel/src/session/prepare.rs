@@ -52,7 +52,7 @@ impl Ready {
     ) -> Result<Self> {
         let selector = way.context.selector.as_ref();
         let several = way.mechanism.is_preempted(preemption);
-        let first = hook.compile(way, plan, several.then_some(ProgramPlace::FIRST))?;
+        let first = hook.compile_shared(way, plan, several.then_some(ProgramPlace::FIRST))?;
         let mut compiled = vec![first];
         for place in second_chance::later(second_chance::PROGRAMS).filter(|_| several) {
             compiled.push(hook.compile(way, plan, Some(place))?);
@@ -92,6 +92,11 @@ pub(super) fn prepare(resources: &Resources, plan: &Plan, catalog: &Catalog) -> 
     each(plan.hooks.len(), programs, &|index| {
         // What goes into a slot is made where the slot is known.
         let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
+        // Who shares a program comes with the first.
+        let shares = |other: &Hook| hook.call.is_some() && other.call == hook.call;
+        if plan.hooks.iter().take(index).any(shares) {
+            return None;
+        }
         one(resources, plan, hook, types.as_ref(), preemption)
     })
 }

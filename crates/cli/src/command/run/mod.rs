@@ -252,6 +252,7 @@ fn plan(
         probe_filter,
         traceable,
         allows_unsafe: given.r#unsafe,
+        apart: given.no_feature.iter().any(|feature| feature == "kprobe_session"),
         counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),
         max_map_keys: u32::try_from(config.max_map_keys).ok(),
         buffer_bytes: Some(config.perf_rb_pages.map_or_else(ring, |pages| pages * page)),
@@ -321,8 +322,10 @@ const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 impl ProgramRun<'_> {
     /// Says how many probes are attached.
     fn attached(&mut self, plan: &Plan, options: &Options) -> Result<(), Failure> {
-        let own = plan.hooks.iter().filter(|hook| !hook.companion);
-        let probes: usize = own.map(|hook| hook.instances.len() * hook.handlers).sum();
+        let sharing = self.running.session().sharing();
+        let own = plan.hooks.iter().enumerate();
+        let own = own.filter(|(place, hook)| !hook.companion && !sharing.contains(place));
+        let probes: usize = own.map(|(_, hook)| hook.instances.len() * hook.handlers).sum();
         if !options.quiet {
             let form = self.perform.form();
             let line = form.attached(probes as u64);

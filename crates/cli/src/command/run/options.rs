@@ -107,8 +107,8 @@ pub(crate) struct Options {
     /// Taken for scripts of bpftrace: semaphores of marks are always raised by the file
     #[arg(long, hide = true)]
     pub(super) usdt_file_activation: bool,
-    /// Taken for scripts of bpftrace: ways to attach are chosen by what the kernel can do
-    #[arg(long, value_name = "FEATURE", hide = true)]
+    /// Do without what this kernel can do: kprobe_session (one program for a function's entry and its return). Other features of bpftrace's are taken and change nothing
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     pub(super) no_feature: Vec<String>,
     /// Taken for scripts of bpftrace: nothing here is made by LLVM
     #[arg(long, hide = true)]

@@ -1,0 +1,51 @@
+//! Calls of functions, from entry to return: both by one program, which the kernel tells where it is, and by one link (`BPF_TRACE_KPROBE_SESSION`, Linux 6.10).
+
+use super::family::{Attach, Events, Preempted, Profile};
+use super::function::Functions;
+use super::kprobe;
+use super::links::Links;
+use crate::error::Result;
+use kestrel_kernel::bpf::{Program, ProgramKind};
+use serde::{Deserialize, Serialize};
+
+/// Entries and returns of functions, told apart by the program. Each of the two hooks that share the program says which of them it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "fields speak for themselves")]
+pub struct Calls {
+    pub at_return: bool,
+}
+
+impl Attach for Calls {
+    fn program_kinds(&self, _events: usize) -> Result<Vec<ProgramKind>> {
+        Ok(vec![ProgramKind::KprobeSession])
+    }
+
+    fn descriptors(&self, _events: u64, _cpus: u64) -> u64 {
+        2
+    }
+
+    fn profile(&self) -> Profile {
+        Profile {
+            sections: kprobe::SECTIONS,
+            letter: 'k',
+            // The kernel turns preemption off before it calls programs of kprobes.
+            preempted: Preempted::Never,
+            guarded: true,
+            maxactive: None,
+            joins: false,
+        }
+    }
+
+    fn describe(&self, _reads: &str) -> String {
+        "kprobe session: entry and return by one program".to_owned()
+    }
+
+    fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
+        let functions = Functions {
+            at_return: false,
+            alone: false,
+            maxactive: None,
+        };
+        functions.attach(kind, programs, events)
+    }
+}
