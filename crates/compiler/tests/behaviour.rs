@@ -341,7 +341,7 @@ fn copied_of(words: usize, bytes: u32) -> Vec<u64> {
     const REGISTERS: u64 = 0xffff_c900_0000_3f58;
     let max = 600;
     let copy = ExprKind::StackCopy { bytes };
-    let field = ("ustack", FieldType::StackCopy { max }, expr(copy));
+    let field = ("ustack", FieldType::StackCopy { max, shown: None }, expr(copy));
     let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
     let mut registers = [0_u64; 21];
     (registers[4], registers[16], registers[19]) = (0xb, 0x40_1000, USER);

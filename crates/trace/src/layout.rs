@@ -163,7 +163,12 @@ pub enum FieldType {
     Stack { space: Space, max: u32 },
     /// A process's registers `ip`, `sp` and `bp`, and behind them at most `max` bytes of its stack from `sp` upwards, in the tail as words of 8
     /// bytes: what its frames are found from later. No word where there is no such memory.
-    StackCopy { max: u32 },
+    StackCopy {
+        max: u32,
+        /// How it is shown, and how many of its frames; as other stacks are, and all, where nothing is said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<(StackMode, u32)>,
+    },
 }
 
 /// Words before the stack's own in a [`FieldType::StackCopy`]: `ip`, `sp`, `bp`, and when it was copied (0 where the record holds all of it).
@@ -289,7 +294,7 @@ impl FieldType {
         match self {
             Self::String { max } | Self::Bytes { max } => *max,
             Self::Stack { max, .. } => *max * 8,
-            Self::StackCopy { max } => max.saturating_add(COPIED_WORDS * 8),
+            Self::StackCopy { max, .. } => max.saturating_add(COPIED_WORDS * 8),
             _ => 0,
         }
     }

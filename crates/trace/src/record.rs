@@ -58,6 +58,7 @@ impl<'a> Record<'a> {
             .unwound
             .filter(|_| matches!(field.ty, FieldType::StackCopy { .. }))
             .and_then(|unwound| unwound.get(self.key()));
+        let found = found.map(|frames| frames.shown(&field.ty));
         let beside = Beside {
             time_ns: self.time_ns,
             ..Beside::default()
@@ -69,7 +70,11 @@ impl<'a> Record<'a> {
         };
         match found.map_or_else(read, Value::Stack) {
             // Its addresses mean something only in the memory that this process had then.
-            Value::Stack(frames) if frames.mode.is_none() => Value::Stack(frames.of(self.pid, self.time_ns)),
+            Value::Stack(frames)
+                if frames.mode.is_none() || matches!(field.ty, FieldType::StackCopy { .. }) =>
+            {
+                Value::Stack(frames.of(self.pid, self.time_ns))
+            }
             value => value,
         }
     }
@@ -125,7 +130,7 @@ mod tests {
         EventClass {
             id: EventId(1),
             name: "a:b".to_owned(),
-            layout: Layout::new([("ustack".to_owned(), FieldType::StackCopy { max: 64 })]),
+            layout: Layout::new([("ustack".to_owned(), FieldType::StackCopy { max: 64, shown: None })]),
             kind: "tracepoint".to_owned(),
             action: None,
             print: None,

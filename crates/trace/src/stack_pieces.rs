@@ -224,7 +224,7 @@ mod tests {
         EventClass {
             id: EventId(1),
             name: "a:b".to_owned(),
-            layout: Layout::new([("ustack".to_owned(), FieldType::StackCopy { max: 64 })]),
+            layout: Layout::new([("ustack".to_owned(), FieldType::StackCopy { max: 64, shown: None })]),
             kind: "tracepoint".to_owned(),
             action: None,
             print: None,

@@ -85,9 +85,6 @@ const BPFTRACE: &[&str] = &[
     "usym",
 ];
 
-/// bpftrace's stacks by unwind tables.
-const UNWOUND: &str = "dw_ustack";
-
 /// All names, for help and completion.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
     GROUPS.iter().copied().flatten().copied().chain(asked::rows())
@@ -158,14 +155,6 @@ fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
             let message = format!("{}() fills a map and has no value", builtin.name);
             let hint = format!("write it as a statement: @x = {}", builtin.usage);
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
-        }
-        None if usage.name == UNWOUND => {
-            let message = format!(
-                "{UNWOUND} requires a target process, whose unwind tables (DWARF) would be read at the start, and is not supported yet"
-            );
-            let hint =
-                "ustack follows frame pointers; kestrel record --call-graph dwarf unwinds by the tables";
-            Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)))
         }
         None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),
         None => {

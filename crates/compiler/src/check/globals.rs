@@ -54,6 +54,8 @@ pub struct Globals {
     pub counts_failures: bool,
     /// Whether something is divided by what may be zero: that is counted as failures of helpers are, always.
     pub divides: bool,
+    /// Whether there are processes whose stacks are unwound by their tables (`dw_ustack`).
+    pub unwinds: bool,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Bytes of a text that is read without a length (`max_strlen`).

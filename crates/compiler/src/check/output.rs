@@ -50,9 +50,12 @@ impl Checker<'_> {
                     self.kept_type(&held)
                 }
                 // Behind its own part come pieces.
-                (ExprKind::StackCopy { bytes }, _) => Some(FieldType::StackCopy {
-                    max: (*bytes).min(PIECE_BYTES),
-                }),
+                (ExprKind::StackCopy { bytes }, Type::StackCopy { shown, .. }) => {
+                    Some(FieldType::StackCopy {
+                        max: (*bytes).min(PIECE_BYTES),
+                        shown: *shown,
+                    })
+                }
                 (ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. }, ty) => Self::field_type(ty),
                 (_, ty) => self.kept_type(ty),
             };

@@ -351,7 +351,7 @@ fn fitted(mut fields: Vec<Recorded>) -> (Layout, Vec<Expr>) {
 
 /// Gives copies of stacks room in the record: what they ask for, where the other fields leave that, else a part, behind which pieces have the rest.
 fn fill_room(fields: &mut [Recorded]) {
-    let open = |(_, _, value): &&mut Recorded| value.ty == Type::StackCopy { max: None };
+    let open = |(_, _, value): &&mut Recorded| matches!(value.ty, Type::StackCopy { max: None, .. });
     let taken = Layout::new(fields.iter().map(|(name, ty, _)| (name.clone(), ty.clone()))).max_size();
     let mut copies: Vec<&mut Recorded> = fields.iter_mut().filter(open).collect();
     let room = CAPACITY.saturating_sub(taken) / copies.len().max(1) as u32;
@@ -364,8 +364,11 @@ fn fill_room(fields: &mut [Recorded]) {
             room if bytes <= room => bytes,
             room => room.min(PIECE_BYTES),
         };
-        *ty = FieldType::StackCopy { max };
-        value.ty = Type::StackCopy { max: Some(max) };
+        *ty = FieldType::StackCopy { max, shown: None };
+        value.ty = Type::StackCopy {
+            max: Some(max),
+            shown: None,
+        };
     }
 }
 

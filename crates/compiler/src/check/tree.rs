@@ -543,7 +543,11 @@ pub enum Type {
     /// Return addresses.
     Stack { space: Space, max: u32, mode: StackMode },
     /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.
-    StackCopy { max: Option<u32> },
+    StackCopy {
+        max: Option<u32>,
+        /// How it is shown, and how many of its frames, where that is said.
+        shown: Option<(StackMode, u32)>,
+    },
 }
 
 /// The members of a tuple or record.

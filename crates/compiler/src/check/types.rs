@@ -379,7 +379,7 @@ impl<'a> Checker<'a> {
             Type::HeldStack(stack) => Some(stack.size()),
             Type::Struct(id) => u32::try_from(self.btf()?.size_of(*id)?).ok(),
             Type::Stack { max, .. } => max.checked_mul(8),
-            Type::StackCopy { max } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
+            Type::StackCopy { max, .. } => max.unwrap_or_default().checked_add(COPIED_WORDS * 8),
         }
     }
 
@@ -626,8 +626,9 @@ impl<'a> Checker<'a> {
                 max: *max,
             },
             // Where nothing is said about its size, that is known when all fields are.
-            Type::StackCopy { max } => FieldType::StackCopy {
+            Type::StackCopy { max, shown } => FieldType::StackCopy {
                 max: max.unwrap_or_default(),
+                shown: *shown,
             },
             Type::Text { .. } | Type::Array { .. } | Type::Struct(_) | Type::Tuple(_) => return None,
             Type::Named(named) => FieldType::Named(named.clone()),

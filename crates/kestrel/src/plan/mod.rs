@@ -214,6 +214,7 @@ fn program_hooks(
     let mut shapes = Shapes::default();
     for _ in 0..ROUNDS {
         let globals = Globals {
+            unwinds: options.unwinds,
             allows_unsafe: options.allows_unsafe,
             counts_failures: options.counts_failures,
             addresses: addresses(&shapes, catalog),

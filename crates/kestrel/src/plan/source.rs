@@ -195,6 +195,8 @@ pub struct Options {
     pub probe_filter: Option<ProbeFilter>,
     /// The functions of the kernel that may be probed, in place of those that ftrace lists.
     pub traceable: Option<Arc<HashSet<String>>>,
+    /// Whether there are processes whose stacks are unwound by their tables.
+    pub unwinds: bool,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
     /// Whether entries and returns of the same functions stay apart where one program could see both.

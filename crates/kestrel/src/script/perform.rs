@@ -13,7 +13,8 @@ use kestrel_trace::output::{Effect, Form, Sites};
 use kestrel_trace::print::{counted, shown};
 use kestrel_trace::record::Record;
 use kestrel_trace::symbol::Symbols;
-use std::collections::HashMap;
+use kestrel_trace::unwound::Unwound;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -44,6 +45,10 @@ pub struct Perform {
     pub max_cat: u64,
     /// Whether user stacks show inlined functions and source lines (`show_debug_info`).
     pub lines: bool,
+    /// The processes whose copied stacks are unwound by their tables (`dw_ustack`).
+    pub unwound: Vec<u32>,
+    /// Other processes of which that was asked: said once of each.
+    not_unwound: BTreeSet<u32>,
     /// What was printed since it was taken last.
     pub out: Vec<u8>,
     /// What was said on standard error since that was taken last.
@@ -76,6 +81,8 @@ impl Perform {
             trailer: Form::TEXT.trailer.to_owned(),
             max_cat: MOST_OF_A_FILE,
             lines: true,
+            unwound: Vec::new(),
+            not_unwound: BTreeSet::new(),
             out: Vec::new(),
             err: Vec::new(),
             ending: false,
@@ -138,6 +145,11 @@ impl Perform {
     /// # Errors
     /// When a map cannot be read.
     pub fn record(&mut self, maps: &mut dyn ProgramMaps, record: &Record<'_>) -> Result<Outcome> {
+        let unwound = self.unwind(record)?;
+        let record = &Record {
+            unwound: unwound.as_ref(),
+            ..*record
+        };
         let form = Form {
             json: self.json,
             trailer: &self.trailer,
@@ -165,6 +177,24 @@ impl Perform {
             None => {}
         }
         Ok(Outcome::Done)
+    }
+
+    /// The frames of a stack that a record has a copy of, if it is of a process that is unwound.
+    fn unwind(&mut self, record: &Record<'_>) -> Result<Option<Unwound>> {
+        let Some(code) = self.code.as_mut().filter(|_| record.stack_copy().is_some()) else {
+            return Ok(None);
+        };
+        if self.unwound.contains(&record.pid) {
+            return code.unwind(record);
+        }
+        if self.not_unwound.insert(record.pid) {
+            let line = format!(
+                "WARNING: No DWARF unwind data available for this process: {} is none of those that -p, -c and --dwarf-pid name; its innermost frame is shown alone\n",
+                record.pid
+            );
+            self.err.extend_from_slice(line.as_bytes());
+        }
+        Ok(None)
     }
 
     fn cat(&mut self, path: &[u8]) {

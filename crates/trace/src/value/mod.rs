@@ -241,7 +241,7 @@ impl<'a> Value<'a> {
             // Where nobody found the frames there is the innermost.
             FieldType::StackCopy { .. } => {
                 let innermost = &bytes[..bytes.len().min(8)];
-                Self::Stack(Frames::unwound(innermost, !innermost.is_empty()))
+                Self::Stack(Frames::unwound(innermost, !innermost.is_empty()).shown(ty))
             }
         })
     }
@@ -283,6 +283,23 @@ impl<'a> Frames<'a> {
             time_ns: 0,
             truncated,
             bytes,
+        }
+    }
+
+    /// The frames that are shown of a copied stack, as its field has it.
+    pub(crate) fn shown(self, ty: &FieldType) -> Self {
+        let &FieldType::StackCopy {
+            shown: Some((mode, most)),
+            ..
+        } = ty
+        else {
+            return self;
+        };
+        let bytes = &self.bytes[..self.bytes.len().min(most as usize * 8)];
+        Self {
+            mode: Some(mode),
+            bytes,
+            ..self
         }
     }
 

@@ -196,7 +196,7 @@ fn any_cells(event: &EventClass, seed: &mut u64) -> Vec<Cell> {
                 .map(|n| b'a' + (n % 26) as u8)
                 .collect(),
         ),
-        FieldType::StackCopy { max } => Cell::A((0..next() % u64::from(*max / 8 + 4)).collect()),
+        FieldType::StackCopy { max, .. } => Cell::A((0..next() % u64::from(*max / 8 + 4)).collect()),
         FieldType::Stack { max, .. } => Cell::A((0..next() % u64::from(*max + 1)).collect()),
         ty if ty.integer_size().is_none() => Cell::T(
             (0..field.ty.fixed_size())

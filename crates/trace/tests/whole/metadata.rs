@@ -263,7 +263,7 @@ pub fn any_event() -> impl Strategy<Value = EventClass> {
         1 => (1..300_u32).prop_map(|max| FieldType::String { max }),
         1 => (1..300_u32).prop_map(|max| FieldType::Bytes { max }),
         1 => (space(), 1..128_u32).prop_map(|(space, max)| FieldType::Stack { space, max }),
-        1 => (1..64_u32).prop_map(|words| FieldType::StackCopy { max: words * 8 }),
+        1 => (1..64_u32).prop_map(|words| FieldType::StackCopy { max: words * 8, shown: None }),
     ];
     let name = prop_oneof![8 => "[a-z_]{1,4}", 1 => "[ -~ö]{0,5}"];
     let fields = prop::collection::vec((name, ty), 0..8);

@@ -19,7 +19,7 @@ fn event() -> EventClass {
         1,
         "tracepoint",
         "a:b",
-        vec![("ustack", FieldType::StackCopy { max: 8 })],
+        vec![("ustack", FieldType::StackCopy { max: 8, shown: None })],
     )
 }
 

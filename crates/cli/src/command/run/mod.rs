@@ -88,7 +88,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         program.config.missing_probes = MissingProbes::Ignore;
         program.config.max_probes = u64::MAX;
     }
-    let plan = plan(&program, options, &target, &catalog)?;
+    let unwound: Vec<u32> = (process.into_iter())
+        .chain(held.as_ref().map(Held::pid))
+        .chain(options.dwarf_pid.iter().copied())
+        .collect();
+    let plan = plan(&program, options, (&target, !unwound.is_empty()), &catalog)?;
     if options.list {
         return listing::of_program(&plan, options, &catalog);
     }
@@ -103,6 +107,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     perform.trailer.clone_from(&program.config.str_trunc_trailer);
     perform.max_cat = program.config.max_cat_bytes;
     perform.lines = program.config.show_debug_info;
+    perform.unwound = unwound;
     if let Err(error) = perform.follow(&session) {
         eprintln!("WARNING: stacks of processes show addresses: {error}");
     }
@@ -231,7 +236,7 @@ fn output(options: &Options) -> Result<Box<dyn Write>, Failure> {
 fn plan(
     program: &ProgramText,
     given: &Options,
-    target: &ProcessFilter,
+    (target, unwinds): (&ProcessFilter, bool),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
     let config = &program.config;
@@ -251,6 +256,7 @@ fn plan(
         only_own: true,
         probe_filter,
         traceable,
+        unwinds,
         allows_unsafe: given.r#unsafe,
         apart: given.no_feature.iter().any(|feature| feature == "kprobe_session"),
         counts_failures: given.helper_errors > 0 || given.mode() == Some(RunMode::Test),

@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Probe only this process; the program ends with it
     #[arg(short = 'p', long = "pid", value_name = "PID")]
     pub(super) pid: Option<String>,
+    /// A process whose stacks dw_ustack unwinds by their tables, beside those of -p and -c
+    #[arg(long, value_name = "PID")]
+    pub(super) dwarf_pid: Vec<u32>,
     /// Run it over the records of a trace instead: what was recorded is what happens
     #[arg(
         long,

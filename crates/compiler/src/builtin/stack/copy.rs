@@ -1,8 +1,11 @@
 //! `ustack_copy`.
 
 use crate::builtin::row::{Builtin, Meaning};
+use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, ExprKind, Type};
+use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::StackMode;
 use kestrel_trace::stack_pieces::{MOST, USUAL};
 
 pub(crate) static USTACK_COPY: Builtin = Builtin {
@@ -19,17 +22,27 @@ pub(crate) static USTACK_COPY: Builtin = Builtin {
             }
             None => USUAL,
         };
-        if checker.context.features.user_registers.is_none() {
-            let message = "the stack cannot be copied: this kernel does not tell BPF programs of this kind a process's registers";
-            let hint =
-                "bpf_task_pt_regs came with Linux 5.15; ustack follows frame pointers (-g, --call-graph fp)";
-            return Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)));
-        }
-        Ok(Expr::new(
-            ExprKind::StackCopy { bytes },
-            // The checker of records knows how much of it there is room for in the record itself.
-            Type::StackCopy { max: None },
-            usage.span,
-        ))
+        copied(checker, usage.span, bytes, None)
     }),
 };
+
+/// A copy of so many bytes of the stack; its frames are shown so, where that is said.
+pub(super) fn copied(
+    checker: &mut Checker<'_>,
+    span: Span,
+    bytes: u32,
+    shown: Option<(StackMode, u32)>,
+) -> Checked<Expr> {
+    if checker.context.features.user_registers.is_none() {
+        let message = "the stack cannot be copied: this kernel does not tell BPF programs of this kind a process's registers";
+        let hint =
+            "bpf_task_pt_regs came with Linux 5.15; ustack follows frame pointers (-g, --call-graph fp)";
+        return Err(checker.report(Diagnostic::error(span, message).hint(hint)));
+    }
+    Ok(Expr::new(
+        ExprKind::StackCopy { bytes },
+        // The checker of records knows how much of it there is room for in the record itself.
+        Type::StackCopy { max: None, shown },
+        span,
+    ))
+}

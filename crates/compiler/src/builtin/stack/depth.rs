@@ -18,8 +18,8 @@ const MODES: &[(&str, StackMode)] = &[
     ("build_id", StackMode::BuildId),
 ];
 
-/// `kstack`, `kstack(depth)`, `kstack(mode)`, `kstack(mode, depth)`.
-pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
+/// How a stack is shown, and how many of its frames: `kstack`, `kstack(depth)`, `kstack(mode)`, `kstack(mode, depth)`.
+pub(super) fn shape(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<(StackMode, u32)> {
     let args = usage.positional(checker, 0, 2)?;
     let named = args.first().and_then(|first| mode_of(first));
     if let (
@@ -46,7 +46,12 @@ pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) ->
         Some(depth) => checker.limit(depth, DEPTH, "the depth of a stack")?,
         None => DEPTH,
     };
-    let mode = named.unwrap_or(checker.globals.stack_mode);
+    Ok((named.unwrap_or(checker.globals.stack_mode), max))
+}
+
+/// A stack by frame pointers, or of the kernel.
+pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
+    let (mode, max) = shape(checker, usage)?;
     if mode == StackMode::BuildId && space == Space::Kernel {
         return Err(checker.error(
             usage.span,

@@ -3,9 +3,15 @@
 mod copy;
 mod depth;
 pub(super) mod kstack;
+mod unwound;
 pub(super) mod ustack;
 
 use super::row::Builtin;
 
 /// These built-ins.
-pub(super) static ROWS: &[&Builtin] = &[&kstack::KSTACK, &ustack::USTACK, &copy::USTACK_COPY];
+pub(super) static ROWS: &[&Builtin] = &[
+    &kstack::KSTACK,
+    &ustack::USTACK,
+    &copy::USTACK_COPY,
+    &unwound::DW_USTACK,
+];

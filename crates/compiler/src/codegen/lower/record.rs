@@ -78,7 +78,7 @@ impl Lower<'_> {
             plans.push(self.prepare(&field.ty, value)?);
         }
         for ((field, value), plan) in fields.iter().zip(&plans) {
-            if let (FieldType::StackCopy { max }, ExprKind::StackCopy { bytes }, Plan::Tail(staged)) =
+            if let (FieldType::StackCopy { max, .. }, ExprKind::StackCopy { bytes }, Plan::Tail(staged)) =
                 (&field.ty, &value.kind, plan)
             {
                 self.stack_pieces(*staged, identity, (*max, *bytes), &record.to, span)?;
@@ -238,7 +238,7 @@ impl Lower<'_> {
             (FieldType::Stack { max, .. }, ExprKind::Stack { space, .. }) => {
                 Plan::Tail(self.stage_stack(*space, *max))
             }
-            (FieldType::StackCopy { max }, ExprKind::StackCopy { bytes }) => {
+            (FieldType::StackCopy { max, .. }, ExprKind::StackCopy { bytes }) => {
                 Plan::Tail(self.stage_stack_copy(*max, *bytes, value.span)?)
             }
             (_, ExprKind::Text(text)) => Plan::Text(text),

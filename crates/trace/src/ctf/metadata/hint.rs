@@ -75,7 +75,7 @@ impl Hint {
                 space: *space,
                 max: *max,
             },
-            FieldType::StackCopy { max } => Self::StackCopy { max: *max },
+            FieldType::StackCopy { max, .. } => Self::StackCopy { max: *max },
             FieldType::String { max } => Self::String { max: *max },
             FieldType::Bytes { max } => Self::Bytes { max: *max },
             FieldType::Array { element, .. } => return Self::of(element),

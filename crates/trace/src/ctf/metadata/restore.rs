@@ -282,9 +282,10 @@ fn field_type(ty: &Type, hint: Option<&Hint>) -> Option<FieldType> {
             space: *space,
             max: *max,
         },
-        (Type::Array(_, Length::Field(_)), Some(Hint::StackCopy { max })) => {
-            FieldType::StackCopy { max: *max }
-        }
+        (Type::Array(_, Length::Field(_)), Some(Hint::StackCopy { max })) => FieldType::StackCopy {
+            max: *max,
+            shown: None,
+        },
         (Type::Array(_, Length::Field(_)), Some(Hint::String { max })) => FieldType::String { max: *max },
         (Type::Array(_, Length::Field(_)), Some(Hint::Bytes { max })) => FieldType::Bytes { max: *max },
         (Type::Array(element, Length::Constant(size)), None) if is_text(element) => {

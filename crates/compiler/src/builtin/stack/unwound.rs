@@ -1,0 +1,30 @@
+//! `dw_ustack`.
+
+use super::copy::copied;
+use super::depth::shape;
+use crate::builtin::row::{Builtin, Meaning};
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::StackMode;
+
+/// Bytes of the stack in which frames are looked for: what lies above is seldom more.
+const BYTES: u32 = 32 << 10;
+
+pub(crate) static DW_USTACK: Builtin = Builtin {
+    name: "dw_ustack",
+    numbered: false,
+    usage: "dw_ustack[([mode, ]depth)]",
+    about: "the process's stack, innermost first, by .eh_frame: also of code without frame pointers; printed, of processes named by -p, -c or --dwarf-pid",
+    meaning: Meaning::Value(|checker, usage| {
+        if !checker.globals.unwinds {
+            let message = "dw_ustack requires a target process, whose unwind tables are read";
+            let hint = "name one by -p, -c or --dwarf-pid; ustack follows frame pointers in any process";
+            return Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)));
+        }
+        let shown = shape(checker, usage)?;
+        if shown.0 == StackMode::BuildId {
+            let message = "the kernel knows build ids of frames that it finds itself: ustack(build_id)";
+            return Err(checker.error(usage.span, message));
+        }
+        copied(checker, usage.span, BYTES, Some(shown))
+    }),
+};
