@@ -86,6 +86,7 @@ helpers! {
     93 SPIN_LOCK "spin_lock" 1;
     94 SPIN_UNLOCK "spin_unlock" 1;
     109 SEND_SIGNAL "send_signal" 1;
+    111 SKB_OUTPUT "skb_output" 5;
     112 PROBE_READ_USER "probe_read_user" 3;
     113 PROBE_READ_KERNEL "probe_read_kernel" 3;
     114 PROBE_READ_USER_STR "probe_read_user_str" 3;

@@ -17,6 +17,7 @@ pub mod failures;
 pub mod ir;
 pub mod lang;
 pub mod map;
+pub mod packets;
 pub mod pass;
 pub mod program;
 pub mod sink;

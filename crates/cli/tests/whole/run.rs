@@ -242,3 +242,125 @@ fn tests_pass_or_fail() {
     let other = Place::new().run(&["run", "-q", "-e", "test:wrong { return 7; } begin { print(1); }"]);
     assert!(other.succeeds().out.starts_with("1\n"));
 }
+
+/// A program without frame pointers, whose calls only its tables tell.
+const FRAMELESS: &str = "
+    volatile int sink;
+    __attribute__((noinline)) void inner(void) { sink = 1; }
+    __attribute__((noinline)) void middle(void) { volatile long pad[40]; pad[0] = sink; inner(); sink = pad[0]; }
+    __attribute__((noinline)) void outer(void) { middle(); sink = 2; }
+    int main(void) { outer(); return 0; }";
+
+/// Stacks are unwound by tables where they are printed, of the processes that are named; of another the innermost frame is shown, and it is said.
+#[test]
+fn stacks_without_frame_pointers_are_unwound() {
+    needs_tracing!();
+    let place = Place::new();
+    let (source, program) = (place.path().join("frameless.c"), place.path().join("frameless"));
+    std::fs::write(&source, FRAMELESS).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-O1", "-fomit-frame-pointer", "-o"]).arg(&program);
+    if !compiler.arg(&source).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no compiler of C");
+        return;
+    }
+    let program = program.display();
+    let handler = |value: &str| format!("uprobe:{program}:inner {{ printf(\"%s|\\n\", {value}); }}");
+    let stack = |run: &str| -> Vec<String> {
+        let frames = run.lines().map(str::trim).filter(|line| line.contains('+'));
+        let name = |frame: &str| frame.split('+').next().map(str::to_owned);
+        frames.filter_map(name).collect()
+    };
+    let command = program.to_string();
+    let unwound = place
+        .run(&["run", "-q", "-e", &handler("dw_ustack()"), "-c", &command])
+        .succeeds();
+    assert!(
+        stack(&unwound.out).starts_with(&["inner", "middle", "outer", "main"].map(str::to_owned)),
+        "{}\n{}",
+        unwound.out,
+        unwound.err
+    );
+    assert!(unwound.err.contains("unstable feature: dw_ustack"), "{}", unwound.err);
+    let limited = handler("dw_ustack(perf, 2)");
+    let limited = format!("config = {{ unstable_dw_ustack = enable }} {limited}");
+    let limited = place.run(&["run", "-q", "-e", &limited, "-c", &command]).succeeds();
+    assert_eq!(limited.out.matches('\t').count(), 2, "{}", limited.out);
+    assert!(!limited.err.contains("unstable"), "{}", limited.err);
+    let own = std::process::id().to_string();
+    // A shell that goes on afterwards runs it as a process of its own.
+    let script = place.path().join("run.sh");
+    std::fs::write(&script, format!("{program}\n:\n")).unwrap();
+    let command = format!("sh {}", script.display());
+    let other = place
+        .run(&["run", "-q", "-e", &handler("dw_ustack"), "-c", &command])
+        .succeeds();
+    assert_eq!(stack(&other.out), ["inner"], "{}", other.out);
+    assert!(
+        other.err.contains("No DWARF unwind data available for this process"),
+        "{}",
+        other.err
+    );
+    let unnamed = format!("uprobe:{program}:inner {{ print(dw_ustack()) }}");
+    place
+        .run(&["run", "-e", &unnamed])
+        .fails(4, &["requires a target process"]);
+    for (wrong, why) in [
+        ("@[dw_ustack()] = count()", "where it is printed"),
+        ("$x = dw_ustack()", "where it is printed"),
+        ("print(dw_ustack(build_id))", "ustack(build_id)"),
+    ] {
+        let text = format!("uprobe:{program}:inner {{ {wrong} }}");
+        let run = place.run(&["run", "--dwarf-pid", &own, "-e", &text]);
+        run.fails(4, &[why]);
+    }
+}
+
+/// Packets that a program hands over are whole in a file for tcpdump: as many as were sent, from the header of IP on.
+#[test]
+fn packets_are_written_to_a_file() {
+    needs_tracing!();
+    if !crate::house::has("bash") {
+        return;
+    }
+    const PACKETS: usize = 200;
+    const MARK: &[u8] = b"kestrel hands packets over";
+    let place = Place::new();
+    let (file, script) = (place.path().join("sent.pcap"), place.path().join("send.sh"));
+    let program = format!(
+        "rawtracepoint:net_dev_queue /pid == cpid/ {{ @answers[skboutput(\"{}\", args.skb, args.skb.len, 14)] = count(); }}",
+        file.display()
+    );
+    // Nobody listens, which each socket learns after it has sent.
+    let send = format!(
+        "for i in $(seq {PACKETS}); do printf '{}' > /dev/udp/127.0.0.1/9; done",
+        String::from_utf8_lossy(MARK)
+    );
+    std::fs::write(&script, send).unwrap();
+    let command = format!("bash {}", script.display());
+    let run = place.run(&["run", "-e", &program, "-c", &command]);
+    if run.err.contains("a packet that the kernel vouches for") {
+        eprintln!("skipped: this kernel tells no types of raw tracepoints");
+        return;
+    }
+    let run = run.succeeds();
+    assert!(run.out.contains(&format!("@answers[0]: {PACKETS}\n")), "{}", run.out);
+    let bytes = std::fs::read(&file).unwrap();
+    assert_eq!((&bytes[..4], bytes[20]), (&[0x4d, 0x3c, 0xb2, 0xa1][..], 101), "{}", run.out);
+    let mut rest = &bytes[24..];
+    let mut marked = 0;
+    while let Some((head, behind)) = rest.split_at_checked(16) {
+        let length = u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize;
+        let (packet, next) = behind.split_at(length);
+        // Version 4, and behind the headers of IP and UDP what was sent.
+        if packet.first().is_some_and(|byte| byte >> 4 == 4) && packet.get(28..) == Some(MARK) {
+            marked += 1;
+        }
+        rest = next;
+    }
+    assert!(rest.is_empty());
+    assert_eq!(marked, PACKETS, "{}\n{}", run.out, run.err);
+    place
+        .run(&["run", "-e", "interval:s:1 { skboutput(\"x\", 1, 1, 0) }"])
+        .fails(4, &["a parameter of type struct sk_buff *"]);
+}

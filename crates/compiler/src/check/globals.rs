@@ -3,6 +3,7 @@
 use super::shape::Shapes;
 use super::tree::Type;
 use crate::lang::diag::Diagnostic;
+use crate::packets::Packets;
 use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::StackMode;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,8 @@ pub struct Globals {
     pub held: BTreeMap<u32, Type>,
     /// The map whose value is the time of `tseries`, where it is not the kernel's clock.
     pub series_clock: Option<String>,
+    /// Where packets go that programs hand over, by number.
+    pub packets: Vec<Packets>,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
     /// Whether something is divided by what may be zero: that is counted as failures of helpers are, always.

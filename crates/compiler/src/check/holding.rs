@@ -9,6 +9,7 @@ use super::tree::{
 use super::value::{constant, text_constant, widened};
 use super::walk::Spot;
 use crate::lang::ast::Span;
+use crate::lang::diag::Diagnostic;
 use std::sync::Arc;
 
 impl Checker<'_> {
@@ -40,6 +41,11 @@ impl Checker<'_> {
             | Type::Named(_)
             | Type::Buffer { .. }
             | Type::HeldStack(_) => value.ty.clone(),
+            Type::StackCopy { .. } => {
+                let message = "frames are found in the copy of a stack where it is printed: it can be no value or key of a map, and no variable";
+                let hint = "print it: printf(\"%s\", dw_ustack); as a key there is ustack, by frame pointers; kestrel record --call-graph dwarf counts stacks that are unwound";
+                return Err(self.report(Diagnostic::error(value.span, message).hint(hint)));
+            }
             ty => {
                 let what = format!("{} in a variable or a map", self.describe(ty));
                 return Err(self.not_yet(value.span, &what));

@@ -10,6 +10,7 @@ mod lexer;
 pub mod library;
 mod parse;
 pub mod source;
+pub mod unstable;
 pub mod walk;
 
 pub use lexer::number_of;

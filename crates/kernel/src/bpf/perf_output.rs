@@ -36,6 +36,14 @@ impl PerfOutput {
     /// # Errors
     /// [`Error::Argument`] for a map of another kind, [`Error::System`].
     pub fn open(host: &Host, map: &Map) -> Result<Self> {
+        Self::with_pages(host, map, PAGES)
+    }
+
+    /// The same with rings of so many pages, a power of two.
+    ///
+    /// # Errors
+    /// As [`PerfOutput::open`].
+    pub fn with_pages(host: &Host, map: &Map, pages: usize) -> Result<Self> {
         let info = map.info();
         if info.kind != MapKind::PERF_EVENT_ARRAY {
             return Err(Error::Argument {
@@ -48,12 +56,24 @@ impl PerfOutput {
             .iter()
             .filter(|cpu| *cpu < info.entries)
         {
-            let ring = PerfRing::new(PerfEvent::output(cpu)?, PAGES)?;
+            let ring = PerfRing::new(PerfEvent::output(cpu)?, pages)?;
             ring.event().enable()?;
             map.set_slot(cpu, ring.event().as_fd())?;
             rings.push((cpu, ring));
         }
         Ok(Self { rings })
+    }
+
+    /// How many records found no room so far, where the kernel tells (Linux 6.0).
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn lost(&self) -> Result<Option<u64>> {
+        let mut all = Some(0);
+        for (_, ring) in &self.rings {
+            all = ring.event().lost()?.and_then(|lost| Some(all? + lost));
+        }
+        Ok(all)
     }
 
     /// Hands over all records that are there, CPU by CPU, and makes room for others.

@@ -245,6 +245,8 @@ const TYPE_TRACEPOINT: u32 = 2;
 const TYPE_BREAKPOINT: u32 = 5;
 /// `PERF_SAMPLE_RAW`.
 const SAMPLE_RAW: u64 = 1 << 10;
+/// `PERF_FORMAT_LOST`: behind the count, what found no room.
+const FORMAT_LOST: u64 = 1 << 4;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const FLAG_CLOEXEC: u64 = 8;
 /// `PERF_SAMPLE_TIME`.
@@ -410,19 +412,23 @@ impl PerfEvent {
     /// # Errors
     /// [`Error::System`].
     pub fn output(cpu: u32) -> Result<Self> {
-        let attributes = Attributes {
+        let what = || format!("output of programs on CPU {cpu}");
+        let attributes = |read_format| Attributes {
             kind: TYPE_SOFTWARE,
             config: Software::BpfOutput as u64,
             sample_period: 1,
             sample_type: SAMPLE_RAW,
             wakeup: 1,
+            read_format,
             ..Zeroable::zeroed()
         };
-        open(
-            attributes,
-            PerfTarget::Cpu(cpu),
-            format!("output of programs on CPU {cpu}"),
-        )
+        match open(attributes(FORMAT_LOST), PerfTarget::Cpu(cpu), what()) {
+            // Linux 6.0 counts what found no room where it can be read; before, records in the ring tell.
+            Err(error) if error.errno() == Some(Errno::EINVAL) => {
+                open(attributes(0), PerfTarget::Cpu(cpu), what())
+            }
+            opened => opened,
+        }
     }
 
     /// Lets the event count. Tracepoint and probe events are open enabled.
@@ -481,6 +487,24 @@ impl PerfEvent {
         self.ioctl("attach a program to", IOC_SET_BPF, fd)
             .map_err(|error| error.of(Interface::Attach))?;
         self.enable()
+    }
+
+    /// How many records of an event of [`PerfEvent::output`] found no room in its ring, where the kernel tells (Linux 6.0).
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn lost(&self) -> Result<Option<u64>> {
+        let mut words = [0u64; 2];
+        // SAFETY: the buffer has the 16 bytes that are asked for.
+        let got = unsafe { libc::read(self.fd.as_raw_fd(), words.as_mut_ptr().cast(), 16) };
+        match got {
+            16 => Ok(Some(words[1])),
+            8 => Ok(None),
+            _ => {
+                let errno = if got < 0 { Errno::last() } else { Errno::EIO };
+                Err(Error::system("read the losses of", self.what.as_str(), errno))
+            }
+        }
     }
 
     /// What the event has counted.

@@ -6,6 +6,7 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe, Span};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
+use kestrel_compiler::lang::unstable;
 use kestrel_compiler::lang::expand::{Inputs, NamedOption, expand};
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
@@ -83,6 +84,13 @@ impl ProgramText {
                 _ => {}
             }
         }
+        let unstable = unstable::found(&probes, &maps, &expanded.config);
+        if has_errors(&unstable) {
+            return Err(Error::Program {
+                source_text: whole.to_owned(),
+                diagnostics: unstable,
+            });
+        }
         let bare = probes
             .iter()
             .filter(|probe| probe.block.is_none() && probe.object.is_none());
@@ -102,7 +110,7 @@ impl ProgramText {
             config: expanded.config,
             options: expanded.options,
             unexpected_options: expanded.unknown,
-            warnings: expanded.found,
+            warnings: [expanded.found, unstable].concat(),
         })
     }
 }

@@ -2,11 +2,13 @@
 
 mod maps;
 mod names;
+mod packets;
 mod perform;
 mod walk;
 
 pub use maps::ProgramMaps;
 pub use names::SystemNames;
+pub use packets::PacketFiles;
 pub use perform::{Outcome, Perform};
 
 use crate::session::Session;

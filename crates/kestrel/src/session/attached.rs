@@ -14,6 +14,7 @@ use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, 
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::failures::Failure;
+use kestrel_compiler::packets;
 use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_hook::buffer::reader::RingSpec;
 use kestrel_hook::buffer::{self, Buffer};
@@ -21,7 +22,7 @@ use kestrel_hook::hook::control::{Control, Table};
 use kestrel_hook::hook::process_filter::{self, ProcessFilter};
 use kestrel_hook::hook::{second_chance, thread_names};
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, Program, ProgramKind, TestRun};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, TestRun};
 use kestrel_kernel::preemption::Preemption;
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
@@ -160,6 +161,9 @@ impl Session {
                 names: thread_names::create_map()?,
                 hits: None,
                 relay: None,
+                packets: (!plan.globals.packets.is_empty())
+                    .then(|| packets_map(cpus.len()))
+                    .transpose()?,
                 maps: Maps::create(&plan.globals.maps, plan.globals.keeps_failures())?,
                 objects: Objects::default(),
             },
@@ -478,6 +482,11 @@ impl Session {
         self.resources.maps.failures()
     }
 
+    /// What its programs hand packets over by, where they do.
+    pub fn packets(&self) -> Option<&Map> {
+        self.resources.packets.as_ref()
+    }
+
     /// What its handlers' maps hold now.
     ///
     /// # Errors
@@ -617,6 +626,12 @@ impl Session {
         }));
         Ok(all)
     }
+}
+
+/// The map by which programs hand packets over, with a place for each CPU.
+fn packets_map(cpus: usize) -> Result<Map> {
+    let spec = MapSpec::new(MapKind::PERF_EVENT_ARRAY, packets::MAP, 4, 4, cpus as u32);
+    Ok(Map::create(&spec)?)
 }
 
 /// The most files that are open while a plan is attached: each hook's program, link, perf event and own maps, a link and a perf event for each

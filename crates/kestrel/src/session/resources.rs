@@ -5,6 +5,7 @@ use super::objects::Objects;
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::MapUse;
+use kestrel_compiler::packets;
 use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::bell::{self, Bell, Doorbell};
 use kestrel_hook::hook::control::{self, Control};
@@ -34,6 +35,8 @@ pub(super) struct Resources {
     pub(super) hits: Option<Map>,
     /// Words that hooks pass on to others, where there are any.
     pub(super) relay: Option<Map>,
+    /// What packets are handed over by, where programs do that.
+    pub(super) packets: Option<Map>,
     pub(super) maps: Maps,
     /// Compiled objects that rows name.
     pub(super) objects: Objects,
@@ -91,6 +94,9 @@ impl Resources {
             return Ok(map.as_fd());
         }
         if let Some(map) = self.relay.as_ref().filter(|_| name == relay::MAP) {
+            return Ok(map.as_fd());
+        }
+        if let Some(map) = self.packets.as_ref().filter(|_| name == packets::MAP) {
             return Ok(map.as_fd());
         }
         let doorbell = match name.as_str() {

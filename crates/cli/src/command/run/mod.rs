@@ -28,7 +28,7 @@ use kestrel::kernel::procfs::possible_cpus;
 use kestrel::language::Diagnostic;
 use kestrel::language::config::MissingProbes;
 use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Source};
-use kestrel::script::{Perform, Running};
+use kestrel::script::{PacketFiles, Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel_trace::print::counted;
@@ -111,8 +111,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Err(error) = perform.follow(&session) {
         eprintln!("WARNING: stacks of processes show addresses: {error}");
     }
+    let pages = program.config.perf_rb_pages.unwrap_or(PACKET_PAGES).max(1);
+    // The kernel takes powers of two.
+    let pages = 1 << pages.ilog2();
+    let packets = PacketFiles::open(&session, &plan.globals.packets, pages)?;
     let mut work = ProgramRun {
         running: Running::new(session),
+        packets,
         perform,
         out: output(options)?,
         prints_maps: program.config.print_maps_on_exit,
@@ -302,6 +307,8 @@ fn split(command: &str) -> Vec<OsString> {
 /// A program that runs.
 struct ProgramRun<'a> {
     running: Running,
+    /// Where packets go that are handed over.
+    packets: Option<PacketFiles>,
     perform: Perform,
     out: Box<dyn Write>,
     prints_maps: bool,
@@ -321,6 +328,9 @@ struct ProgramRun<'a> {
 
 /// The event of a signal to this process.
 const USER_SIGNAL: &str = "self:signal:SIGUSR1";
+
+/// Pages of each CPU's ring for packets, where the program does not say.
+const PACKET_PAGES: u64 = 64;
 
 /// Losses are said so often at most.
 const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
@@ -408,6 +418,18 @@ impl ProgramRun<'_> {
         message::warnings(self.options, &self.program.name, &failed);
     }
 
+    /// Writes the packets that are left, and says how many found no room.
+    fn lost_packets(&mut self) -> Result<(), Failure> {
+        let lost = self.packets.as_mut().map_or(Ok(0), PacketFiles::finish)?;
+        if lost > 0 {
+            let packets = counted(lost, "packet");
+            eprintln!(
+                "WARNING: {packets} of skboutput found no room in its rings; BPFTRACE_PERF_RB_PAGES makes them larger"
+            );
+        }
+        Ok(())
+    }
+
     /// Says what was lost since that was said last.
     fn losses(&mut self, last: bool) -> Result<(), Failure> {
         if !last && self.said.elapsed() < BETWEEN_LOSSES {
@@ -435,6 +457,7 @@ impl Work for ProgramRun<'_> {
             self.running.end(&mut self.perform)?;
             self.perform.say_not_run();
             self.losses(true)?;
+            self.lost_packets()?;
             if self.prints_maps {
                 self.perform.maps(&mut self.running.session())?;
             }
@@ -447,12 +470,13 @@ impl Work for ProgramRun<'_> {
             self.running.fire(USER_SIGNAL)?;
         }
         let came = self.running.poll(&mut self.perform)?;
+        self.packets.as_mut().map_or(Ok(()), PacketFiles::poll)?;
         self.write()?;
         self.losses(false)?;
         Ok(match came {
             0 if self.walking => WALKING,
             0 if self.running.has_waiting() => POLL_INTERVAL,
-            0 if self.perform.follows() => FOLLOWING,
+            0 if self.perform.follows() || self.packets.is_some() => FOLLOWING,
             0 => CALM,
             _ => Duration::ZERO,
         })

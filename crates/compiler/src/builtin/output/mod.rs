@@ -9,6 +9,7 @@ pub(super) mod join;
 pub(super) mod print;
 pub(super) mod printf;
 pub(super) mod record;
+pub(super) mod skboutput;
 pub(super) mod system;
 pub(super) mod warnf;
 
@@ -26,5 +27,6 @@ pub(super) static ROWS: &[&Builtin] = &[
     &debugf::DEBUGF,
     &errorf::ERRORF,
     &fail::FAIL,
+    &skboutput::SKBOUTPUT,
     &warnf::WARNF,
 ];

@@ -9,6 +9,7 @@ mod held;
 mod long_record;
 mod map;
 mod memory;
+mod packet;
 mod record;
 mod search;
 mod stack_copy;

@@ -73,6 +73,9 @@ impl Lower<'_> {
                 Ok(place)
             }
             ExprKind::Intrinsic(intrinsic) => self.intrinsic(*intrinsic, expr),
+            ExprKind::HelperCall { helper, operands } if *helper == helper::SKB_OUTPUT => {
+                self.packet(operands, expr.span)
+            }
             ExprKind::HelperCall { helper, operands } => {
                 let operands = operands.iter().map(|operand| self.operand(operand));
                 let operands = operands.collect::<Result<Vec<_>, _>>()?;
