@@ -51,6 +51,8 @@ pub struct Globals {
     pub held: BTreeMap<u32, Type>,
     /// The map whose value is the time of `tseries`, where it is not the kernel's clock.
     pub series_clock: Option<String>,
+    /// The license under which a program is loaded, where it says (`license`).
+    pub license: Option<String>,
     /// Where packets go that programs hand over, by number.
     pub packets: Vec<Packets>,
     /// Whether failures of helpers are counted (`-k`).

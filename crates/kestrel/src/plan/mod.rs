@@ -196,6 +196,7 @@ pub(crate) fn globals_of(program: &ProgramText, shapes: &Shapes, globals: &Globa
         shapes: shapes.clone(),
         rounds: true,
         max_strlen: u32::try_from(program.config.max_strlen).ok(),
+        license: Some(program.config.license.clone()),
         declared: declared_maps::sizes(program)?,
         source: Some((program.name.clone(), program.text.clone())),
         stack_mode: stack_mode(program.config.stack_mode),

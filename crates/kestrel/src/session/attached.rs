@@ -32,6 +32,7 @@ use kestrel_trace::event::EventClass;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
 use std::cell::{Cell, RefCell};
+use std::ffi::CString;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
@@ -161,6 +162,7 @@ impl Session {
                 names: thread_names::create_map()?,
                 hits: None,
                 relay: None,
+                license: plan.globals.license.as_deref().and_then(|it| CString::new(it).ok()),
                 packets: (!plan.globals.packets.is_empty())
                     .then(|| packets_map(cpus.len()))
                     .transpose()?,

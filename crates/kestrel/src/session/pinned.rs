@@ -240,6 +240,7 @@ impl PinnedSession {
                 names: self.directory.map(pins::NAMES)?,
                 hits: self.directory.map(pins::HITS).ok(),
                 relay: self.directory.map(pins::RELAY).ok(),
+                license: None,
                 packets: None,
                 maps: self.maps()?,
                 objects: Objects::of(&self.state.objects, &self.directory),

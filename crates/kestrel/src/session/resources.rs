@@ -12,6 +12,7 @@ use kestrel_hook::hook::control::{self, Control};
 use kestrel_hook::hook::{named, process_filter, relay, thread_names};
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind, ProgramSpec};
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub(super) struct Resources {
     pub(super) hits: Option<Map>,
     /// Words that hooks pass on to others, where there are any.
     pub(super) relay: Option<Map>,
+    /// The license under which programs are loaded, where it is not Kestrel's own.
+    pub(super) license: Option<CString>,
     /// What packets are handed over by, where programs do that.
     pub(super) packets: Option<Map>,
     pub(super) maps: Maps,
@@ -61,9 +64,11 @@ impl Resources {
         let fds: Vec<BorrowedFd<'_>> = fds.collect::<Result<_>>()?;
         let kfunc = |name: &str| -> Option<TypeId> { types?.find(Kind::Func, name) };
         let name = program_name(event);
+        let spec = ProgramSpec::new(&name, kind, code, &fds).with_kfunc(&kfunc);
         let spec = ProgramSpec {
             function: Some(function),
-            ..ProgramSpec::new(&name, kind, code, &fds).with_kfunc(&kfunc)
+            license: self.license.as_deref().unwrap_or(spec.license),
+            ..spec
         };
         let program = Program::load(&spec)?;
         drop(fds);
