@@ -43,6 +43,11 @@ pub(super) fn add_way(events: &mut Resolved) {
     for one in events.apart.iter_mut() {
         add_way(one);
     }
+    // One function that ftrace does not list takes no such link.
+    let unlisted = matches!(events.instances.as_slice(), [one] if one.identity.is_some());
+    if unlisted {
+        return;
+    }
     if let Some(way) = events.ways.first().and_then(Strategy::of_call) {
         events.ways.insert(0, way);
     }
