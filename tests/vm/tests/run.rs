@@ -138,14 +138,25 @@ fn entries_and_returns_of_the_same_functions_are_one_program() {
         (lines, probes.unwrap(), run)
     };
     let (one, probes, run) = seen(&[]);
+    // Loading the program may take a read, too.
+    let count = |title: &str| {
+        one.iter()
+            .find_map(|line| line.strip_prefix(title)?.parse::<u64>().ok())
+    };
+    let entered = count("@entered[ksys_read, kprobe:ksys_read]: ");
     assert!(
-        one.contains(&"@entered[ksys_read, kprobe:ksys_read]: 3000".to_owned())
-            && one.contains(&"@returned[ksys_read, kretprobe:ksys_read]: 3000".to_owned())
-            && one.contains(&"0 left".to_owned()),
+        entered.is_some_and(|calls| calls >= 3000),
         "{}\n{}",
         run.out,
         run.err
     );
+    assert_eq!(
+        entered,
+        count("@returned[ksys_read, kretprobe:ksys_read]: "),
+        "{}",
+        run.out
+    );
+    assert!(one.contains(&"0 left".to_owned()), "{}", run.out);
     let (two, apart, _) = seen(&["--no-feature", "kprobe_session"]);
     assert_eq!(one, two);
     // The end of the program is no probe of a function.

@@ -260,7 +260,11 @@ fn stacks_without_frame_pointers_are_unwound() {
     std::fs::write(&source, FRAMELESS).unwrap();
     let mut compiler = std::process::Command::new("cc");
     compiler.args(["-O1", "-fomit-frame-pointer", "-o"]).arg(&program);
-    if !compiler.arg(&source).status().is_ok_and(|status| status.success()) {
+    if !compiler
+        .arg(&source)
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         eprintln!("skipped: no compiler of C");
         return;
     }
@@ -281,10 +285,16 @@ fn stacks_without_frame_pointers_are_unwound() {
         unwound.out,
         unwound.err
     );
-    assert!(unwound.err.contains("unstable feature: dw_ustack"), "{}", unwound.err);
+    assert!(
+        unwound.err.contains("unstable feature: dw_ustack"),
+        "{}",
+        unwound.err
+    );
     let limited = handler("dw_ustack(perf, 2)");
     let limited = format!("config = {{ unstable_dw_ustack = enable }} {limited}");
-    let limited = place.run(&["run", "-q", "-e", &limited, "-c", &command]).succeeds();
+    let limited = place
+        .run(&["run", "-q", "-e", &limited, "-c", &command])
+        .succeeds();
     assert_eq!(limited.out.matches('\t').count(), 2, "{}", limited.out);
     assert!(!limited.err.contains("unstable"), "{}", limited.err);
     let own = std::process::id().to_string();
@@ -297,7 +307,9 @@ fn stacks_without_frame_pointers_are_unwound() {
         .succeeds();
     assert_eq!(stack(&other.out), ["inner"], "{}", other.out);
     assert!(
-        other.err.contains("No DWARF unwind data available for this process"),
+        other
+            .err
+            .contains("No DWARF unwind data available for this process"),
         "{}",
         other.err
     );
@@ -344,9 +356,18 @@ fn packets_are_written_to_a_file() {
         return;
     }
     let run = run.succeeds();
-    assert!(run.out.contains(&format!("@answers[0]: {PACKETS}\n")), "{}", run.out);
+    assert!(
+        run.out.contains(&format!("@answers[0]: {PACKETS}\n")),
+        "{}",
+        run.out
+    );
     let bytes = std::fs::read(&file).unwrap();
-    assert_eq!((&bytes[..4], bytes[20]), (&[0x4d, 0x3c, 0xb2, 0xa1][..], 101), "{}", run.out);
+    assert_eq!(
+        (&bytes[..4], bytes[20]),
+        (&[0x4d, 0x3c, 0xb2, 0xa1][..], 101),
+        "{}",
+        run.out
+    );
     let mut rest = &bytes[24..];
     let mut marked = 0;
     while let Some((head, behind)) = rest.split_at_checked(16) {

@@ -160,7 +160,8 @@ fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
         }
         None if usage.name == UNWATCH => {
-            let message = format!("{UNWATCH}() is not there: a watchpoint watches as long as the program runs");
+            let message =
+                format!("{UNWATCH}() is not there: a watchpoint watches as long as the program runs");
             let hint = "let a predicate keep it still: watchpoint:… /!@seen/ { @seen = 1; }";
             Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)))
         }

@@ -15,12 +15,26 @@ type Feature = (
 
 /// A table.
 const FEATURES: &[Feature] = &[
-    ("dw_ustack", |c| c.unstable_dw_ustack, |probes, _| named(probes, "dw_ustack")),
-    ("tseries", |c| c.unstable_tseries, |probes, _| named(probes, "tseries")),
-    ("typeinfo", |c| c.unstable_typeinfo, |probes, _| {
-        first(probes, &|expr| matches!(expr.kind, ExprKind::Typeinfo(_)))
-    }),
-    ("map_decl", |c| c.unstable_map_decl, |_, maps| maps.first().map(|map| map.span)),
+    (
+        "dw_ustack",
+        |c| c.unstable_dw_ustack,
+        |probes, _| named(probes, "dw_ustack"),
+    ),
+    (
+        "tseries",
+        |c| c.unstable_tseries,
+        |probes, _| named(probes, "tseries"),
+    ),
+    (
+        "typeinfo",
+        |c| c.unstable_typeinfo,
+        |probes, _| first(probes, &|expr| matches!(expr.kind, ExprKind::Typeinfo(_))),
+    ),
+    (
+        "map_decl",
+        |c| c.unstable_map_decl,
+        |_, maps| maps.first().map(|map| map.span),
+    ),
 ];
 
 /// What is to be said of the unstable features that a script uses.
@@ -30,13 +44,16 @@ pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<
         let place = place(probes, maps).filter(|_| setting != Unstable::Enable)?;
         Some(match setting {
             Unstable::Error => {
-                let message = format!("{name} is an unstable feature, which the setting unstable_{name} refuses");
-                Diagnostic::error(place, message).hint(format!("config = {{ unstable_{name} = enable }} allows it"))
+                let message =
+                    format!("{name} is an unstable feature, which the setting unstable_{name} refuses");
+                Diagnostic::error(place, message)
+                    .hint(format!("config = {{ unstable_{name} = enable }} allows it"))
             }
             _ => {
                 let message = format!("Script is using an unstable feature: {name}, which may still change");
-                Diagnostic::warning(place, message)
-                    .hint(format!("config = {{ unstable_{name} = enable }} says that you know"))
+                Diagnostic::warning(place, message).hint(format!(
+                    "config = {{ unstable_{name} = enable }} says that you know"
+                ))
             }
         })
     });

@@ -144,7 +144,10 @@ mod tests {
         assert_eq!((head[0], head[3], head[4], head[20]), (0x4d, 0xa1, 2, 101));
         let entry = entry(1_500_000_000_000_000_007, 60);
         assert_eq!(entry.len(), 16);
-        assert_eq!(u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]), 1_500_000_000);
+        assert_eq!(
+            u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]),
+            1_500_000_000
+        );
         assert_eq!((entry[4], entry[8], entry[12]), (7, 60, 60));
     }
 

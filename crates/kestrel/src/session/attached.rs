@@ -162,7 +162,11 @@ impl Session {
                 names: thread_names::create_map()?,
                 hits: None,
                 relay: None,
-                license: plan.globals.license.as_deref().and_then(|it| CString::new(it).ok()),
+                license: plan
+                    .globals
+                    .license
+                    .as_deref()
+                    .and_then(|it| CString::new(it).ok()),
                 packets: (!plan.globals.packets.is_empty())
                     .then(|| packets_map(cpus.len()))
                     .transpose()?,

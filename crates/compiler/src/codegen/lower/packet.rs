@@ -35,7 +35,13 @@ impl Lower<'_> {
         let flags = self.b.or(length, cpu);
         let external = self.b.external(MAP);
         let map = self.b.map_pointer(external);
-        let args = [packet.into(), map.into(), flags.into(), head.into(), (HEAD as i64).into()];
+        let args = [
+            packet.into(),
+            map.into(),
+            flags.into(),
+            head.into(),
+            (HEAD as i64).into(),
+        ];
         Ok(self.b.helper(helper::SKB_OUTPUT, &args))
     }
 }
