@@ -12,5 +12,5 @@ pub struct Packets {
     /// The file.
     pub path: String,
     /// Bytes at the begin of each that are left out: headers below IP.
-    pub skipped: u64,
+    pub offset: u64,
 }

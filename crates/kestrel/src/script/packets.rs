@@ -65,7 +65,7 @@ impl PacketFiles {
                 if let Some((place, time, bytes)) = parts(bytes)
                     && let Some((packets, file)) = files.get_mut(place)
                 {
-                    let bytes = bytes.get(packets.skipped as usize..).unwrap_or_default();
+                    let bytes = bytes.get(packets.offset as usize..).unwrap_or_default();
                     let written = file.write_all(&entry(time.saturating_add_signed(offset), bytes.len()));
                     let written = written.and_then(|()| file.write_all(bytes));
                     if let (Err(error), Ok(())) = (written, &outcome) {

@@ -9,7 +9,7 @@ use crate::packets::Packets;
 use kestrel_bpf::helper;
 
 /// Bytes at the begin of a packet that can be left out: more than any headers below IP take.
-const MOST_SKIPPED: u64 = 0xffff;
+const MOST_LEFT_OUT: u64 = 0xffff;
 
 pub(crate) static SKBOUTPUT: Builtin = Builtin {
     name: "skboutput",
@@ -25,11 +25,11 @@ pub(crate) static SKBOUTPUT: Builtin = Builtin {
             return Err(checker.error(path.span, "the path of a pcap file is a text in quotes"));
         };
         let offset_span = offset.span;
-        let Some(skipped) = checker.expression(offset)?.constant() else {
+        let Some(offset) = checker.expression(offset)?.constant() else {
             return Err(checker.error(offset_span, "the offset must be known before the program runs"));
         };
-        if skipped > MOST_SKIPPED {
-            let message = format!("the offset is more than {MOST_SKIPPED}");
+        if offset > MOST_LEFT_OUT {
+            let message = format!("the offset is more than {MOST_LEFT_OUT}");
             return Err(checker.error(offset_span, message));
         }
         let packet = checker.expression(packet)?;
@@ -52,7 +52,7 @@ pub(crate) static SKBOUTPUT: Builtin = Builtin {
         let length = checker.scalar(length)?;
         let wanted = Packets {
             path: path.clone(),
-            skipped,
+            offset,
         };
         let known = checker.globals.packets.iter().position(|known| *known == wanted);
         let place = known.unwrap_or_else(|| {
