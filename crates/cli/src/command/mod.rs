@@ -23,6 +23,7 @@ mod stat;
 mod status;
 mod stop;
 mod table;
+mod top;
 mod trace;
 
 pub(crate) use run::as_bpftrace;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Run(run::Options),
     /// Count events: of a command, processes, CPUs, a cgroup
     Stat(stat::Options),
+    /// Watch events, who causes them, maps, buffers and losses, in a view that fills the terminal
+    Top(top::Options),
     /// Show a recorded trace as lines
     Print(print::Options),
     /// Show a recorded trace as tables
@@ -97,6 +100,7 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::Trace(options) => trace::run(&options),
         Command::Run(options) => run::run(&options),
         Command::Stat(options) => stat::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Cut(options) => cut::run(&options),

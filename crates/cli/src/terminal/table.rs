@@ -41,6 +41,18 @@ impl Column {
     }
 }
 
+impl Column {
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether its cells are numbers.
+    pub(crate) fn is_right(&self) -> bool {
+        self.right
+    }
+}
+
 /// A cell: the text that is shown, free of what a terminal would obey, and the number that it stands for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cell {

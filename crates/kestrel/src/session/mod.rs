@@ -5,6 +5,7 @@ mod attached;
 pub mod buffers;
 mod by_cpu;
 mod follow_modules;
+pub mod glance;
 pub mod handlers;
 mod hook_maps;
 mod hook_state;

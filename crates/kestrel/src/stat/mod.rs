@@ -9,6 +9,7 @@
 //! ```
 
 mod arranged;
+mod causes;
 mod cgroup;
 mod count;
 mod counters;
@@ -18,6 +19,7 @@ mod scope;
 mod traced;
 mod wanted;
 
+pub use causes::{Cause, Caused, Causes};
 pub use cgroup::Cgroup;
 pub use count::{Amount, Count, Event, Part};
 pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named, Scale};

@@ -29,4 +29,4 @@ pub use histogram::{Buckets, Label};
 pub use json::{json, json_line};
 pub use kept::KeptMaps;
 pub use map_type::{ENTRIES, EVERY_KEY, MOST_KEY, MapType, ValueKind};
-pub use text::{Show, shown, text, written};
+pub use text::{Entry, Show, entries, shown, text, written};

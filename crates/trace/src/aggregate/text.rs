@@ -131,6 +131,43 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
     all
 }
 
+/// One key of a map, as it is shown by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The key; empty where the map has none.
+    pub key: String,
+    /// The value in one line.
+    pub value: String,
+    /// The value in as many lines as it needs.
+    pub whole: String,
+    /// The value as one number: the count, the sum, the average, or how many values a histogram has.
+    pub weight: i128,
+}
+
+/// The keys of a map, the one with the smallest value first.
+pub fn entries(snapshot: &Snapshot, symbols: &Symbols) -> Vec<Entry> {
+    let show = Show::all(Style::MAP);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    let entry = |shown: Shown<'_>| {
+        let mut whole = Vec::new();
+        held(shown.row, &shown.value, &snapshot.ty, show, symbols, &mut whole);
+        let whole = text(&whole);
+        let weight = shown.value.weight(&snapshot.ty.value);
+        let value = match (snapshot.brief(shown.row), whole.contains('\n')) {
+            (_, false) => whole.clone(),
+            (Some(brief), true) => brief,
+            (None, true) => weight.to_string(),
+        };
+        Entry {
+            key: text(&shown.key),
+            value,
+            whole,
+            weight,
+        }
+    };
+    rows(snapshot, show, symbols).into_iter().map(entry).collect()
+}
+
 /// The parts of a key; a tuple that is the only part has no parentheses.
 fn key(row: &Row, ty: &MapType, show: Show<'_>, symbols: &Symbols) -> Vec<u8> {
     let style = show.style;

@@ -1,0 +1,175 @@
+//! Batches of text or lines of JSON, for pipes and files.
+
+use super::model::{Model, Page};
+use super::reading::{By, Reading, Slice};
+use crate::output::columns::{Column, Columns};
+use crate::terminal::Row;
+use kestrel_trace::print::{counted, shown, thousands};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// A batch of text; of each table at most so many rows, or all where that is 0.
+pub(super) fn batch(model: &mut Model, title: &str, time: &str, rows: usize) -> String {
+    let now = model.now().clone();
+    let mut out = format!("kestrel top: {}, {time}, {}\n", shown(title), summary(model));
+    for (page, heads) in [
+        (Page::Hits(Slice::default(), By::Event), "event"),
+        (Page::Hits(Slice::default(), By::Process), "process"),
+        (Page::Buffers, "buffer"),
+    ] {
+        let table = model.table_of(&page);
+        let all: Vec<&Row> = table.shown().collect();
+        if all.is_empty() {
+            if heads == "event" {
+                out.push_str("  no event has come\n");
+            }
+            continue;
+        }
+        let columns: Vec<Column> = table
+            .columns()
+            .iter()
+            .map(|column| match column.is_right() {
+                true => Column::Right,
+                false => Column::Left,
+            })
+            .collect();
+        let mut text = Columns::new(columns);
+        let names = table.columns().iter().map(|column| column.name().to_owned());
+        text.row("  ", names.collect::<Vec<_>>());
+        let most = if rows == 0 { all.len() } else { rows };
+        for row in all.iter().take(most) {
+            let cells = row.cells.iter().map(|cell| cell.shown().to_owned());
+            text.row("  ", cells.collect::<Vec<_>>());
+        }
+        out.push_str(&text.text());
+        if all.len() > most {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                out,
+                "  and {} more: --rows 0 shows them",
+                thousands((all.len() - most) as u64)
+            );
+        }
+    }
+    for map in now
+        .maps
+        .iter()
+        .filter(|map| !map.entries.is_empty() || map.lost > 0)
+    {
+        out.push_str(&map.text);
+        if !map.text.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    for note in losses(&now).into_iter().chain(now.notes.iter().cloned()) {
+        let _ = writeln!(out, "  {}", shown(&note));
+    }
+    out.push('\n');
+    out
+}
+
+/// How much came, all in all.
+pub(super) fn summary(model: &Model) -> String {
+    let (total, _) = model.now().total();
+    let hits = counted(total, "event");
+    match model.total_rate() {
+        Some(rate) => format!("{hits}, {} per second", thousands(rate.round() as u64)),
+        None => hits,
+    }
+}
+
+/// What is missing in the counts, in words; nothing where all is there.
+pub(super) fn losses(reading: &Reading) -> Vec<String> {
+    let lost = reading.total().1;
+    let missed = reading.all_missed();
+    let mut all = Vec::new();
+    if lost > 0 {
+        all.push(format!("lost {}", counted(lost, "event")));
+    }
+    if missed > 0 {
+        all.push(format!(
+            "missed {}: a program was running already on that CPU",
+            counted(missed, "event")
+        ));
+    }
+    if reading.without_row > 0 {
+        all.push(format!(
+            "{} in no row: there is no room for so many",
+            counted(reading.without_row, "event")
+        ));
+    }
+    all
+}
+
+/// A reading as a line of JSON.
+pub(super) fn line(model: &Model, title: &str, time_ns: u64) -> Value {
+    let now = model.now();
+    let seconds = model.interval();
+    let before = model.before();
+    let rate = |count: u64, earlier: Option<u64>| match (earlier, seconds > 0.0) {
+        (Some(earlier), true) => json!(count.saturating_sub(earlier) as f64 / seconds),
+        _ => Value::Null,
+    };
+    let earlier_sums = |by| before.map(|before| before.sums(&Slice::default(), by));
+    let by_event = earlier_sums(By::Event);
+    let by_process = earlier_sums(By::Process);
+    let events: Vec<Value> = (now.sums(&Slice::default(), By::Event).into_iter())
+        .map(|(key, sum)| {
+            let earlier = by_event
+                .as_ref()
+                .map(|all| all.get(&key).map_or(0, |sum| sum.count));
+            let (session, event) = key.event().unwrap_or_default();
+            json!({
+                "session": session,
+                "event": event,
+                "total": sum.count,
+                "lost": sum.lost,
+                "missed": now.missed_of(session, event),
+                "per_second": rate(sum.count, earlier),
+            })
+        })
+        .collect();
+    let processes: Vec<Value> = (now.sums(&Slice::default(), By::Process).into_iter())
+        .filter_map(|(key, sum)| {
+            let earlier = by_process
+                .as_ref()
+                .map(|all| all.get(&key).map_or(0, |sum| sum.count));
+            let pid = key.pid()?;
+            Some(json!({ "pid": pid, "comm": sum.comm, "total": sum.count, "per_second": rate(sum.count, earlier) }))
+        })
+        .collect();
+    let maps: Vec<Value> = now
+        .maps
+        .iter()
+        .map(|map| json!({ "session": map.session, "map": map.json, "lost": map.lost }))
+        .collect();
+    let buffers: Vec<Value> = now
+        .buffers
+        .iter()
+        .map(|buffer| {
+            json!({
+                "session": buffer.session,
+                "buffer": buffer.name,
+                "mode": buffer.mode,
+                "bytes_per_cpu": buffer.bytes_per_cpu,
+                "fill": buffer.fill,
+                "seconds": buffer.span,
+                "recorded": buffer.recorded,
+                "overwritten": buffer.overwritten,
+                "lost": buffer.lost,
+            })
+        })
+        .collect();
+    json!({
+        "time": time_ns,
+        "of": title,
+        "seconds": seconds,
+        "events": events,
+        "processes": processes,
+        "maps": maps,
+        "buffers": buffers,
+        "missed": now.all_missed(),
+        "in_no_row": now.without_row,
+        "notes": now.notes,
+    })
+}

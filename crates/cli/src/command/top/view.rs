@@ -1,0 +1,376 @@
+//! The view on a terminal: a line of what is looked at, the pages, a table or a histogram, losses, keys.
+
+use super::model::{Model, Page, TABS};
+use super::plain::{losses, summary};
+use super::source::Source;
+use crate::exit::Failure;
+use crate::terminal::{Help, KeyCode, KeyEvent, Then, View, draw_help, draw_table, key_line, line, theme};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+use std::time::Duration;
+
+const KEYS: &[Help] = &[
+    Help {
+        key: "q",
+        brief: "quit",
+        about: "ends the view",
+    },
+    Help {
+        key: "Enter",
+        brief: "into",
+        about: "goes into a row: an event by processes, a map by its keys",
+    },
+    Help {
+        key: "Esc",
+        brief: "back",
+        about: "goes back, or drops the filter",
+    },
+    Help {
+        key: "/",
+        brief: "filter",
+        about: "shows rows with these words only; !word those without it",
+    },
+    Help {
+        key: "<>",
+        brief: "sort",
+        about: "sorts by the column beside (< and >)",
+    },
+    Help {
+        key: "r",
+        brief: "reverse",
+        about: "turns the order round",
+    },
+    Help {
+        key: "Space",
+        brief: "pause",
+        about: "holds the picture, or lets it go on",
+    },
+    Help {
+        key: "?",
+        brief: "help",
+        about: "shows all keys",
+    },
+    Help {
+        key: "Tab",
+        brief: "page",
+        about: "goes to the next page; 1 to 4 go to one",
+    },
+    Help {
+        key: "p e c",
+        brief: "by",
+        about: "tells events apart by process, event or CPU",
+    },
+    Help {
+        key: "+ -",
+        brief: "interval",
+        about: "reads less or more often",
+    },
+    Help {
+        key: "Ctrl-Z",
+        brief: "stop",
+        about: "stops the view, as programs do; fg goes on",
+    },
+];
+
+/// The shortest and the longest time between two readings that keys set.
+const INTERVALS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(60)];
+
+/// The view.
+pub(super) struct TopView<'s> {
+    model: Model,
+    source: &'s mut dyn Source,
+    interval: Duration,
+    is_helping: bool,
+    /// The first line of a histogram that is longer than the screen.
+    scrolled: u16,
+}
+
+impl<'s> TopView<'s> {
+    pub(super) fn new(source: &'s mut dyn Source, interval: Duration) -> Self {
+        Self {
+            model: Model::default(),
+            source,
+            interval,
+            is_helping: false,
+            scrolled: 0,
+        }
+    }
+
+    fn title(&self) -> Line<'static> {
+        let paused = match self.model.paused {
+            true => " paused",
+            false => "",
+        };
+        Line::from(vec![
+            Span::styled("kestrel top ", theme::title()),
+            line(&self.source.title(), Style::new()).spans.remove(0),
+            Span::styled(
+                format!("  every {} s", self.interval.as_secs_f64()),
+                theme::faint(),
+            ),
+            Span::styled(paused, theme::alarm()),
+        ])
+    }
+
+    fn tabs(&self) -> Line<'static> {
+        let mut spans = Vec::new();
+        for (number, (key, name)) in TABS.iter().enumerate() {
+            let style = match number == self.model.tab() {
+                true => theme::chosen(),
+                false => Style::new(),
+            };
+            spans.push(Span::styled(format!(" {key} {name} "), style));
+            spans.push(Span::raw(" "));
+        }
+        spans.push(Span::styled(format!(" {}", summary(&self.model)), theme::faint()));
+        Line::from(spans)
+    }
+
+    fn path(&mut self) -> Line<'static> {
+        let path = self.model.path();
+        let table = self.model.table();
+        let (shown, all) = (table.shown().len(), table.count());
+        let filter = match table.filter() {
+            "" => String::new(),
+            filter => format!("  /{filter}: {shown} of {all}"),
+        };
+        line(&format!("{path}{filter}"), theme::title())
+    }
+
+    fn body(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let room = area.height;
+        if let Some(entry) = self.model.entry() {
+            let lines: Vec<Line<'_>> = entry.whole.lines().map(histogram_line).collect();
+            let most = u16::try_from(lines.len())
+                .unwrap_or(u16::MAX)
+                .saturating_sub(room);
+            self.scrolled = self.scrolled.min(most);
+            frame.render_widget(Paragraph::new(lines).scroll((self.scrolled, 0)), area);
+            return;
+        }
+        if self.model.table().shown().len() == 0 {
+            let words = self.nothing();
+            frame.render_widget(Paragraph::new(line(words, theme::faint())), area);
+            return;
+        }
+        draw_table(frame, area, self.model.table());
+    }
+
+    /// Why there is no row.
+    fn nothing(&mut self) -> &'static str {
+        if !self.model.table().filter().is_empty() {
+            return "no row has these words: Esc drops the filter";
+        }
+        match self.model.page() {
+            Page::Hits(..) => "no event has come yet",
+            Page::Maps => {
+                "no handler keeps a map: kestrel top -e 'sched:sched_switch { @[comm] = count() }' has one"
+            }
+            Page::Map(..) | Page::Entry(..) => "nothing is in it",
+            Page::Buffers => "no buffer: the events are counted, not recorded",
+        }
+    }
+}
+
+/// A line of a histogram, its bar in the colour of bars.
+fn histogram_line(text: &str) -> Line<'static> {
+    let Some(at) = text.find('|') else {
+        return line(text, Style::new());
+    };
+    let (label, bar) = text.split_at(at);
+    let span = |text, style| line(text, style).spans.into_iter();
+    let spans = span(label, Style::new()).chain(span(bar, Style::new()).map(|it| it.style(theme::bar())));
+    Line::from(spans.collect::<Vec<_>>())
+}
+
+impl View for TopView<'_> {
+    fn draw(&mut self, frame: &mut Frame<'_>) {
+        let losses: Vec<String> = losses(self.model.now());
+        let notes = &self.model.now().notes;
+        let said = losses.into_iter().map(|text| line(&text, theme::alarm()));
+        let said: Vec<Line<'_>> = said
+            .chain(notes.iter().map(|text| line(text, theme::faint())))
+            .collect();
+        let height = |lines: usize| Constraint::Length(u16::try_from(lines).unwrap_or(u16::MAX));
+        let [title, tabs, path, body, under, keys] = Layout::vertical([
+            height(1),
+            height(1),
+            height(1),
+            Constraint::Min(2),
+            height(said.len()),
+            height(1),
+        ])
+        .areas(frame.area());
+        frame.render_widget(Paragraph::new(self.title()), title);
+        frame.render_widget(Paragraph::new(self.tabs()), tabs);
+        let words = self.path();
+        frame.render_widget(Paragraph::new(words), path);
+        self.body(frame, body);
+        frame.render_widget(Paragraph::new(said), under);
+        key_line(frame, keys, KEYS, Some(self.model.table()));
+        if self.is_helping {
+            draw_help(frame, "keys of kestrel top", KEYS);
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Result<Then, Failure> {
+        if std::mem::take(&mut self.is_helping) {
+            return Ok(Then::Stay);
+        }
+        let is_typing = self.model.table().prompt().is_some();
+        let is_entry = self.model.entry().is_some();
+        let known = self.model.wanted();
+        match key.code {
+            _ if is_typing => _ = self.model.key(key),
+            KeyCode::Char('q') => return Ok(Then::Quit),
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.is_helping = true,
+            KeyCode::Char(' ') => {
+                self.model.paused = !self.model.paused;
+                return Ok(Then::Tick);
+            }
+            KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVALS[1]),
+            KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVALS[0]),
+            KeyCode::Down | KeyCode::Char('j') if is_entry => self.scrolled = self.scrolled.saturating_add(1),
+            KeyCode::Up | KeyCode::Char('k') if is_entry => self.scrolled = self.scrolled.saturating_sub(1),
+            _ => {
+                self.scrolled = 0;
+                self.model.key(key);
+            }
+        }
+        // What was not asked for before has to be read first.
+        let asks_more = !known.covers(self.model.wanted());
+        Ok(match asks_more && !self.model.paused {
+            true => Then::Tick,
+            false => Then::Stay,
+        })
+    }
+
+    fn tick(&mut self) -> Result<Option<Duration>, Failure> {
+        if self.model.paused {
+            return Ok(None);
+        }
+        let reading = self.source.read(self.model.wanted())?;
+        self.model.take(reading);
+        // Two readings make a rate: the second comes soon.
+        Ok(Some(match self.model.total_rate() {
+            None => self.interval.min(Duration::from_millis(500)),
+            Some(_) => self.interval,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reading::tests::hits;
+    use super::super::reading::{MapReading, Reading, Wanted};
+    use super::*;
+    use crate::terminal::testing::{picture, press};
+    use kestrel_trace::aggregate::Entry;
+
+    /// Readings that were made before.
+    struct Made(Vec<Reading>);
+
+    impl Source for Made {
+        fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure> {
+            let mut reading = self.0.remove(0);
+            reading.knows = wanted;
+            Ok(reading)
+        }
+
+        fn title(&self) -> String {
+            "sched:*\x1b[2J".to_owned()
+        }
+    }
+
+    fn readings() -> Made {
+        let reading = |seconds, count| Reading {
+            at: Duration::from_secs(seconds),
+            hits: vec![
+                hits("sched:sched_switch", 7, "sh\x1b]0;x\x07", 0, count),
+                hits("irq:softirq_entry", 8, "cat", 1, 5),
+            ],
+            missed: vec![(String::new(), "irq:softirq_entry".to_owned(), 2)],
+            maps: vec![MapReading {
+                title: "@us".to_owned(),
+                function: "hist".to_owned(),
+                entries: vec![Entry {
+                    key: String::new(),
+                    value: "3 values".to_owned(),
+                    whole: "[2, 4)      3 |@@@@   |".to_owned(),
+                    weight: 3,
+                }],
+                ..MapReading::default()
+            }],
+            ..Reading::default()
+        };
+        Made((1..9).map(|n| reading(n, n * 1000)).collect())
+    }
+
+    fn after(keys: &[KeyCode], columns: u16, lines: u16) -> String {
+        let mut source = readings();
+        let mut view = TopView::new(&mut source, Duration::from_secs(2));
+        for _ in 0..2 {
+            view.tick().unwrap_or_default();
+        }
+        for key in keys {
+            if view.key(press(*key)).is_ok_and(|then| then == Then::Tick) {
+                view.tick().unwrap_or_default();
+            }
+        }
+        picture(&mut view, columns, lines)
+    }
+
+    #[test]
+    fn events_stand_below_what_is_looked_at() {
+        assert_eq!(
+            after(&[], 80, 9),
+            "kestrel top sched:*\\x1b[2J  every 2 s\n \
+             1 events   2 processes   3 maps   4 buffers   2,005 events, 1,000 per second\n\
+             events\n\
+             event               per second  total  lost  missed\n\
+             sched:sched_switch       1,000  2,000     0       0\n\
+             irq:softirq_entry            0      5     0       2\n\n\
+             missed 2 events: a program was running already on that CPU\n\
+             q quit  Enter into  Esc back  / filter  <> sort  r reverse  Space pause  ? help\n"
+        );
+    }
+
+    #[test]
+    fn names_of_others_do_not_steer_the_terminal() {
+        let shown = after(&[KeyCode::Char('2')], 80, 9);
+        assert!(
+            shown.contains("sh\\x1b]0;x\\x07        7       1,000  2,000"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_map_without_keys_is_shown_as_its_histogram() {
+        let shown = after(&[KeyCode::Char('3'), KeyCode::Enter], 60, 9);
+        assert!(shown.contains("maps › @us\n[2, 4)      3 |@@@@   |\n"), "{shown}");
+    }
+
+    #[test]
+    fn keys_pause_help_and_quit() {
+        let shown = after(&[KeyCode::Char(' ')], 80, 9);
+        assert!(
+            shown.lines().next().is_some_and(|line| line.ends_with("paused")),
+            "{shown}"
+        );
+        let shown = after(&[KeyCode::Char('?')], 80, 24);
+        assert!(shown.contains("keys of kestrel top"), "{shown}");
+        // Whatever the size, nothing fails.
+        for (columns, lines) in [(1, 1), (5, 3), (200, 50)] {
+            after(&[KeyCode::Char('?')], columns, lines);
+        }
+        let mut source = readings();
+        let mut view = TopView::new(&mut source, Duration::from_secs(2));
+        assert!(
+            view.key(press(KeyCode::Char('q')))
+                .is_ok_and(|then| then == Then::Quit)
+        );
+    }
+}
