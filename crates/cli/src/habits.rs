@@ -56,7 +56,6 @@ const fn row(
 /// The habits.
 #[rustfmt::skip]
 const HABITS: &[Habit] = &[
-    row("perf", "", One(&["top"]), "top", "`kestrel stat -a -I 1000` counts every second, and `kestrel record -F 99 -g -a --duration 10 && kestrel report -g` shows what runs"),
     row("perf", "", One(&["script"]), "script -i perf.data", "`kestrel print [DIR]` shows a recording as lines; `--format perf-script` those that scripts for `perf script` read, `kestrel export --to perf-data` what perf itself opens"),
     row("perf", "", One(&["annotate"]), "annotate", "`kestrel report -g --lines` shows source lines in call chains; instructions are not annotated"),
     row("perf", "", One(&["diff"]), "diff a b", "`kestrel report --format json` of both recordings can be compared by jq"),
@@ -118,6 +117,7 @@ const HABITS: &[Habit] = &[
     row("perf", "stat", One(&["-M", "--metrics", "--topdown", "-T"]), "stat -M IPC -- make", "name the counters: `-e cycles,instructions` prints instructions per cycle, too"),
     row("perf", "stat", One(&["-B", "--big-num", "--no-big-num"]), "stat -B -- make", "leave it out: numbers have separators, those of `-x,` and `--format json` have none"),
     row("perf", "report", One(&["--tui", "--gtk"]), "report --tui", "leave it out: `kestrel report` fills a terminal; `--html FILE` writes a page"),
+    row("perf", "top", One(&["-g", "-F", "-K", "-U", "-s", "--sort", "--call-graph"]), "top -g", "`kestrel record -F 99 -g -a --duration 10 && kestrel report -g` shows which code runs; `kestrel top` shows events and who causes them"),
     row("perf", "report", One(&["-s"]), "report -s comm,dso", "`--by comm,event` makes the groups, `--sort COLUMN` puts them in order; `-g` has the call chains"),
     row("perf", "report", One(&["--sort"]), "report --sort comm,dso", "`--by comm,event` makes the groups, `--sort COLUMN` puts them in order; `-g` has the call chains"),
     row("perf", "report", One(&["-n", "--show-nr-samples", "--header", "--header-only"]), "report -n", "leave it out: tables have counts, and where a recording is from stands above them"),
@@ -279,6 +279,10 @@ mod tests {
         ),
         ("perf", "record -q -e sched:sched_switch", "less said"),
         ("perf", "record -v -e sched:sched_switch", "more said"),
+        ("perf", "top", "events and who causes them, as they happen"),
+        ("perf", "top -d 5", "every five seconds"),
+        ("perf", "top -e sched:sched_switch", "one event"),
+        ("perf", "top -p 1", "a process"),
         ("perf", "stat -- make", "counts of a command"),
         ("perf", "stat -I 1000 -a", "counts every second"),
         ("perf", "stat -r 5 -- make", "mean and deviation"),

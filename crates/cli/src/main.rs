@@ -37,6 +37,7 @@ mod explore;
 mod filter;
 mod foreground;
 mod habits;
+mod live;
 mod output;
 mod progress;
 mod recording;

@@ -8,6 +8,7 @@ use crate::actor::{ActionOutcome, Actor};
 use crate::arguments::{command_line, duration};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach, hint_if_no_event, print_maps};
+use crate::live::{Live as LivePicture, LiveOption, maps};
 use crate::output::Format;
 use crate::output::losses::report_lost;
 use crate::screen::set_quiet;
@@ -53,6 +54,8 @@ pub(crate) struct Options {
     /// Start with the records of the last TIME that the buffers still hold
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "session")]
     since: Option<Duration>,
+    #[command(flatten)]
+    live: LiveOption,
     #[command(flatten)]
     calls: syscalls::CallOptions,
     /// How lines look
@@ -117,6 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let status = status_line(selection);
+    let picture = options.live.picture(selection.shares_terminal())?;
     let mut foreground = Foreground::new(selection.duration)?
         .with_target(&plan.target, catalog.host())
         .with_status_line(&status);
@@ -131,6 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         tally: Tally::default(),
         out: Vec::new(),
         live,
+        picture,
         status,
     };
     // The command is released only when events are let in, so that its first ones are seen.
@@ -244,6 +249,8 @@ struct LiveTrace {
     actor: Actor,
     tally: Tally,
     out: Vec<u8>,
+    /// What maps hold, while they change.
+    picture: LivePicture,
     status: StatusLine,
 }
 
@@ -311,11 +318,15 @@ impl Work for LiveTrace {
             false => live.poll(&mut show)?,
         };
         self.tally.bytes += out.len() as u64;
+        if last || !out.is_empty() {
+            self.picture.erase()?;
+        }
         write_out(out)?;
         actor.report_ended();
         let (full, frozen) = live.take_lost();
         for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
             if lost > 0 {
+                self.picture.erase()?;
                 let print = || eprintln!("lost {}: {why}", counted(lost, "event"));
                 self.status.aside(print);
             }
@@ -323,7 +334,12 @@ impl Work for LiveTrace {
         self.tally.records += came as u64;
         self.tally.lost += full + frozen;
         self.lines.report_unnamed();
-        Ok(self.lines.longest(pause(came, &self.live)))
+        if !last {
+            let session = self.live.session();
+            self.picture.show(|| maps(session, session.host()))?;
+        }
+        let pause = self.lines.longest(pause(came, &self.live));
+        Ok(self.picture.pause(pause))
     }
 
     fn figures(&mut self) -> String {

@@ -8,6 +8,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::{cursor, execute, terminal};
+use ratatui::layout::{Position, Rect};
 use std::fs::File;
 use std::io::{IsTerminal as _, Stdout, Write as _, stdin, stdout};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -38,10 +39,14 @@ pub(super) struct Woken {
     pub(super) paused: bool,
 }
 
-/// Whether a view can fill the terminal: standard output is one, and keys can be read.
+/// Whether a view can fill the terminal: standard output is one that knows its size, and keys can be read.
 pub(crate) fn is_possible() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb");
-    stdout().is_terminal() && !is_dumb && (stdin().is_terminal() || File::open("/dev/tty").is_ok())
+    let has_size = || terminal::size().is_ok_and(|(columns, lines)| columns > 0 && lines > 0);
+    stdout().is_terminal()
+        && !is_dumb
+        && has_size()
+        && (stdin().is_terminal() || File::open("/dev/tty").is_ok())
 }
 
 impl Filled {
@@ -77,7 +82,12 @@ impl Filled {
 
     /// Draws all anew with the next drawing: something else has written there.
     pub(super) fn clear(&mut self) -> Result<(), Failure> {
-        self.screen.clear().map_err(|error| failure("clear", &error))
+        // Clearing by `Terminal::clear` would ask the terminal where its cursor is, and not all answer.
+        let cleared = self
+            .screen
+            .size()
+            .and_then(|size| self.screen.resize(Rect::from((Position::ORIGIN, size))));
+        cleared.map_err(|error| failure("clear", &error))
     }
 
     /// Sleeps until a key is pressed, a signal comes, one of the bells rings or the moment is there.

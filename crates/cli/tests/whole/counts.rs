@@ -30,6 +30,22 @@ pub(crate) fn with_calls(mut command: Command, calls: u64) -> Command {
     command
 }
 
+/// This program as one that makes its calls when it gets a line on its standard input, under the number that it has from the start.
+pub(crate) fn waiting_calls(calls: u64) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read line; exec \"$@\"", "sh"]);
+    command.arg(std::env::current_exe().unwrap());
+    command.args([
+        "--exact",
+        "counts::calls_as_often_as_told",
+        "--test-threads=1",
+        "-q",
+    ]);
+    command.env(CALLS, calls.to_string()).stdin(Stdio::piped());
+    command.stdout(Stdio::null());
+    command
+}
+
 /// Lines that babeltrace2 reads from a trace, which it must do without a word of complaint.
 fn babeltrace_lines(trace: &Path) -> usize {
     let output = Command::new("babeltrace2").arg(trace).output().unwrap();

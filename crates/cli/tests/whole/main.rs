@@ -18,5 +18,6 @@ mod stat;
 mod syscalls;
 mod targets;
 mod terminal;
+mod top;
 mod user_probes;
 mod wrong;

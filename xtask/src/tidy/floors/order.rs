@@ -275,6 +275,7 @@ pub(super) const ORDERS: &[Order] = &[
             "calls",
             "filter",
             "explore",
+            "live",
             "foreground",
             "recording",
             "replaying",

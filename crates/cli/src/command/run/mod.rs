@@ -16,6 +16,7 @@ pub(crate) use options::Options;
 
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work, detach};
+use crate::live::{Live, maps};
 use crate::output::losses::report_lost;
 use crate::selection::hold;
 use failures::Failures;
@@ -99,6 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.verbose || !options.debug.is_empty() {
         eprint!("{}", kestrel::plan::show(&plan, true)?);
     }
+    let live = options.live.picture(held.is_some())?;
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
@@ -126,6 +128,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         walks_only: modes::walks_only(&plan),
         walking: false,
         failures: Failures::default(),
+        live,
         program: &program,
         options,
     };
@@ -322,6 +325,8 @@ struct ProgramRun<'a> {
     walking: bool,
     /// Failures of helpers that have been said.
     failures: Failures,
+    /// What maps hold, while they change.
+    live: Live,
     program: &'a ProgramText,
     options: &'a Options,
 }
@@ -360,6 +365,9 @@ impl ProgramRun<'_> {
 
     /// Writes what was printed.
     fn write(&mut self) -> Result<(), Failure> {
+        if !self.perform.out.is_empty() || !self.perform.err.is_empty() {
+            self.live.erase()?;
+        }
         self.out.write_all(&self.perform.out)?;
         self.perform.out.clear();
         if !self.perform.err.is_empty() {
@@ -438,10 +446,14 @@ impl ProgramRun<'_> {
         self.said = Instant::now();
         let (full, frozen) = self.running.live_mut().take_lost();
         if full + frozen > 0 {
+            self.live.erase()?;
             let line = self.perform.form().lost(full + frozen);
             self.out.write_all(line.as_bytes())?;
         }
         let failed = self.failures.since(self.running.session().failures()?);
+        if !failed.is_empty() {
+            self.live.erase()?;
+        }
         self.say(failed);
         if last {
             report_lost(&self.running.live_mut().lost());
@@ -454,6 +466,7 @@ impl Work for ProgramRun<'_> {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         self.walking = self.running.is_walking()?;
         if last {
+            self.live.erase()?;
             self.running.end(&mut self.perform)?;
             self.perform.say_not_run();
             self.losses(true)?;
@@ -473,13 +486,18 @@ impl Work for ProgramRun<'_> {
         self.packets.as_mut().map_or(Ok(()), PacketFiles::poll)?;
         self.write()?;
         self.losses(false)?;
-        Ok(match came {
+        if self.live.is_due() {
+            self.out.flush()?;
+            let session = self.running.session();
+            self.live.show(|| maps(session, session.host()))?;
+        }
+        Ok(self.live.pause(match came {
             0 if self.walking => WALKING,
             0 if self.running.has_waiting() => POLL_INTERVAL,
             0 if self.perform.follows() || self.packets.is_some() => FOLLOWING,
             0 => CALM,
             _ => Duration::ZERO,
-        })
+        }))
     }
 
     fn has_ended(&self) -> bool {

@@ -45,6 +45,8 @@ pub(crate) struct Options {
     /// Write output to a file
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) live: crate::live::LiveOption,
     /// Print nothing but the program's own output
     #[arg(short, long)]
     pub(super) quiet: bool,

@@ -9,6 +9,7 @@ use crate::arguments::duration;
 use crate::events::Events;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
+use crate::live::{Live, LiveOption};
 use crate::output::Format;
 use crate::screen::set_quiet;
 use crate::selection::hold;
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("events", |events| events.help(EVENTS_HELP)))]
+#[command(mut_arg("live", |live| live.conflicts_with("interval")))]
 #[command(group = ArgGroup::new("scope").args(["all", "pid", "thread", "cpus", "cgroup"]))]
 #[command(group = ArgGroup::new("split").args(["per_cpu", "per_thread", "by"]))]
 pub(crate) struct Options {
@@ -64,6 +66,8 @@ pub(crate) struct Options {
     /// Print what fell into each interval of so many milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval: Option<u64>,
+    #[command(flatten)]
+    live: LiveOption,
     /// Run the command so many times; print means, and how far they can be trusted
     #[arg(short, long = "repeat", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..),
         conflicts_with = "interval")]
@@ -272,6 +276,7 @@ fn split(options: &Options) -> Split {
 
 /// Counts once: until the command or the processes have ended, the time is over, or a signal asks for the end.
 fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Finished, Failure> {
+    let live = options.live.picture(!options.command.is_empty())?;
     let held = hold(&options.command)?;
     let request = Request {
         events: options.events.texts(catalog)?,
@@ -284,12 +289,12 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
     }
     // Figures of intervals say enough; a command has the terminal for itself.
-    let is_shared = held.is_some() || options.interval.is_some();
+    let is_shared = held.is_some() || options.interval.is_some() || options.live.is_wanted();
     let line = StatusLine::new("counting", options.duration, is_shared);
     let mut foreground = Foreground::new(options.duration)?.with_status_line(&line);
     let before = children_times();
     let is_command = held.is_some();
-    let mut counting = Counting::new(stat, options, catalog.host(), output);
+    let mut counting = Counting::new(stat, options, live, catalog.host(), output);
     counting.begin()?;
     foreground.release(held)?;
     foreground.run(&mut counting)?;
@@ -354,6 +359,16 @@ fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What was counted so far, as rows.
+fn so_far(stat: &Stat, layout: &Layout, now: Duration) -> Result<String, Failure> {
+    let run = Run {
+        counts: stat.read()?,
+        elapsed: now.as_nanos() as u64,
+    };
+    let rows = layout.rows(&figures(stat.events(), &[run]), None);
+    Ok(format!("after {:.1} s:\n{rows}\n", now.as_secs_f64()))
+}
+
 /// Whether an event came.
 fn came(count: &Count) -> bool {
     matches!(&count.amount, Amount::Counted(reading) if reading.value > 0)
@@ -366,6 +381,8 @@ struct Counting<'a> {
     begun: Instant,
     watched: Vec<Target>,
     intervals: Option<Intervals>,
+    /// What was counted so far, while it changes.
+    live: Live,
     layout: Layout,
     output: &'a mut Output,
 }
@@ -397,7 +414,7 @@ impl Target {
 }
 
 impl<'a> Counting<'a> {
-    fn new(stat: Stat, options: &Options, host: &Host, output: &'a mut Output) -> Self {
+    fn new(stat: Stat, options: &Options, live: Live, host: &Host, output: &'a mut Output) -> Self {
         let numbers = options.pid.iter().chain(&options.thread);
         let watched = numbers.map(|number| match Watched::open(*number) {
             Ok(watched) => Target::Process(watched),
@@ -418,6 +435,7 @@ impl<'a> Counting<'a> {
             begun: Instant::now(),
             watched: watched.collect(),
             intervals,
+            live,
             layout: layout(options),
             output,
         }
@@ -454,6 +472,7 @@ impl Work for Counting<'_> {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let now = self.begun.elapsed();
         if last {
+            self.live.erase()?;
             let counts = self.stat.end()?;
             self.run = Run {
                 counts: counts.clone(),
@@ -463,7 +482,9 @@ impl Work for Counting<'_> {
             return Ok(Duration::ZERO);
         }
         let Some(intervals) = &mut self.intervals else {
-            return Ok(LOOK);
+            let (stat, layout) = (&self.stat, &self.layout);
+            self.live.show(|| so_far(stat, layout, now))?;
+            return Ok(self.live.pause(LOOK));
         };
         if now >= intervals.next {
             // Those that passed unseen are part of this one.

@@ -1,9 +1,10 @@
 //! Batches of text or lines of JSON, for pipes and files.
 
 use super::model::{Model, Page};
-use super::reading::{By, Reading, Slice};
+use super::reading::{By, MapReading, Reading, Slice};
 use crate::output::columns::{Column, Columns};
 use crate::terminal::Row;
+use kestrel_trace::aggregate::Entry;
 use kestrel_trace::print::{counted, shown, thousands};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -56,15 +57,26 @@ pub(super) fn batch(model: &mut Model, title: &str, time: &str, rows: usize) -> 
         .iter()
         .filter(|map| !map.entries.is_empty() || map.lost > 0)
     {
-        out.push_str(&map.text);
-        if !map.text.ends_with('\n') {
-            out.push('\n');
-        }
+        out.push_str(&map_text(map, rows));
     }
     for note in losses(&now).into_iter().chain(now.notes.iter().cloned()) {
         let _ = writeln!(out, "  {}", shown(&note));
     }
     out.push('\n');
+    out
+}
+
+/// A map as the other commands print it, the keys with the largest values where there are too many.
+fn map_text(map: &MapReading, rows: usize) -> String {
+    let more = map.entries.len().saturating_sub(rows);
+    let is_short = |entry: &Entry| !entry.whole.contains('\n');
+    if rows == 0 || more == 0 || !map.entries.iter().all(is_short) {
+        return map.text.trim_end().to_owned() + "\n";
+    }
+    let mut out = format!("and {} more: --rows 0 shows them\n", counted(more as u64, "key"));
+    for entry in &map.entries[more..] {
+        out.push_str(&format!("{}[{}]: {}\n", map.title, entry.key, entry.value));
+    }
     out
 }
 

@@ -276,7 +276,10 @@ mod tests {
     impl Source for Made {
         fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure> {
             let mut reading = self.0.remove(0);
-            reading.knows = wanted;
+            reading.knows = Wanted {
+                processes: true,
+                ..wanted
+            };
             Ok(reading)
         }
 
@@ -342,7 +345,7 @@ mod tests {
     fn names_of_others_do_not_steer_the_terminal() {
         let shown = after(&[KeyCode::Char('2')], 80, 9);
         assert!(
-            shown.contains("sh\\x1b]0;x\\x07        7       1,000  2,000"),
+            shown.contains("sh\\x1b]0;x\\x07    7       1,000  3,000"),
             "{shown}"
         );
     }
