@@ -125,3 +125,8 @@ fn no_page_with_commands_is_left_out() {
         );
     }
 }
+
+#[test]
+fn commands_of_the_page_about_live_views_run() {
+    Page::of("live.md").run(7);
+}

@@ -1,5 +1,6 @@
 //! What views draw: tables, lines of keys, help.
 
+use super::prompt::Prompt;
 use super::table::{Row, Table};
 use super::theme;
 use kestrel_trace::print::shown;
@@ -159,11 +160,7 @@ pub(crate) struct Help {
 /// The line of keys: as many as have room, or the filter that is being typed, with the cursor in it.
 pub(crate) fn key_line(frame: &mut Frame<'_>, area: Rect, keys: &[Help], table: Option<&Table>) {
     if let Some(prompt) = table.and_then(Table::prompt) {
-        let text = format!("filter: {}", shown(prompt.text()));
-        let column = area.x + 8 + u16::try_from(prompt.column()).unwrap_or(u16::MAX).min(area.width);
-        frame.render_widget(Paragraph::new(text), area);
-        frame.set_cursor_position(Position::new(column.min(area.right().saturating_sub(1)), area.y));
-        return;
+        return prompt_line(frame, area, "filter: ", prompt);
     }
     let mut spans = Vec::new();
     let mut free = usize::from(area.width);
@@ -177,6 +174,17 @@ pub(crate) fn key_line(frame: &mut Frame<'_>, area: Rect, keys: &[Help], table: 
         spans.push(Span::raw(format!(" {}  ", help.brief)));
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// A line that is typed, behind the words that say what for, with the cursor in it; of a long one its end.
+pub(crate) fn prompt_line(frame: &mut Frame<'_>, area: Rect, what: &str, prompt: &Prompt) {
+    let text = format!("{}{}", shown(what), shown(prompt.text()));
+    let before = length(&shown(what)) + prompt.column();
+    let hidden = (before + 1).saturating_sub(usize::from(area.width));
+    let visible: String = text.chars().skip(hidden).collect();
+    frame.render_widget(Paragraph::new(visible), area);
+    let column = u16::try_from(before - hidden).unwrap_or(u16::MAX);
+    frame.set_cursor_position(Position::new(area.x.saturating_add(column), area.y));
 }
 
 /// Draws all keys with what they do over what was drawn before.

@@ -12,7 +12,7 @@ pub(crate) mod testing;
 pub(crate) mod theme;
 mod view;
 
-pub(crate) use draw::{Help, draw_help, draw_table, key_line, line};
+pub(crate) use draw::{Help, draw_help, draw_table, key_line, line, prompt_line};
 pub(crate) use filled::is_possible;
 pub(crate) use prompt::{Edited, Prompt};
 pub(crate) use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -93,12 +93,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// What is looked at.
-fn source(
+fn source<'c>(
     options: &Options,
     sessions: Vec<String>,
     texts: Vec<String>,
-    catalog: &Catalog,
-) -> Result<Box<dyn Source>, Failure> {
+    catalog: &'c Catalog,
+) -> Result<Box<dyn Source + 'c>, Failure> {
     let host = catalog.host();
     let target = options.targets.find(host)?;
     let cpus = options.targets.cpus(host)?;
@@ -141,7 +141,7 @@ fn source(
         cpus,
         ..plan::Options::default()
     };
-    let own = Own::start(&texts, title, options.include_self, &options_of_plan, catalog)?;
+    let own = Own::start(&texts, title, options.include_self, options_of_plan, catalog)?;
     Ok(Box::new(own))
 }
 

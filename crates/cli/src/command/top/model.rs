@@ -126,6 +126,24 @@ impl Model {
         self.fill();
     }
 
+    /// The event that is chosen or gone into, and the process where that is said.
+    pub(super) fn event(&self) -> Option<(String, Option<u32>)> {
+        let Page::Hits(slice, by) = self.page() else {
+            return None;
+        };
+        let chosen = self.opened().table.chosen().filter(|_| *by == By::Event);
+        let chosen = chosen.and_then(|row| row.key.split_once('\n'));
+        let event = chosen.map(|(_, event)| event.to_owned());
+        let event = event.or_else(|| slice.event.as_ref().map(|(_, event)| event.clone()));
+        event.map(|event| (event, slice.pid))
+    }
+
+    /// Goes into a map without keys that will be in the next reading.
+    pub(super) fn go_into_map(&mut self, title: &str) {
+        let page = Page::Entry(String::new(), title.to_owned(), String::new());
+        self.into.push(Opened::new(page, false));
+    }
+
     /// The last reading.
     pub(super) fn now(&self) -> &Reading {
         &self.now
@@ -493,6 +511,12 @@ impl Model {
             .as_secs_f64()
     }
 
+    /// Whether what is shown could be compared with an earlier reading.
+    pub(super) fn has_rates(&self) -> bool {
+        let before = self.before.as_ref();
+        before.is_some_and(|before| before.knows.covers(self.wanted()))
+    }
+
     /// All hits a second, in the last interval; none where there is but one reading.
     pub(super) fn total_rate(&self) -> Option<f64> {
         let before = self.before.as_ref()?.total().0;
@@ -529,8 +553,8 @@ impl Slice {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reading::tests::hits;
     use super::*;
+    use crate::command::top::reading::Hits;
     use crate::terminal::testing::press;
     use std::time::Duration;
 
@@ -539,7 +563,7 @@ mod tests {
             at: Duration::from_secs(seconds),
             hits: of
                 .iter()
-                .map(|(event, pid, comm, count)| hits(event, *pid, comm, pid % 2, *count))
+                .map(|(event, pid, comm, count)| Hits::of(event, *pid, comm, pid % 2, *count))
                 .collect(),
             knows: Wanted {
                 cpus: true,
@@ -624,6 +648,21 @@ mod tests {
     }
 
     #[test]
+    fn an_event_is_meant_where_one_is_chosen_or_gone_into() {
+        let mut model = two();
+        let event = |event: &str, pid| Some((event.to_owned(), pid));
+        assert_eq!(model.event(), event("a", None));
+        go(&mut model, &[KeyCode::Down]);
+        assert_eq!(model.event(), event("b", None));
+        go(&mut model, &[KeyCode::Enter, KeyCode::Enter]);
+        assert_eq!(model.event(), event("b", Some(2)));
+        go(&mut model, &[KeyCode::Char('2')]);
+        assert_eq!(model.event(), None);
+        model.go_into_map("b x");
+        assert_eq!((model.path().as_str(), model.entry()), ("processes › b x", None));
+    }
+
+    #[test]
     fn processes_lead_to_their_events() {
         let mut model = two();
         go(&mut model, &[KeyCode::Tab, KeyCode::Enter]);
@@ -700,9 +739,9 @@ mod tests {
     #[test]
     fn sessions_are_a_column_where_there_are_several() {
         let mut model = two();
-        let of = |session: &str, event: &str| super::super::reading::Hits {
+        let of = |session: &str, event: &str| Hits {
             session: session.to_owned(),
-            ..hits(event, 1, "x", 0, 7)
+            ..Hits::of(event, 1, "x", 0, 7)
         };
         model.take(Reading {
             at: Duration::from_secs(5),

@@ -148,6 +148,23 @@ pub(super) enum Key {
     Cpu(u32),
 }
 
+#[cfg(test)]
+impl Hits {
+    /// Hits of an event by a process on a CPU, for tests.
+    pub(super) fn of(event: &str, pid: u32, comm: &str, cpu: u32, count: u64) -> Self {
+        Self {
+            event: event.to_owned(),
+            process: Some(Process {
+                pid,
+                comm: comm.to_owned(),
+            }),
+            cpu: Some(cpu),
+            count,
+            ..Self::default()
+        }
+    }
+}
+
 impl Key {
     /// The session and the event of a row of events.
     pub(super) fn event(&self) -> Option<(&str, &str)> {
@@ -238,31 +255,17 @@ impl MapReading {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// Hits of an event by a process on a CPU.
-    pub(in super::super) fn hits(event: &str, pid: u32, comm: &str, cpu: u32, count: u64) -> Hits {
-        Hits {
-            event: event.to_owned(),
-            process: Some(Process {
-                pid,
-                comm: comm.to_owned(),
-            }),
-            cpu: Some(cpu),
-            count,
-            ..Hits::default()
-        }
-    }
 
     #[test]
     fn hits_are_added_up_by_what_is_asked() {
         let reading = Reading {
             hits: vec![
-                hits("a", 1, "init", 0, 3),
-                hits("a", 1, "worker", 1, 4),
-                hits("b", 1, "init", 0, 5),
-                hits("b", 2, "sh", 1, 6),
+                Hits::of("a", 1, "init", 0, 3),
+                Hits::of("a", 1, "worker", 1, 4),
+                Hits::of("b", 1, "init", 0, 5),
+                Hits::of("b", 2, "sh", 1, 6),
             ],
             ..Reading::default()
         };

@@ -24,6 +24,9 @@ pub(super) trait Source {
     /// What is looked at, in a few words.
     fn title(&self) -> String;
 
+    /// Fills a map with a histogram of an expression at an event from now on, of one process where that is said; gives the map's title in later readings.
+    fn add_histogram(&mut self, event: &str, pid: Option<u32>, expression: &str) -> Result<String, Failure>;
+
     /// Takes down what was made for it.
     fn end(&mut self) {}
 
@@ -34,9 +37,13 @@ pub(super) trait Source {
 }
 
 /// Programs of our own: of events that were named, or of the usual ones.
-pub(super) struct Own {
+pub(super) struct Own<'c> {
     causes: Causes,
-    host: Host,
+    /// Histograms that were asked for while it ran, by the titles of their maps.
+    histograms: Vec<(String, Causes)>,
+    catalog: &'c Catalog,
+    options: Options,
+    include_self: bool,
     title: String,
     begun: Instant,
     missed: Vec<(String, String, u64)>,
@@ -46,17 +53,17 @@ pub(super) struct Own {
 /// How many times as long as the answer took that is, at least, the kernel is not asked again what programs missed.
 const MISSED_SHARE: u32 = 50;
 
-impl Own {
+impl<'c> Own<'c> {
     /// Attaches the programs of some texts.
     pub(super) fn start(
         texts: &[String],
         title: String,
         include_self: bool,
-        options: &Options,
-        catalog: &Catalog,
+        options: Options,
+        catalog: &'c Catalog,
     ) -> Result<Self, Failure> {
         let command = crate::arguments::command_line();
-        let causes = Causes::start(texts, include_self, options, catalog, &command)?;
+        let causes = Causes::start(texts, include_self, &options, catalog, &command)?;
         for (text, warning) in causes.warnings() {
             eprintln!(
                 "{}",
@@ -70,7 +77,10 @@ impl Own {
         let now = Instant::now();
         Ok(Self {
             causes,
-            host: catalog.host().clone(),
+            histograms: Vec::new(),
+            catalog,
+            options,
+            include_self,
             title,
             begun: now,
             missed: Vec::new(),
@@ -92,7 +102,7 @@ impl Own {
     }
 }
 
-impl Source for Own {
+impl Source for Own<'_> {
     fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure> {
         self.ask_missed()?;
         let caused = self.causes.read(wanted.cpus)?;
@@ -108,6 +118,14 @@ impl Source for Own {
             count: cause.hits,
             lost: 0,
         });
+        let mut maps = maps("", &caused.maps, self.catalog.host());
+        for (title, causes) in &self.histograms {
+            let of = self::maps("", &causes.read(false)?.maps, self.catalog.host());
+            maps.extend(of.into_iter().map(|map| MapReading {
+                title: title.clone(),
+                ..map
+            }));
+        }
         Ok(Reading {
             at,
             hits: hits.collect(),
@@ -116,7 +134,7 @@ impl Source for Own {
                 processes: true,
                 ..wanted
             },
-            maps: maps("", &caused.maps, &self.host),
+            maps,
             buffers: Vec::new(),
             missed: self.missed.clone(),
             without_row: caused.without_row,
@@ -128,8 +146,26 @@ impl Source for Own {
         self.title.clone()
     }
 
+    fn add_histogram(&mut self, event: &str, pid: Option<u32>, expression: &str) -> Result<String, Failure> {
+        let predicate = pid.map_or_else(String::new, |pid| format!(" /pid == {pid}/"));
+        let start = |expression: &str| {
+            let text = format!("{event}{predicate} {{ @ = hist({expression}) }}");
+            let command = crate::arguments::command_line();
+            Causes::start(&[text], self.include_self, &self.options, self.catalog, &command)
+        };
+        // A bare word that means nothing else is a field.
+        let causes =
+            start(expression).or_else(|error| start(&format!("args.{expression}")).map_err(|_| error))?;
+        causes.begin();
+        let title = format!("{event}{predicate} {expression}");
+        self.histograms.retain(|(known, _)| *known != title);
+        self.histograms.push((title.clone(), causes));
+        Ok(title)
+    }
+
     fn end(&mut self) {
-        let apart = self.causes.detach();
+        let others = self.histograms.iter_mut().map(|(_, causes)| causes.detach());
+        let apart = self.causes.detach() + others.sum::<usize>();
         if apart > 0 {
             remark!(
                 "{} masked and being detached in the background: the kernel takes its time for each",
@@ -213,6 +249,13 @@ impl Source for Sessions {
         Ok(reading)
     }
 
+    fn add_histogram(&mut self, event: &str, _: Option<u32>, expression: &str) -> Result<String, Failure> {
+        let message = format!(
+            "a session has the handlers of its tables: `kestrel top -e '{event} {{ @ = hist({expression}) }}'` adds one of its own"
+        );
+        Err(Failure::new(Exit::Usage, message))
+    }
+
     fn title(&self) -> String {
         let name = |looked: &Looked| {
             let session = looked.glance.session();
@@ -280,11 +323,16 @@ impl Watched {
 
     /// Reads the records that have come, and adds up those of all time.
     fn add(&mut self, reading: &mut Reading, host: &Host) -> Result<(), Failure> {
+        let own = std::process::id();
         let hits = &mut self.hits;
         let mut names: Vec<(u32, u32)> = Vec::new();
         let known = &self.names;
         loop {
             let came = self.watch.poll(&mut |record| {
+                // What this command does is left out.
+                if record.pid == own {
+                    return Ok(());
+                }
                 let key = (record.event.name.clone(), record.pid, record.cpu);
                 *hits.entry(key).or_default() += 1;
                 if !known.contains_key(&record.pid) {
@@ -346,7 +394,7 @@ fn maps(session: &str, snapshots: &[Snapshot], host: &Host) -> Vec<MapReading> {
             most: snapshot.ty.entries,
             lost: snapshot.lost,
             text: text(snapshot, &symbols),
-            json: json(snapshot, &symbols).into(),
+            json: json(snapshot, &symbols),
         }
     };
     snapshots.iter().map(reading).collect()

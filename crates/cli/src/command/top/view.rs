@@ -4,7 +4,10 @@ use super::model::{Model, Page, TABS};
 use super::plain::{losses, summary};
 use super::source::Source;
 use crate::exit::Failure;
-use crate::terminal::{Help, KeyCode, KeyEvent, Then, View, draw_help, draw_table, key_line, line, theme};
+use crate::terminal::{
+    Edited, Help, KeyCode, KeyEvent, Prompt, Then, View, draw_help, draw_table, key_line, line, prompt_line,
+    theme,
+};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -64,6 +67,11 @@ const KEYS: &[Help] = &[
         about: "tells events apart by process, event or CPU",
     },
     Help {
+        key: "f",
+        brief: "histogram",
+        about: "asks for a field of the event, and draws its histogram",
+    },
+    Help {
         key: "+ -",
         brief: "interval",
         about: "reads less or more often",
@@ -78,12 +86,19 @@ const KEYS: &[Help] = &[
 /// The shortest and the longest time between two readings that keys set.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(60)];
 
+/// The time after which a second reading follows the first that has something.
+const SOON: Duration = Duration::from_millis(500);
+
 /// The view.
 pub(super) struct TopView<'s> {
     model: Model,
     source: &'s mut dyn Source,
     interval: Duration,
     is_helping: bool,
+    /// The event, and the process where that is said, of which a histogram is asked for, and the expression so far.
+    asked: Option<(String, Option<u32>, Prompt)>,
+    /// What came of it, until the next key.
+    said: Option<String>,
     /// The first line of a histogram that is longer than the screen.
     scrolled: u16,
 }
@@ -95,8 +110,30 @@ impl<'s> TopView<'s> {
             source,
             interval,
             is_helping: false,
+            asked: None,
+            said: None,
             scrolled: 0,
         }
+    }
+
+    /// A key of the expression that a histogram is asked for.
+    fn ask(&mut self, key: KeyEvent) -> Then {
+        let Some((event, pid, mut prompt)) = self.asked.take() else {
+            return Then::Stay;
+        };
+        match prompt.key(key) {
+            Edited::More => self.asked = Some((event, pid, prompt)),
+            Edited::Dropped => {}
+            Edited::Done if prompt.text().trim().is_empty() => {}
+            Edited::Done => match self.source.add_histogram(&event, pid, prompt.text().trim()) {
+                Ok(title) => {
+                    self.model.go_into_map(&title);
+                    return Then::Tick;
+                }
+                Err(failure) => self.said = Some(in_one_line(&failure.message)),
+            },
+        }
+        Then::Stay
     }
 
     fn title(&self) -> Line<'static> {
@@ -165,14 +202,28 @@ impl<'s> TopView<'s> {
             return "no row has these words: Esc drops the filter";
         }
         match self.model.page() {
+            Page::Hits(..) if self.model.now().causes.is_some() => {
+                "no record has been read yet: the processes of a session are those of its records"
+            }
             Page::Hits(..) => "no event has come yet",
             Page::Maps => {
                 "no handler keeps a map: kestrel top -e 'sched:sched_switch { @[comm] = count() }' has one"
             }
-            Page::Map(..) | Page::Entry(..) => "nothing is in it",
+            Page::Map(..) | Page::Entry(..) => "nothing is in it yet",
             Page::Buffers => "no buffer: the events are counted, not recorded",
         }
     }
+}
+
+/// What is wrong with a text: the first line of what would be said of it, without colours and without where it stands.
+fn in_one_line(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    let mut parts = first.split("\x1b[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    plain.extend(parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text)));
+    plain
+        .split_once(" error: ")
+        .map_or(plain.clone(), |(_, what)| what.to_owned())
 }
 
 /// A line of a histogram, its bar in the colour of bars.
@@ -190,7 +241,8 @@ impl View for TopView<'_> {
     fn draw(&mut self, frame: &mut Frame<'_>) {
         let losses: Vec<String> = losses(self.model.now());
         let notes = &self.model.now().notes;
-        let said = losses.into_iter().map(|text| line(&text, theme::alarm()));
+        let failed = self.said.iter().cloned();
+        let said = failed.chain(losses).map(|text| line(&text, theme::alarm()));
         let said: Vec<Line<'_>> = said
             .chain(notes.iter().map(|text| line(text, theme::faint())))
             .collect();
@@ -210,7 +262,12 @@ impl View for TopView<'_> {
         frame.render_widget(Paragraph::new(words), path);
         self.body(frame, body);
         frame.render_widget(Paragraph::new(said), under);
-        key_line(frame, keys, KEYS, Some(self.model.table()));
+        match &self.asked {
+            Some((event, _, prompt)) => {
+                prompt_line(frame, keys, &format!("histogram of a field of {event}: "), prompt);
+            }
+            None => key_line(frame, keys, KEYS, Some(self.model.table())),
+        }
         if self.is_helping {
             draw_help(frame, "keys of kestrel top", KEYS);
         }
@@ -219,6 +276,10 @@ impl View for TopView<'_> {
     fn key(&mut self, key: KeyEvent) -> Result<Then, Failure> {
         if std::mem::take(&mut self.is_helping) {
             return Ok(Then::Stay);
+        }
+        self.said = None;
+        if self.asked.is_some() {
+            return Ok(self.ask(key));
         }
         let is_typing = self.model.table().prompt().is_some();
         let is_entry = self.model.entry().is_some();
@@ -231,6 +292,10 @@ impl View for TopView<'_> {
                 self.model.paused = !self.model.paused;
                 return Ok(Then::Tick);
             }
+            KeyCode::Char('f') => match self.model.event() {
+                Some((event, pid)) => self.asked = Some((event, pid, Prompt::default())),
+                None => self.said = Some("choose an event first: histograms are of its fields".to_owned()),
+            },
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVALS[1]),
             KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVALS[0]),
             KeyCode::Down | KeyCode::Char('j') if is_entry => self.scrolled = self.scrolled.saturating_add(1),
@@ -255,18 +320,17 @@ impl View for TopView<'_> {
         let reading = self.source.read(self.model.wanted())?;
         self.model.take(reading);
         // Two readings make a rate: the second comes soon.
-        Ok(Some(match self.model.total_rate() {
-            None => self.interval.min(Duration::from_millis(500)),
-            Some(_) => self.interval,
+        Ok(Some(match self.model.has_rates() {
+            false => self.interval.min(SOON),
+            true => self.interval,
         }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::reading::tests::hits;
-    use super::super::reading::{MapReading, Reading, Wanted};
     use super::*;
+    use crate::command::top::reading::{Hits, MapReading, Reading, Wanted};
     use crate::terminal::testing::{picture, press};
     use kestrel_trace::aggregate::Entry;
 
@@ -283,6 +347,18 @@ mod tests {
             Ok(reading)
         }
 
+        fn add_histogram(
+            &mut self,
+            event: &str,
+            _: Option<u32>,
+            expression: &str,
+        ) -> Result<String, Failure> {
+            match expression {
+                "nosuch" => Err(Failure::new(crate::exit::Exit::Usage, "no field nosuch\nbelow")),
+                _ => Ok(format!("{event} {expression}")),
+            }
+        }
+
         fn title(&self) -> String {
             "sched:*\x1b[2J".to_owned()
         }
@@ -292,8 +368,8 @@ mod tests {
         let reading = |seconds, count| Reading {
             at: Duration::from_secs(seconds),
             hits: vec![
-                hits("sched:sched_switch", 7, "sh\x1b]0;x\x07", 0, count),
-                hits("irq:softirq_entry", 8, "cat", 1, 5),
+                Hits::of("sched:sched_switch", 7, "sh\x1b]0;x\x07", 0, count),
+                Hits::of("irq:softirq_entry", 8, "cat", 1, 5),
             ],
             missed: vec![(String::new(), "irq:softirq_entry".to_owned(), 2)],
             maps: vec![MapReading {
@@ -354,6 +430,39 @@ mod tests {
     fn a_map_without_keys_is_shown_as_its_histogram() {
         let shown = after(&[KeyCode::Char('3'), KeyCode::Enter], 60, 9);
         assert!(shown.contains("maps › @us\n[2, 4)      3 |@@@@   |\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_histogram_of_a_field_is_asked_for() {
+        let typed = |text: &str| -> Vec<KeyCode> {
+            let letters = text.chars().map(KeyCode::Char);
+            std::iter::once(KeyCode::Char('f')).chain(letters).collect()
+        };
+        let shown = after(&typed("prio q"), 80, 9);
+        assert!(
+            shown.ends_with("histogram of a field of sched:sched_switch: prio q\n"),
+            "{shown}"
+        );
+        let done = |text| [typed(text), vec![KeyCode::Enter]].concat();
+        let shown = after(&done("prio"), 80, 9);
+        assert!(
+            shown.contains("events › sched:sched_switch prio\nnothing is in it yet"),
+            "{shown}"
+        );
+        let shown = after(&done("nosuch"), 80, 10);
+        assert!(
+            shown.contains("\nno field nosuch\n") && !shown.contains("below"),
+            "{shown}"
+        );
+        assert!(shown.contains("sched:sched_switch       1,000"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_field_is_a_line_without_colours() {
+        let message =
+            "\x1b[1m<event>:1:31:\x1b[0m \x1b[1;31merror:\x1b[0m \x1b[1munknown name\x1b[0m\n  below";
+        assert_eq!(in_one_line(message), "unknown name");
+        assert_eq!(in_one_line("no such event"), "no such event");
     }
 
     #[test]
