@@ -120,6 +120,7 @@ impl Session {
         };
         let gate = Dispatch {
             counts_failures: false,
+            counts_divisions: false,
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
             owners: Vec::new(),
             steering: BufferPolicy::any(&self.globals.buffers),
