@@ -27,6 +27,11 @@ pub(crate) trait Work {
         false
     }
 
+    /// Whether something asks for a poll now: looked at when a sleep is interrupted by a signal.
+    fn is_called(&self) -> bool {
+        false
+    }
+
     /// What the status line says of the job; it is asked when the line is drawn.
     fn figures(&mut self) -> String {
         String::new()
@@ -193,7 +198,7 @@ impl Foreground {
             let awaited: Vec<BorrowedFd<'_>> = ends.map(Watched::fd).chain(work.bells()).collect();
             let in_slices = self.command.is_some() && self.command_end.is_none();
             let slice = if in_slices { left.min(CHECK_INTERVAL) } else { left };
-            if readable::wait(&awaited, slice) || self.interrupt.requested() {
+            if readable::wait(&awaited, slice) || self.interrupt.requested() || work.is_called() {
                 self.status = self.command_status()?;
                 return Ok(());
             }

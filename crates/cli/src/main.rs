@@ -49,6 +49,7 @@ mod sessions;
 mod stacks;
 mod status_line;
 mod style;
+mod switching;
 mod targets;
 mod terminal;
 

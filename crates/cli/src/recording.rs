@@ -12,18 +12,20 @@ use crate::screen::{is_quiet, set_quiet};
 use crate::selection::{self, Selection};
 use crate::status_line::{Figures, MissedSoFar, StatusLine};
 use crate::style::bytes;
+use crate::switching::{Sum, Switches, Switching};
 use kestrel::agent::Answer;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::set_niceness;
-use kestrel::record::{Recorded, Recorder};
+use kestrel::record::{Piece, Recorded, Recorder};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::Detail;
 use kestrel_trace::calls::Kept;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::print::{counted, thousands, were};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -49,6 +51,8 @@ pub(crate) struct Keep {
     pub(crate) most: Option<u64>,
     /// The set of system calls to record, beside the events that are selected.
     pub(crate) calls: Option<String>,
+    /// When it goes on in another directory.
+    pub(crate) switches: Option<Switches>,
 }
 
 /// Records what is selected into the directory `output`.
@@ -79,6 +83,10 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         selection::print_plan(selection, &plan)?;
         return Ok(Exit::Done);
     }
+    let mut switching = keep
+        .switches
+        .map(|switches| Switching::new(output, switches))
+        .transpose()?;
     let line = StatusLine::new("recording", selection.duration, selection.shares_terminal());
     let mut foreground = Foreground::new(selection.duration)?
         .with_target(&plan.target, catalog.host())
@@ -101,13 +109,18 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     }
     let mut recording = Recording {
         actor: selection.rights.actor(catalog.host(), Format::Text)?,
-        recorder: {
-            directory::set_aside(output)?;
-            Recorder::create_packed(session, output, true, keep.compress)?
+        recorder: match &mut switching {
+            Some(switching) => Recorder::create_packed(session, &switching.next(), false, keep.compress)?,
+            None => {
+                directory::set_aside(output)?;
+                Recorder::create_packed(session, output, true, keep.compress)?
+            }
         },
+        switching,
         missed: MissedSoFar::default(),
         line,
         most: keep.most,
+        calls: None,
     };
     if keep.lines {
         recording.recorder.keep_lines();
@@ -116,8 +129,13 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         Some(kept) => start_with_calls(&mut recording.recorder, kept, &plan.target, catalog.host())?,
         None => recording.recorder.start(),
     }
+    recording.calls = calls.map(|kept| OpenCalls {
+        kept,
+        target: plan.target.clone(),
+        host: catalog.host().clone(),
+    });
     if selection.verbose {
-        eprintln!("recording into {}", show_path(output));
+        eprintln!("recording into {}", show_path(recording.recorder.path()));
     }
     // A late reader loses events; the command was forked before and keeps its own priority. Without the right to, we go on as we are.
     let _ = set_niceness(READER_NICENESS);
@@ -129,8 +147,13 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
     // A full disk or the like: what was written before is a whole trace, and what was not is counted.
     let stopped = recording.recorder.stop();
     let acted = recording.perform_actions();
+    let pieces = recording.recorder.end_all();
+    let taken = recording.take(pieces);
     let Recording {
-        recorder, mut actor, ..
+        recorder,
+        mut actor,
+        mut switching,
+        ..
     } = recording;
     actor.finish();
     match recorder.waiting_messages() {
@@ -142,18 +165,30 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
         ),
     }
     let failed = recorded.err().or_else(|| stopped.err().map(Failure::from));
-    let failed = failed.or_else(|| acted.err());
+    let failed = failed.or_else(|| acted.err()).or_else(|| taken.err());
     let finished = recorder.finish(&catalog, progress::bar("counting and naming"));
     let mut recorded = match (failed, finished) {
         (None, finished) => finished?,
         (Some(failure), Err(_)) => return Err(failure),
         (Some(failure), Ok(mut recorded)) => {
-            print_summary(&recorded, &plan.target, actor.count, selection.verbose);
+            print_summary(
+                &recorded,
+                &plan.target,
+                actor.count,
+                selection.verbose,
+                Sum::default(),
+            );
             detach(&mut recorded.session);
             return Err(failure);
         }
     };
-    print_summary(&recorded, &plan.target, actor.count, selection.verbose);
+    let mut whole = Sum::default();
+    if let Some(switching) = &mut switching {
+        whole = switching.whole;
+        switching.keep_path(&recorded.path);
+        whole.removed = switching.whole.removed;
+    }
+    print_summary(&recorded, &plan.target, actor.count, selection.verbose, whole);
     let mut code = recorded.code.take();
     print_maps(&recorded.session, catalog.host(), code.as_mut(), false)?;
     let ending = Instant::now();
@@ -191,14 +226,31 @@ struct Recording {
     line: StatusLine,
     /// It ends when there are so many bytes on the disk.
     most: Option<u64>,
+    switching: Option<Switching>,
+    calls: Option<OpenCalls>,
+}
+
+/// What each directory of a recording of system calls keeps.
+struct OpenCalls {
+    kept: Kept,
+    target: ProcessFilter,
+    host: Host,
 }
 
 impl Work for Recording {
-    fn poll(&mut self, _last: bool) -> Result<Duration, Failure> {
+    fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let pages = self.recorder.poll()?;
         self.perform_actions()?;
+        if !last {
+            self.switch()?;
+        }
         let busy = pages > 0 || self.recorder.was_woken();
-        Ok(if busy { BUSY } else { CALM })
+        let left = self.switching.as_ref().map_or(CALM, Switching::left);
+        Ok(if busy { BUSY } else { CALM.min(left).max(BUSY) })
+    }
+
+    fn is_called(&self) -> bool {
+        self.switching.as_ref().is_some_and(Switching::is_called)
     }
 
     fn has_ended(&self) -> bool {
@@ -224,6 +276,46 @@ impl Work for Recording {
 }
 
 impl Recording {
+    /// Goes on in another directory where it is time, and takes those that are whole.
+    fn switch(&mut self) -> Result<(), Failure> {
+        let Some(switching) = &mut self.switching else {
+            return Ok(());
+        };
+        let files = |calls: &OpenCalls| calls::files_of(&calls.target, &calls.host);
+        let before = match &self.calls {
+            Some(calls) if switching.is_due(&self.recorder) => files(calls),
+            _ => BTreeSet::new(),
+        };
+        if switching.switch(&mut self.recorder)?
+            && let Some(calls) = &mut self.calls
+        {
+            // What is the same before and after was so in between.
+            calls.kept.files = before.intersection(&files(calls)).cloned().collect();
+            calls.kept.command = None;
+            self.recorder.keep_calls(&calls.kept)?;
+        }
+        let whole = self.recorder.ended();
+        self.take(whole)
+    }
+
+    /// Takes directories that are whole; of several failures the first.
+    fn take(&mut self, pieces: Vec<kestrel::Result<Piece>>) -> Result<(), Failure> {
+        let Some(switching) = &mut self.switching else {
+            return Ok(());
+        };
+        let mut taken = Ok(());
+        for piece in pieces {
+            match piece {
+                Ok(piece) => {
+                    switching.keep(&piece);
+                    self.line.aside(|| print_piece(&piece));
+                }
+                Err(error) => taken = taken.and(Err(error.into())),
+            }
+        }
+        taken
+    }
+
     /// Performs the actions of records; their lines go to standard output.
     fn perform_actions(&mut self) -> Result<(), Failure> {
         let (recorder, actor) = (&mut self.recorder, &mut self.actor);
@@ -248,11 +340,25 @@ impl Recording {
     }
 }
 
-/// Prints the number of events recorded and lost.
-fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbose: bool) {
+/// Prints a line about a directory that is whole.
+fn print_piece(piece: &Piece) {
+    let summary = &piece.summary;
+    remark!(
+        "{} in {:.2} s, {} in {}; lost {}",
+        counted(summary.recorded(), "event"),
+        summary.duration_ns as f64 / 1e9,
+        bytes(piece.written.bytes),
+        show_path(&piece.path),
+        thousands(summary.lost()),
+    );
+}
+
+/// Prints the number of events recorded and lost; `whole` are those of directories before the last.
+fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbose: bool, whole: Sum) {
     let summary = &recorded.summary;
     let missed = summary.missed.map_or(0, |missed| missed.hits);
-    if is_quiet() && summary.lost() + missed == 0 && summary.cut_short.is_none() {
+    let all = [summary.lost(), missed, whole.lost, whole.missed];
+    if is_quiet() && all.iter().sum::<u64>() == 0 && summary.cut_short.is_none() {
         return;
     }
     eprintln!(
@@ -268,6 +374,19 @@ fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbos
             n => format!(", overwritten {}", thousands(n)),
         }
     );
+    if whole.directories > 0 {
+        let removed = match whole.removed {
+            0 => String::new(),
+            some => format!(", of which {} {} removed", thousands(some), were(some)),
+        };
+        eprintln!(
+            "{} in {} in all{removed}; lost {}, missed {}",
+            counted(whole.records + recorded.records(), "event"),
+            counted(whole.directories + 1, "directory"),
+            thousands(whole.lost + summary.lost()),
+            thousands(whole.missed + missed),
+        );
+    }
     report_lost(&summary.events);
     let limits = summary.limits.iter().filter(|_| verbose);
     for note in summary.notes.iter().chain(limits) {
@@ -278,7 +397,7 @@ fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbos
     } else if summary.lost() > 0 {
         remark!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
-    let came = recorded.records() + summary.lost() + asked;
+    let came = recorded.records() + summary.lost() + asked + whole.records + whole.lost;
     hint_if_no_event(came, &recorded.session, target);
 }
 

@@ -5,6 +5,7 @@ use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::recording::{self, Keep};
 use crate::selection::Selection;
+use crate::switching::{SwitchAt, Switches, switch_at};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -28,6 +29,15 @@ pub(crate) struct Options {
     /// Stop when so much is on the disk: bytes, or with K, M, G; what rings still hold comes on top
     #[arg(long, value_name = "SIZE", value_parser = nonzero_bytes, conflicts_with = "overwrite")]
     max_size: Option<u64>,
+    /// Go on in a new directory, DIR.TIME, at each SIGUSR2 (`signal`, without a value), and when it has a SIZE (1G) or a TIME is over (30s, 5m, 1h)
+    #[arg(long, value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = switch_at, conflicts_with = "overwrite")]
+    switch_output: Option<SwitchAt>,
+    /// The same with a SIZE or a TIME, as tcpdump's and LTTng's rotation
+    #[arg(long, value_name = "SIZE|TIME", value_parser = switch_at, conflicts_with_all = ["overwrite", "switch_output"])]
+    rotate: Option<SwitchAt>,
+    /// Keep so many of these directories at most: the oldest is removed when another one is whole
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    switch_max_files: Option<u32>,
     /// Write a small trace: compressed by zstd at this level, 1 to 19 [default: 3]
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = level())]
     compress: Option<u8>,
@@ -46,6 +56,7 @@ Examples:
   kestrel record --table flight --duration 10             the tables of a file, or one that comes with Kestrel
   kestrel record -e 'sched:*' --overwrite -o last.trace   keep the newest until Ctrl-C
   kestrel record -e 'sched:*' -a --compress --duration 60  a small file; all commands read it as it is
+  kestrel record -e 'sched:*' -a --switch-output=1G --switch-max-files 10   the last ten directories of 1 GiB each
 
 Events lost because a ring was full are counted and reported. `kestrel report` and `kestrel print` show the trace.";
 
@@ -57,6 +68,24 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         compress: options.compress,
         most: options.max_size,
         calls: options.calls.syscalls.clone(),
+        switches: switches(options)?,
     };
     recording::run(&options.selection, &options.output, keep)
+}
+
+/// Whether and when the recording goes on in another directory.
+fn switches(options: &Options) -> Result<Option<Switches>, Failure> {
+    let most = options.switch_max_files.map(|most| most as usize);
+    match options.switch_output.or(options.rotate) {
+        Some(at) => Ok(Some(Switches { at, most })),
+        None if most.is_some() => {
+            let failure = Failure::new(
+                Exit::Usage,
+                "--switch-max-files keeps the newest of several directories, and there is one alone",
+            );
+            Err(failure
+                .hint("--switch-output=1G, or =5m, goes on in a new one; without a value at each SIGUSR2"))
+        }
+        None => Ok(None),
+    }
 }

@@ -15,6 +15,7 @@ mod run;
 mod sched;
 mod small;
 mod stat;
+mod switching;
 mod syscalls;
 mod targets;
 mod terminal;

@@ -4,7 +4,7 @@
 //! of the page's records were given, and what is given of the page later is the rest of it. Both positions are in the ring itself, so that
 //! the next reader goes on where the last one stopped.
 
-use super::cursor::{Begin, Policy};
+use super::cursor::{Begin, Policy, Unread};
 use super::layout::Mode;
 use super::memory::Memory;
 use super::reader::{PAGE64, Ring};
@@ -131,6 +131,22 @@ impl<M: Memory> Ring<M> {
         }
         let part = self.ungiven(cpu, now, events)?;
         Ok(part.filter(|part| part.end <= self.freed(cpu) + PAGE64))
+    }
+
+    /// Appends all that writers who are gone left and that was not given before: see [`Policy::Rest`].
+    ///
+    /// # Errors
+    /// When the memory cannot be read (never, in practice).
+    pub fn rest(&self, cpu: u32, now: u64, events: &EventTable, out: &mut Vec<u8>) -> Result<Unread> {
+        let mut cursor = self.cursor(cpu, Begin::At(self.given(cpu)));
+        self.follow(&mut cursor, Policy::Rest(events), now, &mut |view| {
+            let none_left = view.from > HEADER && ctf::cut_front(view.bytes, view.from, events) == Ok(0);
+            if !none_left {
+                out.extend_from_slice(view.bytes);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(cursor.unread())
     }
 
     /// What was not given of the oldest page not freed, if that is whole or in use with no writer in the middle of a record.

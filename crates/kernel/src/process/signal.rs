@@ -38,22 +38,39 @@ impl Interrupt {
     }
 }
 
-/// `SIGUSR1`s that came and were not yet answered; they end the process no more.
+/// `SIGUSR1`s or `SIGUSR2`s that came and were not yet answered; they end the process no more.
 #[derive(Clone, Debug)]
 pub struct UserSignal {
     came: Arc<AtomicBool>,
 }
 
 impl UserSignal {
-    /// From now on the signal is noted.
+    /// From now on `SIGUSR1` is noted.
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn install() -> Result<Self> {
+    pub fn first() -> Result<Self> {
+        Self::install(libc::SIGUSR1, "SIGUSR1")
+    }
+
+    /// From now on `SIGUSR2` is noted.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn second() -> Result<Self> {
+        Self::install(libc::SIGUSR2, "SIGUSR2")
+    }
+
+    fn install(signal: i32, name: &str) -> Result<Self> {
         let came = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(libc::SIGUSR1, came.clone())
-            .map_err(|error| Error::system("watch for", "SIGUSR1", error))?;
+        signal_hook::flag::register(signal, came.clone())
+            .map_err(|error| Error::system("watch for", name, error))?;
         Ok(Self { came })
+    }
+
+    /// Whether one has come and was not taken.
+    pub fn has_come(&self) -> bool {
+        self.came.load(Ordering::Relaxed)
     }
 
     /// Whether one has come since this was asked last.

@@ -277,6 +277,7 @@ pub(super) const ORDERS: &[Order] = &[
             "explore",
             "live",
             "foreground",
+            "switching",
             "recording",
             "replaying",
             "command",

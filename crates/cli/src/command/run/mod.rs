@@ -139,7 +139,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         .iter()
         .any(|name| name == USER_SIGNAL)
     {
-        work.signal = Some(UserSignal::install()?);
+        work.signal = Some(UserSignal::first()?);
     }
     if options.dry_run {
         work.attached(&plan, options)?;

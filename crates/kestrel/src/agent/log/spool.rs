@@ -11,13 +11,11 @@ use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::bell::{Bell, Doorbell};
 use kestrel_hook::buffer::borrow::{Part, write_lent};
-use kestrel_hook::buffer::cursor::{Begin, Policy};
 use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packed::StreamOut;
-use kestrel_trace::ctf::packet as ctf;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::info::{BufferInfo, TraceInfo};
 use kestrel_trace::packet::{HEADER, PAGE};
@@ -463,17 +461,7 @@ impl Spool {
                 if ring.is_quiet(cpu) {
                     continue;
                 }
-                let given = (ring.given(cpu) - ring.freed(cpu)) as u32;
-                let mut cursor = ring.cursor(cpu, Begin::Unfreed);
-                ring.collect(
-                    &mut cursor,
-                    Policy::Rest(&self.events),
-                    procfs::monotonic(),
-                    &mut pages,
-                )?;
-                if let Some(first) = pages.first_chunk_mut::<{ PAGE as usize }>() {
-                    let _none_left = ctf::cut_front(first, given, &self.events);
-                }
+                ring.rest(cpu, procfs::monotonic(), &self.events, &mut pages)?;
                 if !pages.is_empty() {
                     self.begin()?;
                 }

@@ -1,4 +1,6 @@
-//! Recording: a session's buffers drained into a trace directory, and at the end what is needed to read it anywhere.
+//! Recording: a session's buffers drained into a trace directory, or several one after another, and at the end what is needed to read each anywhere.
+
+mod pieces;
 
 use crate::agent::{Act, Lost, Messages};
 use crate::postprocess::{counts, review, tally};
@@ -7,11 +9,13 @@ use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_hook::buffer::Buffer;
-use kestrel_hook::buffer::borrow::{events_in, write_lent};
-use kestrel_hook::buffer::cursor::{Begin, Policy, Unread};
+use kestrel_hook::buffer::borrow::{Part, events_in, write_lent};
+use kestrel_hook::buffer::cursor::Unread;
 use kestrel_hook::buffer::name::MESSAGES;
+use kestrel_hook::buffer::reader::Ring;
 use kestrel_kernel::Host;
 use kestrel_kernel::barrier::wait_for_running_programs;
+use kestrel_kernel::mmap::Mapping;
 use kestrel_kernel::procfs::{self, ClockPair};
 use kestrel_trace::aggregate::KeptMaps;
 use kestrel_trace::calls::Kept;
@@ -26,16 +30,19 @@ use kestrel_trace::print::counted;
 use kestrel_trace::process::Processes;
 use kestrel_trace::summary::{CutShort, Missed, Summary, note_frozen};
 use kestrel_trace::symbol::Symbols;
+use pieces::{Ended, SharedCode, Totals};
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use crate::postprocess::Progress;
 pub use crate::user_symbols::with_lines;
 use kestrel_catalog::symbols::shows_addresses;
 pub use kestrel_catalog::symbols::{all_symbols, symbols_for};
+pub use pieces::{Piece, piece_at};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
 const ROW: u64 = 192;
@@ -47,10 +54,16 @@ const MOST_RESERVE: u64 = 1 << 20;
 pub struct Recorder {
     writer: Writer<Directory>,
     session: Session,
+    events: EventTable,
     path: PathBuf,
+    level: Option<u8>,
     pages: Vec<u8>,
     clocks: ClockPair,
     begun: Instant,
+    /// Directories that were ended before, and what was written to them and counted until then.
+    endings: Vec<Ended>,
+    before: Written,
+    counted: Totals,
     ended: Option<Duration>,
     /// What the system said when a page could not be written, and records that could not be, by buffer, event number and CPU.
     failed: Option<String>,
@@ -68,7 +81,9 @@ pub struct Recorder {
     /// Names of the processes that were there at the start, some of which may be gone at the end.
     names: Processes,
     /// Where stacks of processes are recorded: what is known of their code, and whether the last poll found any that had just been mapped.
-    code: Option<UserCode>,
+    code: Option<SharedCode>,
+    /// What is readable when code was mapped.
+    code_bells: Vec<OwnedFd>,
     code_mapped: bool,
 }
 
@@ -128,23 +143,25 @@ impl Recorder {
     /// # Errors
     /// As [`Recorder::create`].
     pub fn create_packed(session: Session, path: &Path, replace: bool, level: Option<u8>) -> Result<Self> {
-        let writer = directory::create_packed(path, session.info().clone(), replace, level)?;
-        let rings = session
-            .buffers()
-            .iter()
-            .map(|buffer| buffer.ring().cpus().count());
-        let rows = rings.sum::<usize>() * session.classes().len();
-        writer
-            .folder()
-            .reserve((rows as u64 * ROW).clamp(LEAST_RESERVE, MOST_RESERVE));
-        let messages = Messages::new(EventTable::new(session.classes().iter().cloned()));
+        let writer = begin(&session, path, replace, level)?;
+        let events = EventTable::new(session.classes().iter().cloned());
+        let messages = Messages::new(events.clone());
         let wanted = holds_user_stacks(session.classes()) || session.has_user_stacks_in_maps();
         let code = match wanted {
             true => Some(UserCode::follow(session.host())?),
             false => None,
         };
+        let code_bells = code.iter().flat_map(UserCode::fds);
+        let code_bells: std::io::Result<Vec<OwnedFd>> =
+            code_bells.map(|fd| fd.try_clone_to_owned()).collect();
         Ok(Self {
+            code_bells: code_bells.map_err(no_bell)?,
             writer,
+            events,
+            level,
+            endings: Vec::new(),
+            before: Written::default(),
+            counted: Totals::default(),
             names: running(session.host()),
             session,
             messages,
@@ -159,15 +176,15 @@ impl Recorder {
             woken: false,
             on_file: 0,
             unread: Unread::default(),
-            code,
+            code: code.map(|code| Arc::new(Mutex::new(code))),
             code_mapped: false,
         })
     }
 
     /// Keeps inlined functions and source lines of user stacks, too: debug information is read for them when the recording ends.
     pub fn keep_lines(&mut self) {
-        if let Some(code) = &mut self.code {
-            code.want_lines();
+        if let Some(code) = &self.code {
+            code.lock().unwrap_or_else(PoisonError::into_inner).want_lines();
         }
     }
 
@@ -182,11 +199,11 @@ impl Recorder {
     /// What a reader sleeps on: the session's bell, and where stacks of processes are recorded the news that one has mapped code.
     pub fn bells(&self) -> Vec<BorrowedFd<'_>> {
         // After a change comes a pause that others do not end: a program maps several files as it starts.
-        let code = self.code.iter().filter(|_| !self.code_mapped);
+        let code = self.code_bells.iter().filter(|_| !self.code_mapped);
         self.session
             .bell()
             .into_iter()
-            .chain(code.flat_map(UserCode::fds))
+            .chain(code.map(AsFd::as_fd))
             .collect()
     }
 
@@ -201,9 +218,24 @@ impl Recorder {
         &self.session
     }
 
-    /// Bytes written so far.
+    /// How much was written so far, to the directories before, too.
     pub fn written(&self) -> Written {
-        self.writer.written()
+        let now = self.writer.written();
+        Written {
+            streams: self.before.streams + now.streams,
+            packets: self.before.packets + now.packets,
+            bytes: self.before.bytes + now.bytes,
+        }
+    }
+
+    /// The directory at hand.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes written so far to the directory at hand.
+    pub fn size(&self) -> u64 {
+        self.writer.written().bytes
     }
 
     /// What it has so far.
@@ -237,7 +269,10 @@ impl Recorder {
         self.session.maps_mut().sweep()?;
         self.session.follow_cpus()?;
         self.session.follow_modules();
-        if let Some(code) = &mut self.code {
+        // A directory that is being ended may have it: perf's rings keep what comes meanwhile.
+        if let Some(code) = &self.code
+            && let Ok(mut code) = code.try_lock()
+        {
             self.code_mapped = code.poll()?.has_mapped;
         }
         let mut pages = 0;
@@ -249,7 +284,15 @@ impl Recorder {
                 let (writer, path) = (&mut self.writer, &self.path);
                 let (failed, spared) = (&mut self.failed, &mut self.spared);
                 let on_file = &mut self.on_file;
-                pages += buffer.ring().lend(cpu, &mut |memory, range| {
+                let ring = buffer.ring();
+                if let Some(part) = ring.rest_of_page(cpu, ring.in_use(cpu), &self.events)? {
+                    give(writer, (number, cpu), ring, &part, on_file).map_err(|error| {
+                        *failed = Some(error.reason());
+                        error.within(path)
+                    })?;
+                    pages += 1;
+                }
+                pages += ring.lend(cpu, &mut |memory, range| {
                     let mut write = |stream: &mut StreamOut, done| {
                         write_lent(memory, range.start + done..range.end, stream)
                     };
@@ -312,15 +355,13 @@ impl Recorder {
         self.session.deactivate();
         self.ended = Some(self.begun.elapsed());
         self.settle();
-        let events = EventTable::new(self.session.classes().iter().cloned());
         let mut stopped = Ok(());
         for (number, buffer) in recorded(&self.session) {
             for cpu in buffer.ring().cpus() {
                 self.pages.clear();
                 let now = procfs::monotonic();
                 let ring = buffer.ring();
-                let mut cursor = ring.cursor(cpu, Begin::Unfreed);
-                self.unread += ring.collect(&mut cursor, Policy::Rest(&events), now, &mut self.pages)?;
+                self.unread += ring.rest(cpu, now, &self.events, &mut self.pages)?;
                 let mut spared = self.spared.get(&(number, cpu)).copied().unwrap_or(0);
                 if self.failed.is_none() {
                     let before = self.writer.packets(number, cpu);
@@ -383,12 +424,16 @@ impl Recorder {
                 std::mem::replace(&mut stopped, Ok(()))?;
             }
         }
+        _ = self.end_all();
         let missed = self.session.missed()?;
         let uncounted = self.session.uncounted()?;
         let classes = self.session.classes();
         let mut names = self.names.clone();
         names.extend(self.session.thread_names()?);
-        if let Some(code) = &mut self.code {
+        // Nobody else has it any more.
+        let code = self.code.take().and_then(Arc::into_inner);
+        let mut code = code.map(|code| code.into_inner().unwrap_or_else(PoisonError::into_inner));
+        if let Some(code) = &mut code {
             code.end()?;
         }
         let mut seen = review(
@@ -396,10 +441,22 @@ impl Recorder {
             classes,
             names,
             catalog.host(),
-            self.code.as_mut(),
+            code.as_mut(),
             progress,
         )?;
-        let mut tally = tally((0..).zip(self.session.buffers()), classes);
+        let totals = Totals {
+            tally: tally((0..).zip(self.session.buffers()), classes),
+            hits: missed
+                .iter()
+                .filter_map(|missed| missed.count.as_ref().ok())
+                .sum(),
+            frozen: pieces::frozen(&self.session),
+        };
+        let Totals {
+            mut tally,
+            hits,
+            frozen,
+        } = totals.since(&self.counted);
         for (of, unwritten) in &self.unwritten {
             let counts = tally.entry(*of).or_default();
             counts.lost += unwritten;
@@ -412,12 +469,9 @@ impl Recorder {
             started_ns: self.clocks.realtime,
             duration_ns: self.ended.unwrap_or_default().as_nanos() as u64,
             events: counts(classes, &tally, &seen.recorded),
-            frozen: Some(self.session.buffers().iter().map(Buffer::lost_frozen).sum()),
+            frozen: Some(frozen),
             missed: Some(Missed {
-                hits: missed
-                    .iter()
-                    .filter_map(|missed| missed.count.as_ref().ok())
-                    .sum(),
+                hits,
                 at_least: uncounted.is_some() || missed.iter().any(|missed| missed.count.is_err()),
             }),
             notes: Vec::new(),
@@ -454,7 +508,7 @@ impl Recorder {
         }
         let maps = self.session.map_snapshots()?;
         if !maps.is_empty() {
-            let (names, notes) = crate::session::maps::symbols(&maps, catalog.host(), self.code.as_mut());
+            let (names, notes) = crate::session::maps::symbols(&maps, catalog.host(), code.as_mut());
             for note in notes {
                 if !summary.notes.contains(&note) {
                     summary.notes.push(note);
@@ -490,8 +544,45 @@ impl Recorder {
             written,
             summary,
             session: self.session,
-            code: self.code,
+            code,
         })
+    }
+}
+
+/// Begins a trace of a session; some of the disk is set aside for its summary.
+fn begin(session: &Session, path: &Path, replace: bool, level: Option<u8>) -> Result<Writer<Directory>> {
+    let writer = directory::create_packed(path, session.info().clone(), replace, level)?;
+    let rings = session
+        .buffers()
+        .iter()
+        .map(|buffer| buffer.ring().cpus().count());
+    let rows = rings.sum::<usize>() * session.classes().len();
+    writer
+        .folder()
+        .reserve((rows as u64 * ROW).clamp(LEAST_RESERVE, MOST_RESERVE));
+    Ok(writer)
+}
+
+/// Writes records of one page as a packet of their own, then says so in the ring.
+fn give(
+    writer: &mut Writer<Directory>,
+    (number, cpu): (u32, u32),
+    ring: &Ring<Mapping>,
+    part: &Part,
+    on_file: &mut u64,
+) -> kestrel_trace::Result<()> {
+    if part.records > 0 {
+        writer.append(number, cpu, part.bytes.as_slice())?;
+        *on_file += u64::from(part.records);
+    }
+    ring.acknowledge(cpu, part.end);
+    Ok(())
+}
+
+fn no_bell(error: std::io::Error) -> kestrel_catalog::Error {
+    kestrel_catalog::Error::Unsupported {
+        what: "following what processes map".to_owned(),
+        why: error.to_string(),
     }
 }
 

@@ -1,0 +1,263 @@
+//! Recordings in several directories: what ends one of them, on a thread of its own, while the rings are drained into the next.
+
+use super::{Recorder, begin, give, recorded};
+use crate::postprocess::{Tally, counts, review, tally};
+use crate::session::Session;
+use crate::user_symbols::UserCode;
+use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::Buffer;
+use kestrel_kernel::Host;
+use kestrel_kernel::process::set_niceness;
+use kestrel_kernel::procfs::{self, ClockPair};
+use kestrel_trace::ctf::directory::{self, Directory};
+use kestrel_trace::ctf::write::{Writer, Written};
+use kestrel_trace::process::Processes;
+use kestrel_trace::summary::{Missed, Summary};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime};
+
+/// Directories that are being ended at once, beside the one that is written: then a switch has to wait.
+const MOST_ENDING: usize = 4;
+
+/// What is known of the processes' code: followed while a recording runs, asked when one of its directories ends.
+pub(super) type SharedCode = Arc<Mutex<UserCode>>;
+
+/// What the rings and the kernel had counted at a moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    /// Of the rings.
+    pub(super) tally: Tally,
+    /// Hits that no program saw.
+    pub(super) hits: u64,
+    /// Events lost because their buffer was frozen.
+    pub(super) frozen: u64,
+}
+
+impl Totals {
+    /// What was counted since an earlier moment.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        let mut tally = self.tally.clone();
+        for (of, counts) in &mut tally {
+            let earlier = before.tally.get(of).copied().unwrap_or_default();
+            counts.lost = counts.lost.saturating_sub(earlier.lost);
+        }
+        Self {
+            tally,
+            hits: self.hits.saturating_sub(before.hits),
+            frozen: self.frozen.saturating_sub(before.frozen),
+        }
+    }
+}
+
+/// Events lost because their buffer was frozen, so far.
+pub(super) fn frozen(session: &Session) -> u64 {
+    session.buffers().iter().map(Buffer::lost_frozen).sum()
+}
+
+impl Recorder {
+    /// Whether a switch would have to wait for directories that are being ended.
+    pub fn is_ending_many(&self) -> bool {
+        self.endings.iter().filter(|ended| !ended.is_ready()).count() >= MOST_ENDING
+    }
+
+    /// Goes on in another directory, which must be empty or not exist: each record is in the one or the other. The records of pages in use are the old
+    /// one's, as far as they are committed; that is counted, and names are found for it, on a thread of its own ([`Recorder::ended`]). Buffers that
+    /// overwrite are written at the end only.
+    ///
+    /// # Errors
+    /// When the new directory cannot be made: then the old one is written on. As [`Recorder::poll`] where the old one cannot be written.
+    pub fn switch(&mut self, path: &Path) -> Result<()> {
+        let next = begin(&self.session, path, false, self.level)?;
+        if let Err(error) = self.close() {
+            // Nothing was written to it.
+            _ = directory::discard(path);
+            return Err(error);
+        }
+        let (totals, at_least) = self.totals()?;
+        let clocks = ClockPair::now();
+        let mut names = self.names.clone();
+        names.extend(self.session.thread_names()?);
+        self.before = self.written();
+        let ending = Ending {
+            path: std::mem::replace(&mut self.path, path.to_owned()),
+            writer: std::mem::replace(&mut self.writer, next),
+            names,
+            code: self.code.clone(),
+            host: self.session.host().clone(),
+            totals: totals.since(&self.counted),
+            at_least,
+            threads: self.session.target_threads()?,
+            started_ns: self.clocks.realtime,
+            duration_ns: self.begun.elapsed().as_nanos() as u64,
+        };
+        self.counted = totals;
+        self.clocks = clocks;
+        self.begun = Instant::now();
+        self.endings.push(Ended::begin(ending));
+        Ok(())
+    }
+
+    /// Writes all that there is to the directory at hand.
+    fn close(&mut self) -> Result<()> {
+        self.poll()?;
+        let now = procfs::monotonic();
+        let (failed, path) = (&mut self.failed, &self.path);
+        let mut note = |error: kestrel_trace::Error| {
+            *failed = Some(error.reason());
+            error.within(path)
+        };
+        for (number, buffer) in recorded(&self.session) {
+            let ring = buffer.ring();
+            for cpu in ring.cpus() {
+                if let Some(part) = ring.part(cpu, now, &self.events)? {
+                    let given = give(&mut self.writer, (number, cpu), ring, &part, &mut self.on_file);
+                    given.map_err(&mut note)?;
+                }
+            }
+        }
+        Ok(self.writer.settle().map_err(note)?)
+    }
+
+    /// Directories that are whole, of those that were ended before: each once.
+    pub fn ended(&mut self) -> Vec<Result<Piece>> {
+        let mut whole = Vec::new();
+        while self.endings.first().is_some_and(Ended::is_ready) {
+            whole.push(self.endings.remove(0).join());
+        }
+        whole
+    }
+
+    /// Waits until all directories but the one at hand are whole, and gives those that were not given.
+    pub fn end_all(&mut self) -> Vec<Result<Piece>> {
+        self.endings.drain(..).map(Ended::join).collect()
+    }
+
+    /// What was counted so far, and whether there may have been more hits that no program saw.
+    fn totals(&self) -> Result<(Totals, bool)> {
+        let missed = self.session.missed()?;
+        let hits = missed.iter().filter_map(|missed| missed.count.as_ref().ok());
+        let totals = Totals {
+            tally: tally((0..).zip(self.session.buffers()), self.session.classes()),
+            hits: hits.sum(),
+            frozen: frozen(&self.session),
+        };
+        let unknown = missed.iter().any(|missed| missed.count.is_err());
+        Ok((totals, unknown || self.session.uncounted()?.is_some()))
+    }
+}
+
+/// Where a directory of a recording lies that began at a time: what all have in common, and the time (UTC) behind it.
+pub fn piece_at(base: &Path, time: SystemTime) -> PathBuf {
+    let time = humantime::format_rfc3339_millis(time).to_string();
+    let time: String = time.chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let leaf = base.file_name().unwrap_or_default();
+    let name: OsString = [leaf, OsStr::new("."), OsStr::new(&time)].into_iter().collect();
+    base.with_file_name(name)
+}
+
+/// A directory of a recording that is whole.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// How much was written.
+    pub written: Written,
+    /// What was counted while it was written.
+    pub summary: Summary,
+}
+
+/// A directory to which nothing more is written, with what its end needs.
+pub(super) struct Ending {
+    pub(super) path: PathBuf,
+    pub(super) writer: Writer<Directory>,
+    pub(super) names: Processes,
+    pub(super) code: Option<SharedCode>,
+    pub(super) host: Host,
+    pub(super) totals: Totals,
+    /// Whether there may have been more hits that no program saw.
+    pub(super) at_least: bool,
+    /// The threads that the recording is about, where it is about some.
+    pub(super) threads: Option<Vec<u32>>,
+    /// When it began, ns since 1970, and how long it took.
+    pub(super) started_ns: u64,
+    pub(super) duration_ns: u64,
+}
+
+/// A directory that is being ended.
+#[derive(Debug)]
+pub(super) struct Ended(JoinHandle<Result<Piece>>);
+
+impl Ended {
+    pub(super) fn begin(ending: Ending) -> Self {
+        Self(std::thread::spawn(move || {
+            // What drains the rings comes first. A thread that may not be slower goes on as fast.
+            let _ = set_niceness(0);
+            ending.finish()
+        }))
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// What came of it, in the end.
+    pub(super) fn join(self) -> Result<Piece> {
+        self.0.join().unwrap_or_else(|_| {
+            Err(Error::Unsupported {
+                what: "ending a directory of the recording".to_owned(),
+                why: "the thread that did it failed".to_owned(),
+            })
+        })
+    }
+}
+
+impl Ending {
+    fn finish(mut self) -> Result<Piece> {
+        let info = self.writer.info().clone();
+        let code = self.code.as_ref();
+        let mut code = code.map(|code| code.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(code) = &mut code {
+            // While the directory before this one was ended, changes had to wait.
+            code.poll()?;
+        }
+        let mut seen = review(
+            &self.path,
+            &info.events,
+            self.names,
+            &self.host,
+            code.as_deref_mut(),
+            None,
+        )?;
+        drop(code);
+        let summary = Summary {
+            version: info.tracer_version.clone(),
+            command: info.command.clone(),
+            started_ns: self.started_ns,
+            duration_ns: self.duration_ns,
+            events: counts(&info.events, &self.totals.tally, &seen.recorded),
+            frozen: Some(self.totals.frozen),
+            missed: Some(Missed {
+                hits: self.totals.hits,
+                at_least: self.at_least,
+            }),
+            notes: seen.notes,
+            limits: Vec::new(),
+            cut_short: None,
+        };
+        if !seen.unwound.is_empty() {
+            self.writer.keep_unwound(&seen.unwound)?;
+        }
+        if let Some(threads) = self.threads {
+            seen.tasks.follow(threads);
+        }
+        self.writer.keep_tasks(&seen.tasks)?;
+        Ok(Piece {
+            written: self.writer.finish(&summary, &seen.symbols, &seen.processes)?,
+            path: self.path,
+            summary,
+        })
+    }
+}
