@@ -162,6 +162,8 @@ pub struct Origin<'a> {
     pub command: &'a str,
     /// Empty: none.
     pub session: &'a str,
+    /// Empty: not known.
+    pub boot: &'a str,
 }
 
 /// Opens the `env` block, which ends with `};`.
@@ -183,8 +185,10 @@ pub fn env(out: &mut dyn Write, origin: &Origin<'_>) -> fmt::Result {
     ] {
         writeln!(out, "    {key} = {};", Quoted(value))?;
     }
-    if !origin.session.is_empty() {
-        writeln!(out, "    session = {};", Quoted(origin.session))?;
+    for (key, value) in [("session", origin.session), ("boot_id", origin.boot)] {
+        if !value.is_empty() {
+            writeln!(out, "    {key} = {};", Quoted(value))?;
+        }
     }
     writeln!(out, "    trace_format = {FORMAT};")
 }

@@ -3,7 +3,7 @@
 use crate::event::EventClass;
 
 /// A trace's identity: 16 bytes, the same in its metadata and in each packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
 /// `CLOCK_REALTIME` at the moment when `CLOCK_MONOTONIC` was 0.
@@ -46,6 +46,8 @@ pub struct TraceInfo {
     pub clock: ClockOffset,
     /// The traced machine's name.
     pub hostname: String,
+    /// The traced machine's boot, as `/proc/sys/kernel/random/boot_id` names it; empty where that is not known. Clocks of one boot are one.
+    pub boot: String,
     /// `uname -r`.
     pub kernel_release: String,
     /// `uname -m`.

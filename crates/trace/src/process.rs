@@ -43,6 +43,23 @@ impl Processes {
         self.changed();
     }
 
+    /// Takes the names of threads of another machine: where both have one for a number, it is `ours/theirs`.
+    pub(crate) fn join(&mut self, others: Self) {
+        for (tid, name) in others.names {
+            match self.names.get_mut(&tid) {
+                Some(known) if *known != name => {
+                    known.push('/');
+                    known.push_str(&name);
+                }
+                Some(_) => {}
+                None => {
+                    self.names.insert(tid, name);
+                }
+            }
+        }
+        self.changed();
+    }
+
     fn changed(&mut self) {
         self.version = VERSION.fetch_add(1, Ordering::Relaxed);
     }

@@ -218,6 +218,38 @@ impl Symbols {
         }))
     }
 
+    /// The kernel's symbols, in the order of their addresses.
+    fn of_kernel(&self) -> impl Iterator<Item = (u64, u64, &str, Option<&str>)> {
+        self.entries.iter().map(|entry| {
+            let it = self.resolved(entry, entry.address);
+            (entry.address, it.size, it.name, it.module)
+        })
+    }
+
+    /// These and those of another recording, of the same boot or of another; gives also how many names were dropped because another boot has another one
+    /// there. Names of processes stay behind.
+    pub(crate) fn joined(&self, others: &Self, same_boot: bool) -> (Self, usize) {
+        let mut all: Vec<_> = self.of_kernel().chain(others.of_kernel()).collect();
+        all.sort_by_key(|symbol| symbol.0);
+        all.dedup();
+        if same_boot {
+            return (Self::new(all), 0);
+        }
+        let mut dropped = vec![false; all.len()];
+        for at in 1..all.len() {
+            let (before, this) = (&all[at - 1], &all[at]);
+            // Aliases, of which a kernel has several at an address, are no contradiction.
+            let overlaps = before.0 != this.0 && this.0 - before.0 < before.1;
+            let differs = before.0 == this.0 && before.2 != this.2;
+            if overlaps || differs {
+                (dropped[at - 1], dropped[at]) = (true, true);
+            }
+        }
+        let count = dropped.iter().filter(|it| **it).count();
+        let kept = all.into_iter().zip(dropped).filter(|(_, dropped)| !dropped);
+        (Self::new(kept.map(|(symbol, _)| symbol)), count)
+    }
+
     /// The text of its file.
     pub fn to_text(&self) -> String {
         let mut text = String::new();

@@ -43,6 +43,21 @@ impl Tasks {
         self.targets = Some(ranges);
     }
 
+    /// Takes the threads of another recording; together they are about all that either is about.
+    pub(crate) fn extend(&mut self, others: Self) {
+        for (tid, pid) in others.threads {
+            self.threads.entry(tid).or_insert(pid);
+        }
+        self.targets = match (self.targets.take(), others.targets) {
+            (Some(mut ours), Some(theirs)) => {
+                ours.extend(theirs);
+                ours.sort_unstable();
+                Some(joined(&ours))
+            }
+            _ => None,
+        };
+    }
+
     /// Whether the recording is about some threads, not all.
     pub fn has_targets(&self) -> bool {
         self.targets.is_some()
@@ -70,6 +85,18 @@ impl Tasks {
             why: error.to_string(),
         })
     }
+}
+
+/// Ranges in order as ranges that are apart.
+fn joined(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let mut apart: Vec<(u32, u32)> = Vec::new();
+    for &(first, last) in ranges {
+        match apart.last_mut() {
+            Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+            _ => apart.push((first, last)),
+        }
+    }
+    apart
 }
 
 #[cfg(test)]

@@ -70,6 +70,15 @@ impl Unwound {
         self.enter(key, List::new(frames, truncated));
     }
 
+    /// Takes the frames of another recording's records, which lie so much later here.
+    pub(crate) fn extend(&mut self, others: &Self, later_ns: u64) {
+        for (&(cpu, time, tid), &number) in &others.records {
+            if let Some(list) = others.lists.get(number as usize) {
+                self.enter((cpu, time.saturating_add(later_ns), tid), list.clone());
+            }
+        }
+    }
+
     fn enter(&mut self, key: Key, list: List) {
         let next = self.lists.len() as u32;
         let number = *self.numbers.entry(list).or_insert_with_key(|list| {

@@ -176,6 +176,38 @@ impl UserSymbols {
         own.insert(at, mapping);
     }
 
+    /// Takes what another recording knows of the processes that `wants`, of times that lie so much later here.
+    pub(crate) fn extend(&mut self, others: &Self, later_ns: u64, wants: impl Fn(u32) -> bool) {
+        let mut numbers = Vec::new();
+        for binary in &others.binaries {
+            let same = |known: &Binary| {
+                binary.build_id.is_some()
+                    && (&known.path, &known.build_id) == (&binary.path, &binary.build_id)
+            };
+            numbers.push(match self.binaries.iter().position(same) {
+                Some(known) => {
+                    self.add_code(known as u32, binary.code.clone(), binary.unnamed.clone());
+                    known as u32
+                }
+                None => self.add_binary(binary.clone()),
+            });
+        }
+        for (pid, mapping) in others.mappings().filter(|(pid, _)| wants(*pid)) {
+            let Some(&binary) = numbers.get(mapping.binary as usize) else {
+                continue;
+            };
+            let moved = Mapping {
+                from_ns: mapping.from_ns.saturating_add(later_ns),
+                until_ns: mapping.until_ns.saturating_add(later_ns),
+                binary,
+                ..*mapping
+            };
+            if self.processes.get(&pid).is_none_or(|own| !own.contains(&moved)) {
+                self.add_mapping(pid, moved);
+            }
+        }
+    }
+
     /// What a process had mapped is gone from a time on: it began another program.
     pub fn close(&mut self, pid: u32, time_ns: u64) {
         for mapping in self.processes.get_mut(&pid).into_iter().flatten() {

@@ -36,6 +36,7 @@ Examples:
   kestrel export --to perf-data && perf script -i perf.data          also perf report, perf sched latency
   kestrel export --to trace-dat -o my.dat my.trace && trace-cmd report -i my.dat
   kestrel export --to perf-data -e 'sched:*' --from 1.5 --until +2
+  kestrel export --to ctf -o plain small.trace && babeltrace2 plain  a compressed recording as plain Common Trace Format
 
 Losses are carried over where the format has a place for them, and reported on stderr. Lines and tables: kestrel print --format, kestrel report.";
 
@@ -68,6 +69,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         symbols: trace.symbols,
         processes: trace.processes,
         tasks: trace.tasks,
+        unwound: trace.reader.unwound().cloned().unwrap_or_default(),
+        summary: trace.summary.clone(),
+        calls: trace.calls,
     };
     let conversion = (target.begin)(recording, Place::at(&path)?)?;
     let mut wanted = |record: &Record<'_>| choice.wants(record);

@@ -11,6 +11,7 @@ mod handler;
 mod list;
 mod man;
 mod mark;
+mod merge;
 mod print;
 mod probe;
 mod record;
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Report(report::Options),
     /// Write a part of a recorded trace as a trace of its own
     Cut(cut::Options),
+    /// Several recordings as one
+    Merge(merge::Options),
     /// Write a recorded trace as a file of another tool: perf.data, trace.dat, …
     Export(export::Options),
     /// Record and show what the scheduler does: delays, spells, which CPU has which task, who wakes whom
@@ -104,6 +107,7 @@ pub(crate) fn run(command: Command, definition: fn() -> clap::Command) -> Result
         Command::Print(options) => print::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Cut(options) => cut::run(&options),
+        Command::Merge(options) => merge::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Sched(command) => sched::run(command),
         Command::Start(options) => start::run(&options),

@@ -72,6 +72,19 @@ fn each_call_is_in_one_directory_of_many() {
         assert_eq!(recorded, number(&told, "events"), "{told}");
         let (lost, missed) = (number(&told, "lost"), number(&told, "missed"));
         assert!(recorded + lost <= N && recorded + lost + missed >= N, "{told}");
+        // Together they are one recording again.
+        let mut parts: Vec<&str> = vec!["merge", "-o", "whole"];
+        parts.extend(names.iter().map(String::as_str));
+        place.run(&parts).succeeds();
+        let all = |name: &str| {
+            let printed = place.run(&["print", name, "--time", "mono"]).out;
+            printed.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut apart: Vec<String> = names.iter().flat_map(|name| all(name)).collect();
+        let mut whole = all("whole");
+        apart.sort();
+        whole.sort();
+        assert!(apart == whole, "{} {}", apart.len(), whole.len());
         // Threads have their names in each: that of this program.
         let threads = place.run(&["report", &names[1], "--by", "comm"]).succeeds();
         assert!(threads.out.contains("calls"), "{}", threads.out);

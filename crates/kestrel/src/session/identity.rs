@@ -31,6 +31,7 @@ pub(super) fn trace_info(host: &Host, buffers: &[Buffer], uuid: Uuid, command: &
         tracer_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
         session: String::new(),
+        boot: procfs::boot_id(host).unwrap_or_default(),
         buffers: (0..).zip(buffers).map(info).collect(),
         events: Vec::new(),
     }

@@ -1,12 +1,15 @@
 //! What a file of another tool in the making is, and its row in the table of formats.
 
 use super::place::Place;
+use crate::calls::Kept;
 use crate::error::Result;
 use crate::info::TraceInfo;
 use crate::process::Processes;
 use crate::record::Record;
+use crate::summary::Summary;
 use crate::symbol::Symbols;
 use crate::tasks::Tasks;
+use crate::unwound::Unwound;
 
 /// A row of the table of formats.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,12 @@ pub struct Recording {
     pub processes: Processes,
     /// Which processes threads belong to.
     pub tasks: Tasks,
+    /// Frames found in copies of stacks.
+    pub unwound: Unwound,
+    /// What its recorder counted.
+    pub summary: Option<Summary>,
+    /// What a recording of system calls keeps.
+    pub calls: Option<Kept>,
 }
 
 /// A file in the making. One that is dropped leaves nothing behind.

@@ -3,6 +3,7 @@
 
 mod chrome;
 mod conversion;
+mod ctf;
 mod folded;
 mod kernel_form;
 mod names;
@@ -33,6 +34,7 @@ pub static TARGETS: &[Target] = &[
     parquet::TARGET,
     pprof::TARGET,
     folded::TARGET,
+    ctf::TARGET,
 ];
 
 /// The format of that name.

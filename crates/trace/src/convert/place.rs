@@ -68,6 +68,11 @@ impl Place {
         Error::io("write", self.path.clone())
     }
 
+    /// Its path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn beside(&self, ending: &str) -> OsString {
         [OsStr::new("."), &self.leaf, OsStr::new(ending)]
             .into_iter()

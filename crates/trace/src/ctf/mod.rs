@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod directory;
+pub mod merge;
 pub mod metadata;
 pub mod packed;
 pub mod packet;

@@ -211,7 +211,7 @@ impl<R: Source> Reader<R> {
 
     /// Goes to the next record, pieces of stacks taken on the way; false at the end.
     #[inline(always)]
-    fn has_next(&mut self) -> Result<bool> {
+    pub(super) fn has_next(&mut self) -> Result<bool> {
         loop {
             // Most records are followed by one of the same page, before those of all other streams.
             let at_hand = match self.current {
@@ -262,12 +262,21 @@ impl<R: Source> Reader<R> {
     /// # Errors
     /// As [`Reader::next`].
     pub fn next_with_losses(&mut self) -> Result<Option<(u32, Record<'_>, u64)>> {
-        if !self.has_next()? {
-            return Ok(None);
-        }
-        let lost = self.current.and_then(|current| self.streams.get(current));
-        let lost = lost.map_or(0, |stream| stream.losses.lost);
-        Ok(self.at_hand().map(|(buffer, record)| (buffer, record, lost)))
+        Ok(match self.has_next()? {
+            true => self.at_hand_with_losses(),
+            false => None,
+        })
+    }
+
+    /// The time of the record gone to.
+    pub(super) fn time_at_hand(&self) -> Option<u64> {
+        Some(self.streams.get(self.current?)?.next.time_ns)
+    }
+
+    /// The record gone to, as [`Reader::next_with_losses`] gives it: once.
+    pub(super) fn at_hand_with_losses(&mut self) -> Option<(u32, Record<'_>, u64)> {
+        let lost = self.streams.get(self.current?)?.losses.lost;
+        self.at_hand().map(|(buffer, record)| (buffer, record, lost))
     }
 
     /// Frames that were found in copies of stacks.

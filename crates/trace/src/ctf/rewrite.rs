@@ -4,12 +4,15 @@ use super::directory::{self, Directory};
 use super::packet::{Page, close};
 use super::read::Reader;
 use super::write::{Writer, Written};
+use crate::aggregate::KeptMaps;
 use crate::calls::Kept;
 use crate::error::Result;
+use crate::event::EventId;
+use crate::info::TraceInfo;
 use crate::packet::{HEADER, MAGIC, PAGE, offset};
 use crate::process::Processes;
 use crate::record::Record;
-use crate::stack_pieces::pieces_of;
+use crate::stack_pieces::{PIECE, pieces_of};
 use crate::summary::{EventCount, Summary};
 use crate::symbol::Symbols;
 use crate::tasks::Tasks;
@@ -67,8 +70,16 @@ impl Rewriter {
     where
         R: super::read::Source,
     {
+        Self::create_of(path, reader.info().clone(), level)
+    }
+
+    /// Begins a trace that says this of itself, as [`Rewriter::create`] does.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub fn create_of(path: &Path, info: TraceInfo, level: Option<u8>) -> Result<Self> {
         Ok(Self {
-            writer: directory::create_packed(path, reader.info().clone(), true, level)?,
+            writer: directory::create_packed(path, info, true, level)?,
             streams: BTreeMap::new(),
             counts: BTreeMap::new(),
             span: None,
@@ -80,24 +91,46 @@ impl Rewriter {
     /// # Errors
     /// What cannot be written.
     pub fn record(&mut self, buffer: u32, record: &Record<'_>, lost: u64) -> Result<()> {
-        let key = (buffer, record.cpu);
+        let place = Placed {
+            buffer,
+            event: record.event.id,
+            time_ns: record.time_ns,
+            lost_before: lost,
+        };
+        self.record_as(place, record, lost)
+    }
+
+    /// Writes a record as one of another buffer, number and time.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub(super) fn record_as(&mut self, place: Placed, record: &Record<'_>, lost: u64) -> Result<()> {
+        let key = (place.buffer, record.cpu);
         let stream = self.streams.entry(key).or_insert_with(|| Stream {
             page: Box::new([0; PAGE as usize]),
             at: 0,
             last_ns: 0,
             events: 0,
             sequence: 0,
-            before: lost,
+            before: place.lost_before,
             lost: 0,
         });
         stream.lost = lost.saturating_sub(stream.before);
+        let time_ns = place.time_ns;
         for piece in pieces_of(record) {
-            push(&mut self.writer, key, stream, &piece, record.time_ns, 0)?;
+            push(&mut self.writer, key, stream, &piece, (PIECE, time_ns), 0)?;
         }
-        push(&mut self.writer, key, stream, record.bytes, record.time_ns, 1)?;
-        *self.counts.entry((record.event.id.0, record.cpu)).or_default() += 1;
-        let (first, _) = self.span.unwrap_or((record.time_ns, 0));
-        self.span = Some((first, record.time_ns));
+        push(
+            &mut self.writer,
+            key,
+            stream,
+            record.bytes,
+            (place.event, time_ns),
+            1,
+        )?;
+        *self.counts.entry((place.event.0, record.cpu)).or_default() += 1;
+        let (first, _) = self.span.unwrap_or((time_ns, 0));
+        self.span = Some((first, time_ns));
         Ok(())
     }
 
@@ -105,23 +138,10 @@ impl Rewriter {
     ///
     /// # Errors
     /// What cannot be written.
-    pub fn finish(mut self, beside: Beside, note: String) -> Result<Written> {
-        for (key, stream) in &mut self.streams {
-            leave(&mut self.writer, *key, stream)?;
-        }
+    pub fn finish(self, beside: Beside, note: String) -> Result<Written> {
         let mut summary = beside.summary.unwrap_or_default();
         let lost: u64 = summary.lost();
-        let info = self.writer.info();
-        let count = |(&(id, cpu), &recorded): (&(u16, u32), &u64)| {
-            let event = info.events.iter().find(|event| event.id.0 == id)?;
-            Some(EventCount {
-                event: event.name.clone(),
-                cpu,
-                recorded,
-                ..EventCount::default()
-            })
-        };
-        summary.events = self.counts.iter().filter_map(count).collect();
+        summary.events = self.recorded();
         summary.duration_ns = self.span.map_or(0, |(first, last)| last - first);
         summary.frozen = None;
         summary.notes.push(note);
@@ -130,16 +150,66 @@ impl Rewriter {
                 .notes
                 .push(format!("that recording had lost {lost} events in all"));
         }
+        let beside = Beside {
+            summary: Some(summary),
+            ..beside
+        };
+        self.end(&beside, None)
+    }
+
+    /// How many records of each event and CPU were written.
+    pub(super) fn recorded(&self) -> Vec<EventCount> {
+        let info = self.writer.info();
+        let mut sums: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+        for (&(id, cpu), &recorded) in &self.counts {
+            if let Some(event) = info.events.iter().find(|event| event.id.0 == id) {
+                *sums.entry((&event.name, cpu)).or_default() += recorded;
+            }
+        }
+        let count = |((event, cpu), recorded): ((&str, u32), u64)| EventCount {
+            event: event.to_owned(),
+            cpu,
+            recorded,
+            ..EventCount::default()
+        };
+        sums.into_iter().map(count).collect()
+    }
+
+    /// Ends it with what it has beside its records as that is.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub(super) fn end(mut self, beside: &Beside, maps: Option<&KeptMaps>) -> Result<Written> {
+        for (key, stream) in &mut self.streams {
+            leave(&mut self.writer, *key, stream)?;
+        }
+        let summary = beside.summary.clone().unwrap_or_default();
         if let Some(calls) = &beside.calls {
             self.writer.keep_calls(calls)?;
         }
         if !beside.unwound.is_empty() {
             self.writer.keep_unwound(&beside.unwound)?;
         }
+        if let Some(maps) = maps {
+            self.writer.keep_maps(maps)?;
+        }
         self.writer.keep_tasks(&beside.tasks)?;
         self.writer.finish(&summary, &beside.symbols, &beside.processes)
     }
 }
+
+/// Where a record goes, and as what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    pub(super) buffer: u32,
+    pub(super) event: EventId,
+    pub(super) time_ns: u64,
+    /// What is not told of the losses before it, where it is the first of its stream.
+    pub(super) lost_before: u64,
+}
+
+/// The longest time between two records of a page: the times in their headers have 48 bits.
+const LONGEST_GAP: u64 = 1 << 47;
 
 /// Puts a record into the page at hand, or the next one; `events` is 0 of what is none.
 fn push(
@@ -147,10 +217,11 @@ fn push(
     key: (u32, u32),
     stream: &mut Stream,
     bytes: &[u8],
-    time_ns: u64,
+    (event, time_ns): (EventId, u64),
     events: u32,
 ) -> Result<()> {
-    if stream.at + bytes.len() > PAGE as usize {
+    let gap = time_ns.saturating_sub(stream.last_ns);
+    if stream.at + bytes.len() > PAGE as usize || stream.at > 0 && gap >= LONGEST_GAP {
         leave(writer, key, stream)?;
     }
     if stream.at == 0 {
@@ -160,6 +231,8 @@ fn push(
     // No record is longer than a page has room for: it comes from one.
     if let Some(room) = stream.page.get_mut(stream.at..stream.at + bytes.len()) {
         room.copy_from_slice(bytes);
+        let header = u64::from(event.0) | time_ns << 16;
+        room[..8].copy_from_slice(&header.to_le_bytes());
         stream.at += bytes.len();
         stream.events += events;
         stream.last_ns = time_ns;

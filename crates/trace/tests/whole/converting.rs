@@ -1,7 +1,9 @@
 //! Recordings as files of other tools, each read by that tool: as many records, and ten of them field by field beside our JSON. Skipped where the tool is not
 //! installed.
 
+use crate::babeltrace::babeltrace;
 use crate::pages::{Cell, Ring, record};
+use crate::rewriting::{records, rewrite};
 use crate::sample;
 use crate::writing::{sealed, write};
 use kestrel_trace::convert::{Place, Recording, convert, target};
@@ -26,6 +28,7 @@ fn convert_as(format: &str, trace: &Path, file: &Path, summary: Option<&Summary>
         symbols: opened.symbols,
         processes: opened.processes,
         tasks: opened.tasks,
+        ..Recording::default()
     };
     let conversion = (target(format).unwrap().begin)(recording, Place::at(file).unwrap()).unwrap();
     convert(&mut opened.reader, summary, &mut |_| true, conversion).unwrap()
@@ -516,4 +519,42 @@ fn duckdb_reads_parquet() {
         assert_eq!(read.get(record), Some(times), "{record}");
     }
     assert_eq!(read.len(), expected.len());
+}
+
+#[test]
+fn babeltrace_reads_what_was_compressed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    write(&at("plain"), 700);
+    rewrite(&at("plain"), &at("packed"), Some(3), |_| true);
+    let count = convert_as("ctf", &at("packed"), &at("ctf"), Some(&sample::summary()));
+    assert_eq!(count as usize, ALL);
+    // The same records; those of one time may have changed places.
+    let (all, trace) = records(&at("ctf"));
+    let bytes = |all: Vec<(u32, u32, Vec<u8>)>| {
+        let mut all: Vec<_> = all.into_iter().map(|(_, cpu, bytes)| (cpu, bytes)).collect();
+        all.sort();
+        all
+    };
+    assert!(bytes(all) == bytes(records(&at("packed")).0));
+    assert_eq!(
+        (trace.symbols, trace.processes),
+        (sample::symbols(), sample::processes())
+    );
+    let Some(output) = babeltrace(&[], &at("ctf")) else {
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(lines, ALL);
+    // What is no trace is not replaced.
+    std::fs::write(at("ctf").join("thesis"), "").unwrap();
+    let opened = directory::open(&at("packed")).unwrap();
+    let recording = Recording {
+        info: opened.reader.info().clone(),
+        ..Recording::default()
+    };
+    let begun = (target("ctf").unwrap().begin)(recording, Place::at(&at("ctf")).unwrap());
+    assert!(begun.and_then(|conversion| conversion.finish()).is_err());
+    assert!(at("ctf/thesis").exists() && !at(".ctf.new").exists());
 }

@@ -9,6 +9,7 @@ mod converting;
 mod images;
 mod importers;
 mod lines;
+mod merging;
 mod metadata;
 mod packed;
 mod reading;

@@ -289,7 +289,7 @@ fn any_info() -> impl Strategy<Value = TraceInfo> {
     let event = prop::collection::btree_map(any::<u16>(), any_event(), 0..4);
     let buffer = (("[ -~]{0,9}", any::<bool>()), any::<u64>());
     let buffers = prop::collection::btree_map(any::<u32>(), buffer, 0..3);
-    let words = ["[ -~\n\t\"\\\\é]{0,20}"; 6];
+    let words = ["[ -~\n\t\"\\\\é]{0,20}"; 7];
     (
         any::<[u8; 16]>(),
         any::<u64>(),
@@ -310,6 +310,7 @@ fn any_info() -> impl Strategy<Value = TraceInfo> {
                     tracer_version,
                     command,
                     session,
+                    boot,
                 ],
                 buffers,
                 events,
@@ -337,6 +338,7 @@ fn any_info() -> impl Strategy<Value = TraceInfo> {
                     tracer_version,
                     command,
                     session,
+                    boot,
                     buffers: buffers.into_iter().map(buffer).collect(),
                     events: events.into_iter().map(event).collect(),
                 }

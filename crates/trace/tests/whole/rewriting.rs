@@ -8,7 +8,7 @@ use kestrel_trace::ctf::rewrite::{Beside, Rewriter};
 use std::path::Path;
 
 /// Writes those records of a trace whose times `wants`; gives all as (buffer, CPU, bytes).
-fn rewrite(
+pub fn rewrite(
     from: &Path,
     to: &Path,
     level: Option<u8>,
@@ -33,7 +33,7 @@ fn rewrite(
     all
 }
 
-fn records(path: &Path) -> (Vec<(u32, u32, Vec<u8>)>, directory::Trace) {
+pub fn records(path: &Path) -> (Vec<(u32, u32, Vec<u8>)>, directory::Trace) {
     let mut trace = directory::open(path).unwrap();
     let mut all = Vec::new();
     while let Some((buffer, record)) = trace.reader.next_in().unwrap() {

@@ -215,6 +215,7 @@ pub fn info() -> TraceInfo {
         tracer_version: "0.1.0".into(),
         command: "kestrel record -e 'sched:*' -- echo \"a\\tb\"".into(),
         session: String::new(),
+        boot: String::new(),
         buffers: vec![
             buffer(0, "main", BufferMode::Discard),
             buffer(3, "flight-log", BufferMode::Overwrite),

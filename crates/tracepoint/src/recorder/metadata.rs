@@ -71,6 +71,7 @@ fn write(about: &About<'_>, out: &mut String) -> fmt::Result {
         machine: &machine,
         command: command.trim_end(),
         session: "",
+        boot: "",
     };
     tsdl::env(out, &origin)?;
     let mode = if about.is_overwriting {

@@ -40,6 +40,7 @@ pub fn parse(text: &str) -> Result<TraceInfo> {
         tracer_version: text("tracer_version")?,
         command: text("command")?,
         session: text("session").unwrap_or_default(),
+        boot: text("boot_id").unwrap_or_default(),
         buffers: buffers(env)?,
         events: blocks
             .iter()

@@ -66,6 +66,7 @@ fn write_env(info: &TraceInfo, out: &mut String) {
         machine: &info.machine,
         command: &info.command,
         session: &info.session,
+        boot: &info.boot,
     };
     _ = tsdl::env(out, &origin);
     for buffer in &info.buffers {
