@@ -6,6 +6,7 @@
 //! ```
 
 mod argument;
+mod expand;
 mod fetch;
 mod kernel;
 mod name;
@@ -15,6 +16,7 @@ mod source;
 mod typed;
 mod word;
 mod write;
+mod written;
 
 pub use kernel::{Dialect, Kernel, Spot};
 pub use place::LinePlace;

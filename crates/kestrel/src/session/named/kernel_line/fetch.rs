@@ -1,11 +1,13 @@
 //! The arguments of a line, parsed as the kernel does (`kernel/trace/trace_probe.c`); translating them into the event language is not here.
 
 use super::argument::{Argument, Fetch, STACK_WORDS, Store};
+use super::expand::Expanded;
 use super::kernel::{Dialect, Kernel, Spot};
 use super::place::LinePlace;
 use super::word::{Parsed, Word, Wrong};
+use super::written::{Written, array, written};
 use super::{name, number};
-use kestrel_bpf::btf::{Btf, Type, TypeId};
+use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_catalog::arch;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -13,14 +15,8 @@ use std::sync::Arc;
 
 /// Steps of a fetch (`FETCH_INSN_MAX` less the one that ends them).
 const MOST_STEPS: u32 = 15;
-/// Elements of an array (`MAX_ARRAY_LEN`).
-const MOST_ELEMENTS: u64 = 64;
 /// Arguments of a line (`MAX_TRACE_ARGS`).
-const MOST_ARGUMENTS: usize = 128;
-/// Bytes that the kernel has for the names it puts in the place of all `$argN` and `$arg*` that stand alone, each with its end (`MAX_BTF_ARGS_LEN`).
-const ROOM_FOR_PARAMETERS: usize = 128;
-/// Bytes for what the kernel puts in the place of all `%pd` and `%pD` (`MAX_DENTRY_ARGS_LEN`).
-const ROOM_FOR_ENTRIES: usize = 256;
+pub(super) const MOST_ARGUMENTS: usize = 128;
 /// Arguments that a return knows of its entry: arg0 to arg9 of the language.
 const KEPT_ARGUMENTS: u64 = 10;
 /// What the last step of a fetch is known to give.
@@ -29,28 +25,6 @@ pub(super) struct KnownType {
     pub(super) ty: TypeId,
     /// Where a bit field begins in its byte, and its bits.
     pub(super) bits: (u32, u32),
-}
-
-/// An argument as the kernel reads it: as it is typed, or what stands for it.
-struct Expanded {
-    text: String,
-    /// Where the word stands that it is, or was made of.
-    at: usize,
-    made: bool,
-}
-
-impl Expanded {
-    fn typed(word: &Word<'_>) -> Self {
-        Self {
-            text: word.text.to_owned(),
-            at: word.at,
-            made: false,
-        }
-    }
-
-    fn made(text: String, at: usize) -> Self {
-        Self { text, at, made: true }
-    }
 }
 
 /// Why a symbol of a fetch has no address.
@@ -77,83 +51,6 @@ pub(super) struct Reader<'l> {
     /// Fetches from memory that its reading is within.
     pub(super) depth: u32,
     pub(super) known: Option<KnownType>,
-}
-
-/// Types of the kernel's that are integers: name, bits, whether it has a sign.
-const INTEGERS: &[(&str, u32, bool)] = &[
-    ("u8", 8, false),
-    ("u16", 16, false),
-    ("u32", 32, false),
-    ("u64", 64, false),
-    ("s8", 8, true),
-    ("s16", 16, true),
-    ("s32", 32, true),
-    ("s64", 64, true),
-    ("x8", 8, false),
-    ("x16", 16, false),
-    ("x32", 32, false),
-    ("x64", 64, false),
-    ("char", 8, false),
-];
-
-/// A type as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
-    Integer { bits: u32, signed: bool },
-    Bits { container: u32 },
-    Symbol,
-    String,
-    UserString,
-    SymbolString,
-}
-
-fn written(text: &str) -> Option<Written> {
-    if text.starts_with('b') {
-        let (_, container) = text.split_once('/')?;
-        return match number::unsigned(container)? {
-            bits @ (8 | 16 | 32 | 64) => Some(Written::Bits {
-                container: bits as u32,
-            }),
-            _ => None,
-        };
-    }
-    if let Some(&(_, bits, signed)) = INTEGERS.iter().find(|(known, ..)| *known == text) {
-        return Some(Written::Integer { bits, signed });
-    }
-    Some(match text {
-        "symbol" => Written::Symbol,
-        "string" => Written::String,
-        "ustring" => Written::UserString,
-        "symstr" => Written::SymbolString,
-        _ => return None,
-    })
-}
-
-/// The bits that a type like `b4@2/32` names.
-fn bit_field(text: &str, container: u32) -> Option<Store> {
-    let (width, rest) = number::leading(text.strip_prefix('b')?);
-    let after = rest.strip_prefix('@')?;
-    let (shift, rest) = number::leading(after);
-    if width == 0 || rest.len() == after.len() || !rest.starts_with('/') {
-        return None;
-    }
-    let bits = |shift: u64, width: u64, zeros: u64| Store::Bits {
-        container,
-        shift: shift as u32,
-        width: width as u32,
-        zeros: zeros as u32,
-    };
-    let container = u64::from(container);
-    match width.checked_add(shift) {
-        Some(end) => (end <= container).then(|| bits(shift, width, 0)),
-        // The kernel adds without looking for an overflow, and shifts by what comes of it: to the left, by all bits of the container or, where
-        // the processor does not know such a shift, by none.
-        None if width <= container => match width.wrapping_add(shift) {
-            0 if container >= 32 => Some(bits(container - width, width, 0)),
-            end => Some(bits(0, end, width - end)),
-        },
-        None => None,
-    }
 }
 
 impl<'l> Reader<'l> {
@@ -183,31 +80,7 @@ impl<'l> Reader<'l> {
             Some(_) => &words[..MOST_ARGUMENTS],
             None => words,
         };
-        let mut expanded: Vec<Expanded> = Vec::new();
-        let mut all_at = None;
-        let mut room = ROOM_FOR_PARAMETERS;
-        for word in words {
-            match word.text.strip_prefix("$arg") {
-                Some(rest) => {
-                    if rest.starts_with('*') && all_at.replace(word.at).is_some() {
-                        return Err(Wrong::at(word.at, "`$arg*` can be there once"));
-                    }
-                    expanded.extend(self.parameters(rest, word, &mut room)?);
-                }
-                None => expanded.push(Expanded::typed(word)),
-            }
-        }
-        let mut room = ROOM_FOR_ENTRIES;
-        for argument in &mut expanded {
-            if let Some(text) = self.entry_of_directory(&argument.text, argument.at)? {
-                fits(&mut room, &text, argument.at)?;
-                *argument = Expanded::made(text, argument.at);
-            }
-        }
-        if expanded.len() > MOST_ARGUMENTS {
-            let at = all_at.unwrap_or_default();
-            return Err(Wrong::at(at, "a probe has 128 arguments at most"));
-        }
+        let expanded = self.expand(words)?;
         let mut names = BTreeSet::new();
         let mut all = Vec::new();
         for (index, Expanded { text, at, made }) in expanded.iter().enumerate() {
@@ -223,96 +96,6 @@ impl<'l> Reader<'l> {
             all.push(argument);
         }
         Ok(all)
-    }
-
-    /// What `$argN…` and `$arg*` stand for where they stand alone: parameters by their names.
-    fn parameters(&self, rest: &str, word: &Word<'_>, room: &mut usize) -> Parsed<Vec<Expanded>> {
-        let as_it_is = || vec![Expanded::typed(word)];
-        if !self.dialect.parameters && !rest.starts_with('*') {
-            return Ok(as_it_is());
-        }
-        if !self.at_entry && !self.at_return {
-            return Err(self.no_arguments(word.text, word.at));
-        }
-        let numbered = rest.starts_with(|c: char| c.is_ascii_digit());
-        if !numbered && !rest.starts_with('*') {
-            return Err(Wrong::at(word.at, format!("`{}` is no argument", word.text)));
-        }
-        let parameters = match self.prototype() {
-            Some((types, proto)) => match types.ty(*proto) {
-                Type::FuncProto(proto) => proto.parameters().map(|p| p.name.to_owned()).collect(),
-                _ => Vec::new(),
-            },
-            None => Vec::new(),
-        };
-        // Without types the kernel still takes `$argN` as a plain word, but cannot know how many `$arg*` are.
-        if parameters.is_empty() {
-            return match numbered {
-                true => Ok(as_it_is()),
-                false => Err(Wrong::at(word.at, self.no_type_of("$arg*"))),
-            };
-        }
-        if !numbered {
-            parameters.iter().try_for_each(|name| fits(room, name, word.at))?;
-            let made = |name| Expanded::made(name, word.at);
-            return Ok(parameters.into_iter().map(made).collect());
-        }
-        let (number, ty) = number::leading_decimal(rest);
-        if !ty.is_empty() && !ty.starts_with(':') {
-            return Err(Wrong::at(word.at, format!("`{}` is no argument", word.text)));
-        }
-        let index = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(1);
-        match parameters.get(index) {
-            Some(name) => {
-                let text = format!("{name}{ty}");
-                fits(room, &text, word.at)?;
-                Ok(vec![Expanded::made(text, word.at)])
-            }
-            None => Err(Wrong::at(
-                word.at,
-                format!(
-                    "`{}`: {} has {} parameters",
-                    word.text,
-                    self.place.name(),
-                    parameters.len()
-                ),
-            )),
-        }
-    }
-
-    /// `ARG:%pd` and `ARG:%pD` as the fetch of a directory entry's name.
-    fn entry_of_directory(&self, text: &str, at: usize) -> Parsed<Option<String>> {
-        let file = match (text.strip_suffix(":%pd"), text.strip_suffix(":%pD")) {
-            (Some(inner), _) => (inner, false),
-            (_, Some(inner)) => (inner, true),
-            _ => return Ok(None),
-        };
-        let (inner, of_file) = file;
-        let offset = |structure: &str, members: [&str; 2]| {
-            let types = self.kernel.types()?;
-            let mut id = types.find_c(&format!("struct {structure}"))?;
-            let mut offset = 0;
-            for member in members {
-                let place = types.find_member(id, member)?;
-                offset += place.offset();
-                id = place.ty;
-            }
-            Some(offset)
-        };
-        let unknown = || Wrong::at(at, "the kernel's types (BTF) are needed for %pd and %pD");
-        let entry = offset("dentry", ["d_name", "name"]).ok_or_else(unknown)?;
-        let (name, fetch) = match inner.split_once('=') {
-            Some((name, fetch)) => (format!("{name}="), fetch),
-            None => (String::new(), inner),
-        };
-        let fetch = match of_file {
-            true => {
-                let path = offset("file", ["f_path", "dentry"]).ok_or_else(unknown)?;
-                format!("+{path:#x}({fetch})")
-            }
-            false => fetch.to_owned(),
-        };
-        Ok(Some(format!("{name}+0x0(+{entry:#x}({fetch})):string")))
     }
 
     fn argument(&mut self, index: usize, text: &str, at: usize) -> Parsed<Argument> {
@@ -421,50 +204,6 @@ impl<'l> Reader<'l> {
             }
         }
         Ok((value, store, elements))
-    }
-
-    /// How a value of a written type is kept.
-    fn store(
-        &self,
-        said: Written,
-        ty: &str,
-        value: &Fetch,
-        elements: Option<u32>,
-        at: usize,
-    ) -> Parsed<Store> {
-        Ok(match said {
-            Written::Integer { bits, signed } => Store::Integer { bits, signed },
-            Written::Bits { container } => bit_field(ty, container).ok_or_else(|| {
-                Wrong::at(
-                    at,
-                    format!("`{ty}` is no bit field: bWIDTH@OFFSET/SIZE, all of it within SIZE bits"),
-                )
-            })?,
-            Written::Symbol => Store::Symbol,
-            Written::SymbolString => match value {
-                Fetch::Register(_) | Fetch::Stack(_) | Fetch::ReturnValue => Store::Symbol,
-                Fetch::Argument(_) if !self.at_return => Store::Symbol,
-                Fetch::Memory { user: false, .. } => Store::Symbol,
-                _ => {
-                    return Err(Wrong::at(
-                        at,
-                        "symstr wants an address: a register, an argument, or memory",
-                    ));
-                }
-            },
-            Written::String | Written::UserString => {
-                let user = said == Written::UserString;
-                match value {
-                    Fetch::Memory { user: far, .. } => Store::Text {
-                        // Of several strings it is the pointers that lie there.
-                        user: user || *far && elements.is_none(),
-                    },
-                    Fetch::Immediate(_) => Store::Text { user },
-                    Fetch::Comm | Fetch::Text(_) => Store::Text { user: false },
-                    _ => return Err(Wrong::at(at, "a string is read from memory: +0(…):string")),
-                }
-            }
-        })
     }
 
     pub(super) fn step(&mut self, at: usize) -> Parsed<()> {
@@ -658,39 +397,6 @@ impl<'l> Reader<'l> {
             offset,
             user,
         })
-    }
-}
-
-/// Takes the room for a text that the kernel puts in the place of another.
-fn fits(room: &mut usize, text: &str, at: usize) -> Parsed<()> {
-    *room = room.checked_sub(text.len() + 1).ok_or_else(|| {
-        let why = "the kernel has no room for what so many arguments of this kind stand for: name some by what they fetch";
-        Wrong::at(at, why)
-    })?;
-    Ok(())
-}
-
-/// `TYPE[COUNT]`.
-fn array(ty: Option<&str>, at: usize) -> Parsed<(Option<&str>, Option<u32>)> {
-    let Some((name, count)) = ty.and_then(|ty| ty.split_once('[')) else {
-        return Ok((ty, None));
-    };
-    let count_at = at + name.len() + 1;
-    let Some((count, rest)) = count.split_once(']') else {
-        return Err(Wrong::at(count_at + count.len(), "a `]` is missing"));
-    };
-    if !rest.is_empty() {
-        return Err(Wrong::at(
-            count_at + count.len() + 1,
-            format!("`{rest}` stands behind the array"),
-        ));
-    }
-    match number::unsigned(count) {
-        Some(count @ 1..=MOST_ELEMENTS) => Ok((Some(name), Some(count as u32))),
-        _ => Err(Wrong::at(
-            count_at,
-            format!("`{count}`: an array has 1 to {MOST_ELEMENTS} elements"),
-        )),
     }
 }
 

@@ -1,0 +1,153 @@
+//! A trace opened for reading: its streams, and what lies beside them.
+
+use super::contents::{LONGEST, stream_names};
+use super::{METADATA, SIDE};
+use crate::aggregate::KeptMaps;
+use crate::calls::Kept;
+use crate::ctf::metadata;
+use crate::ctf::packed::{SUFFIX, StreamIn, count_packets};
+use crate::ctf::read::Reader;
+use crate::error::{Error, Result};
+use crate::files::Folder;
+use crate::packet::PAGE;
+use crate::process::Processes;
+use crate::summary::Summary;
+use crate::symbol::Symbols;
+use crate::tasks::Tasks;
+use crate::unwound::Unwound;
+use crate::user_symbol::UserSymbols;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// A trace opened for reading.
+#[derive(Debug)]
+pub struct Trace {
+    /// Its records.
+    pub reader: Reader<StreamIn>,
+    /// Packets in its streams, a started one counted as one.
+    pub packets: u64,
+    /// What its recorder counted, if that was written.
+    pub summary: Option<Summary>,
+    /// Names of addresses of the kernel and of processes; empty if none were written.
+    pub symbols: Symbols,
+    /// Names of threads; empty if none were written.
+    pub processes: Processes,
+    /// Processes of threads, and those that the recording is about; empty if that was not written, or cannot be read.
+    pub tasks: Tasks,
+    /// What the handlers' maps held at the end; none if none were written, or they cannot be read.
+    pub maps: KeptMaps,
+    /// What a recording of system calls keeps beside its records; none where it is of something else, or that cannot be read.
+    pub calls: Option<Kept>,
+    /// Why something beside the streams is left out.
+    pub remarks: Vec<String>,
+}
+
+/// Opens a trace directory.
+pub fn open(path: &Path) -> Result<Trace> {
+    let none = || Error::NoMetadata { path: path.into() };
+    let failed = |source| Error::Open {
+        path: path.into(),
+        source,
+    };
+    let folder = match Folder::followed(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Err(none()),
+        folder => folder.map_err(failed)?,
+    };
+    let text = match read(&folder, METADATA) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(none()),
+        read => read.map_err(failed)?,
+    };
+    let info = metadata::parse(&text)?;
+    let mut streams = Vec::new();
+    let mut packets = 0;
+    for name in stream_names(&folder).map_err(Error::io("read directory", path))? {
+        let mut file = folder.read(&name).map_err(Error::io("open", path.join(&name)))?;
+        if let Some(stream) = name.strip_suffix(SUFFIX) {
+            packets += count_packets(&mut file).map_err(Error::io("read", path.join(&name)))?;
+            streams.push((stream.to_owned(), StreamIn::packed(file)));
+            continue;
+        }
+        let bytes = file
+            .metadata()
+            .map_err(Error::io("read the size of", path.join(&name)))?;
+        packets += bytes.len().div_ceil(u64::from(PAGE));
+        streams.push((name, StreamIn::Plain(file)));
+    }
+    let inner = match folder.folder(SIDE) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        inner => Some(inner.map_err(Error::io("read", path.join(SIDE)))?),
+    };
+    let side = |name: &str| match inner.as_ref().map(|inner| read(inner, name)) {
+        None => Ok(None),
+        Some(Err(e)) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Some(read) => read
+            .map(Some)
+            .map_err(Error::io("read", path.join(SIDE).join(name))),
+    };
+    let mut remarks = Vec::new();
+    let maps = side(KeptMaps::FILE).and_then(|text| text.map(|text| KeptMaps::parse(&text)).transpose());
+    // The records are worth reading without the maps.
+    let maps = maps.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
+    let user =
+        side(UserSymbols::FILE).and_then(|text| text.map(|text| UserSymbols::parse(&text)).transpose());
+    let user = user.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
+    let unwound = side(Unwound::FILE).and_then(|text| text.map(|text| Unwound::parse(&text)).transpose());
+    let unwound = unwound.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
+    let tasks = side(Tasks::FILE).and_then(|text| text.map(|text| Tasks::parse(&text)).transpose());
+    let tasks = tasks.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
+    let calls = side(Kept::FILE).and_then(|text| text.map(|text| Kept::parse(&text)).transpose());
+    let calls = calls.unwrap_or_else(|error| {
+        remarks.push(error.to_string());
+        None
+    });
+    let reader = Reader::new(info, streams);
+    Ok(Trace {
+        calls,
+        maps: maps.unwrap_or_default(),
+        tasks: tasks.unwrap_or_default(),
+        remarks,
+        reader: match unwound {
+            Some(unwound) => reader.with_unwound(unwound),
+            None => reader,
+        },
+        packets,
+        summary: side(Summary::FILE)?
+            .map(|text| Summary::parse(&text))
+            .transpose()?,
+        symbols: side(Symbols::FILE)?
+            .map(|text| Symbols::parse(&text))
+            .transpose()?
+            .unwrap_or_default()
+            .with_user(user.unwrap_or_default()),
+        processes: side(Processes::FILE)?
+            .map(|text| Processes::parse(&text))
+            .transpose()?
+            .unwrap_or_default(),
+    })
+}
+
+/// All of an ordinary file that lies in a trace. What else has its name, as a device or a pipe, may have no end.
+fn read(folder: &Folder, name: &str) -> io::Result<String> {
+    let file = folder.read(name)?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!(
+            "it is longer than {} MiB",
+            LONGEST >> 20
+        )));
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
