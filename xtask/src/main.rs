@@ -21,6 +21,7 @@ mod pace;
 mod packaging;
 mod random;
 mod recovery;
+mod replay;
 mod tally;
 mod test;
 mod tidy;
@@ -49,6 +50,7 @@ enum Command {
     Bench(bench::Options),
     Demo(demo::Options),
     Random(random::Options),
+    Replay(replay::Options),
     Recovery(recovery::Options),
     Objects(try_objects::Options),
     Tidy(tidy::Options),
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Random(options) => random::run(&options),
+        Command::Replay(options) => replay::run(&options),
         Command::Recovery(options) => recovery::run(&options),
         Command::Objects(options) => try_objects::run(&options),
         Command::Tidy(options) => tidy::run(&options),

@@ -1,6 +1,7 @@
 //! Test support for all crates: golden files, recordings made byte by byte, random programs, terminals and a browser; nothing of it is shipped.
 #![forbid(unsafe_code)]
 
+pub mod asked;
 pub mod browser;
 mod golden;
 pub mod pages;
