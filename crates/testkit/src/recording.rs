@@ -123,6 +123,7 @@ pub fn write(path: &Path, rounds: u64, level: Option<u8>, lost: u64) {
         tracer_version: "0.1.0".into(),
         command: "kestrel record -g -a".into(),
         session: String::new(),
+        boot: String::new(),
         buffers: vec![BufferInfo {
             number: 0,
             name: "main".into(),

@@ -29,7 +29,7 @@ fn recording(path: &Path, info: TraceInfo, times: &[u64], lost: u64, thread: (u3
     for (number, time) in times.iter().enumerate() {
         if number == times.len() / 2 {
             ring.leave();
-            ring.discarded = lost;
+            ring.lost = lost;
         }
         ring.push(
             *time,
