@@ -489,9 +489,9 @@ fn sum(infos: &[TraceInfo], summaries: &[Option<Summary>], notes: &[String]) -> 
                 cpu: count.cpu,
                 ..EventCount::default()
             });
-        sum.recorded += count.recorded;
-        sum.lost += count.lost;
-        sum.overwritten += count.overwritten;
+        sum.recorded = sum.recorded.saturating_add(count.recorded);
+        sum.lost = sum.lost.saturating_add(count.lost);
+        sum.overwritten = sum.overwritten.saturating_add(count.overwritten);
     }
     let started = known.iter().map(|summary| summary.started_ns).min().unwrap_or(0);
     let ended = known
@@ -506,9 +506,9 @@ fn sum(infos: &[TraceInfo], summaries: &[Option<Summary>], notes: &[String]) -> 
         started_ns: started,
         duration_ns: ended.unwrap_or(0).saturating_sub(started),
         events: counts.into_values().collect(),
-        frozen: frozen.map(|all| all.iter().sum()),
+        frozen: frozen.map(|all| all.into_iter().fold(0, u64::saturating_add)),
         missed: missed.map(|all| Missed {
-            hits: all.iter().map(|missed| missed.hits).sum(),
+            hits: all.iter().map(|missed| missed.hits).fold(0, u64::saturating_add),
             at_least: all.iter().any(|missed| missed.at_least),
         }),
         notes: Vec::new(),
