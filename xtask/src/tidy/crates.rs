@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "kestrel-replay",
         &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"],
     ),
-    ("kestrel-kernel", &["kestrel-bpf"]),
+    ("kestrel-kernel", &["kestrel-bpf", "kestrel-layout"]),
     (
         "kestrel-catalog",
         &[

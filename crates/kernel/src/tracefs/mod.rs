@@ -1,16 +1,13 @@
 //! What tracefs offers: events with their formats, traceable functions, dynamic probes; reading its rings is not for us.
 
 mod dynamic;
-mod format;
 mod function;
 mod instance;
-mod labels;
 
 pub use dynamic::{DynamicEvents, ProbeProfile};
-pub use format::{Field, Format, Location};
 pub use function::{TraceableFunction, kprobe_blacklist};
 pub use instance::Instance;
-pub use labels::{LabelKind, Labels};
+pub use kestrel_layout::entry::{Field, Format, LabelKind, Labels, Location, Printed};
 
 use crate::error::{Error, Result};
 use crate::host::Host;

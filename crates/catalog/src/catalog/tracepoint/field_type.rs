@@ -1,8 +1,8 @@
 //! The type of a field of a tracepoint's formatted entry: what its format file says, with the names and the base that the print format uses.
 
 use kestrel_compiler::context::ValueType;
-use kestrel_kernel::tracefs::{Field, Format, LabelKind, Location};
-use kestrel_trace::layout::{Base, Names};
+use kestrel_kernel::tracefs::{Field, Format, LabelKind, Location, Printed};
+use kestrel_trace::layout::Base;
 
 /// The type of a field: what the format file says, with the names and the base that its print format uses.
 pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) -> Option<ValueType> {
@@ -26,7 +26,7 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
         let base = if is_char {
             Base::Hexadecimal
         } else {
-            base(format, field)
+            base(format.base(field))
         };
         let element = ValueType::Integer {
             size,
@@ -65,110 +65,31 @@ fn scalar(format: &Format, field: &Field) -> Option<ValueType> {
     if field.type_text == "bool" {
         return Some(ValueType::Bool);
     }
-    if let Some(labels) = format.labels(&field.name) {
-        let more = MORE_NAMES.iter().filter(|(name, ..)| *name == field.name);
-        let more = more.map(|(_, value, name)| (*value, (*name).to_owned()));
-        let names: Names = labels
-            .rows
-            .iter()
-            .map(|(v, n)| (v.cast_signed(), n.clone()))
-            .chain(more)
-            .collect();
-        return Some(match labels.kind {
-            LabelKind::Symbolic => ValueType::Enumeration {
-                size,
-                signed: field.signed,
-                names,
-            },
-            LabelKind::Flags { .. } => ValueType::Flags { size, names },
-        });
-    }
-    if size == 8 && printed_as(format, &field.name).is_some_and(|spec| spec.starts_with('p')) {
-        return Some(ValueType::Pointer { user: false });
-    }
-    Some(ValueType::Integer {
-        size,
-        signed: field.signed,
-        base: base(format, field),
+    Some(match format.printed(field) {
+        Printed::Names(LabelKind::Symbolic, names) => ValueType::Enumeration {
+            size,
+            signed: field.signed,
+            names: names.into(),
+        },
+        Printed::Names(LabelKind::Flags { .. }, names) => ValueType::Flags {
+            size,
+            names: names.into(),
+        },
+        Printed::Address => ValueType::Pointer { user: false },
+        printed => ValueType::Integer {
+            size,
+            signed: field.signed,
+            base: base(printed),
+        },
     })
 }
 
-/// Names that a print format gives by a condition instead of a table: field, value, name.
-const MORE_NAMES: &[(&str, i64, &str)] = &[("prev_state", 0, "R"), ("prev_state", 0x100, "R+")];
-
-fn base(format: &Format, field: &Field) -> Base {
-    match printed_as(format, &field.name) {
-        Some(spec) if spec.contains(['x', 'X', 'p']) => Base::Hexadecimal,
-        Some(spec) if spec.ends_with('o') => Base::Octal,
+fn base(printed: Printed) -> Base {
+    match printed {
+        Printed::Hexadecimal => Base::Hexadecimal,
+        Printed::Octal => Base::Octal,
         _ => Base::Decimal,
     }
-}
-
-/// The conversion (`lx`, `d`, `pS`) that the print format applies to a field: conversions and arguments, counted off together.
-fn printed_as(format: &Format, field: &str) -> Option<String> {
-    let text = format.print_fmt.strip_prefix('"')?;
-    let end = closing_quote(text)?;
-    let (pattern, arguments) = text.split_at(end);
-    let wanted = format!("REC->{field}");
-    let index = split_arguments(&arguments[1..]).position(|a| mentions(a, &wanted))?;
-    conversions(pattern).nth(index)
-}
-
-fn closing_quote(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.bytes().position(|b| {
-        let closes = b == b'"' && !escaped;
-        escaped = b == b'\\' && !escaped;
-        closes
-    })
-}
-
-/// Whether an argument names the field itself, not one whose name begins alike.
-fn mentions(argument: &str, wanted: &str) -> bool {
-    argument.match_indices(wanted).any(|(at, _)| {
-        let after = argument[at + wanted.len()..].bytes().next();
-        !after.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
-    })
-}
-
-/// Arguments at the top level, after the pattern.
-fn split_arguments(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0i32;
-    let mut quoted = false;
-    text.split(move |c: char| {
-        match c {
-            '"' => quoted = !quoted,
-            '(' | '{' | '[' if !quoted => depth += 1,
-            ')' | '}' | ']' if !quoted => depth -= 1,
-            _ => {}
-        }
-        c == ',' && depth == 0 && !quoted
-    })
-    .skip(1)
-}
-
-fn conversions(pattern: &str) -> impl Iterator<Item = String> + '_ {
-    let mut rest = pattern;
-    std::iter::from_fn(move || {
-        loop {
-            let at = rest.find('%')?;
-            rest = &rest[at + 1..];
-            if let Some(after) = rest.strip_prefix('%') {
-                rest = after;
-                continue;
-            }
-            let spec = rest.trim_start_matches([
-                '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '-', '+', '#', ' ', '.',
-            ]);
-            let end = spec.find(|c: char| !matches!(c, 'l' | 'h' | 'z' | 'L' | 'q'))?;
-            let letters = spec[end..]
-                .chars()
-                .take(if spec[end..].starts_with('p') { 2 } else { 1 });
-            let found: String = letters.filter(char::is_ascii_alphabetic).collect();
-            rest = &spec[end..];
-            return Some(found);
-        }
-    })
 }
 
 #[cfg(test)]

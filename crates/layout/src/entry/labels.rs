@@ -1,5 +1,9 @@
 //! Names of a field's values, taken from the tables in an event's print format (`__print_symbolic`, `__print_flags`) where they are literal.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 /// How the names combine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelKind {

@@ -1,6 +1,16 @@
-//! The `format` file of an event: its fields and where they stand in an entry; how values are printed is the reader's affair.
+//! The `format` file of an event of the kernel's: its fields and where they stand in an entry, and what its print format tells of each.
 
-use super::labels::Labels;
+mod labels;
+mod printed;
+
+pub use labels::{LabelKind, Labels};
+pub use printed::Printed;
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Where a field's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
