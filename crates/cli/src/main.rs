@@ -38,6 +38,7 @@ mod filter;
 mod foreground;
 mod habits;
 mod live;
+mod opening;
 mod output;
 mod progress;
 mod recording;

@@ -26,6 +26,17 @@ pub enum Error {
     InTheWay { path: PathBuf },
     #[error("{} is not a trace directory: it has no metadata file", path.display())]
     NoMetadata { path: PathBuf },
+    #[error("{} is no recording: it is neither a trace directory nor a file of one of {}", path.display(), formats.join(", "))]
+    Unknown {
+        path: PathBuf,
+        formats: Vec<&'static str>,
+    },
+    #[error("cannot read {} as {format}: {why}", path.display())]
+    Foreign {
+        path: PathBuf,
+        format: &'static str,
+        why: String,
+    },
     #[error("cannot read {what}: {why}")]
     Side { what: String, why: String },
     #[error("cannot understand the trace's metadata, line {line}: {why}")]

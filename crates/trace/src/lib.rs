@@ -30,6 +30,7 @@ pub mod event;
 pub mod export;
 pub mod files;
 pub mod image;
+pub mod import;
 pub mod info;
 pub mod layout;
 pub mod names;

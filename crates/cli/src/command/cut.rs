@@ -3,6 +3,7 @@
 use crate::arguments::{default_trace, directory, level};
 use crate::exit::{Exit, Failure};
 use crate::filter;
+use crate::opening;
 use crate::output::losses::report_read;
 use crate::progress;
 use crate::style::bytes;
@@ -40,7 +41,7 @@ Names of threads, addresses and files come along; maps of handlers, which are of
 
 /// Cuts.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut trace = directory::open(&options.trace)?;
+    let mut trace = opening::open(&options.trace)?;
     directory::is_free(&options.output)?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("cutting") {

@@ -3,12 +3,12 @@
 use crate::arguments::default_trace;
 use crate::exit::{Exit, Failure};
 use crate::filter;
+use crate::opening;
 use crate::output::losses::report_read;
 use crate::progress;
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use kestrel_trace::convert::{self, Place, Recording, TARGETS};
-use kestrel_trace::ctf::directory;
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let target = convert::target(&options.format).unwrap_or(&TARGETS[0]);
     let path = options.output.clone().unwrap_or_else(|| target.file.into());
-    let mut trace = directory::open(&options.trace)?;
+    let mut trace = opening::open(&options.trace)?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("exporting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));

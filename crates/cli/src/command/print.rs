@@ -4,12 +4,13 @@ use crate::arguments::default_trace;
 use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::filter;
+use crate::opening;
 use crate::output::losses::report_read;
 use crate::progress;
 use crate::stacks::with_lines;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
-use kestrel_trace::ctf::directory::{self, Trace};
+use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{self, Calls, Layout, Style, Times};
 use kestrel_trace::record::Record;
 use std::io::IsTerminal;
@@ -84,7 +85,7 @@ fn formats() -> PossibleValuesParser {
 
 /// Prints.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut trace = directory::open(&options.trace)?;
+    let mut trace = opening::open(&options.trace)?;
     if let Some(buffer) = &options.buffer
         && trace
             .reader

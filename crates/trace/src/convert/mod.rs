@@ -8,7 +8,7 @@ mod folded;
 mod kernel_form;
 mod names;
 mod parquet;
-mod perf_data;
+pub(crate) mod perf_data;
 mod perfetto;
 mod place;
 mod pprof;

@@ -23,38 +23,90 @@ pub(super) const TARGET: Target = Target {
     begin: |recording, place| Ok(Box::new(PerfData::new(recording, place)?)),
 };
 
-/// Types of records.
-mod kind {
-    pub(super) const MMAP: u32 = 1;
-    pub(super) const LOST: u32 = 2;
-    pub(super) const COMM: u32 = 3;
-    pub(super) const SAMPLE: u32 = 9;
-    pub(super) const MMAP2: u32 = 10;
+/// Types of records (`enum perf_event_type`; from 64 on, those of perf itself).
+pub(crate) mod kind {
+    pub(crate) const MMAP: u32 = 1;
+    pub(crate) const LOST: u32 = 2;
+    pub(crate) const COMM: u32 = 3;
+    pub(crate) const FORK: u32 = 7;
+    pub(crate) const READ: u32 = 8;
+    pub(crate) const SAMPLE: u32 = 9;
+    pub(crate) const MMAP2: u32 = 10;
+    pub(crate) const AUX: u32 = 11;
+    pub(crate) const LOST_SAMPLES: u32 = 13;
+    pub(crate) const SWITCH: u32 = 14;
+    pub(crate) const SWITCH_CPU_WIDE: u32 = 15;
+    pub(crate) const TEXT_POKE: u32 = 20;
     /// All records before are to be handled: none that follows is earlier.
-    pub(super) const FINISHED_ROUND: u32 = 68;
+    pub(crate) const FINISHED_ROUND: u32 = 68;
+
+    /// Whether records of a type are known, read or not.
+    pub(crate) fn is_known(kind: u32) -> bool {
+        matches!(kind, 1..=21 | 64..=83)
+    }
 }
 
 /// Words of a record's head about it.
-mod about {
-    pub(super) const KERNEL: u16 = 1;
-    pub(super) const USER: u16 = 2;
-    pub(super) const BUILD_ID: u16 = 1 << 14;
+pub(crate) mod about {
+    /// The bits that say whose code it is about.
+    pub(crate) const MODE: u16 = 7;
+    pub(crate) const KERNEL: u16 = 1;
+    pub(crate) const USER: u16 = 2;
+    /// Of a mapping: it is no code. Of a name: it is that of a program that begins.
+    pub(crate) const DATA: u16 = 1 << 13;
+    pub(crate) const EXEC: u16 = 1 << 13;
+    pub(crate) const BUILD_ID: u16 = 1 << 14;
 }
 
-/// What a sample has: `PERF_SAMPLE_IP`, `TID`, `TIME`, `CPU`, `PERIOD`, `RAW`, `IDENTIFIER`.
-const SAMPLED: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 16;
-/// And where an event has stacks: `PERF_SAMPLE_CALLCHAIN`.
-const CHAINED: u64 = 1 << 5;
+/// What a sample has, bit by bit (`enum perf_event_sample_format`).
+pub(crate) mod sampled {
+    pub(crate) const IP: u64 = 1;
+    pub(crate) const TID: u64 = 1 << 1;
+    pub(crate) const TIME: u64 = 1 << 2;
+    pub(crate) const ADDR: u64 = 1 << 3;
+    pub(crate) const READ: u64 = 1 << 4;
+    pub(crate) const CALLCHAIN: u64 = 1 << 5;
+    pub(crate) const ID: u64 = 1 << 6;
+    pub(crate) const CPU: u64 = 1 << 7;
+    pub(crate) const PERIOD: u64 = 1 << 8;
+    pub(crate) const STREAM_ID: u64 = 1 << 9;
+    pub(crate) const RAW: u64 = 1 << 10;
+    pub(crate) const BRANCH_STACK: u64 = 1 << 11;
+    pub(crate) const REGS_USER: u64 = 1 << 12;
+    pub(crate) const STACK_USER: u64 = 1 << 13;
+    pub(crate) const WEIGHT: u64 = 1 << 14;
+    pub(crate) const DATA_SRC: u64 = 1 << 15;
+    pub(crate) const IDENTIFIER: u64 = 1 << 16;
+    pub(crate) const TRANSACTION: u64 = 1 << 17;
+    pub(crate) const REGS_INTR: u64 = 1 << 18;
+    pub(crate) const PHYS_ADDR: u64 = 1 << 19;
+    pub(crate) const AUX: u64 = 1 << 20;
+    pub(crate) const CGROUP: u64 = 1 << 21;
+    pub(crate) const WEIGHT_STRUCT: u64 = 1 << 24;
+}
+
+/// What a sample of ours has.
+const SAMPLED: u64 = sampled::IP
+    | sampled::TID
+    | sampled::TIME
+    | sampled::CPU
+    | sampled::PERIOD
+    | sampled::RAW
+    | sampled::IDENTIFIER;
+/// And where an event has stacks.
+const CHAINED: u64 = sampled::CALLCHAIN;
+/// Records that are no samples end with what samples have of a thread, a time, a CPU and an event.
+pub(crate) const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 /// `mmap`, `comm`, `task`, `sample_id_all`, `mmap2`, `use_clockid`, `build_id`.
-const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 25 | 1 << 34;
+const FLAGS: u64 = 1 << 8 | 1 << 9 | 1 << 13 | FLAG_SAMPLE_ID_ALL | 1 << 23 | 1 << 25 | 1 << 34;
 /// `PERF_TYPE_TRACEPOINT`.
-const TRACEPOINT: u32 = 2;
+pub(crate) const TRACEPOINT: u32 = 2;
 /// Which address space the frames behind it are of, in a call chain.
-const CONTEXT: [u64; 2] = [-128i64 as u64, -512i64 as u64];
+pub(crate) const CONTEXT: [u64; 2] = [-128i64 as u64, -512i64 as u64];
 /// The first address of the kernel.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 /// Bytes of the file's head, of an event's attributes, and of these with the place of the event's number.
-const HEAD: u64 = 104;
+pub(crate) const HEAD: u64 = 104;
 const ATTRIBUTES: u32 = 112;
 const ENTRY: u64 = ATTRIBUTES as u64 + 16;
 /// A record has a length of 16 bits.
@@ -65,18 +117,18 @@ const ROUND: u64 = 4096;
 const CLOCK: u32 = 1;
 
 /// Sections behind the data, by number (`enum` of `HEADER_…` in tools/perf/util/header.h).
-mod section {
-    pub(super) const TRACING_DATA: u32 = 1;
-    pub(super) const HOSTNAME: u32 = 3;
-    pub(super) const OSRELEASE: u32 = 4;
-    pub(super) const VERSION: u32 = 5;
-    pub(super) const ARCH: u32 = 6;
-    pub(super) const NRCPUS: u32 = 7;
-    pub(super) const CMDLINE: u32 = 11;
-    pub(super) const EVENT_DESC: u32 = 12;
-    pub(super) const SAMPLE_TIME: u32 = 21;
-    pub(super) const CLOCKID: u32 = 23;
-    pub(super) const CLOCK_DATA: u32 = 29;
+pub(crate) mod section {
+    pub(crate) const TRACING_DATA: u32 = 1;
+    pub(crate) const HOSTNAME: u32 = 3;
+    pub(crate) const OSRELEASE: u32 = 4;
+    pub(crate) const VERSION: u32 = 5;
+    pub(crate) const ARCH: u32 = 6;
+    pub(crate) const NRCPUS: u32 = 7;
+    pub(crate) const CMDLINE: u32 = 11;
+    pub(crate) const EVENT_DESC: u32 = 12;
+    pub(crate) const SAMPLE_TIME: u32 = 21;
+    pub(crate) const CLOCKID: u32 = 23;
+    pub(crate) const CLOCK_DATA: u32 = 29;
 }
 
 struct PerfData {

@@ -142,7 +142,14 @@ pub enum StreamIn {
     Plain(File),
     /// Pages in blocks.
     Packed(Box<Unpacked<File>>),
+    /// Pages that are made of something else.
+    Other(Box<dyn Made>),
 }
+
+/// A source of pages that are made of something else.
+pub trait Made: Source + std::fmt::Debug + Send {}
+
+impl<M: Source + std::fmt::Debug + Send> Made for M {}
 
 impl StreamIn {
     /// A file of blocks.
@@ -156,12 +163,15 @@ impl Source for StreamIn {
         match self {
             Self::Plain(file) => Read::read(file, bytes),
             Self::Packed(packed) => packed.read(bytes),
+            Self::Other(made) => made.read(bytes),
         }
     }
 
     fn within(&mut self, times: RangeInclusive<u64>) {
-        if let Self::Packed(packed) = self {
-            packed.within(times);
+        match self {
+            Self::Plain(_) => {}
+            Self::Packed(packed) => packed.within(times),
+            Self::Other(made) => made.within(times),
         }
     }
 
@@ -177,6 +187,7 @@ impl Source for StreamIn {
         match self {
             Self::Plain(_) => None,
             Self::Packed(packed) => packed.damage(),
+            Self::Other(made) => made.damage(),
         }
     }
 }

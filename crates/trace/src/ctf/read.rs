@@ -120,6 +120,8 @@ struct Stream<R> {
     /// Records handed out.
     records: u64,
     losses: Losses,
+    /// Of the events lost, how many on which CPU: packets of a stream may be of several.
+    lost_on: BTreeMap<u32, u64>,
 }
 
 /// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
@@ -419,7 +421,9 @@ impl<R: Source> Reader<R> {
     pub fn lost_by_cpu(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
         for stream in &self.streams {
-            *all.entry(stream.cpu).or_default() += stream.losses.lost;
+            for (cpu, lost) in &stream.lost_on {
+                *all.entry(*cpu).or_default() += lost;
+            }
         }
         all
     }
@@ -457,6 +461,7 @@ impl<R: Source> Stream<R> {
             packets: 0,
             records: 0,
             losses: Losses::default(),
+            lost_on: BTreeMap::new(),
         }
     }
 
@@ -539,7 +544,10 @@ impl<R: Source> Stream<R> {
                     self.at = self.end;
                 }
                 self.losses.packets_missing += gap.packets;
-                self.losses.lost += gap.lost;
+                if gap.lost > 0 {
+                    self.losses.lost += gap.lost;
+                    *self.lost_on.entry(packet.cpu).or_default() += gap.lost;
+                }
                 if unsealed {
                     self.damaged("its writers never left it; what they committed is read");
                 }

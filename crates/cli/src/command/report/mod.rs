@@ -10,6 +10,7 @@ use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::explore::explore;
 use crate::filter;
+use crate::opening::say_remarks;
 use crate::output::Format;
 use crate::output::losses::report_absent;
 use crate::progress;
@@ -19,7 +20,7 @@ use crate::terminal;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgGroup, Args};
 use kestrel_trace::analyze::ANALYSES;
-use kestrel_trace::ctf::directory;
+use kestrel_trace::import;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::record::Record;
 use kestrel_trace::report::{self, Report};
@@ -133,7 +134,19 @@ impl Options {
 
 /// Reports.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut trace = directory::open(&options.trace)?;
+    let mut trace = import::open(&options.trace)?;
+    let asked = options.by.is_some() || !options.latency.is_empty();
+    let others = [
+        options.filter.program().is_some(),
+        options.syscalls.is_some(),
+        options.html.is_some(),
+        options.stacks.are_wanted(),
+        asked,
+    ];
+    // The usual report has them among its own notes.
+    if others.contains(&true) {
+        say_remarks(&mut trace);
+    }
     if let Some(text) = options.filter.program() {
         let json = options.format() == Format::Json;
         return program::answer(&options.filter, json, &text, trace);
@@ -142,7 +155,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         check_field(field, trace.reader.info())?;
     }
     let total = trace.packets;
-    let asked = options.by.is_some() || !options.latency.is_empty();
     let mut choice = options.filter.choose(&mut trace, asked)?;
     if let Some(set) = &options.syscalls {
         return syscalls::report(trace, set, options, &mut choice);

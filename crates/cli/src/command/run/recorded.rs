@@ -3,15 +3,15 @@
 use super::options::{Options, OutputFormat};
 use super::{message, modes, output, read};
 use crate::exit::{Exit, Failure};
+use crate::opening;
 use crate::replaying::{Look, Prepared};
-use kestrel_trace::ctf::directory;
 use std::path::Path;
 
 /// Runs the program over a recording.
 pub(super) fn run(options: &Options, path: &Path) -> Result<Exit, Failure> {
     let mut program = read::program(options, None)?;
     modes::keep(&mut program, None);
-    let mut trace = directory::open(path)?;
+    let mut trace = opening::open(path)?;
     let look = Look {
         json: options.format == OutputFormat::Json,
         quiet: options.quiet,

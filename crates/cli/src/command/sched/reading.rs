@@ -1,6 +1,7 @@
 //! Reading a trace for a question about the scheduler: what it must hold, and what is missing from it at the end.
 
 use crate::exit::{Exit, Failure};
+use crate::opening;
 use crate::output::losses::report_absent;
 use crate::progress;
 use kestrel_trace::ctf::directory;
@@ -39,7 +40,7 @@ pub(super) struct Gaps {
 impl Reading {
     /// Opens a trace that has switches and, if asked for, wakeups.
     pub(super) fn open(path: &Path, wakeups: bool) -> Result<Self, Failure> {
-        let trace = directory::open(path)?;
+        let trace = opening::open(path)?;
         let present = Present::of(trace.reader.info());
         if let Some(lacks) = present.lacks(wakeups) {
             return Err(lacking(path, lacks, wakeups));

@@ -1,0 +1,95 @@
+//! `perf.data` (tools/perf/Documentation/perf.data-file-format.txt, `include/uapi/linux/perf_event.h`), of `perf record` into a file or a pipe, compressed or not.
+//! The file is read twice: once for what events, threads and memory it tells of, then for its samples, which are put in order as far as the file's own marks
+//! (`FINISHED_ROUND`) ask for. `convert::perf_data` has the opposite direction, and the numbers.
+
+mod features;
+mod records;
+mod samples;
+mod survey;
+
+use super::{Foreign, Format};
+use features::{Attributes, Features};
+use records::{Range, Records};
+use samples::Samples;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use survey::Survey;
+
+pub(super) const FORMAT: Format = Format {
+    name: "perf.data",
+    magic: b"PERFILE2",
+    open,
+};
+
+/// Bytes of a file's head; that of a pipe has only the magic and its own length.
+const HEAD: usize = crate::convert::perf_data::HEAD as usize;
+const PIPE_HEAD: u64 = 16;
+
+fn open(mut file: File, length: u64) -> Result<Foreign, String> {
+    let said = |error: std::io::Error| error.to_string();
+    let mut head = [0; HEAD];
+    file.seek(SeekFrom::Start(0)).map_err(said)?;
+    let there = (&mut file).take(HEAD as u64).read(&mut head).map_err(said)?;
+    let word = |at: usize| head.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let (Some(size), true) = (word(8), there >= PIPE_HEAD as usize) else {
+        return Err("its head is cut".to_owned());
+    };
+    let mut features = Features::default();
+    let range = if size == PIPE_HEAD {
+        Range::new(PIPE_HEAD, length)
+    } else {
+        if size != HEAD as u64 || there < HEAD {
+            return Err(format!("its head is {size} bytes long, not {HEAD}"));
+        }
+        let (entry, at, bytes) = (word(16), word(24), word(32));
+        let (data, data_bytes) = (word(40).unwrap_or(0), word(48).unwrap_or(0));
+        let place = (at.unwrap_or(0), bytes.unwrap_or(0));
+        features.attributes = Attributes::of_file(&mut file, length, place, entry.unwrap_or(0))?;
+        let bits: Vec<u64> = (0..4).filter_map(|at| word(72 + at * 8)).collect();
+        match data_bytes {
+            0 if length > data => {
+                features
+                    .remarks
+                    .push("perf record did not end: its head says that there are no data; they are read to the file's end, without what describes tracepoints".to_owned());
+                Range::new(data, length)
+            }
+            _ => {
+                let end = data.saturating_add(data_bytes);
+                features.read(&mut file, length, end, &bits)?;
+                if end > length {
+                    features.remarks.push(format!("the file was cut: its data end at byte {end}, the file at {length}"));
+                }
+                Range::new(data, end.min(length))
+            }
+        }
+    };
+    let again = || file.try_clone().map_err(said);
+    let survey = Survey::new(features, Records::new(again()?, range)).map_err(said)?;
+    let events = samples::events(&survey.features);
+    let said_by_survey = survey.remarks();
+    let Survey {
+        features,
+        processes,
+        tasks,
+        user,
+        samples,
+        ..
+    } = survey;
+    let mut remarks = features.remarks.clone();
+    remarks.extend(events.remarks.iter().cloned());
+    remarks.extend(said_by_survey);
+    let mut foreign = Foreign {
+        info: features.info(),
+        symbols: features.symbols().with_user(user),
+        processes,
+        tasks,
+        tool: features.tool(),
+        packets: samples,
+        remarks,
+        streams: Vec::new(),
+    };
+    foreign.info.events = events.classes();
+    let samples = Samples::new(Records::new(again()?, range), events);
+    foreign.streams.push(Box::new(samples));
+    Ok(foreign)
+}
