@@ -190,7 +190,11 @@ impl Shape {
                 Self::number(name, size, signed, offset, word, record)
             }
             (FieldType::Bool, FieldPlace::Fixed { offset }) => {
-                Self::number(name, 1, false, offset, "%u", record)
+                let one = Self::number(name, 1, false, offset, "%u", record);
+                Self {
+                    declared: format!("bool {name}"),
+                    ..one
+                }
             }
             (FieldType::Pointer { .. }, FieldPlace::Fixed { offset }) => {
                 Self::number(name, 8, false, offset, "0x%llx", record)

@@ -13,7 +13,7 @@ mod perfetto;
 mod place;
 mod pprof;
 mod stacks;
-mod trace_dat;
+pub(crate) mod trace_dat;
 mod tracing_data;
 
 pub use conversion::{Conversion, Recording, Target};

@@ -23,21 +23,36 @@ pub(super) const TARGET: Target = Target {
 };
 
 /// What the word behind a page's time says beside its length: events were lost before it; their number stands behind its records.
-const LOST: u64 = 1 << 31;
-const COUNTED: u64 = 1 << 30;
+pub(crate) const LOST: u64 = 1 << 31;
+pub(crate) const COUNTED: u64 = 1 << 30;
 /// Bits of the time since the record before that are in a record's own head.
-const DELTA: u32 = 27;
+pub(crate) const DELTA: u32 = 27;
 /// The type of a record that only brings time forward.
-const EXTEND: u32 = 30;
+pub(crate) const EXTEND: u32 = 30;
+/// The types of one that fills room, and of one that has an absolute time.
+pub(crate) const PADDING: u32 = 29;
+pub(crate) const STAMP: u32 = 31;
 /// The longest record whose head has its length, in words.
 const SHORT: usize = 28;
 
 /// What stands behind the description of events.
-mod option {
-    pub(super) const CPUSTAT: u16 = 2;
-    pub(super) const TRACECLOCK: u16 = 4;
-    pub(super) const UNAME: u16 = 5;
-    pub(super) const VERSION: u16 = 9;
+pub(crate) mod option {
+    pub(crate) const DONE: u16 = 0;
+    pub(crate) const CPUSTAT: u16 = 2;
+    pub(crate) const BUFFER: u16 = 3;
+    pub(crate) const TRACECLOCK: u16 = 4;
+    pub(crate) const UNAME: u16 = 5;
+    pub(crate) const OFFSET: u16 = 7;
+    pub(crate) const VERSION: u16 = 9;
+    pub(crate) const TIME_SHIFT: u16 = 12;
+    pub(crate) const TSC2NSEC: u16 = 14;
+    // From here on they lead to sections of version 7.
+    pub(crate) const HEADER_INFO: u16 = 16;
+    pub(crate) const FTRACE_EVENTS: u16 = 17;
+    pub(crate) const EVENT_FORMATS: u16 = 18;
+    pub(crate) const KALLSYMS: u16 = 19;
+    pub(crate) const CMDLINES: u16 = 21;
+    pub(crate) const BUFFER_TEXT: u16 = 22;
 }
 
 struct TraceDat {

@@ -9,6 +9,7 @@ mod input;
 mod kernel_event;
 mod pages;
 mod perf_data;
+mod trace_dat;
 mod tracing_data;
 
 use crate::ctf::directory::{self, Trace};
@@ -38,13 +39,13 @@ pub struct Format {
 }
 
 /// The formats of files.
-pub static FORMATS: &[Format] = &[perf_data::FORMAT];
+pub static FORMATS: &[Format] = &[perf_data::FORMAT, trace_dat::FORMAT];
 
 /// A recording of another tool, opened.
 #[derive(Debug, Default)]
 struct Foreign {
     info: TraceInfo,
-    streams: Vec<Box<dyn Events>>,
+    streams: Vec<Stream>,
     symbols: Symbols,
     processes: Processes,
     tasks: Tasks,
@@ -54,6 +55,15 @@ struct Foreign {
     packets: u64,
     /// What is not understood, or not as one might think.
     remarks: Vec<String>,
+}
+
+/// The records of a stream.
+#[derive(Debug)]
+struct Stream {
+    /// What its buffer is called there; empty for the one that has no name.
+    buffer: String,
+    cpu: u32,
+    events: Box<dyn Events>,
 }
 
 /// Bytes at the begin of a file by which formats are told apart.
@@ -95,29 +105,37 @@ pub fn open(path: &Path) -> Result<Trace> {
 impl Foreign {
     fn trace(self, format: &str) -> Trace {
         let uuid = Uuid(*b"foreign recordin");
+        let mut buffers: Vec<String> = Vec::new();
+        let mut streams = Vec::new();
+        for Stream { buffer, cpu, events } in self.streams {
+            let name = named(&buffer);
+            let known = buffers.iter().position(|known| *known == name);
+            let number = known.unwrap_or_else(|| {
+                buffers.push(name.clone());
+                buffers.len() - 1
+            });
+            let pages = Pages::new(events, uuid, number as u32);
+            streams.push((format!("{name}_{cpu}"), StreamIn::Other(Box::new(pages))));
+        }
+        let buffer = |(name, number): (&String, u32)| BufferInfo {
+            number,
+            name: name.clone(),
+            mode: BufferMode::Discard,
+            bytes_per_cpu: 0,
+        };
         let info = TraceInfo {
             uuid,
-            buffers: vec![BufferInfo {
-                number: 0,
-                name: BUFFER.to_owned(),
-                mode: BufferMode::Discard,
-                bytes_per_cpu: 0,
-            }],
+            buffers: buffers.iter().zip(0..).map(buffer).collect(),
             tracer_version: self.tool.clone(),
             ..self.info
         };
-        let streams = self.streams.into_iter().zip(0..);
-        let streams = streams.map(|(events, number)| {
-            let pages = Pages::new(events, uuid);
-            (format!("{BUFFER}_{number}"), StreamIn::Other(Box::new(pages)))
-        });
         let summary = Summary {
             version: self.tool,
             command: info.command.clone(),
             ..Summary::default()
         };
         Trace {
-            reader: Reader::new(info, streams.collect()),
+            reader: Reader::new(info, streams),
             packets: self.packets,
             summary: Some(summary),
             symbols: self.symbols,
@@ -130,5 +148,14 @@ impl Foreign {
     }
 }
 
-/// The one buffer of such a recording.
+/// What a buffer without a name is called.
 const BUFFER: &str = "records";
+
+/// A buffer's name with the characters that names of buffers have.
+fn named(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    match name {
+        "" => BUFFER.to_owned(),
+        name => name.chars().map(plain).collect(),
+    }
+}

@@ -11,6 +11,7 @@ use std::io;
 pub(super) struct Pages {
     events: Box<dyn Events>,
     uuid: Uuid,
+    buffer: u32,
     draft: Draft,
     /// Whether the draft waits for a page.
     waits: bool,
@@ -19,10 +20,11 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(events: Box<dyn Events>, uuid: Uuid) -> Self {
+    pub(super) fn new(events: Box<dyn Events>, uuid: Uuid, buffer: u32) -> Self {
         Self {
             events,
             uuid,
+            buffer,
             draft: Draft::default(),
             waits: false,
             sequence: 0,
@@ -66,7 +68,7 @@ impl Pages {
         put(offset::SEQUENCE, &self.sequence.to_le_bytes());
         put(offset::DISCARDED, &self.lost.to_le_bytes());
         put(offset::CPU, &cpu.to_le_bytes());
-        put(offset::BUFFER, &0u32.to_le_bytes());
+        put(offset::BUFFER, &self.buffer.to_le_bytes());
         put(offset::COMMITTED, &whole(count).to_le_bytes());
         self.sequence += 1;
         Ok(true)

@@ -7,7 +7,7 @@ mod records;
 mod samples;
 mod survey;
 
-use super::{Foreign, Format};
+use super::{Foreign, Format, Stream};
 use features::{Attributes, Features};
 use records::{Range, Records};
 use samples::Samples;
@@ -38,7 +38,10 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
     let range = if size == PIPE_HEAD {
         Range::new(PIPE_HEAD, length)
     } else {
-        if size != HEAD as u64 || there < HEAD {
+        if there < HEAD {
+            return Err("its head is cut".to_owned());
+        }
+        if size != HEAD as u64 {
             return Err(format!("its head is {size} bytes long, not {HEAD}"));
         }
         let (entry, at, bytes) = (word(16), word(24), word(32));
@@ -90,6 +93,10 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
     };
     foreign.info.events = events.classes();
     let samples = Samples::new(Records::new(again()?, range), events);
-    foreign.streams.push(Box::new(samples));
+    foreign.streams.push(Stream {
+        buffer: String::new(),
+        cpu: 0,
+        events: Box::new(samples),
+    });
     Ok(foreign)
 }
