@@ -31,6 +31,8 @@ pub enum Error {
         path: PathBuf,
         formats: Vec<&'static str>,
     },
+    #[error("{} holds several traces, of which one can be read at a time: {}", path.display(), traces.iter().map(|trace| trace.display().to_string()).collect::<Vec<_>>().join(", "))]
+    Several { path: PathBuf, traces: Vec<PathBuf> },
     #[error("cannot read {} as {format}: {why}", path.display())]
     Foreign {
         path: PathBuf,

@@ -50,6 +50,14 @@ impl Draft {
         self.held.clear();
     }
 
+    /// Says whose record it is, where that is known only when it is read.
+    pub(super) fn of_thread(&mut self, (pid, tid): (u32, u32)) {
+        if let Some(place) = self.bytes.get_mut(8..PAYLOAD as usize) {
+            place[..4].copy_from_slice(&pid.to_le_bytes());
+            place[4..8].copy_from_slice(&tid.to_le_bytes());
+        }
+    }
+
     /// Sets a field of fixed length; the rest of a longer one stays zero.
     pub(super) fn set(&mut self, field: &Field, value: &[u8]) {
         let FieldPlace::Fixed { offset } = field.place else { return };

@@ -4,6 +4,7 @@
 //! Kestrel's own recorder writes them ([`pages`]), so every command reads every format, in order of time and in bounded memory. A file is known by its
 //! content, not by its name. What is in it and not understood is named among the trace's remarks, or where it is met among the losses; the rest is read.
 
+mod ctf;
 mod draft;
 mod input;
 mod kernel_event;
@@ -80,7 +81,7 @@ pub fn open(path: &Path) -> Result<Trace> {
     };
     let meta = std::fs::metadata(path).map_err(failed)?;
     if !meta.is_file() {
-        return directory::open(path);
+        return folder(path);
     }
     let mut file = File::open(path).map_err(failed)?;
     let mut head = Vec::new();
@@ -100,6 +101,28 @@ pub fn open(path: &Path) -> Result<Trace> {
         why,
     })?;
     Ok(foreign.trace(format.name))
+}
+
+/// Opens what lies in a folder: a trace of Kestrel's, or of another tracer, perhaps in a folder in it.
+fn folder(path: &Path) -> Result<Trace> {
+    let found = ctf::traces_under(path);
+    let trace = match found.as_slice() {
+        [] => return directory::open(path),
+        [trace] if ctf::is_own(trace) => return directory::open(trace),
+        [trace] => trace,
+        several => {
+            return Err(Error::Several {
+                path: path.into(),
+                traces: several.to_vec(),
+            });
+        }
+    };
+    let foreign = ctf::open(trace).map_err(|why| Error::Foreign {
+        path: trace.clone(),
+        format: ctf::NAME,
+        why,
+    })?;
+    Ok(foreign.trace(ctf::NAME))
 }
 
 impl Foreign {

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     Word(String),
     Number(u64),
     Text(String),
@@ -12,7 +12,7 @@ pub(super) enum Token {
 }
 
 /// All tokens of `text`, each with its line (from 1).
-pub(super) fn tokens(text: &str) -> Result<Vec<(Token, u32)>> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, u32)>> {
     let mut lexer = Lexer { rest: text, line: 1 };
     let mut all = Vec::new();
     while let Some(token) = lexer.next()? {

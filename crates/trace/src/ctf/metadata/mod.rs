@@ -8,7 +8,7 @@
 //! Field names carry a leading underscore, which CTF readers strip, so that a field may be called `string` or `event`.
 
 mod hint;
-mod lexer;
+pub(crate) mod lexer;
 mod restore;
 mod tree;
 mod write;

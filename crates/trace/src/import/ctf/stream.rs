@@ -1,0 +1,352 @@
+//! The records of a stream of another tracer: its packets one by one, a window of each in memory.
+
+use super::super::draft::{Draft, Events};
+use super::bits::{Bits, Stop};
+use super::class::{Class, Scope, Thread, walk};
+use super::tsdl::StreamClass;
+use super::types::{Integer, Type};
+use crate::value::Value;
+use crate::record::Record;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+/// What all streams of a trace have in common.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) little: bool,
+    pub(super) packet_header: Option<Type>,
+    pub(super) streams: Vec<StreamClass>,
+    /// By the number of the stream's class and its own.
+    pub(super) classes: HashMap<(u64, u64), Class, foldhash::fast::RandomState>,
+    /// Cycles of its clock in a second.
+    pub(super) frequency: u64,
+}
+
+/// The first word of a packet.
+const MAGIC: i128 = 0xc1fc_1fc1;
+/// Bytes of a packet that are in memory, at first and at most.
+const WINDOW: usize = 1 << 17;
+const MOST: usize = 1 << 26;
+/// The thread that runs, where a switch says so.
+const SWITCH: &str = "sched:sched_switch";
+
+/// A stream's records.
+#[derive(Debug)]
+pub(super) struct Stream {
+    name: String,
+    file: File,
+    length: u64,
+    shared: Arc<Shared>,
+    /// Where the packet at hand begins and the next one, in bytes of the file.
+    packet: u64,
+    next_packet: u64,
+    /// The next event, and the end of the packet's events, in bits of the packet.
+    at: u64,
+    end: u64,
+    window: Vec<u8>,
+    /// Where the window begins in the packet, in bytes.
+    from: u64,
+    /// The stream's class, by its index.
+    class: usize,
+    cpu: u32,
+    /// Of the clock, in cycles.
+    cycles: u64,
+    discarded: Option<u64>,
+    sequence: Option<u64>,
+    lost: u64,
+    previous_ns: u64,
+    running: u32,
+    ended: bool,
+    damage: Option<String>,
+}
+
+/// What the head of a packet says.
+#[derive(Clone, Copy, Debug, Default)]
+struct Head {
+    content: Option<u64>,
+    size: Option<u64>,
+    begin: Option<u64>,
+    discarded: Option<u64>,
+    sequence: Option<u64>,
+    cpu: Option<u64>,
+    class: usize,
+    /// Bits of header and context.
+    bits: u64,
+}
+
+impl Stream {
+    pub(super) fn new(name: String, file: File, length: u64, shared: Arc<Shared>, number: u32) -> Self {
+        Self {
+            name,
+            file,
+            length,
+            shared,
+            packet: 0,
+            next_packet: 0,
+            at: 0,
+            end: 0,
+            window: Vec::new(),
+            from: 0,
+            class: 0,
+            cpu: number,
+            cycles: 0,
+            discarded: None,
+            sequence: None,
+            lost: 0,
+            previous_ns: 0,
+            running: 0,
+            ended: false,
+            damage: None,
+        }
+    }
+
+    fn broken(&mut self, at: u64, what: &str) {
+        let name = &self.name;
+        self.damage.get_or_insert_with(|| format!("{name}, at byte {at}: {what}"));
+    }
+
+    /// Reads the packet from a byte on.
+    fn look(&mut self, from: u64, bytes: usize) -> io::Result<()> {
+        let left = self.length.saturating_sub(self.packet + from);
+        let size = (bytes as u64).min(left) as usize;
+        self.window.resize(size, 0);
+        self.from = from;
+        let mut done = 0;
+        while done < size {
+            match self.file.read_at(&mut self.window[done..], self.packet + from + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.window.truncate(done);
+        Ok(())
+    }
+
+    /// Goes to the next packet; false at the end.
+    fn load(&mut self) -> io::Result<bool> {
+        self.packet = self.next_packet;
+        let left = self.length.saturating_sub(self.packet);
+        if left == 0 {
+            return Ok(false);
+        }
+        self.look(0, WINDOW)?;
+        let at = self.packet;
+        let head = match self.head() {
+            Ok(head) => head,
+            Err(stop) => {
+                let why = match stop {
+                    Stop::Wrong(why) => why,
+                    Stop::Window | Stop::End => "a packet's head is cut",
+                };
+                self.broken(at, &format!("{why}; what is behind it is not read"));
+                return Ok(false);
+            }
+        };
+        let size = head.size.unwrap_or(left.saturating_mul(8));
+        let content = head.content.unwrap_or(size);
+        if size % 8 != 0 || size / 8 == 0 || content > size || head.bits > content {
+            self.broken(at, &format!("a packet of {size} bits with {content} bits of content; what is behind it is not read"));
+            return Ok(false);
+        }
+        self.next_packet = at + size / 8;
+        (self.at, self.end) = (head.bits, content);
+        if self.next_packet > self.length {
+            self.broken(at, &format!("the file was cut: of a packet of {} bytes {left} are there", size / 8));
+            self.end = self.end.min(left * 8);
+        }
+        self.class = head.class;
+        self.cpu = head.cpu.map_or(self.cpu, |cpu| cpu as u32);
+        self.cycles = head.begin.unwrap_or(self.cycles);
+        if let Some(discarded) = head.discarded {
+            let before = self.discarded.replace(discarded).unwrap_or(0);
+            self.lost = self.lost.saturating_add(discarded.saturating_sub(before));
+        }
+        if let Some(sequence) = head.sequence {
+            let before = self.sequence.replace(sequence);
+            if let Some(before) = before
+                && sequence > before.wrapping_add(1)
+            {
+                self.broken(at, &format!("packets {} to {} are not there", before + 1, sequence - 1));
+            }
+        }
+        Ok(true)
+    }
+
+    fn head(&self) -> Result<Head, Stop> {
+        let shared = &self.shared;
+        let mut bits = Bits::new(&self.window, 0, 0, self.window.len() as u64 * 8, shared.little);
+        let mut scope: Scope<'_> = Vec::new();
+        let mut none = |_: &Integer, _| {};
+        if let Some(ty) = &shared.packet_header {
+            walk(ty, "", &mut bits, &mut scope, &mut none)?;
+        }
+        let find = |scope: &Scope<'_>, name: &str| {
+            let found = scope.iter().find(|(known, ..)| *known == name);
+            found.map(|(_, value, _)| *value)
+        };
+        if find(&scope, "magic").is_some_and(|magic| magic != MAGIC) {
+            return Err(Stop::Wrong("it is not the beginning of a packet"));
+        }
+        let id = find(&scope, "stream_id").unwrap_or(0);
+        let class = shared.streams.iter().position(|class| i128::from(class.id) == id);
+        let class = match class {
+            Some(class) => class,
+            None => return Err(Stop::Wrong("a packet of a stream that the metadata do not describe")),
+        };
+        scope.clear();
+        if let Some(ty) = &shared.streams[class].packet_context {
+            walk(ty, "", &mut bits, &mut scope, &mut none)?;
+        }
+        let long = |name: &str| find(&scope, name).and_then(|value| u64::try_from(value).ok());
+        Ok(Head {
+            content: long("content_size"),
+            size: long("packet_size"),
+            begin: long("timestamp_begin"),
+            discarded: long("events_discarded"),
+            sequence: long("packet_seq_num"),
+            cpu: long("cpu_id"),
+            class,
+            bits: bits.at,
+        })
+    }
+
+    /// Reads the event at hand; the place behind it, and whether it had room.
+    fn event(&self, draft: &mut Draft) -> Result<Read, Stop> {
+        let shared = &*self.shared;
+        let stream = shared.streams.get(self.class).ok_or(Stop::Wrong("it is of no stream"))?;
+        let mut bits = Bits::new(&self.window, self.from, self.at, self.end, shared.little);
+        let mut scope: Scope<'_> = Vec::new();
+        let mut cycles = self.cycles;
+        if let Some(ty) = &stream.event_header {
+            walk(ty, "", &mut bits, &mut scope, &mut |integer, value| {
+                cycles = advanced(cycles, integer.bits, value);
+            })?;
+        }
+        let id = scope.iter().rev().find(|(name, ..)| *name == "id").map_or(0, |(_, id, _)| *id);
+        let key = (stream.id, u64::try_from(id).unwrap_or(u64::MAX));
+        let class = shared
+            .classes
+            .get(&key)
+            .ok_or(Stop::Wrong("an event that the metadata do not describe"))?;
+        let time_ns = nanoseconds(cycles, shared.frequency).max(self.previous_ns);
+        draft.begin(&class.event, time_ns, self.cpu, (0, 0));
+        let mut thread = Thread::default();
+        class.read(&mut bits, &mut scope, draft, &mut thread)?;
+        let whole = draft.end(&class.event);
+        draft.of_thread(thread.numbers(self.running));
+        if bits.at == self.at {
+            return Err(Stop::Wrong("an event without a bit"));
+        }
+        Ok(Read {
+            at: bits.at,
+            cycles,
+            time_ns,
+            whole,
+            next: match class.event.name == SWITCH {
+                true => next_thread(class, draft),
+                false => None,
+            },
+        })
+    }
+}
+
+/// An event that was read.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    at: u64,
+    cycles: u64,
+    time_ns: u64,
+    whole: bool,
+    /// The thread that runs from now on.
+    next: Option<u32>,
+}
+
+fn next_thread(class: &Class, draft: &Draft) -> Option<u32> {
+    let record = Record {
+        time_ns: 0,
+        cpu: 0,
+        pid: 0,
+        tid: 0,
+        event: &class.event,
+        bytes: draft.bytes(),
+        unwound: None,
+        rest: &[],
+    };
+    let next: Value<'_> = record.get("next_pid")?;
+    u32::try_from(next.as_u64()?).ok()
+}
+
+/// A clock whose low bits are known.
+fn advanced(before: u64, bits: u64, value: u64) -> u64 {
+    if bits >= 64 {
+        return value;
+    }
+    let mask = (1 << bits) - 1;
+    let now = before & !mask | value & mask;
+    match now < before {
+        true => now.wrapping_add(1 << bits),
+        false => now,
+    }
+}
+
+/// Cycles in ns.
+pub(super) fn nanoseconds(cycles: u64, frequency: u64) -> u64 {
+    match frequency {
+        1_000_000_000 => cycles,
+        frequency => (u128::from(cycles) * 1_000_000_000 / u128::from(frequency.max(1))) as u64,
+    }
+}
+
+impl Events for Stream {
+    fn next(&mut self, draft: &mut Draft) -> io::Result<bool> {
+        let mut bytes = WINDOW;
+        loop {
+            if self.ended {
+                return Ok(false);
+            }
+            if self.at >= self.end {
+                if !self.load()? {
+                    self.ended = true;
+                    let lost = std::mem::take(&mut self.lost);
+                    draft.only_lost(self.previous_ns, self.cpu, lost);
+                    return Ok(lost > 0);
+                }
+                continue;
+            }
+            let place = self.packet + self.at / 8;
+            match self.event(draft) {
+                Ok(read) => {
+                    draft.lost = std::mem::take(&mut self.lost);
+                    (self.at, self.cycles, self.previous_ns) = (read.at, read.cycles, read.time_ns);
+                    self.running = read.next.unwrap_or(self.running);
+                    if !read.whole {
+                        self.broken(place, "an event is longer than a record may be, and is cut");
+                    }
+                    return Ok(true);
+                }
+                Err(Stop::Window) if bytes <= MOST && self.at / 8 + (self.window.len() as u64) < self.length => {
+                    self.look(self.at / 8, bytes)?;
+                    bytes *= 2;
+                }
+                Err(stop) => {
+                    let why = match stop {
+                        Stop::Wrong(why) => why,
+                        Stop::End => "an event reaches beyond its packet",
+                        Stop::Window => "an event is longer than what can be read at once, or than the file",
+                    };
+                    self.broken(place, &format!("{why}; the rest of the packet is not read"));
+                    self.at = self.end;
+                }
+            }
+        }
+    }
+
+    fn damage(&mut self) -> Option<String> {
+        self.damage.take()
+    }
+}
