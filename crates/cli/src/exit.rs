@@ -330,6 +330,7 @@ fn from_trace(error: &Trace, message: String) -> Failure {
                 "{who}: wait for its end, or choose another directory with -o"
             ))
         }
+        Trace::Several { .. } => failure.hint("name one of them"),
         Trace::Open { .. } | Trace::NoMetadata { .. } => {
             failure.hint("`kestrel record -o DIR -e EVENT` makes one; its directory is the argument")
         }

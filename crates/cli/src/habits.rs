@@ -85,7 +85,6 @@ const HABITS: &[Habit] = &[
     row("bpftrace", "", One(&["-l"]), "-l 'tracepoint:sched:*'", "`kestrel list [PATTERN]` lists events"),
     row("bpftrace", "", One(&["--info"]), "--info", "`kestrel run --info`, and `kestrel doctor` with reasons"),
     row("bpftrace", RECORDS, Of(is_script), "trace script.bt", "`kestrel run {}` runs a script"),
-    row("perf, trace-cmd", READS, Of(is_foreign_file), "report perf.data", "{} is another tool's file, which its own tool reads; here a recording is a directory, as `kestrel record -o DIR` makes it"),
     row("perf, trace-cmd", READS, One(&["-i", "--input"]), "report -i DIR", "the recording stands alone: `kestrel report DIR`, `kestrel print DIR`"),
     row("perf", "record", One(&["-m", "--mmap-pages"]), "record -m 512 -e sched:sched_switch", "`--buffer-size 2M` is the size of each CPU's ring in bytes"),
     row("trace-cmd", "record", One(&["-b"]), "record -b 2048 -e sched:sched_switch", "`--buffer-size 2M` is the size of each CPU's ring; branch records of the processor are not read"),
@@ -197,14 +196,6 @@ fn is_script(word: &str) -> bool {
     word.ends_with(".bt") && !word.starts_with('-')
 }
 
-fn is_foreign_file(word: &str) -> bool {
-    let name = word.rsplit('/').next().unwrap_or_default();
-    ["perf.data", "trace.dat"]
-        .iter()
-        .any(|tool| name.starts_with(tool))
-        || name.ends_with(".dat")
-}
-
 /// Whether an event is a counter with perf's modifiers.
 fn has_modifier(event: &str) -> bool {
     event.rsplit_once(':').is_some_and(|(counter, modifiers)| {
@@ -291,6 +282,8 @@ mod tests {
         ("perf", "stat -p 1", "a process"),
         ("perf", "report --stdio", "text, also on a terminal"),
         ("perf", "report -g", "call chains"),
+        ("perf", "report perf.data", "perf's own recording"),
+        ("trace-cmd", "print trace.dat", "trace-cmd's own recording"),
         ("perf", "report --no-children", "by the code itself"),
         ("perf", "report --percent-limit 1", "what matters"),
         ("perf", "sched record", "the scheduler"),

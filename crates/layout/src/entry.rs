@@ -197,8 +197,9 @@ fn declarator(text: &str) -> Option<(String, String, Option<&str>)> {
         }
         None => (text.to_owned(), None),
     };
-    let split = text.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'))?;
-    let (type_text, name) = (text[..=split].trim(), &text[split + 1..]);
+    let mut parts = text.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'));
+    let name = parts.next()?;
+    let type_text = text[..text.len() - name.len()].trim();
     (!type_text.is_empty() && !name.is_empty()).then(|| (type_text.to_owned(), name.to_owned(), length))
 }
 
@@ -297,6 +298,7 @@ print fmt: \"prev_comm=%s prev_pid=%d prev_state=%s\", REC->prev_comm, REC->prev
             "ID: 1\n",
             "name: x\nID: y\n",
             "name: x\nID: 1\n\tfield:int;\toffset:0;\tsize:4;\n",
+            "name: x\nID: 1\n\tfield:u64 ä;\toffset:0;\tsize:4;\n",
         ] {
             assert!(Format::parse(text).is_err(), "{text}");
         }

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 // `--to` is the format here; elsewhere it is a time.
 #[command(after_help = EXAMPLES, mut_arg("to", |time| time.long("until")))]
 pub(crate) struct Options {
-    /// The trace directory
+    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
     /// What to make of it

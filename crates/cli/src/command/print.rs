@@ -20,7 +20,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The trace directory
+    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
     /// The format that records are written in

@@ -3,7 +3,8 @@
 use super::scope::{Judge, Scope};
 use crate::exit::Failure;
 use kestrel_query::Background;
-use kestrel_trace::ctf::directory::{self, Trace};
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::import;
 use kestrel_trace::record::Record;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Pass {
         skip_to: Option<u64>,
         progress: &Arc<Progress>,
     ) -> Result<Self, Failure> {
-        let mut trace = directory::open(path)?;
+        let mut trace = import::open(path)?;
         progress.total.store(trace.packets, Ordering::Relaxed);
         let told = Arc::clone(progress);
         trace.reader.watch(Box::new(move |packets| {

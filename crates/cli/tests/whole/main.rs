@@ -6,6 +6,7 @@ mod asked;
 mod counts;
 mod export;
 mod house;
+mod import;
 mod looking;
 mod manual;
 mod page;

@@ -149,10 +149,6 @@ fn habits_are_answered() {
     let top = place.run(&["top"]);
     assert!(!top.err.contains("stop"), "{}", top.err);
     place.run(&["script"]).fails(2, &["kestrel print"]);
-    std::fs::write(place.path().join("perf.data"), "PERFILE2").unwrap();
-    place
-        .run(&["report", "perf.data"])
-        .fails(1, &["another tool's file"]);
     let unknown = place.run(&["record", "--nosuch"]);
     assert!(!unknown.err.contains("-- --nosuch"), "{}", unknown.err);
     place

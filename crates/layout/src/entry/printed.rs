@@ -30,7 +30,10 @@ impl Format {
         if let Some(labels) = self.labels(&field.name) {
             let more = MORE_NAMES.iter().filter(|(name, ..)| *name == field.name);
             let more = more.map(|(_, value, name)| (*value, (*name).to_owned()));
-            let own = labels.rows.into_iter().map(|(value, name)| (value.cast_signed(), name));
+            let own = labels
+                .rows
+                .into_iter()
+                .map(|(value, name)| (value.cast_signed(), name));
             return Printed::Names(labels.kind, own.chain(more).collect());
         }
         match printed_as(self, &field.name) {

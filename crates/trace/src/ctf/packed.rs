@@ -180,6 +180,7 @@ impl Source for StreamIn {
             Self::Plain(file) => skip_pages(file, time_ns),
             // Blocks out of the times are stepped over.
             Self::Packed(_) => Ok(()),
+            Self::Other(made) => made.skip_to(time_ns),
         }
     }
 

@@ -60,7 +60,9 @@ impl Draft {
 
     /// Sets a field of fixed length; the rest of a longer one stays zero.
     pub(super) fn set(&mut self, field: &Field, value: &[u8]) {
-        let FieldPlace::Fixed { offset } = field.place else { return };
+        let FieldPlace::Fixed { offset } = field.place else {
+            return;
+        };
         let size = value.len().min(field.ty.fixed_size() as usize);
         let at = offset as usize;
         if let Some(place) = self.bytes.get_mut(at..at + size) {

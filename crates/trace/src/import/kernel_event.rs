@@ -135,7 +135,13 @@ fn shape(format: &Format, field: &Field, system: &str) -> (Kind, FieldType) {
             "user_stack" => Space::User,
             _ => Space::Kernel,
         };
-        return (Kind::Rest, FieldType::Stack { space, max: LONGEST / 8 });
+        return (
+            Kind::Rest,
+            FieldType::Stack {
+                space,
+                max: LONGEST / 8,
+            },
+        );
     }
     if field.is_array() && field.size == 0 {
         return (Kind::Rest, variable);
@@ -165,7 +171,10 @@ fn fixed(format: &Format, field: &Field, is_text: bool) -> FieldType {
         if is_text {
             return FieldType::Text { size: field.size };
         }
-        let size = field.size.checked_div(count).filter(|size| size * count == field.size);
+        let size = field
+            .size
+            .checked_div(count)
+            .filter(|size| size * count == field.size);
         return match size.and_then(scalar) {
             Some(size) => FieldType::Array {
                 element: Box::new(integer(size, format.base(field))),
@@ -199,5 +208,7 @@ fn fixed(format: &Format, field: &Field, is_text: bool) -> FieldType {
 }
 
 fn scalar(size: u32) -> Option<u8> {
-    u8::try_from(size).ok().filter(|size| matches!(size, 1 | 2 | 4 | 8))
+    u8::try_from(size)
+        .ok()
+        .filter(|size| matches!(size, 1 | 2 | 4 | 8))
 }

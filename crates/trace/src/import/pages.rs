@@ -57,7 +57,8 @@ impl Pages {
                 break;
             }
         }
-        let mut put = |at: u32, bytes: &[u8]| page[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        let mut put =
+            |at: u32, bytes: &[u8]| page[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         put(offset::MAGIC, &MAGIC.to_le_bytes());
         put(offset::UUID, &self.uuid.0);
         put(offset::STREAM, &0u32.to_le_bytes());

@@ -57,7 +57,9 @@ impl TracingData {
         let symbols = input.take(length as usize).ok_or_else(cut("its symbols"))?;
         self.kallsyms(symbols);
         let length = input.u32().ok_or_else(cut("formats of trace_printk"))?;
-        input.take(length as usize).ok_or_else(cut("formats of trace_printk"))?;
+        input
+            .take(length as usize)
+            .ok_or_else(cut("formats of trace_printk"))?;
         // Older files of perf end here.
         if let Some(names) = input.long() {
             self.names(names);
@@ -112,8 +114,9 @@ impl TracingData {
             Ok(format) => self.events.push((system.to_owned(), format)),
             Err(why) => {
                 let name = text.lines().next().unwrap_or_default();
-                self.remarks
-                    .push(format!("a format of {system} ({name:?}) is not understood: {why}"));
+                self.remarks.push(format!(
+                    "a format of {system} ({name:?}) is not understood: {why}"
+                ));
             }
         }
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 const ROWS: usize = 12;
 /// Rows of the histogram over time.
 const HEIGHT: u64 = 5;
+/// ns of a year: a clock that begins in 1970 knows no time of day.
+const YEAR: u64 = 365 * 24 * 3600 * 1_000_000_000;
 
 /// Renders a report, at most `width` columns wide (at least 60).
 pub fn text(report: &Report, width: usize, colour: bool) -> String {
@@ -94,12 +96,13 @@ impl Page {
                 duration(report.span_ns)
             ),
         );
-        self.line(&format!(
-            "{title} on {}, Linux {}",
-            shown(&report.hostname),
-            shown(&report.kernel_release)
-        ));
-        if report.records > 0 {
+        let host = match (report.hostname.as_str(), report.kernel_release.as_str()) {
+            ("", "") => String::new(),
+            (host, release) => format!(" on {}, Linux {}", shown(host), shown(release)),
+        };
+        self.line(&format!("{title}{host}"));
+        // Files of other tools may not say what time of day it was.
+        if report.records > 0 && report.begins_ns > YEAR {
             let begin = UNIX_EPOCH + Duration::from_nanos(report.begins_ns);
             let begin = format!("from {}", humantime::format_rfc3339_millis(begin));
             let begin = self.paint(Ink::Quiet, &begin);

@@ -35,7 +35,7 @@ fn convert_as(format: &str, trace: &Path, file: &Path, summary: Option<&Summary>
 }
 
 /// The sample as a file of a format, and its records as JSON.
-fn sample_as(format: &str) -> (TempDir, PathBuf, Vec<Value>) {
+pub fn sample_as(format: &str) -> (TempDir, PathBuf, Vec<Value>) {
     let dir = tempfile::tempdir().unwrap();
     let (trace, file) = (dir.path().join("trace"), dir.path().join("file"));
     write(&trace, 700);

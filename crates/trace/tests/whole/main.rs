@@ -8,6 +8,7 @@ mod browser;
 mod converting;
 mod images;
 mod importers;
+mod importing;
 mod lines;
 mod merging;
 mod metadata;

@@ -46,15 +46,26 @@ impl<'a> Bits<'a> {
 
     /// The bytes that hold these bits.
     fn holding(&self, bits: u64) -> Result<&'a [u8], Stop> {
-        let end = self.at.checked_add(bits).filter(|end| *end <= self.end).ok_or(Stop::End)?;
+        let end = self
+            .at
+            .checked_add(bits)
+            .filter(|end| *end <= self.end)
+            .ok_or(Stop::End)?;
         let (first, last) = (self.at / 8, end.div_ceil(8));
-        let first = first.checked_sub(self.from).ok_or(Stop::Wrong("it begins before its window"))?;
+        let first = first
+            .checked_sub(self.from)
+            .ok_or(Stop::Wrong("it begins before its window"))?;
         let range = first as usize..(last - self.from) as usize;
         self.bytes.get(range).ok_or(Stop::Window)
     }
 
     /// An integer of at most 64 bits; longer ones are passed over and are none.
-    pub(super) fn integer(&mut self, bits: u64, signed: bool, little: Option<bool>) -> Result<Option<i128>, Stop> {
+    pub(super) fn integer(
+        &mut self,
+        bits: u64,
+        signed: bool,
+        little: Option<bool>,
+    ) -> Result<Option<i128>, Stop> {
         let bytes = self.holding(bits)?;
         let shift = self.at % 8;
         self.at += bits;
@@ -80,7 +91,9 @@ impl<'a> Bits<'a> {
     /// A text up to its NUL, which is passed over.
     pub(super) fn text(&mut self) -> Result<&'a [u8], Stop> {
         self.align(8);
-        let first = (self.at / 8).checked_sub(self.from).ok_or(Stop::Wrong("it begins before its window"))?;
+        let first = (self.at / 8)
+            .checked_sub(self.from)
+            .ok_or(Stop::Wrong("it begins before its window"))?;
         let rest = self.bytes.get(first as usize..).ok_or(Stop::Window)?;
         let most = (self.left() / 8) as usize;
         let there = &rest[..rest.len().min(most)];

@@ -1,13 +1,13 @@
 //! Event classes of another tracer as Kestrel's: structures are taken apart, and what has no type here (arrays of structures, variants, sequences of numbers)
 //! becomes the text that people read.
 
+use super::super::draft::Draft;
 use super::bits::{Bits, Stop};
 use super::names;
 use super::types::{Integer, Struct, Type, bare, label};
 use crate::event::{EventClass, EventId};
 use crate::layout::{Base, FieldType, Layout};
 use crate::packet::CAPACITY;
-use super::super::draft::Draft;
 use std::sync::Arc;
 
 /// Integers that were read before in the same packet or event: what lengths and choices refer to.
@@ -39,6 +39,8 @@ enum To {
     Text(usize),
     Pid(Rank),
     Tid(Rank),
+    /// The name of the thread, and the field of that index, where there is one.
+    Name(Option<usize>),
     Nowhere,
 }
 
@@ -52,15 +54,17 @@ enum Rank {
 }
 
 /// What a record says of its thread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Thread {
+    /// Its name; empty where the record does not say.
+    pub(super) name: Vec<u8>,
     pid: (Rank, u32),
     tid: (Rank, u32),
 }
 
 impl Thread {
     /// Its numbers; `running` is the thread that was last seen to run there.
-    pub(super) fn numbers(self, running: u32) -> (u32, u32) {
+    pub(super) fn numbers(&self, running: u32) -> (u32, u32) {
         let tid = match self.tid {
             (Rank::None, _) => running,
             (_, tid) => tid,
@@ -108,7 +112,11 @@ impl Class {
         payload: Option<&Type>,
         is_kernel: bool,
     ) -> Self {
-        let name = if is_kernel { names::event(name) } else { name.to_owned() };
+        let name = if is_kernel {
+            names::event(name)
+        } else {
+            name.to_owned()
+        };
         let mut making = Making {
             names: Vec::new(),
             fields: Vec::new(),
@@ -175,7 +183,10 @@ impl Class {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a record is made of and where it goes")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "what a record is made of and where it goes"
+    )]
     fn leaf<'t>(
         &'t self,
         ty: &'t Type,
@@ -193,6 +204,12 @@ impl Class {
                 shown(ty, name, bits, scope, &mut text)?;
                 draft.hold(index, &text);
             }
+            To::Name(index) => {
+                thread.name = characters(ty, bits, scope)?;
+                if let Some(index) = index {
+                    draft.hold(index, &thread.name);
+                }
+            }
             To::Nowhere => shown(ty, name, bits, scope, &mut Vec::new())?,
             To::Pid(rank) => {
                 let value = number(ty, name, bits, scope)?;
@@ -208,7 +225,11 @@ impl Class {
             }
             To::Field(index) => match ty {
                 Type::Text => draft.hold(index, bits.text()?),
-                Type::Float { bits: size, align, little } => {
+                Type::Float {
+                    bits: size,
+                    align,
+                    little,
+                } => {
                     bits.align(*align);
                     let value = bits.integer(*size, false, *little)?.unwrap_or(0) as u64;
                     if let Some(field) = fields.get(index) {
@@ -220,7 +241,11 @@ impl Class {
                     let size = element_size(element).unwrap_or(1);
                     for _ in 0..*count {
                         let value = match &**element {
-                            Type::Float { bits: size, align, little } => {
+                            Type::Float {
+                                bits: size,
+                                align,
+                                little,
+                            } => {
                                 bits.align(*align);
                                 bits.integer(*size, false, *little)?.unwrap_or(0)
                             }
@@ -232,18 +257,7 @@ impl Class {
                         draft.set(field, &all);
                     }
                 }
-                Type::Sequence(element, length) => {
-                    let count = self::length(scope, length)?;
-                    let mut text = Vec::new();
-                    for _ in 0..count {
-                        let byte = number(element, "", bits, scope)? as u8;
-                        if text.len() < LONGEST as usize {
-                            text.push(byte);
-                        }
-                    }
-                    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-                    draft.hold(index, &text[..end]);
-                }
+                Type::Sequence(..) => draft.hold(index, &characters(ty, bits, scope)?),
                 ty => {
                     let value = number(ty, name, bits, scope)?;
                     if let Some(field) = fields.get(index) {
@@ -274,8 +288,21 @@ impl Making {
     fn place(&mut self, ty: &Type, name: &str) -> To {
         let known = if self.is_context { THREADS } else { PERF };
         let is_number = matches!(ty, Type::Integer(_));
-        if let Some((_, to)) = known.iter().find(|(known, _)| *known == name).filter(|_| is_number) {
+        if let Some((_, to)) = known
+            .iter()
+            .find(|(known, _)| *known == name)
+            .filter(|_| is_number)
+        {
             return *to;
+        }
+        if self.is_context && name == "procname" && is_text(ty) {
+            // Names of threads are learned from a field that is called so; of a call it would be an argument.
+            let kept = !self.is_call && self.fields.len() < FIELDS;
+            if kept {
+                self.names.push("comm".to_owned());
+                self.fields.push(FieldType::String { max: LONGEST });
+            }
+            return To::Name(kept.then(|| self.fields.len() - 1));
         }
         let direct = field_type(ty);
         let as_it_is = direct.is_some();
@@ -286,8 +313,6 @@ impl Making {
         }
         self.room -= size;
         let name = match (self.is_context, name) {
-            // Names of threads are learned from a field that is called so.
-            (true, "procname") if !self.is_call => "comm".to_owned(),
             // Not to be taken for arguments of the call.
             (true, name) if self.is_call => format!("__{name}_val"),
             (_, name) => identifier(name),
@@ -316,8 +341,44 @@ fn unique(names: Vec<String>) -> Vec<String> {
     all
 }
 
+/// Whether values of a type are characters of a text.
+fn is_text(ty: &Type) -> bool {
+    match ty {
+        Type::Text => true,
+        Type::Array(element, _) | Type::Sequence(element, _) => {
+            matches!(&**element, Type::Integer(integer) if integer.text && integer.bits == 8)
+        }
+        _ => false,
+    }
+}
+
+/// Reads such a text.
+fn characters<'t>(ty: &'t Type, bits: &mut Bits<'_>, scope: &mut Scope<'t>) -> Result<Vec<u8>, Stop> {
+    let (element, count) = match ty {
+        Type::Array(element, count) => (element, *count),
+        Type::Sequence(element, length) => (element, self::length(scope, length)?),
+        _ => return Ok(bits.text()?.to_vec()),
+    };
+    let mut text = Vec::new();
+    for _ in 0..count {
+        let byte = number(element, "", bits, scope)? as u8;
+        if text.len() < LONGEST as usize {
+            text.push(byte);
+        }
+    }
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    text.truncate(end);
+    Ok(text)
+}
+
 fn identifier(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            c
+        } else {
+            '_'
+        }
+    };
     let name: String = name.chars().map(plain).collect();
     match name.chars().next() {
         Some(first) if !first.is_ascii_digit() => name,
@@ -327,7 +388,10 @@ fn identifier(name: &str) -> String {
 
 /// Bytes that hold so many bits.
 fn size_of(bits: u64) -> Option<u8> {
-    [8, 16, 32, 64].into_iter().find(|most| bits <= *most).map(|most| (most / 8) as u8)
+    [8, 16, 32, 64]
+        .into_iter()
+        .find(|most| bits <= *most)
+        .map(|most| (most / 8) as u8)
 }
 
 fn element_size(ty: &Type) -> Option<usize> {
@@ -348,7 +412,9 @@ fn field_type(ty: &Type) -> Option<FieldType> {
         Type::Text => FieldType::String { max: LONGEST },
         Type::Enumeration(integer, labels) => {
             let one = |(low, high, name): &(i128, i128, String)| {
-                let value = i64::try_from(*low).or_else(|_| u64::try_from(*low).map(u64::cast_signed)).ok()?;
+                let value = i64::try_from(*low)
+                    .or_else(|_| u64::try_from(*low).map(u64::cast_signed))
+                    .ok()?;
                 (low == high).then(|| (value, name.clone()))
             };
             FieldType::Enumeration {
@@ -395,7 +461,9 @@ fn number<'t>(ty: &'t Type, name: &'t str, bits: &mut Bits<'_>, scope: &mut Scop
         _ => return Err(Stop::Wrong("a number is expected where there is none")),
     };
     bits.align(integer.align);
-    let value = bits.integer(integer.bits, integer.signed, integer.little)?.unwrap_or(0);
+    let value = bits
+        .integer(integer.bits, integer.signed, integer.little)?
+        .unwrap_or(0);
     if !name.is_empty() {
         let named = labels.and_then(|labels| label(labels, value));
         scope.push((bare(name), value, named));
@@ -429,23 +497,36 @@ pub(super) fn shown<'t>(
     match ty {
         Type::Integer(Integer { base, .. }) => {
             let value = number(ty, name, bits, scope)?;
-            put(text, &match base {
-                16 => format!("{:#x}", value as u64),
-                8 => format!("{:#o}", value as u64),
-                _ => value.to_string(),
-            });
+            put(
+                text,
+                &match base {
+                    16 => format!("{:#x}", value as u64),
+                    8 => format!("{:#o}", value as u64),
+                    _ => value.to_string(),
+                },
+            );
         }
         Type::Enumeration(_, labels) => {
             let value = number(ty, name, bits, scope)?;
-            put(text, &label(labels, value).map_or_else(|| value.to_string(), str::to_owned));
+            put(
+                text,
+                &label(labels, value).map_or_else(|| value.to_string(), str::to_owned),
+            );
         }
-        Type::Float { bits: size, align, little } => {
+        Type::Float {
+            bits: size,
+            align,
+            little,
+        } => {
             bits.align(*align);
             let raw = bits.integer(*size, false, *little)?.unwrap_or(0);
-            put(text, &match size {
-                32 => f32::from_bits(raw as u32).to_string(),
-                _ => f64::from_bits(raw as u64).to_string(),
-            });
+            put(
+                text,
+                &match size {
+                    32 => f32::from_bits(raw as u32).to_string(),
+                    _ => f64::from_bits(raw as u64).to_string(),
+                },
+            );
         }
         Type::Text => {
             let value = String::from_utf8_lossy(bits.text()?).into_owned();
@@ -475,7 +556,12 @@ fn put(text: &mut Vec<u8>, more: &str) {
     }
 }
 
-fn structure<'t>(it: &'t Arc<Struct>, bits: &mut Bits<'_>, scope: &mut Scope<'t>, text: &mut Vec<u8>) -> Result<(), Stop> {
+fn structure<'t>(
+    it: &'t Arc<Struct>,
+    bits: &mut Bits<'_>,
+    scope: &mut Scope<'t>,
+    text: &mut Vec<u8>,
+) -> Result<(), Stop> {
     bits.align(it.align);
     put(text, "{");
     for (at, (name, ty)) in it.fields.iter().enumerate() {

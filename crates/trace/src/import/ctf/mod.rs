@@ -8,10 +8,12 @@ mod stream;
 mod tsdl;
 mod types;
 
-use super::Foreign;
+use super::foreign::Foreign;
 use crate::event::EventId;
 use crate::files::Folder;
 use crate::info::{ClockOffset, TraceInfo};
+use crate::process::Processes;
+use crate::tasks::Tasks;
 use class::Class;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -44,7 +46,9 @@ pub(super) fn traces_under(path: &Path) -> Vec<PathBuf> {
         if depth == DEPTH || seen > FOLDERS {
             continue;
         }
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
         for entry in entries.flatten() {
             if entry.file_type().is_ok_and(|ty| ty.is_dir()) {
                 ahead.push((entry.path(), depth + 1));
@@ -58,7 +62,8 @@ pub(super) fn traces_under(path: &Path) -> Vec<PathBuf> {
 /// Whether metadata are those of Kestrel's own traces.
 pub(super) fn is_own(path: &Path) -> bool {
     let mut head = Vec::new();
-    let read = std::fs::File::open(path.join(METADATA)).and_then(|file| file.take(MOST).read_to_end(&mut head));
+    let read =
+        std::fs::File::open(path.join(METADATA)).and_then(|file| file.take(MOST).read_to_end(&mut head));
     read.is_ok() && crate::ctf::metadata::is_own(&head)
 }
 
@@ -73,7 +78,9 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     }
     let text = tsdl::text(&bytes)?;
     if text.trim_start().starts_with(['[', '{', '\x1e']) {
-        return Err("it is of version 2; version 1.8 is read (babeltrace2 and lttng write it, too)".to_owned());
+        return Err(
+            "it is of version 2; version 1.8 is read (babeltrace2 and lttng write it, too)".to_owned(),
+        );
     }
     let mut metadata = tsdl::parse(&text)?;
     if metadata.streams.is_empty() {
@@ -81,8 +88,14 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     }
     let mut remarks = std::mem::take(&mut metadata.remarks);
     let (clock, offset) = clock(&metadata, &mut remarks);
-    let is_kernel = metadata.env.get("domain").is_some_and(|domain| domain == "kernel")
-        && metadata.env.get("tracer_name").is_some_and(|tracer| tracer.starts_with("lttng"));
+    let is_kernel = metadata
+        .env
+        .get("domain")
+        .is_some_and(|domain| domain == "kernel")
+        && metadata
+            .env
+            .get("tracer_name")
+            .is_some_and(|tracer| tracer.starts_with("lttng"));
     let mut events = Vec::new();
     let mut classes = std::collections::HashMap::default();
     for (event, number) in metadata.events.iter().zip(1..EVENTS) {
@@ -99,7 +112,10 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         classes.insert((event.stream, event.id), class);
     }
     if metadata.events.len() >= usize::from(EVENTS) {
-        remarks.push(format!("it describes {} events; {EVENTS} are read", metadata.events.len()));
+        remarks.push(format!(
+            "it describes {} events; {EVENTS} are read",
+            metadata.events.len()
+        ));
     }
     let env = |key: &str| metadata.env.get(key).cloned().unwrap_or_default();
     let info = TraceInfo {
@@ -124,12 +140,16 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     });
     let mut streams = Vec::new();
     let mut packets = 0;
+    let (mut processes, mut tasks) = (Processes::default(), Tasks::default());
     for (name, number) in stream_names(&folder).map_err(said)?.into_iter().zip(0..) {
         let file = folder.read(&name).map_err(said)?;
         let length = file.metadata().map_err(said)?.len();
         packets += length.div_ceil(4096);
+        let again = file.try_clone().map_err(said)?;
+        let survey = Stream::new(name.clone(), again, length, shared.clone(), number);
+        survey.survey(&mut processes, &mut tasks).map_err(said)?;
         let events = Stream::new(name, file, length, shared.clone(), number);
-        streams.push(super::Stream {
+        streams.push(super::foreign::Stream {
             buffer: String::new(),
             cpu: number,
             events: Box::new(events),
@@ -138,6 +158,8 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     Ok(Foreign {
         info,
         streams,
+        processes,
+        tasks,
         tool,
         packets,
         remarks,
@@ -161,7 +183,10 @@ fn clock(metadata: &Metadata, remarks: &mut Vec<String>) -> (Clock, ClockOffset)
         .clocks
         .iter()
         .skip(1)
-        .filter(|other| (other.frequency, other.offset, other.offset_seconds) != (clock.frequency, clock.offset, clock.offset_seconds))
+        .filter(|other| {
+            (other.frequency, other.offset, other.offset_seconds)
+                != (clock.frequency, clock.offset, clock.offset_seconds)
+        })
         .map(|other| (other.name.as_str(), ()))
         .collect();
     if !others.is_empty() {

@@ -97,6 +97,9 @@ mod tests {
         }
         let mut names = ["prev_comm", "prev_tid", "child_tid", "child_pid", "vtid"].map(str::to_owned);
         fields("sched:x", &mut names);
-        assert_eq!(names, ["prev_comm", "prev_pid", "child_pid", "child_tgid", "vtid"]);
+        assert_eq!(
+            names,
+            ["prev_comm", "prev_pid", "child_pid", "child_tgid", "vtid"]
+        );
     }
 }

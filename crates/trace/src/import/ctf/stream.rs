@@ -5,8 +5,10 @@ use super::bits::{Bits, Stop};
 use super::class::{Class, Scope, Thread, walk};
 use super::tsdl::StreamClass;
 use super::types::{Integer, Type};
-use crate::value::Value;
+use crate::process::Processes;
 use crate::record::Record;
+use crate::tasks::Tasks;
+use crate::value::Value;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -30,6 +32,8 @@ const MAGIC: i128 = 0xc1fc_1fc1;
 /// Bytes of a packet that are in memory, at first and at most.
 const WINDOW: usize = 1 << 17;
 const MOST: usize = 1 << 26;
+/// Events of each stream from which names are learned before all others.
+const SURVEYED: u32 = 1 << 14;
 /// The thread that runs, where a switch says so.
 const SWITCH: &str = "sched:sched_switch";
 
@@ -59,6 +63,8 @@ pub(super) struct Stream {
     lost: u64,
     previous_ns: u64,
     running: u32,
+    /// What the last event said of its thread.
+    thread: Thread,
     ended: bool,
     damage: Option<String>,
 }
@@ -98,14 +104,34 @@ impl Stream {
             lost: 0,
             previous_ns: 0,
             running: 0,
+            thread: Thread::default(),
             ended: false,
             damage: None,
         }
     }
 
+    /// Learns names of threads and their processes from the first events.
+    pub(super) fn survey(mut self, processes: &mut Processes, tasks: &mut Tasks) -> io::Result<()> {
+        let mut draft = Draft::default();
+        for _ in 0..SURVEYED {
+            if !self.next(&mut draft)? {
+                break;
+            }
+            let (pid, tid) = self.thread.numbers(0);
+            if tid != 0 {
+                tasks.insert(tid, pid);
+                if !self.thread.name.is_empty() {
+                    processes.insert(tid, String::from_utf8_lossy(&self.thread.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn broken(&mut self, at: u64, what: &str) {
         let name = &self.name;
-        self.damage.get_or_insert_with(|| format!("{name}, at byte {at}: {what}"));
+        self.damage
+            .get_or_insert_with(|| format!("{name}, at byte {at}: {what}"));
     }
 
     /// Reads the packet from a byte on.
@@ -116,7 +142,10 @@ impl Stream {
         self.from = from;
         let mut done = 0;
         while done < size {
-            match self.file.read_at(&mut self.window[done..], self.packet + from + done as u64) {
+            match self
+                .file
+                .read_at(&mut self.window[done..], self.packet + from + done as u64)
+            {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -149,14 +178,25 @@ impl Stream {
         };
         let size = head.size.unwrap_or(left.saturating_mul(8));
         let content = head.content.unwrap_or(size);
-        if size % 8 != 0 || size / 8 == 0 || content > size || head.bits > content {
-            self.broken(at, &format!("a packet of {size} bits with {content} bits of content; what is behind it is not read"));
+        if !size.is_multiple_of(8) || size / 8 == 0 || content > size || head.bits > content {
+            self.broken(
+                at,
+                &format!(
+                    "a packet of {size} bits with {content} bits of content; what is behind it is not read"
+                ),
+            );
             return Ok(false);
         }
         self.next_packet = at + size / 8;
         (self.at, self.end) = (head.bits, content);
         if self.next_packet > self.length {
-            self.broken(at, &format!("the file was cut: of a packet of {} bytes {left} are there", size / 8));
+            self.broken(
+                at,
+                &format!(
+                    "the file was cut: of a packet of {} bytes {left} are there",
+                    size / 8
+                ),
+            );
             self.end = self.end.min(left * 8);
         }
         self.class = head.class;
@@ -171,7 +211,10 @@ impl Stream {
             if let Some(before) = before
                 && sequence > before.wrapping_add(1)
             {
-                self.broken(at, &format!("packets {} to {} are not there", before + 1, sequence - 1));
+                self.broken(
+                    at,
+                    &format!("packets {} to {} are not there", before + 1, sequence - 1),
+                );
             }
         }
         Ok(true)
@@ -196,7 +239,11 @@ impl Stream {
         let class = shared.streams.iter().position(|class| i128::from(class.id) == id);
         let class = match class {
             Some(class) => class,
-            None => return Err(Stop::Wrong("a packet of a stream that the metadata do not describe")),
+            None => {
+                return Err(Stop::Wrong(
+                    "a packet of a stream that the metadata do not describe",
+                ));
+            }
         };
         scope.clear();
         if let Some(ty) = &shared.streams[class].packet_context {
@@ -218,7 +265,10 @@ impl Stream {
     /// Reads the event at hand; the place behind it, and whether it had room.
     fn event(&self, draft: &mut Draft) -> Result<Read, Stop> {
         let shared = &*self.shared;
-        let stream = shared.streams.get(self.class).ok_or(Stop::Wrong("it is of no stream"))?;
+        let stream = shared
+            .streams
+            .get(self.class)
+            .ok_or(Stop::Wrong("it is of no stream"))?;
         let mut bits = Bits::new(&self.window, self.from, self.at, self.end, shared.little);
         let mut scope: Scope<'_> = Vec::new();
         let mut cycles = self.cycles;
@@ -227,7 +277,11 @@ impl Stream {
                 cycles = advanced(cycles, integer.bits, value);
             })?;
         }
-        let id = scope.iter().rev().find(|(name, ..)| *name == "id").map_or(0, |(_, id, _)| *id);
+        let id = scope
+            .iter()
+            .rev()
+            .find(|(name, ..)| *name == "id")
+            .map_or(0, |(_, id, _)| *id);
         let key = (stream.id, u64::try_from(id).unwrap_or(u64::MAX));
         let class = shared
             .classes
@@ -247,6 +301,7 @@ impl Stream {
             cycles,
             time_ns,
             whole,
+            thread,
             next: match class.event.name == SWITCH {
                 true => next_thread(class, draft),
                 false => None,
@@ -256,12 +311,13 @@ impl Stream {
 }
 
 /// An event that was read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Read {
     at: u64,
     cycles: u64,
     time_ns: u64,
     whole: bool,
+    thread: Thread,
     /// The thread that runs from now on.
     next: Option<u32>,
 }
@@ -324,12 +380,15 @@ impl Events for Stream {
                     draft.lost = std::mem::take(&mut self.lost);
                     (self.at, self.cycles, self.previous_ns) = (read.at, read.cycles, read.time_ns);
                     self.running = read.next.unwrap_or(self.running);
+                    self.thread = read.thread;
                     if !read.whole {
                         self.broken(place, "an event is longer than a record may be, and is cut");
                     }
                     return Ok(true);
                 }
-                Err(Stop::Window) if bytes <= MOST && self.at / 8 + (self.window.len() as u64) < self.length => {
+                Err(Stop::Window)
+                    if bytes <= MOST && self.at / 8 + (self.window.len() as u64) < self.length =>
+                {
                     self.look(self.at / 8, bytes)?;
                     bytes *= 2;
                 }

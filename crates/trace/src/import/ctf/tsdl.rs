@@ -61,13 +61,22 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, String> {
         let packet = &bytes[at..];
         let word = |at: usize| {
             let word = *packet.get(at..)?.first_chunk()?;
-            Some(if is_little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) })
+            Some(if is_little {
+                u32::from_le_bytes(word)
+            } else {
+                u32::from_be_bytes(word)
+            })
         };
         let cut = || format!("the packet of metadata at byte {at} is cut");
         if word(0) != Some(MAGIC) {
-            return Err(format!("what stands at byte {at} of the metadata is no packet of metadata"));
+            return Err(format!(
+                "what stands at byte {at} of the metadata is no packet of metadata"
+            ));
         }
-        let (content, size) = (word(24).ok_or_else(cut)? as usize / 8, word(28).ok_or_else(cut)? as usize / 8);
+        let (content, size) = (
+            word(24).ok_or_else(cut)? as usize / 8,
+            word(28).ok_or_else(cut)? as usize / 8,
+        );
         if packet.get(32..34).ok_or_else(cut)? != [0, 0] {
             return Err("the metadata are compressed or encrypted, which is not read".to_owned());
         }
@@ -232,7 +241,10 @@ impl Parser {
             self.name(name, ty);
             return Ok(true);
         }
-        if ["struct", "variant", "enum"].iter().any(|word| self.is_word(word)) {
+        if ["struct", "variant", "enum"]
+            .iter()
+            .any(|word| self.is_word(word))
+        {
             self.ty()?;
             self.expect(';')?;
             return Ok(true);
@@ -304,7 +316,14 @@ impl Parser {
             ty("context"),
             ty("fields"),
         ];
-        let [packet_header, packet_context, event_header, event_context, context, fields] = types;
+        let [
+            packet_header,
+            packet_context,
+            event_header,
+            event_context,
+            context,
+            fields,
+        ] = types;
         let number = |key: &str| match entries.get(key) {
             Some(Entry::Number(number)) => Some(*number),
             _ => None,
@@ -451,7 +470,10 @@ impl Parser {
                         _ => 10,
                     }
                 }
-                ("encoding", Entry::Path(word)) => integer.text = matches!(word.as_str(), "UTF8" | "utf8" | "ASCII" | "ascii" | "UTF" | "utf"),
+                ("encoding", Entry::Path(word)) => {
+                    integer.text =
+                        matches!(word.as_str(), "UTF8" | "utf8" | "ASCII" | "ascii" | "UTF" | "utf")
+                }
                 ("byte_order", Entry::Path(word)) => integer.little = order(&word),
                 ("map", Entry::Path(path)) => {
                     integer.clock = path.split('.').nth(1).map(Arc::from);
@@ -463,7 +485,7 @@ impl Parser {
             return self.fail("an integer without a size");
         }
         if integer.align == 0 {
-            integer.align = if integer.bits % 8 == 0 { 8 } else { 1 };
+            integer.align = if integer.bits.is_multiple_of(8) { 8 } else { 1 };
         }
         match integer.align.is_power_of_two() {
             true => Ok(integer),
@@ -487,8 +509,16 @@ impl Parser {
             return self.fail("an alignment that is no power of two");
         }
         match (exponent, mantissa) {
-            (8, 24) => Ok(Type::Float { bits: 32, align, little }),
-            (11, 53) => Ok(Type::Float { bits: 64, align, little }),
+            (8, 24) => Ok(Type::Float {
+                bits: 32,
+                align,
+                little,
+            }),
+            (11, 53) => Ok(Type::Float {
+                bits: 64,
+                align,
+                little,
+            }),
             _ => self.fail("a floating-point number that is not of 4 or 8 bytes"),
         }
     }

@@ -7,7 +7,11 @@ use std::sync::Arc;
 pub(super) enum Type {
     Integer(Integer),
     /// Bits of exponent and mantissa together: 32 or 64 are read.
-    Float { bits: u64, align: u64, little: Option<bool> },
+    Float {
+        bits: u64,
+        align: u64,
+        little: Option<bool>,
+    },
     Text,
     Enumeration(Integer, Arc<Labels>),
     Struct(Arc<Struct>),
@@ -56,7 +60,9 @@ impl Type {
 
 /// The name of a value.
 pub(super) fn label(labels: &Labels, value: i128) -> Option<&str> {
-    let found = labels.iter().find(|(low, high, _)| (*low..=*high).contains(&value));
+    let found = labels
+        .iter()
+        .find(|(low, high, _)| (*low..=*high).contains(&value));
     found.map(|(.., name)| name.as_str())
 }
 

@@ -52,14 +52,16 @@ impl Attributes {
         if entry < LEAST + 16 {
             return Err(format!("its events' attributes are {entry} bytes long"));
         }
-        let all = bytes(file, length, place).ok_or("the attributes of its events lie behind the file's end")?;
+        let all =
+            bytes(file, length, place).ok_or("the attributes of its events lie behind the file's end")?;
         let mut found = Vec::new();
         for bytes in all.chunks_exact(entry as usize) {
             let (attributes, ids) = bytes.split_at(bytes.len() - 16);
             let mut it = Self::parse(attributes).ok_or("the attributes of its events are cut")?;
             let mut ids = Input::new(ids);
             let place = ids.u64().zip(ids.u64()).unwrap_or_default();
-            let ids = self::bytes(file, length, place).ok_or("the numbers of its events lie behind the file's end")?;
+            let ids = self::bytes(file, length, place)
+                .ok_or("the numbers of its events lie behind the file's end")?;
             it.ids = longs(&ids);
             found.push(it);
         }
@@ -112,8 +114,9 @@ impl Features {
         };
         let numbers: Vec<u32> = (0..256).filter(set).collect();
         let Some(places) = bytes(file, length, (at, numbers.len() as u64 * 16)) else {
-            self.remarks
-                .push("the file was cut: what describes it stood behind its data and is not there".to_owned());
+            self.remarks.push(
+                "the file was cut: what describes it stood behind its data and is not there".to_owned(),
+            );
             return Ok(());
         };
         for (number, place) in numbers.into_iter().zip(places.chunks_exact(16)) {
@@ -151,8 +154,9 @@ impl Features {
             _ => Some(()),
         };
         if done.is_none() {
-            self.remarks
-                .push(format!("section {number} at byte {at} is cut, or of another kind than known"));
+            self.remarks.push(format!(
+                "section {number} at byte {at} is cut, or of another kind than known"
+            ));
         }
     }
 
@@ -221,9 +225,9 @@ impl Features {
         });
         match parsed {
             Some(it) if self.attributes.len() < EVENTS => self.attributes.push(it),
-            _ => self
-                .remarks
-                .push(format!("the attributes of an event at byte {at} are not understood")),
+            _ => self.remarks.push(format!(
+                "the attributes of an event at byte {at} are not understood"
+            )),
         }
     }
 

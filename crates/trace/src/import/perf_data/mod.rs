@@ -7,7 +7,7 @@ mod records;
 mod samples;
 mod survey;
 
-use super::{Foreign, Format, Stream};
+use super::foreign::{Foreign, Format, Stream};
 use features::{Attributes, Features};
 use records::{Range, Records};
 use samples::Samples;
@@ -30,7 +30,11 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
     let mut head = [0; HEAD];
     file.seek(SeekFrom::Start(0)).map_err(said)?;
     let there = (&mut file).take(HEAD as u64).read(&mut head).map_err(said)?;
-    let word = |at: usize| head.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let word = |at: usize| {
+        head.get(at..)?
+            .first_chunk()
+            .map(|bytes| u64::from_le_bytes(*bytes))
+    };
     let (Some(size), true) = (word(8), there >= PIPE_HEAD as usize) else {
         return Err("its head is cut".to_owned());
     };
@@ -60,7 +64,9 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
                 let end = data.saturating_add(data_bytes);
                 features.read(&mut file, length, end, &bits)?;
                 if end > length {
-                    features.remarks.push(format!("the file was cut: its data end at byte {end}, the file at {length}"));
+                    features.remarks.push(format!(
+                        "the file was cut: its data end at byte {end}, the file at {length}"
+                    ));
                 }
                 Range::new(data, end.min(length))
             }

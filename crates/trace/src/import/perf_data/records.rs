@@ -59,6 +59,8 @@ pub(super) struct Records {
     packed: Vec<u8>,
     packed_at: usize,
     packed_from: u64,
+    /// Whether there may be more of it, though all of it was taken: what was unpacked last filled its room.
+    more: bool,
     /// What was unpacked, and where its next record begins.
     unpacked: Vec<u8>,
     next: usize,
@@ -84,6 +86,7 @@ impl Records {
             packed: Vec::new(),
             packed_at: 0,
             packed_from: 0,
+            more: false,
             unpacked: Vec::new(),
             next: 0,
             damage: None,
@@ -106,10 +109,14 @@ impl Records {
             if let Some(record) = self.unpacked() {
                 return Ok(Some(record));
             }
-            if self.packed_at < self.packed.len() && self.unpack() {
+            if (self.more || self.packed_at < self.packed.len()) && self.unpack() {
                 continue;
             }
             let Some(record) = self.on_file()? else {
+                if self.next < self.unpacked.len() {
+                    self.broken(self.packed_from, "what is compressed ends within a record");
+                    self.next = self.unpacked.len();
+                }
                 return Ok(None);
             };
             let packed = match record.kind {
@@ -152,7 +159,10 @@ impl Records {
         let head: [u8; HEAD] = *rest.first_chunk()?;
         let (record, size) = parse(head, self.packed_from);
         if size < HEAD {
-            self.broken(record.at, &format!("a compressed record of {size} bytes; what is packed with it is not read"));
+            self.broken(
+                record.at,
+                &format!("a compressed record of {size} bytes; what is packed with it is not read"),
+            );
             (self.packed_at, self.next) = (self.packed.len(), 0);
             self.unpacked.clear();
             return None;
@@ -183,6 +193,7 @@ impl Records {
         let (read, written) = (input.pos(), output.pos());
         self.unpacked.truncate(from + written);
         self.packed_at += read;
+        self.more = written == PIECE;
         match done {
             Err(error) => {
                 let why = format!("what is compressed cannot be unpacked ({error})");
@@ -232,10 +243,16 @@ impl Records {
     fn behind(&mut self, record: Record) -> io::Result<()> {
         match record.kind {
             kind::TRACING_DATA => {
-                let size = self.body().first_chunk().map_or(0, |size| u32::from_le_bytes(*size));
+                let size = self
+                    .body()
+                    .first_chunk()
+                    .map_or(0, |size| u32::from_le_bytes(*size));
                 let size = u64::from(size).next_multiple_of(8);
                 if size > MOST || self.at + size > self.end {
-                    self.end_at(record.at, "a description of tracepoints that is longer than the file");
+                    self.end_at(
+                        record.at,
+                        "a description of tracepoints that is longer than the file",
+                    );
                     return Ok(());
                 }
                 self.record.resize(HEAD + size as usize, 0);
@@ -246,7 +263,10 @@ impl Records {
                 self.at += size;
             }
             kind::AUXTRACE => {
-                let size = self.body().first_chunk().map_or(0, |size| u64::from_le_bytes(*size));
+                let size = self
+                    .body()
+                    .first_chunk()
+                    .map_or(0, |size| u64::from_le_bytes(*size));
                 let to = self.at.saturating_add(size);
                 if to > self.end {
                     self.end_at(record.at, "processor traces that are longer than the file");

@@ -36,18 +36,21 @@ impl Ids {
         for (index, it) in attributes.iter().enumerate() {
             by_id.extend(it.ids.iter().map(|id| (*id, index)));
         }
-        let place = attributes.first().filter(|_| attributes.len() > 1).and_then(|first| {
-            if first.sampled & sampled::IDENTIFIER != 0 {
-                return Some((0, 1));
-            }
-            if first.sampled & sampled::ID == 0 {
-                return None;
-            }
-            let before = BEFORE_ID.iter().filter(|bit| first.sampled & **bit != 0);
-            let behind = [sampled::CPU, sampled::STREAM_ID];
-            let behind = behind.iter().filter(|bit| first.sampled & **bit != 0);
-            Some((before.count(), behind.count() + 1))
-        });
+        let place = attributes
+            .first()
+            .filter(|_| attributes.len() > 1)
+            .and_then(|first| {
+                if first.sampled & sampled::IDENTIFIER != 0 {
+                    return Some((0, 1));
+                }
+                if first.sampled & sampled::ID == 0 {
+                    return None;
+                }
+                let before = BEFORE_ID.iter().filter(|bit| first.sampled & **bit != 0);
+                let behind = [sampled::CPU, sampled::STREAM_ID];
+                let behind = behind.iter().filter(|bit| first.sampled & **bit != 0);
+                Some((before.count(), behind.count() + 1))
+            });
         Self { by_id, place }
     }
 
@@ -147,7 +150,10 @@ const UNSEEN: &[(u64, &str)] = &[
     (sampled::READ, "counts"),
     (sampled::BRANCH_STACK, "branches"),
     (sampled::REGS_USER, "registers of the process"),
-    (sampled::STACK_USER, "copies of the process's stack, in which perf finds call chains (--call-graph dwarf)"),
+    (
+        sampled::STACK_USER,
+        "copies of the process's stack, in which perf finds call chains (--call-graph dwarf)",
+    ),
     (sampled::WEIGHT | sampled::WEIGHT_STRUCT, "weights"),
     (sampled::DATA_SRC, "sources of data"),
     (sampled::TRANSACTION, "transactions"),
@@ -173,8 +179,10 @@ pub(super) fn events(features: &Features) -> PerfEvents {
             .map(|(_, what)| *what)
             .collect();
         if !unseen.is_empty() {
-            all.remarks
-                .push(format!("samples of {name} have more, which is not shown: {}", unseen.join(", ")));
+            all.remarks.push(format!(
+                "samples of {name} have more, which is not shown: {}",
+                unseen.join(", ")
+            ));
         }
         for (bit, what) in [
             (sampled::TIME, "times: they stand in the order of the file"),
@@ -190,12 +198,7 @@ pub(super) fn events(features: &Features) -> PerfEvents {
     all
 }
 
-fn event(
-    features: &Features,
-    attributes: &Attributes,
-    id: EventId,
-    remarks: &mut Vec<String>,
-) -> PerfEvent {
+fn event(features: &Features, attributes: &Attributes, id: EventId, remarks: &mut Vec<String>) -> PerfEvent {
     let stack = |space| FieldType::Stack { space, max: 1024 };
     let pointer = || FieldType::Pointer { symbolic: true };
     let mut more = Vec::new();
@@ -203,10 +206,23 @@ fn event(
         more.push(("kstack".to_owned(), stack(Space::Kernel)));
         more.push(("ustack".to_owned(), stack(Space::User)));
     }
-    let tracing = features.tracing.as_ref().filter(|_| attributes.kind == TRACEPOINT);
-    let format = tracing.and_then(|data| data.events.iter().find(|(_, format)| format.id == attributes.config));
+    let tracing = features
+        .tracing
+        .as_ref()
+        .filter(|_| attributes.kind == TRACEPOINT);
+    let format = tracing.and_then(|data| {
+        data.events
+            .iter()
+            .find(|(_, format)| format.id == attributes.config)
+    });
     let what = if let Some((system, format)) = format {
-        What::Tracepoint(KernelEvent::new(system, format, id, more, remarks))
+        let mut event = KernelEvent::new(system, format, id, more, remarks);
+        // The file's own name may have characters that names in formats cannot have.
+        let named = attributes.name.as_ref();
+        if let Some(own) = named.filter(|own| plain(own) == plain(&event.class.name)) {
+            event.class.name.clone_from(own);
+        }
+        What::Tracepoint(event)
     } else {
         let named = attributes.name.as_deref();
         let name = match (attributes.kind, named) {
@@ -219,9 +235,13 @@ fn event(
                 name
             }
             (kind, named) => {
-                let own = OWN.iter().find(|(of, number, _)| (*of, *number) == (kind, attributes.config));
+                let own = OWN
+                    .iter()
+                    .find(|(of, number, _)| (*of, *number) == (kind, attributes.config));
                 let own = own.map(|(.., name)| *name);
-                let name = named.or(own).map_or_else(|| format!("{:#x}", attributes.config), str::to_owned);
+                let name = named
+                    .or(own)
+                    .map_or_else(|| format!("{:#x}", attributes.config), str::to_owned);
                 match kind {
                     0 | 3 => format!("hardware:{name}"),
                     1 => format!("software:{name}"),
@@ -278,11 +298,29 @@ fn event(
         What::Tracepoint(event) => event.own,
         What::Other(_) => 0,
     };
-    let names: Vec<String> = it.class().layout.fields().iter().map(|field| field.name.clone()).collect();
-    let find = |name: &str| names.iter().skip(own).position(|own| own == name).map(|at| at + own);
+    let names: Vec<String> = it
+        .class()
+        .layout
+        .fields()
+        .iter()
+        .map(|field| field.name.clone())
+        .collect();
+    let find = |name: &str| {
+        names
+            .iter()
+            .skip(own)
+            .position(|own| own == name)
+            .map(|at| at + own)
+    };
     (it.kernel, it.user, it.raw) = (find("kstack"), find("ustack"), find("raw"));
     (it.ip, it.addr, it.period) = (find("ip"), find("addr"), find("period"));
     it
+}
+
+/// A name with the characters that names in formats have.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    name.chars().map(plain).collect()
 }
 
 /// Names of the kernel's own counters, by type and number.
@@ -427,7 +465,9 @@ impl Samples {
             self.broken(|| format!("at byte {at}: a sample of an event that the file does not describe"));
             return;
         };
-        let (Some(event), Some(attributes)) = (self.events.events.get(index), self.events.attributes.get(index)) else {
+        let (Some(event), Some(attributes)) =
+            (self.events.events.get(index), self.events.attributes.get(index))
+        else {
             self.broken(|| format!("at byte {at}: a sample, and the file describes no event"));
             return;
         };
@@ -468,7 +508,13 @@ impl Events for Samples {
 }
 
 /// Makes a sample a record; none where it is too short, false where some of it was cut.
-fn sample(body: &[u8], event: &PerfEvent, attributes: &Attributes, newest_ns: u64, draft: &mut Draft) -> Option<bool> {
+fn sample(
+    body: &[u8],
+    event: &PerfEvent,
+    attributes: &Attributes,
+    newest_ns: u64,
+    draft: &mut Draft,
+) -> Option<bool> {
     let has = |bit| attributes.sampled & bit != 0;
     let mut input = Input::new(body);
     let mut word = |bit| -> Option<Option<u64>> {
@@ -540,7 +586,10 @@ fn counts(input: &mut Input<'_>, format: u64) -> Option<()> {
     let each = (format & OF_EACH).count_ones() as usize + 1;
     let words = match format & GROUP {
         0 => times + each,
-        _ => usize::try_from(input.u64()?).ok()?.checked_mul(each)?.checked_add(times)?,
+        _ => usize::try_from(input.u64()?)
+            .ok()?
+            .checked_mul(each)?
+            .checked_add(times)?,
     };
     input.take(words.checked_mul(8)?).map(|_| ())
 }

@@ -203,7 +203,10 @@ impl Survey {
     pub(super) fn remarks(&self) -> Vec<String> {
         let unseen = self.unseen.iter().map(|(number, (count, at))| {
             let name = UNSEEN.iter().find(|(kind, _)| kind == number);
-            let name = name.map_or_else(|| format!("of type {number}, which is not known"), |(_, name)| (*name).to_owned());
+            let name = name.map_or_else(
+                || format!("of type {number}, which is not known"),
+                |(_, name)| (*name).to_owned(),
+            );
             format!("{count} records {name} are not shown, the first at byte {at}")
         });
         let mut all: Vec<String> = unseen.collect();

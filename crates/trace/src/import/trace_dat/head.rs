@@ -83,7 +83,11 @@ impl Packing {
             "none" => Self::None,
             "zlib" => Self::Zlib,
             "zstd" => Self::Zstd,
-            other => return Err(format!("it is compressed by {other}, which is not read (zlib and zstd are)")),
+            other => {
+                return Err(format!(
+                    "it is compressed by {other}, which is not read (zlib and zstd are)"
+                ));
+            }
         })
     }
 
@@ -93,7 +97,12 @@ impl Packing {
         let most = size as u64 + 1;
         match self {
             Self::None => bytes.extend_from_slice(packed),
-            Self::Zlib => _ = flate2::read::ZlibDecoder::new(packed).take(most).read_to_end(&mut bytes).ok()?,
+            Self::Zlib => {
+                _ = flate2::read::ZlibDecoder::new(packed)
+                    .take(most)
+                    .read_to_end(&mut bytes)
+                    .ok()?
+            }
             Self::Zstd => {
                 let unpacker = zstd::stream::read::Decoder::new(packed).ok()?;
                 unpacker.take(most).read_to_end(&mut bytes).ok()?;
@@ -166,19 +175,31 @@ impl Head {
                 b"latency  \0" => {
                     return Err("its records are text (trace-cmd extract of a latency tracer): trace-cmd report reads that".to_owned());
                 }
-                other => return Err(format!("{:?} is not what a file of version 6 goes on with", String::from_utf8_lossy(other))),
+                other => {
+                    return Err(format!(
+                        "{:?} is not what a file of version 6 goes on with",
+                        String::from_utf8_lossy(other)
+                    ));
+                }
             }
         }
         self.places(input, "", cpus).ok_or_else(cut)?;
         for instance in instances {
             let mut body = Input::new(&instance);
             let read = body.u64().zip(body.text()).and_then(|(at, name)| {
-                let bytes = bytes(file, length, at, (u64::from(cpus) * 16 + 10).min(length.saturating_sub(at)))?;
+                let bytes = bytes(
+                    file,
+                    length,
+                    at,
+                    (u64::from(cpus) * 16 + 10).min(length.saturating_sub(at)),
+                )?;
                 let mut input = Input::new(bytes.strip_prefix(b"flyrecord\0").unwrap_or(&bytes));
                 self.places(&mut input, &name, cpus)
             });
             if read.is_none() {
-                self.remarks.push("the records of a tracing instance lie behind the file's end and are not read".to_owned());
+                self.remarks.push(
+                    "the records of a tracing instance lie behind the file's end and are not read".to_owned(),
+                );
             }
         }
         Ok(())
@@ -244,7 +265,8 @@ impl Head {
                 option::EVENT_FORMATS => self.data.systems(&mut input),
                 option::KALLSYMS => {
                     let text = input.u32().and_then(|size| input.take(size as usize));
-                    text.map(|text| self.data.kallsyms(text)).ok_or("its symbols are cut".to_owned())
+                    text.map(|text| self.data.kallsyms(text))
+                        .ok_or("its symbols are cut".to_owned())
                 }
                 option::CMDLINES => input
                     .long()
@@ -253,7 +275,10 @@ impl Head {
                 _ => Ok(()),
             };
             if let Err(why) = read {
-                let what = format!("section {number} at byte {at}: {why} (at its byte {})", input.at());
+                let what = format!(
+                    "section {number} at byte {at}: {why} (at its byte {})",
+                    input.at()
+                );
                 match number {
                     option::HEADER_INFO => return Err(what),
                     _ => self.remarks.push(what),
@@ -262,7 +287,9 @@ impl Head {
         }
         for buffer in buffers {
             if self.buffer(&buffer, file, length).is_none() {
-                self.remarks.push("a tracing instance is described by less than its CPUs need, and is not read".to_owned());
+                self.remarks.push(
+                    "a tracing instance is described by less than its CPUs need, and is not read".to_owned(),
+                );
             }
         }
         Ok(())
@@ -318,7 +345,8 @@ impl Head {
             option::CPUSTAT => self.counts(&text),
             option::UNAME => {
                 let mut words = text.split(' ').skip(1).map(str::to_owned);
-                (self.hostname, self.release) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+                (self.hostname, self.release) =
+                    (words.next().unwrap_or_default(), words.next().unwrap_or_default());
                 self.machine = words.last().unwrap_or_default();
             }
             option::VERSION => {
@@ -330,16 +358,18 @@ impl Head {
             }
             option::OFFSET => match text.trim().parse() {
                 Ok(offset) => self.clock.offset = offset,
-                Err(_) => self.remarks.push(format!("the offset of its clock, {text:?}, is not understood")),
+                Err(_) => self
+                    .remarks
+                    .push(format!("the offset of its clock, {text:?}, is not understood")),
             },
             option::TSC2NSEC => {
                 if let (Some(multiplier), Some(shift), Some(from)) = (input.u32(), input.u32(), input.u64()) {
                     self.clock.counter = Some((multiplier, shift, from));
                 }
             }
-            option::TIME_SHIFT => self
-                .remarks
-                .push("the clock's corrections between guest and host (option 12) are not applied".to_owned()),
+            option::TIME_SHIFT => self.remarks.push(
+                "the clock's corrections between guest and host (option 12) are not applied".to_owned(),
+            ),
             _ => {}
         }
     }
@@ -348,7 +378,9 @@ impl Head {
     fn counts(&mut self, text: &str) {
         let mut cpu = None;
         for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
-            let Ok(value) = value.trim().parse::<u64>() else { continue };
+            let Ok(value) = value.trim().parse::<u64>() else {
+                continue;
+            };
             match (name.trim(), cpu) {
                 ("CPU", _) => cpu = u32::try_from(value).ok(),
                 ("overrun" | "commit overrun" | "dropped events", Some(cpu)) => {

@@ -5,8 +5,8 @@ mod head;
 mod pages;
 mod ring;
 
+use super::foreign::{Foreign, Format, Stream};
 use super::kernel_event::KernelEvent;
-use super::{Foreign, Format, Stream};
 use crate::event::EventId;
 use crate::info::{ClockOffset, TraceInfo};
 use head::{Clock, Head};
@@ -53,7 +53,10 @@ fn open(file: File, length: u64) -> Result<Foreign, String> {
     let mut classes = Vec::new();
     for ((system, format), number) in data.events.iter().zip(1..EVENTS) {
         let Ok(of_entries) = u16::try_from(format.id) else {
-            remarks.push(format!("event {system}:{} has the number {}, which no entry can have", format.name, format.id));
+            remarks.push(format!(
+                "event {system}:{} has the number {}, which no entry can have",
+                format.name, format.id
+            ));
             continue;
         };
         if let (Some(kind), Some(pid)) = (format.field("common_type"), format.field("common_pid")) {
@@ -64,7 +67,10 @@ fn open(file: File, length: u64) -> Result<Foreign, String> {
         table.by_type.insert(of_entries, Entry { event });
     }
     if data.events.len() >= usize::from(EVENTS) {
-        remarks.push(format!("it describes {} events; {EVENTS} are read", data.events.len()));
+        remarks.push(format!(
+            "it describes {} events; {EVENTS} are read",
+            data.events.len()
+        ));
     }
     let table = Arc::new(table);
     let mut packets = 0;

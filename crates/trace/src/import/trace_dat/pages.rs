@@ -33,7 +33,10 @@ impl Pages {
             file,
             at: part.at,
             // The size of compressed ones is that of the chunks, without the word before them that counts them.
-            end: part.at.saturating_add(part.size).saturating_add(if part.packed { 4 } else { 0 }),
+            end: part
+                .at
+                .saturating_add(part.size)
+                .saturating_add(if part.packed { 4 } else { 0 }),
             page,
             chunks: part.packed.then_some(0),
             started: false,

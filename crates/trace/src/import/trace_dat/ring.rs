@@ -105,8 +105,18 @@ impl Cpu {
         self.page.clear();
         self.page.extend_from_slice(page);
         let shape = self.shape;
-        let word = |at: usize| self.page.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        let half = |at: usize| self.page.get(at..)?.first_chunk().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
+        let word = |at: usize| {
+            self.page
+                .get(at..)?
+                .first_chunk()
+                .map(|bytes| u64::from_le_bytes(*bytes))
+        };
+        let half = |at: usize| {
+            self.page
+                .get(at..)?
+                .first_chunk()
+                .map(|bytes| u64::from(u32::from_le_bytes(*bytes)))
+        };
         let commit = match shape.commit_size {
             4 => half(shape.commit),
             _ => word(shape.commit),
@@ -116,7 +126,10 @@ impl Cpu {
         self.at = shape.data;
         let end = shape.data as u64 + (commit & LENGTH);
         if end > self.page.len() as u64 {
-            self.broken(&format!("a page says that it has {} bytes of records", commit & LENGTH));
+            self.broken(&format!(
+                "a page says that it has {} bytes of records",
+                commit & LENGTH
+            ));
             self.end = self.at;
             return Ok(true);
         }
@@ -132,7 +145,9 @@ impl Cpu {
                     self.untold = self.untold.saturating_sub(count);
                 }
                 // What the kernel counted is said at the end.
-                None if self.untold == 0 => self.broken("events were lost, and the file does not say how many"),
+                None if self.untold == 0 => {
+                    self.broken("events were lost, and the file does not say how many")
+                }
                 None => {}
             }
         }
@@ -195,7 +210,9 @@ impl Cpu {
             return false;
         };
         let Some(known) = table.by_type.get(&kind) else {
-            self.broken(&format!("records of event number {kind}, which the file does not describe, are not shown"));
+            self.broken(&format!(
+                "records of event number {kind}, which the file does not describe, are not shown"
+            ));
             return false;
         };
         let event = &known.event;

@@ -1,0 +1,482 @@
+//! Recordings of other tools read as ours: what we export comes back, streams of LTTng's kind bit by bit beside babeltrace2, and cut or damaged bytes give a word.
+
+use crate::babeltrace::babeltrace;
+use crate::converting::sample_as;
+use kestrel_trace::ctf::directory::Trace;
+use kestrel_trace::export::{Export, Json};
+use kestrel_trace::import;
+use serde_json::Value;
+use std::path::Path;
+
+/// All records of a recording as JSON, and what was lost.
+fn read(path: &Path) -> (Vec<Value>, u64, Vec<String>) {
+    let Trace {
+        mut reader,
+        symbols,
+        processes,
+        mut remarks,
+        ..
+    } = import::open(path).unwrap();
+    let mut json = Json::new(symbols, processes);
+    let mut lines = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        json.record(&record, &mut lines);
+    }
+    let losses = reader.losses();
+    remarks.extend(losses.notes.iter().cloned());
+    let lines = String::from_utf8(lines).unwrap();
+    let records = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    (records.collect(), losses.lost, remarks)
+}
+
+/// The records of an event.
+fn of<'v>(records: &'v [Value], event: &str) -> Vec<&'v Value> {
+    records.iter().filter(|record| record["event"] == event).collect()
+}
+
+#[test]
+fn what_is_exported_as_perf_data_comes_back() {
+    let (_dir, file, exported) = sample_as("perf-data");
+    let (records, lost, remarks) = read(&file);
+    assert_eq!(remarks, Vec::<String>::new());
+    assert_eq!(records.len(), exported.len());
+    assert_eq!(lost, 12);
+    for (one, other) in records.iter().zip(&exported) {
+        for key in ["time", "cpu", "pid", "tid", "event"] {
+            assert_eq!(one[key], other[key]);
+        }
+    }
+    assert_eq!(
+        of(&records, "sched:sched_switch"),
+        of(&exported, "sched:sched_switch")
+    );
+}
+
+#[test]
+fn what_is_exported_as_trace_dat_comes_back() {
+    let (_dir, file, exported) = sample_as("trace-dat");
+    let (records, lost, remarks) = read(&file);
+    assert_eq!(remarks, Vec::<String>::new());
+    assert_eq!(records.len(), exported.len());
+    assert_eq!(lost, 12);
+    let mut switches: Vec<Value> = of(&exported, "sched:sched_switch").into_iter().cloned().collect();
+    for switch in &mut switches {
+        // The file has threads alone.
+        switch["pid"] = switch["tid"].clone();
+    }
+    let mut found = of(&records, "sched:sched_switch");
+    assert_eq!(found.len(), switches.len());
+    // Of equal times the file has those of one CPU first.
+    let order = |record: &Value| (record["time"].as_u64(), record["cpu"].as_u64());
+    found.sort_by_key(|record| order(record));
+    switches.sort_by_key(order);
+    for (one, other) in found.into_iter().zip(&switches) {
+        for key in ["time", "cpu", "pid", "tid", "fields"] {
+            assert_eq!(one[key], other[key]);
+        }
+    }
+}
+
+/// Bits of a packet in the making.
+struct Packet {
+    little: bool,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Packet {
+    fn align(&mut self, bits: usize) {
+        self.at = self.at.next_multiple_of(bits);
+    }
+
+    /// An integer, at a multiple of so many bits.
+    fn int(&mut self, align: usize, bits: usize, value: i64) {
+        self.align(align);
+        self.bytes
+            .resize((self.at + bits).div_ceil(8).max(self.bytes.len()), 0);
+        for bit in 0..bits {
+            let at = self.at + bit;
+            let (set, place) = match self.little {
+                true => (value >> bit & 1, at % 8),
+                false => (value >> (bits - 1 - bit) & 1, 7 - at % 8),
+            };
+            self.bytes[at / 8] |= (set as u8) << place;
+        }
+        self.at += bits;
+    }
+
+    fn text(&mut self, text: &str) {
+        for byte in text.bytes().chain([0]) {
+            self.int(8, 8, byte.into());
+        }
+    }
+
+    fn name(&mut self, name: &str) {
+        for at in 0..16 {
+            self.int(8, 8, name.as_bytes().get(at).copied().unwrap_or(0).into());
+        }
+    }
+
+    /// The head of a packet; its sizes are set when it ends.
+    fn begin(little: bool, begin: i64, sequence: i64, discarded: i64, cpu: i64) -> Self {
+        let mut it = Self {
+            little,
+            bytes: Vec::new(),
+            at: 0,
+        };
+        it.int(8, 32, 0xc1fc_1fc1);
+        for _ in 0..16 {
+            it.int(8, 8, 7);
+        }
+        it.int(8, 32, 0);
+        for word in [begin, begin + 20_000, 0, 0, sequence, discarded] {
+            it.int(8, 64, word);
+        }
+        it.int(8, 32, cpu);
+        it
+    }
+
+    fn end(mut self, size: usize) -> Vec<u8> {
+        let content = self.at as i64;
+        let whole = Self {
+            little: self.little,
+            bytes: Vec::new(),
+            at: 40 * 8,
+        };
+        let mut sizes = Self {
+            bytes: vec![0; 56],
+            ..whole
+        };
+        sizes.int(8, 64, content);
+        sizes.int(8, 64, size as i64 * 8);
+        self.bytes[40..56].copy_from_slice(&sizes.bytes[40..56]);
+        self.bytes.resize(size, 0);
+        self.bytes
+    }
+
+    /// The header of an event, short as long as its number and the time since the last one are, and the context of its thread.
+    fn event(&mut self, id: i64, time: i64, (pid, tid, name): (i64, i64, &str)) {
+        self.align(8);
+        if id < 31 {
+            self.int(1, 5, id);
+            self.int(1, 27, time & ((1 << 27) - 1));
+        } else {
+            self.int(1, 5, 31);
+            self.int(8, 32, id);
+            self.int(8, 64, time);
+        }
+        self.int(8, 32, pid);
+        self.int(8, 32, tid);
+        self.name(name);
+    }
+}
+
+/// What LTTng's kernel tracer writes, in short, and an event that has every type.
+fn tsdl(little: bool) -> String {
+    let order = if little { "le" } else { "be" };
+    let integer = |size: u32, rest: &str| format!("integer {{ size = {size}; align = 8; {rest} }}");
+    let (u32, u64) = (integer(32, "signed = false;"), integer(64, "signed = false;"));
+    let i32 = integer(32, "signed = true;");
+    let text = integer(8, "signed = false; encoding = UTF8;");
+    format!(
+        r#"/* CTF 1.8 */
+typealias {u32} := uint32_t;
+typealias {u64} := unsigned long;
+typealias integer {{ size = 5; align = 1; signed = false; }} := uint5_t;
+typedef {u64} count_t;
+trace {{
+    major = 1; minor = 8; uuid = "07070707-0707-0707-0707-070707070707"; byte_order = {order};
+    packet.header := struct {{ uint32_t magic; {u8} uuid[16]; uint32_t stream_id; }};
+}};
+env {{ hostname = "far"; domain = "kernel"; sysname = "Linux"; kernel_release = "6.1.0"; tracer_name = "lttng-modules"; tracer_major = 2; tracer_minor = 13; }};
+clock {{ name = "monotonic"; freq = 500000000; offset_s = 1000; offset = 250000000; }};
+typealias integer {{ size = 27; align = 1; signed = false; map = clock.monotonic.value; }} := uint27_clock_t;
+typealias integer {{ size = 64; align = 8; signed = false; map = clock.monotonic.value; }} := uint64_clock_t;
+struct packet_context {{
+    uint64_clock_t timestamp_begin; uint64_clock_t timestamp_end; count_t content_size; count_t packet_size;
+    count_t packet_seq_num; unsigned long events_discarded; uint32_t cpu_id;
+}};
+struct event_header_compact {{
+    enum : uint5_t {{ compact = 0 ... 30, extended = 31 }} id;
+    variant <id> {{
+        struct {{ uint27_clock_t timestamp; }} compact;
+        struct {{ uint32_t id; uint64_clock_t timestamp; }} extended;
+    }} v;
+}} align(8);
+stream {{
+    id = 0;
+    event.header := struct event_header_compact;
+    packet.context := struct packet_context;
+    event.context := struct {{ {i32} _pid; {i32} _tid; {text} _procname[16]; }};
+}};
+event {{ name = "sched_switch"; id = 0; stream_id = 0; fields := struct {{
+    {text} _prev_comm[16]; {i32} _prev_tid; {i32} _prev_prio; {i64} _prev_state; {text} _next_comm[16]; {i32} _next_tid; {i32} _next_prio;
+}}; }};
+event {{ name = "syscall_entry_openat"; id = 1; stream_id = 0; fields := struct {{
+    {i32} _dfd; string _filename; {i32} _flags; {u16} _mode;
+}}; }};
+event {{ name = "syscall_exit_openat"; id = 2; stream_id = 0; fields := struct {{ {i64} _ret; }}; }};
+event {{ name = "my_all"; id = 40; stream_id = 0; context := struct {{ {u8} _extra; }}; fields := struct {{
+    integer {{ size = 3; align = 1; signed = true; }} _three;
+    integer {{ size = 13; align = 1; signed = false; base = hex; }} _thirteen;
+    floating_point {{ exp_dig = 11; mant_dig = 53; align = 8; }} _fraction;
+    enum : {u8} {{ "ZERO", ONE, MANY = 2 ... 9, "-1" = 255 }} _which;
+    {u16} __words_length;
+    {u16} _words[ __words_length ];
+    struct {{ {u8} _one; string _two; }} _inner;
+    enum : {u8} {{ number = 0, letters = 1 }} _tag;
+    variant <_tag> {{ {u32} number; string letters; }} _choice;
+    string _texts[2];
+    integer {{ size = 32; align = 8; signed = false; byte_order = be; base = 16; }} _network;
+    {i16} _three_of[3];
+}}; }};
+"#,
+        u8 = integer(8, ""),
+        u16 = integer(16, ""),
+        i16 = integer(16, "signed = true;"),
+        i64 = integer(64, "signed = true;"),
+    )
+}
+
+/// Two streams: on CPU 0 calls and switches in two packets, between which seven events were lost; on CPU 3 an event of every type.
+fn write_lttng(path: &Path, little: bool, packetised: bool) {
+    let mut metadata = tsdl(little).into_bytes();
+    if packetised {
+        let mut packets = Vec::new();
+        for part in metadata.chunks(1000) {
+            let word = |value: u32| match little {
+                true => value.to_le_bytes(),
+                false => value.to_be_bytes(),
+            };
+            packets.extend(word(0x75d1_1d57));
+            packets.extend([7; 16]);
+            packets.extend(word(0));
+            packets.extend(word((37 + part.len() as u32) * 8));
+            packets.extend(word(1500 * 8));
+            packets.extend([0, 0, 0, 1, 8]);
+            packets.extend(part);
+            packets.resize(packets.len().next_multiple_of(1500), 0);
+        }
+        metadata = packets;
+    }
+    std::fs::create_dir_all(path).unwrap();
+    std::fs::write(path.join("metadata"), metadata).unwrap();
+    let cat = (70, 71, "cat");
+    // Twice, the low 27 bits of the clock begin anew.
+    let start = (1 << 27) - 50;
+    let mut packet = Packet::begin(little, start, 0, 0, 0);
+    for n in 0..20 {
+        packet.event(1, start + n * 100, cat);
+        packet.int(8, 32, -100);
+        packet.text(&format!("/etc/file{n}"));
+        packet.int(8, 32, 0o100000);
+        packet.int(8, 16, 0);
+        packet.event(2, start + n * 100 + 20, cat);
+        packet.int(8, 64, if n == 5 { -2 } else { 3 });
+    }
+    let mut file = packet.end(4096);
+    let start = start + (1 << 27) + 5000;
+    let mut packet = Packet::begin(little, start, 1, 7, 0);
+    for n in 0..10 {
+        let (from, to) = if n % 2 == 0 { (71, 0) } else { (0, 71) };
+        packet.event(
+            0,
+            start + n * 1000,
+            (from, from, if from == 0 { "swapper/0" } else { "cat" }),
+        );
+        packet.name(if from == 0 { "swapper/0" } else { "cat" });
+        packet.int(8, 32, from);
+        packet.int(8, 32, 120);
+        packet.int(8, 64, i64::from(from != 0));
+        packet.name(if to == 0 { "swapper/0" } else { "cat" });
+        packet.int(8, 32, to);
+        packet.int(8, 32, 120);
+    }
+    file.extend(packet.end(1024));
+    std::fs::write(path.join("channel0_0"), file).unwrap();
+    let mut packet = Packet::begin(little, start, 0, 0, 3);
+    packet.event(40, start + 500, cat);
+    packet.int(8, 8, 9);
+    packet.int(1, 3, -3);
+    packet.int(1, 13, 0x1abc);
+    packet.int(8, 64, 2.5f64.to_bits() as i64);
+    packet.int(8, 8, 255);
+    packet.int(8, 16, 3);
+    for word in [10, 20, 30] {
+        packet.int(8, 16, word);
+    }
+    packet.int(8, 8, 5);
+    packet.text("deep");
+    packet.int(8, 8, 1);
+    packet.text("abc");
+    packet.text("left");
+    packet.text("right \"quoted\"");
+    let network = 0x0102_0304u32;
+    packet.int(
+        8,
+        32,
+        i64::from(if little { network.swap_bytes() } else { network }),
+    );
+    for word in [-1, 0, 300] {
+        packet.int(8, 16, word);
+    }
+    std::fs::write(path.join("channel0_3"), packet.end(512)).unwrap();
+}
+
+#[test]
+fn a_trace_of_lttngs_kind_is_read_as_the_kernels() {
+    for (little, packetised) in [(true, false), (false, true), (true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        // LTTng has folders of its own around a trace.
+        let trace = dir.path().join("session/kernel");
+        write_lttng(&trace, little, packetised);
+        let (records, lost, remarks) = read(dir.path());
+        assert_eq!(remarks, Vec::<String>::new());
+        assert_eq!((records.len(), lost), (51, 7));
+        let opens = of(&records, "syscalls:sys_enter_openat");
+        assert_eq!(opens.len(), 20);
+        let args = serde_json::json!({"dfd": -100, "filename": "/etc/file7", "flags": 0o100000, "mode": 0});
+        assert_eq!(opens[7]["fields"], args);
+        assert_eq!(
+            (&opens[7]["pid"], &opens[7]["tid"], &opens[7]["cpu"]),
+            (&70.into(), &71.into(), &0.into())
+        );
+        // Half a GHz: two ns a cycle.
+        let start = (1i64 << 27) - 50;
+        let ns = |cycles: i64| Value::from(cycles * 2);
+        assert_eq!(opens[7]["time"], ns(start + 700));
+        let switches = of(&records, "sched:sched_switch");
+        assert_eq!(switches.len(), 10);
+        assert_eq!(switches[9]["time"], ns(start + (1 << 27) + 5000 + 9000));
+        let switch = &switches[2]["fields"];
+        assert_eq!(
+            (&switch["prev_pid"], &switch["next_comm"]),
+            (&71.into(), &"swapper/0".into())
+        );
+        let [all] = of(&records, "my_all")[..] else {
+            panic!()
+        };
+        let args = serde_json::json!({
+            "three": -3, "thirteen": 0x1abc, "fraction": 2.5, "which": "-1", "_words_length": 3, "words": "[10, 20, 30]", "inner_one": 5,
+            "inner_two": "deep", "tag": "letters", "choice": "\"abc\"", "texts": "[\"left\", \"right \\\"quoted\\\"\"]", "network": 0x0102_0304,
+            "three_of": [-1, 0, 300], "extra": 9, "comm": "cat",
+        });
+        assert_eq!(all["fields"], args);
+        let Some(output) = babeltrace(&["--clock-cycles"], &trace) else {
+            return;
+        };
+        let out = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success(),
+            "{out}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(out.lines().count(), records.len(), "{out}");
+        for (line, cycles) in [
+            ("filename = \"/etc/file7\"", start + 700),
+            ("thirteen = 0x1ABC", start + (1 << 27) + 5500),
+        ] {
+            let line = out.lines().find(|it| it.contains(line)).unwrap();
+            assert!(line.starts_with(&format!("[{:020}]", cycles)), "{line}");
+        }
+    }
+}
+
+#[test]
+fn several_traces_and_other_versions_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    write_lttng(&dir.path().join("a"), true, false);
+    write_lttng(&dir.path().join("b"), true, false);
+    let error = import::open(dir.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("several traces") && error.contains("/b"),
+        "{error}"
+    );
+    std::fs::write(dir.path().join("a/metadata"), "[{\"type\":\"preamble\"}]").unwrap();
+    let error = import::open(&dir.path().join("a")).unwrap_err().to_string();
+    assert!(error.contains("version 2"), "{error}");
+    std::fs::write(
+        dir.path().join("a/metadata"),
+        "trace { major = 1; }; event { fields := no_type; };",
+    )
+    .unwrap();
+    let error = import::open(&dir.path().join("a")).unwrap_err().to_string();
+    assert!(error.contains("line 1: no_type is not a type"), "{error}");
+}
+
+/// Reads the first records of what may be damaged; gives their number and whether nothing was said to be wrong, or why it cannot be opened.
+fn digest(path: &Path, most: usize) -> Result<(usize, bool), String> {
+    let mut trace = import::open(path).map_err(|error| error.to_string())?;
+    let mut records = 0;
+    while records < most
+        && let Some(record) = trace.reader.next().unwrap()
+    {
+        _ = record.fields().count();
+        records += 1;
+    }
+    Ok((
+        records,
+        trace.reader.losses().is_none() && trace.remarks.is_empty(),
+    ))
+}
+
+#[test]
+fn what_is_cut_says_so() {
+    for format in ["perf-data", "trace-dat"] {
+        let (dir, file, exported) = sample_as(format);
+        let bytes = std::fs::read(&file).unwrap();
+        let cut = dir.path().join("cut");
+        for tenth in 0..10 {
+            let length = bytes.len() * tenth / 10 + tenth;
+            std::fs::write(&cut, &bytes[..length]).unwrap();
+            match digest(&cut, usize::MAX) {
+                Ok((records, is_whole)) => assert!(
+                    records < exported.len() && !is_whole,
+                    "{format} {length}: {records}"
+                ),
+                Err(why) => assert!(why.contains("cut") && why.len() < 300, "{format} {length}: {why}"),
+            }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    write_lttng(dir.path(), true, false);
+    let stream = dir.path().join("channel0_0");
+    let bytes = std::fs::read(&stream).unwrap();
+    for length in [1, 79, 80, 200, 4000, 4096 + 30, 4096 + 500] {
+        std::fs::write(&stream, &bytes[..length]).unwrap();
+        let (records, is_whole) = digest(dir.path(), usize::MAX).unwrap();
+        assert!(records < 51 && !is_whole, "{length}: {records}");
+    }
+}
+
+#[test]
+fn what_is_damaged_never_panics() {
+    // Every byte of heads and some of the rest, each set to what lengths and kinds take ill.
+    let damage = |bytes: &[u8], write: &dyn Fn(&[u8])| {
+        let places = (0..200.min(bytes.len())).chain((200..bytes.len()).step_by(bytes.len() / 80 + 1));
+        for (at, value) in places.zip([0xff, 0, 0x80, 0x7f, 1].into_iter().cycle()) {
+            let mut damaged = bytes.to_vec();
+            damaged[at] = value;
+            write(&damaged);
+        }
+    };
+    for format in ["perf-data", "trace-dat"] {
+        let (_dir, file, _) = sample_as(format);
+        let bytes = std::fs::read(&file).unwrap();
+        damage(&bytes, &|damaged| {
+            std::fs::write(&file, damaged).unwrap();
+            _ = digest(&file, 100);
+        });
+    }
+    let dir = tempfile::tempdir().unwrap();
+    write_lttng(dir.path(), true, false);
+    for file in ["channel0_0", "channel0_3", "metadata"] {
+        let file = dir.path().join(file);
+        let bytes = std::fs::read(&file).unwrap();
+        damage(&bytes, &|damaged| {
+            std::fs::write(&file, damaged).unwrap();
+            _ = digest(dir.path(), 100);
+        });
+        std::fs::write(&file, &bytes).unwrap();
+    }
+}
