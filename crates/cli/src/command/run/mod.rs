@@ -113,13 +113,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Err(error) = perform.follow(&session) {
         eprintln!("WARNING: stacks of processes show addresses: {error}");
     }
-    let pages = program.config.perf_rb_pages.unwrap_or(PACKET_PAGES).max(1);
-    // The kernel takes powers of two.
-    let pages = 1 << pages.ilog2();
-    let packets = PacketFiles::open(&session, &plan.globals.packets, pages)?;
     let mut work = ProgramRun {
         running: Running::new(session),
-        packets,
+        packets: None,
         perform,
         out: output(options)?,
         prints_maps: program.config.print_maps_on_exit,
@@ -146,6 +142,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         detach(work.running.session_mut());
         return Ok(Exit::Done);
     }
+    let pages = program.config.perf_rb_pages.unwrap_or(PACKET_PAGES).max(1);
+    // The kernel takes powers of two.
+    let pages = 1 << pages.ilog2();
+    work.packets = PacketFiles::open(work.running.session(), &plan.globals.packets, pages)?;
     // Who waits for the words that all is attached may go on at once: events must be let in by then.
     work.running.begin(&mut work.perform)?;
     work.attached(&plan, options)?;
