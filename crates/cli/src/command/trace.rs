@@ -35,6 +35,7 @@ use std::time::Duration;
 /// Options of `trace`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("live", |live| live.conflicts_with_all(["session", "syscalls"])))]
 pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 /// Options of `run`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("live", |live| live.conflicts_with("trace")))]
 pub(crate) struct Options {
     /// The program's file, or - for standard input; with -l also a pattern of events
     #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "list", "info"])]

@@ -5,10 +5,11 @@ use crate::exit::{Exit, Failure};
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::Options;
+use kestrel::session::Uncounted;
 use kestrel::session::glance::{Glance, Seen};
 use kestrel::session::status::age;
 use kestrel::session::store::Store;
-use kestrel::stat::Causes;
+use kestrel::stat::{Cause, Causes};
 use kestrel::tail::Watch;
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{entries, json, text};
@@ -48,6 +49,8 @@ pub(super) struct Own<'c> {
     begun: Instant,
     missed: Vec<(String, String, u64)>,
     missed_again: Instant,
+    /// Why not all of these are known, where that matters.
+    uncounted: Option<String>,
 }
 
 /// How many times as long as the answer took that is, at least, the kernel is not asked again what programs missed.
@@ -85,10 +88,11 @@ impl<'c> Own<'c> {
             begun: now,
             missed: Vec::new(),
             missed_again: now,
+            uncounted: None,
         })
     }
 
-    fn ask_missed(&mut self) -> Result<(), Failure> {
+    fn ask_missed(&mut self, came: &[Cause]) -> Result<(), Failure> {
         let begun = Instant::now();
         if begun >= self.missed_again {
             let missed = self.causes.missed()?;
@@ -96,6 +100,15 @@ impl<'c> Own<'c> {
                 .into_iter()
                 .filter_map(|missed| Some((String::new(), missed.event, missed.count.ok()?)));
             self.missed = known.filter(|(.., count)| *count > 0).collect();
+            let hits = self.missed.iter().map(|(.., count)| count).sum();
+            // The counts are all that it keeps.
+            let uncounted = self.causes.session().uncounted()?.map(|uncounted| Uncounted {
+                unseen: false,
+                ..uncounted
+            });
+            let uncounted =
+                uncounted.filter(|it| it.matters(hits, came.iter().map(|cause| (&cause.event, 0))));
+            self.uncounted = uncounted.map(|uncounted| uncounted.to_string());
             self.missed_again = Instant::now() + begun.elapsed() * MISSED_SHARE;
         }
         Ok(())
@@ -104,9 +117,9 @@ impl<'c> Own<'c> {
 
 impl Source for Own<'_> {
     fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure> {
-        self.ask_missed()?;
         let caused = self.causes.read(wanted.cpus)?;
         let at = self.begun.elapsed();
+        self.ask_missed(&caused.causes)?;
         let hits = caused.causes.into_iter().map(|cause| Hits {
             session: String::new(),
             event: cause.event,
@@ -138,7 +151,7 @@ impl Source for Own<'_> {
             buffers: Vec::new(),
             missed: self.missed.clone(),
             without_row: caused.without_row,
-            notes: Vec::new(),
+            notes: self.uncounted.clone().into_iter().collect(),
         })
     }
 
