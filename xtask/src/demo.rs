@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
     };
     let status = Command::new(&kestrel.path)
-        .arg("report")
+        .args(["report", "--plain"])
         .arg(&trace)
         .stdin(Stdio::null())
         .status();

@@ -223,7 +223,7 @@ fn time(ns: u64) -> Cell {
 }
 
 /// The least room for the names of a pair of events.
-const PAIR: usize = 28;
+const PAIR: usize = 34;
 
 /// A pair of events; what both names begin with stands once.
 fn pair(begin: &str, end: &str) -> String {

@@ -101,3 +101,14 @@ fn what_cannot_be_looked_into_is_said_before_the_view() {
         assert!(!status.success() && given_back && shown.contains(word), "{shown}");
     }
 }
+
+#[test]
+fn of_nothing_there_is_a_line() {
+    let place = Place::new();
+    recording::write(&place.path().join("a.trace"), 0, None, 0);
+    let (status, shown, given_back) = Screen::start(place.command(&["report", "a.trace"]), 100, 24).end();
+    assert!(
+        !status.success() && given_back && shown.contains("holds no events"),
+        "{shown}"
+    );
+}

@@ -159,7 +159,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(set) = &options.syscalls {
         return syscalls::report(trace, set, options, &mut choice);
     }
-    if options.is_interactive() {
+    // Of nothing there is nothing to look around in: that is said in a line.
+    if trace.packets > 0 && options.is_interactive() {
         return explore(trace, &options.trace, choice, options.stacks.wants_lines());
     }
     if let Some(file) = &options.html {
