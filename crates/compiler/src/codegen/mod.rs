@@ -65,6 +65,11 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
         maps.clone_from(&one.function.maps);
         fitted.push(one);
     }
+    // The kernel knows a function by a call of it: one whose calls the passes dropped has no place in the program.
+    let roots = fitted.iter().map(|one| &one.function);
+    let bodies = own.iter().map(|(name, one)| (*name, &one.function)).collect();
+    let reached = own::reached(roots, &bodies);
+    own.retain(|(name, _)| reached.contains(*name));
     let placed: Vec<emit::Placed<'_>> = fitted.iter().map(Fitted::placed).collect();
     let called: Vec<(&str, emit::Placed<'_>)> = own.iter().map(|(name, one)| (*name, one.placed())).collect();
     let code = emit::emit(&placed, &called).map_err(Error::Assemble)?;

@@ -2,7 +2,7 @@
 
 use crate::ir::{Function, MapUse, Op};
 use kestrel_bpf::code::MapRef;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most bytes of stack of one of them: each is on the stack together with whoever calls it.
 pub(crate) const LIMIT: u32 = 96;
@@ -33,6 +33,25 @@ pub(crate) fn gather<'f>(
     }
 }
 
+/// The functions that are called, by the roots or by what these call.
+pub(crate) fn reached<'f>(
+    roots: impl Iterator<Item = &'f Function>,
+    bodies: &BTreeMap<&str, &'f Function>,
+) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<&Function> = roots.collect();
+    while let Some(function) = open.pop() {
+        for inst in function.blocks.iter().flat_map(|block| &block.insts) {
+            if let Op::Call { name, .. } = &inst.op
+                && reached.insert(name.clone())
+            {
+                open.extend(bodies.get(name.as_str()));
+            }
+        }
+    }
+    reached
+}
+
 /// The function with references into `maps`.
 fn with_maps(function: &Function, maps: &mut Vec<MapUse>) -> Function {
     let places: Vec<MapRef> = function
@@ -60,7 +79,7 @@ fn with_maps(function: &Function, maps: &mut Vec<MapUse>) -> Function {
 #[cfg(test)]
 mod tests {
     use crate::codegen;
-    use crate::ir::{Builder, Operand, Width};
+    use crate::ir::{Builder, Condition, Operand, Width};
     use kestrel_bpf::code::MapRef;
     use kestrel_bpf::interp::{Machine, MapKind};
 
@@ -109,6 +128,21 @@ mod tests {
         assert_eq!(told, 14 * 1000 + 214 + 7);
         let sums = machine.value(MapRef(1), &[0; 4], 0).unwrap();
         assert_eq!(sums[8..], 214u64.to_le_bytes());
+    }
+
+    #[test]
+    fn a_function_that_nobody_calls_any_more_is_left_out() {
+        let mut b = Builder::new();
+        let (called, end) = (b.block(), b.block());
+        let zero = b.constant(0);
+        b.branch(Condition::NotEqual, zero, 0, called, end);
+        b.switch_to(called);
+        add_twice(&mut b, 1.into());
+        b.jump(end);
+        b.switch_to(end);
+        b.exit(0);
+        let generated = codegen::generate(&b.finish()).unwrap();
+        assert_eq!(generated.code.functions.len(), 0);
     }
 
     #[test]
