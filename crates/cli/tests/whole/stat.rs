@@ -53,7 +53,8 @@ fn each_call_is_counted_by_itself_among_others_by_cpu_and_by_value() {
         among.iter().any(|row| row[0] == "0"),
         "what did not come is shown: {among:?}"
     );
-    assert_eq!(sum(&among, 0, "sched:sched_process_exec"), 1);
+    let executed = sum(&among, 0, "sched:sched_process_exec");
+    assert!(executed <= 1 && executed + missed(&said) >= 1, "{executed}: {said}");
     assert_eq!(among.last().unwrap()[1..3], ["msec", "task-clock"]);
 
     let (by_cpu, said) = rows(&["--per-cpu", "-e", EVENT]);

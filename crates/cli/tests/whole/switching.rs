@@ -67,7 +67,8 @@ fn each_call_is_in_one_directory_of_many() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{told}");
         let names = directories(place.path(), "all");
-        assert!(names.len() > 2, "{told}");
+        // A size is exceeded by what the rings hold, so that how many there are depends on the machine.
+        assert!(names.len() > 1, "{told}");
         let recorded: u64 = lines(&place, &names).iter().sum();
         assert_eq!(recorded, number(&told, "events"), "{told}");
         let (lost, missed) = (number(&told, "lost"), number(&told, "missed"));
