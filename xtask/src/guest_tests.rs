@@ -48,7 +48,6 @@ const WHOLE_MATRIX: &[&str] = &[
     "named",
     "objects",
     "recover",
-    "run",
     "session",
     "shapes",
 ];

@@ -44,9 +44,6 @@ pub(crate) struct Options {
     /// Use the host's hardware support instead of emulation.
     #[arg(long)]
     kvm: bool,
-    /// Have the guest's clock count instructions: one CPU, and nanoseconds are instructions.
-    #[arg(long, conflicts_with_all = ["kvm", "smp"])]
-    counted: bool,
     /// Write the guest's memory to this file at the end, however it ends (kdump-compressed if it ends in .kdump).
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
@@ -111,13 +108,9 @@ impl Options {
     fn wish(&self, series: &str) -> Wish {
         Wish {
             series: series.to_owned(),
-            engine: match (self.counted, self.kvm) {
-                (true, _) => Engine::Counted,
-                (false, true) => Engine::Kvm,
-                (false, false) => Engine::Emulated,
-            },
+            engine: if self.kvm { Engine::Kvm } else { Engine::Emulated },
             memory_mb: self.memory,
-            cpus: if self.counted { 1 } else { self.smp },
+            cpus: self.smp,
             compressed: self.bzimage,
             packages: self.with.clone(),
             suite: self.suite.clone(),

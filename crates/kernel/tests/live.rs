@@ -39,7 +39,6 @@ fn code(insns: &[Insn], relocations: &[(usize, RelocationTarget)]) -> Code {
         relocations,
         lines: vec![],
         callbacks: vec![],
-        functions: vec![],
     }
 }
 

@@ -73,7 +73,6 @@ impl Sink for Output {
             kept: Vec::new(),
             size,
             counted: true,
-            apart: None,
         })
     }
 

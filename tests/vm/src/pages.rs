@@ -44,32 +44,6 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     ("exports.md", "perf script", Way::Skip, "guests have no perf"),
     ("exports.md", "duckdb", Way::Skip, "guests have no DuckDB"),
     (
-        "live.md",
-        "kestrel top -e",
-        Way::Until("@prio"),
-        "it goes on until Ctrl-C, as do the next two",
-    ),
-    (
-        "live.md",
-        "kestrel top 'sched:*'",
-        Way::Until("per second"),
-        "it goes on",
-    ),
-    (
-        "live.md",
-        "kestrel top -n 3",
-        Way::With("-n 3", "-n 1"),
-        "batches take time",
-    ),
-    (
-        "live.md",
-        "kestrel top -n 2",
-        Way::With("-n 2", "-n 1"),
-        "batches take time",
-    ),
-    ("live.md", "kestrel top", Way::Until("per second"), "it goes on"),
-    ("live.md", "kestrel run --live", Way::Until("@["), "it goes on"),
-    (
         "small-files.md",
         "kestrel record -e",
         Way::With("--duration 60", "--duration 1"),

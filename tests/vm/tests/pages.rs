@@ -31,11 +31,6 @@ fn commands_of_the_page_about_reading_run() {
 }
 
 #[test]
-fn commands_of_the_page_about_terminals_run() {
-    Page::of("on-a-terminal.md").run(4);
-}
-
-#[test]
 fn commands_of_the_page_about_browsers_run() {
     Page::of("browser.md").run(4);
 }
@@ -124,9 +119,4 @@ fn no_page_with_commands_is_left_out() {
             "{name} has commands"
         );
     }
-}
-
-#[test]
-fn commands_of_the_page_about_live_views_run() {
-    Page::of("live.md").run(7);
 }

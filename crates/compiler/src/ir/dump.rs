@@ -173,7 +173,6 @@ impl Display for Op {
                 None => write!(f, "helper#{}({})", helper.0, list(args)),
             },
             Self::Kfunc { name, args, .. } => write!(f, "kernel {name}({})", list(args)),
-            Self::Call { name, args, .. } => write!(f, "own {name}({})", list(args)),
         }
     }
 }

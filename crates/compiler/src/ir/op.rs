@@ -361,12 +361,6 @@ pub enum Op {
         name: String,
         args: Vec<Operand>,
     },
-    /// A call of a function of the program's own by name ([`super::Function::called`]), at most five arguments, all numbers.
-    Call {
-        dst: Vreg,
-        name: String,
-        args: Vec<Operand>,
-    },
 }
 
 /// Registers that an operation reads at most: the arguments of a call.
@@ -389,7 +383,6 @@ impl Op {
             | Self::Map { dst, .. }
             | Self::KernelVariable { dst, .. }
             | Self::Callback { dst, .. }
-            | Self::Call { dst, .. }
             | Self::MapValue { dst, .. } => Some(*dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => *dst,
             Self::Store { .. } => None,
@@ -412,7 +405,6 @@ impl Op {
             | Self::Map { dst, .. }
             | Self::KernelVariable { dst, .. }
             | Self::Callback { dst, .. }
-            | Self::Call { dst, .. }
             | Self::MapValue { dst, .. } => Some(dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => {
                 dst.as_mut()
@@ -445,7 +437,7 @@ impl Op {
             Self::CompareExchange {
                 base, expected, new, ..
             } => [uses[0], uses[1], uses[2]] = [Some(*base), Some(*expected), Some(*new)],
-            Self::Helper { args, .. } | Self::Kfunc { args, .. } | Self::Call { args, .. } => {
+            Self::Helper { args, .. } | Self::Kfunc { args, .. } => {
                 for (to, arg) in uses.iter_mut().zip(args) {
                     *to = arg.vreg();
                 }
@@ -489,9 +481,7 @@ impl Op {
                 visit(expected);
                 visit(new);
             }
-            Self::Helper { args, .. } | Self::Kfunc { args, .. } | Self::Call { args, .. } => {
-                args.iter_mut().for_each(operand);
-            }
+            Self::Helper { args, .. } | Self::Kfunc { args, .. } => args.iter_mut().for_each(operand),
         }
     }
 
@@ -502,8 +492,7 @@ impl Op {
             | Self::Store { .. }
             | Self::Atomic { .. }
             | Self::CompareExchange { .. }
-            | Self::Kfunc { .. }
-            | Self::Call { .. } => false,
+            | Self::Kfunc { .. } => false,
             Self::Helper { helper, .. } => PURE.contains(helper),
             _ => true,
         }
@@ -511,7 +500,7 @@ impl Op {
 
     /// Whether it is a call, which loses registers 0 to 5.
     pub fn is_call(&self) -> bool {
-        matches!(self, Self::Helper { .. } | Self::Kfunc { .. } | Self::Call { .. })
+        matches!(self, Self::Helper { .. } | Self::Kfunc { .. })
     }
 }
 
@@ -576,11 +565,6 @@ mod tests {
             Op::Kfunc {
                 dst: Some(a),
                 name: "some".to_owned(),
-                args: args.clone(),
-            },
-            Op::Call {
-                dst: a,
-                name: "own".to_owned(),
                 args,
             },
         ];

@@ -64,7 +64,6 @@ impl Sink for Bump {
             kept: vec![base],
             size,
             counted: true,
-            apart: None,
         })
     }
 

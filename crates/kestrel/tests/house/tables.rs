@@ -116,7 +116,6 @@ impl Session {
             geometry: self.geometry,
             reentrant: false,
             bell: kestrel::buffer::bell::Bell::Silent,
-            apart: kestrel::buffer::writer::Apart::Nothing,
         };
         let gate = Dispatch {
             counts_failures: false,
@@ -136,7 +135,6 @@ impl Session {
             switches: None,
             // The harder way: what calls another program, or ends, must have switched preemption on.
             whole: true,
-            apart: false,
         };
         let context = Context {
             number,
