@@ -54,7 +54,10 @@ fn each_call_is_counted_by_itself_among_others_by_cpu_and_by_value() {
         "what did not come is shown: {among:?}"
     );
     let executed = sum(&among, 0, "sched:sched_process_exec");
-    assert!(executed <= 1 && executed + missed(&said) >= 1, "{executed}: {said}");
+    assert!(
+        executed <= 1 && executed + missed(&said) >= 1,
+        "{executed}: {said}"
+    );
     assert_eq!(among.last().unwrap()[1..3], ["msec", "task-clock"]);
 
     let (by_cpu, said) = rows(&["--per-cpu", "-e", EVENT]);

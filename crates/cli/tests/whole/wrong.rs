@@ -34,7 +34,9 @@ fn a_trace_that_is_none() {
         .run(&["print"])
         .fails(1, &["kestrel.trace", "hint:", "record"]);
     fs::write(place.path().join("file"), "x").unwrap();
-    place.run(&["report", "file"]).fails(1, &["file", "no recording", "trace.dat"]);
+    place
+        .run(&["report", "file"])
+        .fails(1, &["file", "no recording", "trace.dat"]);
     place.run(&["print", "."]).fails(1, &["no metadata"]);
     fs::write(place.path().join("metadata"), "no CTF at all {").unwrap();
     place.run(&["print", "."]).fails(1, &["metadata"]);
