@@ -69,8 +69,8 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     ),
     (
         "small-files.md",
-        "kestrel cut small.trace",
-        Way::With("small.trace -o plain && babeltrace2 plain", "-o plain"),
+        "kestrel export --to ctf",
+        Way::With(" small.trace && babeltrace2 plain", ""),
         "the recording of the first line, and guests have no babeltrace2",
     ),
     (
