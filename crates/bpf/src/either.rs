@@ -48,7 +48,7 @@ fn decision(which: &str, over: usize) -> Result<Code, Error> {
     let mut asm = Assembler::new();
     let first = asm.label();
     asm.mov(Reg::R6, Reg::R1).kfunc(which).mov(Reg::R1, Reg::R6);
-    // Of a truth value the lowest byte alone is said to be there.
+    // The function returns a bool: only the lowest byte of the register is defined.
     asm.and(Reg::R0, 0xff).jump_if(Cond::Eq, Reg::R0, 0, first);
     asm.raw(long_jump(asm.here(), over)?);
     asm.bind(first);

@@ -8,7 +8,7 @@ use crate::error::Result;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use serde::{Deserialize, Serialize};
 
-/// Entries and returns of functions, told apart by the program. Each of the two hooks that share the program says which of them it is for.
+/// Entries and returns of functions, by one program that asks the kernel which of the two it runs at (`bpf_session_is_return`). Each of the two hooks that share the program has its own end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Calls {

@@ -31,8 +31,8 @@ Examples:
   kestrel merge sched.trace net.trace -o both             two recordings of the same time
   kestrel merge client/kestrel.trace server/kestrel.trace --compress -o both
 
-Records come in the order of their times: by the clock of the machine, or of different boots and machines by the wall clock, which is said. Events of one
-name that were recorded with different fields stay apart. What each recording lost stays counted; its names of threads, processes and addresses come along.";
+Records are merged in order of time: by the kernel's clock where all recordings are of one boot, else by the wall clock, with a note on standard error. Events
+of one name with different fields stay two events. Lost records of each recording stay counted; names of threads, processes and symbols are merged, too.";
 
 /// Merges.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {

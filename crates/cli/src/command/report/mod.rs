@@ -117,7 +117,7 @@ impl Options {
         self.format.unwrap_or(Format::Text)
     }
 
-    /// Whether the terminal is to be filled: nothing says how the answer shall look, and somebody is there to look around.
+    /// Whether the interactive view opens: no option asks for text, and standard input and output are a terminal.
     fn is_interactive(&self) -> bool {
         let names_output = self.plain
             || self.format.is_some()
@@ -159,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(set) = &options.syscalls {
         return syscalls::report(trace, set, options, &mut choice);
     }
-    // Of nothing there is nothing to look around in: that is said in a line.
+    // A trace without packets has nothing to show: one line says so, and no view opens.
     if trace.packets > 0 && options.is_interactive() {
         return explore(trace, &options.trace, choice, options.stacks.wants_lines());
     }

@@ -126,7 +126,7 @@ impl Model {
         self.fill();
     }
 
-    /// The event that is chosen or gone into, and the process where that is said.
+    /// The selected event, and the selected process, if one is.
     pub(super) fn event(&self) -> Option<(String, Option<u32>)> {
         let Page::Hits(slice, by) = self.page() else {
             return None;
@@ -540,7 +540,7 @@ impl Slice {
         }
     }
 
-    /// What its hits are told apart by first.
+    /// By what the hits of the event are grouped first.
     fn next(&self) -> Option<By> {
         match self {
             Self { pid: None, .. } => Some(By::Process),

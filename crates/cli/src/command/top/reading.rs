@@ -1,4 +1,4 @@
-//! What was counted up to a moment, whoever counted it: plain data, of which two make rates.
+//! Counts at one moment, of an ad-hoc program or of persistent sessions: plain data; two of them give rates.
 
 use kestrel_trace::aggregate::Entry;
 use std::collections::BTreeMap;

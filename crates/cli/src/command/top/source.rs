@@ -25,7 +25,7 @@ pub(super) trait Source {
     /// What is looked at, in a few words.
     fn title(&self) -> String;
 
-    /// Fills a map with a histogram of an expression at an event from now on, of one process where that is said; gives the map's title in later readings.
+    /// Fills a map with a histogram of an expression at an event from now on, of one process if `pid` is given; returns the map's title in later readings.
     fn add_histogram(&mut self, event: &str, pid: Option<u32>, expression: &str) -> Result<String, Failure>;
 
     /// Takes down what was made for it.

@@ -95,7 +95,7 @@ pub(super) struct TopView<'s> {
     source: &'s mut dyn Source,
     interval: Duration,
     is_helping: bool,
-    /// The event, and the process where that is said, of which a histogram is asked for, and the expression so far.
+    /// While a histogram is asked for: its event, its process if there is one, and the expression typed so far.
     asked: Option<(String, Option<u32>, Prompt)>,
     /// What came of it, until the next key.
     said: Option<String>,
