@@ -7,7 +7,6 @@ mod golden;
 pub mod pages;
 pub mod programs;
 pub mod recording;
-pub mod screen;
 pub mod terminal;
 
 pub use golden::golden;

@@ -59,6 +59,7 @@ impl Console {
             .stdout(another())
             .stderr(another())
             .env("TERM", "xterm-256color")
+            .env_remove("NO_COLOR")
             .process_group(0);
         let child = command.spawn().expect("the command");
         drop((command, theirs));
@@ -106,8 +107,32 @@ impl Console {
     ///
     /// # Panics
     /// When the command has ended.
-    pub fn press(&mut self, keys: &str) {
+    pub fn press(&mut self, keys: &str) -> &mut Self {
         self.ours.write_all(keys.as_bytes()).expect("keys");
+        self
+    }
+
+    /// What the screen shows as soon as a text is on it.
+    ///
+    /// # Panics
+    /// As [`Console::until`].
+    #[track_caller]
+    pub fn until_there_is(&mut self, text: &str) -> String {
+        self.until(|shown| shown.contains(text))
+    }
+
+    /// Waits for the end of the command; gives how it ended, what is on the screen then, and whether that is the screen from before the view.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn end(mut self) -> (ExitStatus, String, bool) {
+        // The terminal has an end when nobody holds it any more.
+        while let Ok(bytes) = self.written.recv_timeout(PATIENCE) {
+            self.screen.process(&bytes);
+        }
+        let status = self.wait();
+        let screen = self.screen.screen();
+        (status, screen.contents(), !screen.alternate_screen())
     }
 
     /// Sends a signal to the command.

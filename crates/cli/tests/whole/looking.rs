@@ -2,7 +2,7 @@
 
 use crate::house::Place;
 use testkit::recording;
-use testkit::screen::Screen;
+use testkit::terminal::Console;
 
 const ROUNDS: u64 = 1000;
 
@@ -16,7 +16,7 @@ fn recorded(level: Option<u8>) -> Place {
 fn a_recording_is_looked_into_by_keys() {
     for level in [None, Some(3)] {
         let place = recorded(level);
-        let mut screen = Screen::start(place.command(&["report", "a.trace"]), 80, 24);
+        let mut screen = Console::start(place.command(&["report", "a.trace"]), 80, 24);
         let first = screen.until_there_is("sched:sched_waking");
         let head = first.lines().next().unwrap();
         assert!(
@@ -76,7 +76,7 @@ fn what_names_an_output_stays_text_on_a_terminal() {
     ] {
         let mut line = vec!["report", "a.trace"];
         line.extend(options);
-        let screen = Screen::start(place.command(&line), 100, 50);
+        let screen = Console::start(place.command(&line), 100, 50);
         let (status, shown, _) = screen.end();
         assert!(status.success(), "{options:?}: {shown}");
         assert!(
@@ -96,7 +96,7 @@ fn what_cannot_be_looked_into_is_said_before_the_view() {
         (&["report", "none.trace"][..], "none.trace"),
         (&["report", "a.trace", "--where", "nothing > 1"], "nothing"),
     ] {
-        let screen = Screen::start(place.command(line), 100, 24);
+        let screen = Console::start(place.command(line), 100, 24);
         let (status, shown, given_back) = screen.end();
         assert!(!status.success() && given_back && shown.contains(word), "{shown}");
     }
@@ -106,7 +106,7 @@ fn what_cannot_be_looked_into_is_said_before_the_view() {
 fn of_nothing_there_is_a_line() {
     let place = Place::new();
     recording::write(&place.path().join("a.trace"), 0, None, 0);
-    let (status, shown, given_back) = Screen::start(place.command(&["report", "a.trace"]), 100, 24).end();
+    let (status, shown, given_back) = Console::start(place.command(&["report", "a.trace"]), 100, 24).end();
     assert!(
         !status.success() && given_back && shown.contains("holds no events"),
         "{shown}"
