@@ -7,6 +7,7 @@
 //!
 //! Field names carry a leading underscore, which CTF readers strip, so that a field may be called `string` or `event`.
 
+pub(crate) mod cursor;
 mod hint;
 pub(crate) mod lexer;
 mod restore;

@@ -1,7 +1,8 @@
 //! TSDL tokens to a tree of blocks and types: the part of the grammar that fixed layouts need; its meaning is `restore`'s matter.
 
-use super::lexer::{Token, tokens};
-use crate::error::{Error, Result};
+use super::cursor::Cursor;
+use super::lexer::Token;
+use crate::error::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -52,25 +53,27 @@ pub(super) struct Block {
 /// All blocks of a metadata text.
 pub(super) fn blocks(text: &str) -> Result<Vec<Block>> {
     let mut parser = Parser {
-        tokens: tokens(text)?,
-        at: 0,
+        cursor: Cursor::new(text)?,
         aliases: HashMap::new(),
         depth: 0,
     };
     let mut blocks = Vec::new();
-    while let Some(token) = parser.peek() {
+    while let Some(token) = parser.cursor.peek() {
         match token {
             Token::Word(word) if word == "typealias" => parser.alias()?,
             Token::Word(_) => blocks.push(parser.block()?),
-            _ => return parser.fail("expected a block such as trace, stream or event"),
+            _ => {
+                return parser
+                    .cursor
+                    .fail("expected a block such as trace, stream or event");
+            }
         }
     }
     Ok(blocks)
 }
 
 struct Parser {
-    tokens: Vec<(Token, u32)>,
-    at: usize,
+    cursor: Cursor,
     aliases: HashMap<String, Type>,
     depth: u32,
 }
@@ -79,130 +82,57 @@ struct Parser {
 const DEPTH: u32 = 32;
 
 impl Parser {
-    fn line(&self) -> u32 {
-        let at = self.at.min(self.tokens.len().saturating_sub(1));
-        self.tokens.get(at).map_or(1, |(_, line)| *line)
-    }
-
-    fn fail<T>(&self, why: impl Into<String>) -> Result<T> {
-        Err(Error::Metadata {
-            line: self.line(),
-            why: why.into(),
-        })
-    }
-
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at).map(|(token, _)| token)
-    }
-
-    fn is(&self, mark: char) -> bool {
-        self.peek() == Some(&Token::Mark(mark))
-    }
-
-    fn accept(&mut self, mark: char) -> bool {
-        let found = self.is(mark);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, mark: char) -> Result<()> {
-        if self.accept(mark) {
-            return Ok(());
-        }
-        let mark = match mark {
-            '≔' => ":=".to_owned(),
-            mark => mark.to_string(),
-        };
-        self.fail(format!("expected {mark}"))
-    }
-
-    fn accept_word(&mut self, word: &str) -> bool {
-        let found = matches!(self.peek(), Some(Token::Word(found)) if found == word);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn word(&mut self) -> Result<String> {
-        match self.tokens.get(self.at) {
-            Some((Token::Word(word), _)) => {
-                let word = word.clone();
-                self.at += 1;
-                Ok(word)
-            }
-            _ => self.fail("expected a name"),
-        }
-    }
-
-    fn path(&mut self) -> Result<String> {
-        let mut path = self.word()?;
-        while self.accept('.') {
-            path.push('.');
-            path.push_str(&self.word()?);
-        }
-        Ok(path)
-    }
-
-    fn number(&mut self) -> Result<i128> {
-        let negative = self.accept('-');
-        match self.peek() {
-            Some(Token::Number(number)) => {
-                let number = i128::from(*number);
-                self.at += 1;
-                Ok(if negative { -number } else { number })
-            }
-            _ => self.fail("expected a number"),
-        }
-    }
-
     fn block(&mut self) -> Result<Block> {
-        let line = self.line();
-        let name = self.word()?;
-        self.expect('{')?;
+        let line = self.cursor.line();
+        let name = self.cursor.word()?;
+        self.cursor.expect('{')?;
         let mut entries = HashMap::new();
-        while !self.accept('}') {
-            let key = self.path()?;
-            let entry = if self.accept('≔') {
+        while !self.cursor.accept('}') {
+            let key = self.cursor.path()?;
+            let entry = if self.cursor.accept('≔') {
                 Entry::Type(self.ty()?)
             } else {
-                self.expect('=')?;
+                self.cursor.expect('=')?;
                 self.entry()?
             };
-            self.expect(';')?;
+            self.cursor.expect(';')?;
             entries.insert(key, entry);
         }
-        self.expect(';')?;
+        self.cursor.expect(';')?;
         Ok(Block { name, line, entries })
     }
 
     fn entry(&mut self) -> Result<Entry> {
-        Ok(match self.peek() {
+        Ok(match self.cursor.peek() {
             Some(Token::Text(text)) => {
                 let text = text.clone();
-                self.at += 1;
+                self.cursor.skip();
                 Entry::Text(text)
             }
-            Some(Token::Word(_)) => Entry::Path(self.path()?),
-            _ => Entry::Number(self.number()?),
+            Some(Token::Word(_)) => Entry::Path(self.cursor.path()?),
+            _ => Entry::Number(self.cursor.number()?),
         })
     }
 
     fn alias(&mut self) -> Result<()> {
-        self.at += 1;
+        self.cursor.skip();
         let ty = self.ty()?;
         if matches!(ty, Type::Struct(_)) {
             // Structures of structures by name could be as deep, and as large, as a text is long.
-            return self.fail("a name for a structure, which Kestrel does not write");
+            return self
+                .cursor
+                .fail("a name for a structure, which Kestrel does not write");
         }
-        self.expect('≔')?;
-        let name = self.word()?;
-        self.expect(';')?;
+        self.cursor.expect('≔')?;
+        let name = self.cursor.word()?;
+        self.cursor.expect(';')?;
         self.aliases.insert(name, ty);
         Ok(())
     }
 
     fn ty(&mut self) -> Result<Type> {
         if self.depth >= DEPTH {
-            return self.fail("types nested too deeply");
+            return self.cursor.fail("types nested too deeply");
         }
         self.depth += 1;
         let ty = self.ty_inside();
@@ -211,21 +141,22 @@ impl Parser {
     }
 
     fn ty_inside(&mut self) -> Result<Type> {
-        if self.accept_word("integer") {
+        if self.cursor.accept_word("integer") {
             Ok(Type::Integer(self.integer()?))
-        } else if self.accept_word("floating_point") {
+        } else if self.cursor.accept_word("floating_point") {
             self.float()
-        } else if self.accept_word("struct") {
+        } else if self.cursor.accept_word("struct") {
             self.structure()
-        } else if self.accept_word("enum") {
+        } else if self.cursor.accept_word("enum") {
             self.enumeration()
         } else {
-            let name = self.word()?;
+            let name = self.cursor.word()?;
             match self.aliases.get(&name) {
                 Some(ty) => Ok(ty.clone()),
                 None => {
-                    self.at -= 1;
-                    self.fail(format!("{name} is not a type that Kestrel writes"))
+                    self.cursor.back();
+                    self.cursor
+                        .fail(format!("{name} is not a type that Kestrel writes"))
                 }
             }
         }
@@ -239,10 +170,10 @@ impl Parser {
             base: 10,
             text: false,
         };
-        self.expect('{')?;
-        while !self.accept('}') {
-            let key = self.word()?;
-            self.expect('=')?;
+        self.cursor.expect('{')?;
+        while !self.cursor.accept('}') {
+            let key = self.cursor.word()?;
+            self.cursor.expect('=')?;
             match (key.as_str(), self.entry()?) {
                 ("size", Entry::Number(bits @ 1..=64)) => integer.bits = bits as u64,
                 ("signed", Entry::Path(word)) => integer.signed = word == "true",
@@ -251,48 +182,54 @@ impl Parser {
                 ("encoding", Entry::Path(word)) => integer.text = word != "none",
                 ("align", Entry::Number(align @ 1..=64)) => integer.align = align as u64,
                 ("map" | "byte_order", Entry::Path(_)) => {}
-                _ => return self.fail(format!("unexpected {key} of an integer")),
+                _ => return self.cursor.fail(format!("unexpected {key} of an integer")),
             }
-            self.expect(';')?;
+            self.cursor.expect(';')?;
         }
         Ok(integer)
     }
 
     fn float(&mut self) -> Result<Type> {
         let (mut exponent, mut mantissa) = (0, 0);
-        self.expect('{')?;
-        while !self.accept('}') {
-            let key = self.word()?;
-            self.expect('=')?;
+        self.cursor.expect('{')?;
+        while !self.cursor.accept('}') {
+            let key = self.cursor.word()?;
+            self.cursor.expect('=')?;
             match (key.as_str(), self.entry()?) {
                 ("exp_dig", Entry::Number(digits)) => exponent = digits,
                 ("mant_dig", Entry::Number(digits)) => mantissa = digits,
                 ("align", Entry::Number(_)) | ("byte_order", Entry::Path(_)) => {}
-                _ => return self.fail(format!("unexpected {key} of a floating-point number")),
+                _ => {
+                    return self
+                        .cursor
+                        .fail(format!("unexpected {key} of a floating-point number"));
+                }
             }
-            self.expect(';')?;
+            self.cursor.expect(';')?;
         }
         match (exponent, mantissa) {
             (8, 24) => Ok(Type::Float(4)),
             (11, 53) => Ok(Type::Float(8)),
-            _ => self.fail("a floating-point number that is not of 4 or 8 bytes"),
+            _ => self
+                .cursor
+                .fail("a floating-point number that is not of 4 or 8 bytes"),
         }
     }
 
     fn structure(&mut self) -> Result<Type> {
         let mut fields = Vec::new();
-        self.expect('{')?;
-        while !self.accept('}') {
+        self.cursor.expect('{')?;
+        while !self.cursor.accept('}') {
             let ty = self.ty()?;
-            let name = self.word()?;
+            let name = self.cursor.word()?;
             let ty = self.lengths(ty)?;
-            self.expect(';')?;
+            self.cursor.expect(';')?;
             fields.push((name, ty));
         }
-        if self.accept_word("align") {
-            self.expect('(')?;
-            self.number()?;
-            self.expect(')')?;
+        if self.cursor.accept_word("align") {
+            self.cursor.expect('(')?;
+            self.cursor.number()?;
+            self.cursor.expect(')')?;
         }
         Ok(Type::Struct(fields.into()))
     }
@@ -300,17 +237,17 @@ impl Parser {
     /// `[2][3]` after a name: the first is the outermost.
     fn lengths(&mut self, element: Type) -> Result<Type> {
         let mut lengths = Vec::new();
-        while self.accept('[') {
-            lengths.push(match self.peek() {
-                Some(Token::Word(_)) => Length::Field(self.path()?),
-                _ => match u32::try_from(self.number()?) {
+        while self.cursor.accept('[') {
+            lengths.push(match self.cursor.peek() {
+                Some(Token::Word(_)) => Length::Field(self.cursor.path()?),
+                _ => match u32::try_from(self.cursor.number()?) {
                     Ok(count) => Length::Constant(count),
-                    Err(_) => return self.fail("an impossible array length"),
+                    Err(_) => return self.cursor.fail("an impossible array length"),
                 },
             });
-            self.expect(']')?;
+            self.cursor.expect(']')?;
             if lengths.len() > DEPTH as usize {
-                return self.fail("types nested too deeply");
+                return self.cursor.fail("types nested too deeply");
             }
         }
         let arrays = lengths.into_iter().rev();
@@ -318,29 +255,31 @@ impl Parser {
     }
 
     fn enumeration(&mut self) -> Result<Type> {
-        self.expect(':')?;
+        self.cursor.expect(':')?;
         let Type::Integer(container) = self.ty()? else {
-            return self.fail("an enumeration that is not one of integers");
+            return self.cursor.fail("an enumeration that is not one of integers");
         };
         let mut names = Vec::new();
-        self.expect('{')?;
+        self.cursor.expect('{')?;
         loop {
-            if self.accept('}') {
+            if self.cursor.accept('}') {
                 return Ok(Type::Enumeration(container, names));
             }
-            let name = match self.peek() {
+            let name = match self.cursor.peek() {
                 Some(Token::Text(text)) => text.clone(),
                 Some(Token::Word(word)) => word.clone(),
-                _ => return self.fail("expected a name of a value"),
+                _ => return self.cursor.fail("expected a name of a value"),
             };
-            self.at += 1;
-            self.expect('=')?;
-            names.push((self.number()? as i64, name));
-            if self.is('…') {
-                return self.fail("a range of values, which Kestrel does not write");
+            self.cursor.skip();
+            self.cursor.expect('=')?;
+            names.push((self.cursor.number()? as i64, name));
+            if self.cursor.is('…') {
+                return self
+                    .cursor
+                    .fail("a range of values, which Kestrel does not write");
             }
-            if !self.is('}') {
-                self.expect(',')?;
+            if !self.cursor.is('}') {
+                self.cursor.expect(',')?;
             }
         }
     }

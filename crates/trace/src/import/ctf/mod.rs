@@ -82,7 +82,7 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
             "it is of version 2; version 1.8 is read (babeltrace2 and lttng write it, too)".to_owned(),
         );
     }
-    let mut metadata = tsdl::parse(&text)?;
+    let mut metadata = tsdl::parse(&text).map_err(|error| error.to_string())?;
     if metadata.streams.is_empty() {
         metadata.streams.push(tsdl::StreamClass::default());
     }

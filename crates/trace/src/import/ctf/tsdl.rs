@@ -1,7 +1,9 @@
 //! The metadata of other tracers, in the whole of TSDL (CTF 1.8): packetised or plain text, to the blocks that describe a trace.
 
 use super::types::{Integer, Struct, Type};
-use crate::ctf::metadata::lexer::{Token, tokens};
+use crate::ctf::metadata::cursor::Cursor;
+use crate::ctf::metadata::lexer::Token;
+use crate::error::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -49,7 +51,7 @@ const MAGIC: u32 = 0x75d1_1d57;
 const HEAD: usize = 37;
 
 /// The text of metadata.
-pub(super) fn text(bytes: &[u8]) -> Result<String, String> {
+pub(super) fn text(bytes: &[u8]) -> std::result::Result<String, String> {
     let first = bytes.first_chunk().copied().unwrap_or_default();
     let is_little = u32::from_le_bytes(first) == MAGIC;
     if !is_little && u32::from_be_bytes(first) != MAGIC {
@@ -90,11 +92,9 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, String> {
 }
 
 /// Parses the text.
-pub(super) fn parse(text: &str) -> Result<Metadata, String> {
-    let tokens = tokens(text).map_err(|error| error.to_string())?;
+pub(super) fn parse(text: &str) -> Result<Metadata> {
     let mut parser = Parser {
-        tokens,
-        at: 0,
+        cursor: Cursor::new(text)?,
         names: HashMap::new(),
         shadowed: Vec::new(),
         inside: false,
@@ -104,15 +104,14 @@ pub(super) fn parse(text: &str) -> Result<Metadata, String> {
             ..Metadata::default()
         },
     };
-    while parser.peek().is_some() {
+    while parser.cursor.peek().is_some() {
         parser.top()?;
     }
     Ok(parser.metadata)
 }
 
 struct Parser {
-    tokens: Vec<(Token, u32)>,
-    at: usize,
+    cursor: Cursor,
     /// Types by name: `uint32_t`, `struct x`, `unsigned long`.
     names: HashMap<String, Type>,
     /// What names of the block at hand stood for before it.
@@ -136,86 +135,18 @@ const DEPTH: u32 = 32;
 const FIELDS: usize = 1 << 12;
 const LABELS: usize = 1 << 16;
 
-type Found<T> = Result<T, String>;
-
 impl Parser {
-    fn fail<T>(&self, why: &str) -> Found<T> {
-        let at = self.at.min(self.tokens.len().saturating_sub(1));
-        let line = self.tokens.get(at).map_or(1, |(_, line)| *line);
-        Err(format!("metadata, line {line}: {why}"))
-    }
-
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at).map(|(token, _)| token)
-    }
-
-    fn accept(&mut self, mark: char) -> bool {
-        let found = self.peek() == Some(&Token::Mark(mark));
-        self.at += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, mark: char) -> Found<()> {
-        match self.accept(mark) {
-            true => Ok(()),
-            false => self.fail(&format!("expected {mark}")),
-        }
-    }
-
-    fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Some(Token::Word(found)) if found == word)
-    }
-
-    fn accept_word(&mut self, word: &str) -> bool {
-        let found = self.is_word(word);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn word(&mut self) -> Found<String> {
-        match self.peek() {
-            Some(Token::Word(word)) => {
-                let word = word.clone();
-                self.at += 1;
-                Ok(word)
-            }
-            _ => self.fail("expected a name"),
-        }
-    }
-
-    fn path(&mut self) -> Found<String> {
-        let mut path = self.word()?;
-        while self.accept('.') {
-            path.push('.');
-            path.push_str(&self.word()?);
-        }
-        Ok(path)
-    }
-
-    fn number(&mut self) -> Found<i128> {
-        let negative = self.accept('-');
-        if !negative {
-            self.accept('+');
-        }
-        let Some(Token::Number(number)) = self.peek() else {
-            return self.fail("expected a number");
-        };
-        let number = i128::from(*number);
-        self.at += 1;
-        Ok(if negative { -number } else { number })
-    }
-
     /// A block, or a type with a name.
-    fn top(&mut self) -> Found<()> {
-        if self.accept(';') || self.definition()? {
+    fn top(&mut self) -> Result<()> {
+        if self.cursor.accept(';') || self.definition()? {
             return Ok(());
         }
-        let name = self.word()?;
-        self.expect('{')?;
+        let name = self.cursor.word()?;
+        self.cursor.expect('{')?;
         self.inside = name != "trace";
         let entries = self.entries()?;
         self.inside = false;
-        self.accept(';');
+        self.cursor.accept(';');
         while let Some((name, before)) = self.shadowed.pop() {
             match before {
                 Some(ty) => self.names.insert(name, ty),
@@ -227,26 +158,26 @@ impl Parser {
     }
 
     /// Reads `typealias`, `typedef`, and structures, variants and enumerations that get a name; false where there is none.
-    fn definition(&mut self) -> Found<bool> {
-        if self.accept_word("typealias") {
+    fn definition(&mut self) -> Result<bool> {
+        if self.cursor.accept_word("typealias") {
             let ty = self.ty()?;
-            self.expect('≔')?;
+            self.cursor.expect('≔')?;
             let name = self.alias()?;
             self.name(name, ty);
             return Ok(true);
         }
-        if self.accept_word("typedef") {
+        if self.cursor.accept_word("typedef") {
             let (ty, name) = self.declaration()?;
-            self.expect(';')?;
+            self.cursor.expect(';')?;
             self.name(name, ty);
             return Ok(true);
         }
         if ["struct", "variant", "enum"]
             .iter()
-            .any(|word| self.is_word(word))
+            .any(|word| self.cursor.is_word(word))
         {
             self.ty()?;
-            self.expect(';')?;
+            self.cursor.expect(';')?;
             return Ok(true);
         }
         Ok(false)
@@ -261,45 +192,45 @@ impl Parser {
     }
 
     /// The words that a type gets as its name.
-    fn alias(&mut self) -> Found<String> {
+    fn alias(&mut self) -> Result<String> {
         let mut words = Vec::new();
-        while !self.accept(';') {
-            match self.accept('*') {
+        while !self.cursor.accept(';') {
+            match self.cursor.accept('*') {
                 true => words.push("*".to_owned()),
-                false => words.push(self.word()?),
+                false => words.push(self.cursor.word()?),
             }
         }
         Ok(words.join(" "))
     }
 
-    fn entries(&mut self) -> Found<HashMap<String, Entry>> {
+    fn entries(&mut self) -> Result<HashMap<String, Entry>> {
         let mut entries = HashMap::new();
-        while !self.accept('}') {
-            if self.accept(';') || self.definition()? {
+        while !self.cursor.accept('}') {
+            if self.cursor.accept(';') || self.definition()? {
                 continue;
             }
-            let key = self.path()?;
-            let entry = if self.accept('≔') {
+            let key = self.cursor.path()?;
+            let entry = if self.cursor.accept('≔') {
                 Entry::Type(self.ty()?)
             } else {
-                self.expect('=')?;
+                self.cursor.expect('=')?;
                 self.entry()?
             };
-            self.expect(';')?;
+            self.cursor.expect(';')?;
             entries.insert(key, entry);
         }
         Ok(entries)
     }
 
-    fn entry(&mut self) -> Found<Entry> {
-        Ok(match self.peek() {
+    fn entry(&mut self) -> Result<Entry> {
+        Ok(match self.cursor.peek() {
             Some(Token::Text(text)) => {
                 let text = text.clone();
-                self.at += 1;
+                self.cursor.skip();
                 Entry::Text(text)
             }
-            Some(Token::Word(_)) => Entry::Path(self.path()?),
-            _ => Entry::Number(self.number()?),
+            Some(Token::Word(_)) => Entry::Path(self.cursor.path()?),
+            _ => Entry::Number(self.cursor.number()?),
         })
     }
 
@@ -375,9 +306,9 @@ impl Parser {
         }
     }
 
-    fn ty(&mut self) -> Found<Type> {
+    fn ty(&mut self) -> Result<Type> {
         if self.depth >= DEPTH {
-            return self.fail("types are nested too deeply");
+            return self.cursor.fail("types are nested too deeply");
         }
         self.depth += 1;
         let ty = self.ty_inside();
@@ -385,40 +316,40 @@ impl Parser {
         ty
     }
 
-    fn ty_inside(&mut self) -> Found<Type> {
+    fn ty_inside(&mut self) -> Result<Type> {
         if let Some(ty) = self.own_type()? {
             return Ok(ty);
         }
-        let mut words = vec![self.word()?];
-        while let Some(Token::Word(_)) = self.peek() {
-            words.push(self.word()?);
+        let mut words = vec![self.cursor.word()?];
+        while let Some(Token::Word(_)) = self.cursor.peek() {
+            words.push(self.cursor.word()?);
         }
         self.named(&words.join(" "))
     }
 
-    fn named(&self, name: &str) -> Found<Type> {
+    fn named(&self, name: &str) -> Result<Type> {
         match self.names.get(name) {
             Some(ty) => Ok(ty.clone()),
-            None => self.fail(&format!("{name} is not a type")),
+            None => self.cursor.fail(&format!("{name} is not a type")),
         }
     }
 
     /// A type that is spelled out, not named; none where there is a name.
-    fn own_type(&mut self) -> Found<Option<Type>> {
-        Ok(Some(if self.accept_word("integer") {
+    fn own_type(&mut self) -> Result<Option<Type>> {
+        Ok(Some(if self.cursor.accept_word("integer") {
             Type::Integer(self.integer()?)
-        } else if self.accept_word("floating_point") {
+        } else if self.cursor.accept_word("floating_point") {
             self.float()?
-        } else if self.accept_word("string") {
-            if self.accept('{') {
+        } else if self.cursor.accept_word("string") {
+            if self.cursor.accept('{') {
                 self.entries()?;
             }
             Type::Text
-        } else if self.accept_word("struct") {
+        } else if self.cursor.accept_word("struct") {
             self.with_name("struct", Self::structure)?
-        } else if self.accept_word("enum") {
+        } else if self.cursor.accept_word("enum") {
             self.with_name("enum", Self::enumeration)?
-        } else if self.accept_word("variant") {
+        } else if self.cursor.accept_word("variant") {
             self.with_name("variant", Self::variant)?
         } else {
             return Ok(None);
@@ -426,12 +357,12 @@ impl Parser {
     }
 
     /// `struct NAME { … }`, `struct { … }`, `struct NAME`.
-    fn with_name(&mut self, what: &str, read: fn(&mut Self) -> Found<Type>) -> Found<Type> {
-        let name = match self.peek() {
-            Some(Token::Word(_)) => Some(self.word()?),
+    fn with_name(&mut self, what: &str, read: fn(&mut Self) -> Result<Type>) -> Result<Type> {
+        let name = match self.cursor.peek() {
+            Some(Token::Word(_)) => Some(self.cursor.word()?),
             _ => None,
         };
-        let follows = matches!(self.peek(), Some(Token::Mark('{' | ':' | '<')));
+        let follows = matches!(self.cursor.peek(), Some(Token::Mark('{' | ':' | '<')));
         match name {
             Some(name) if !follows => self.named(&format!("{what} {name}")),
             name => {
@@ -444,8 +375,8 @@ impl Parser {
         }
     }
 
-    fn integer(&mut self) -> Found<Integer> {
-        self.expect('{')?;
+    fn integer(&mut self) -> Result<Integer> {
+        self.cursor.expect('{')?;
         let mut integer = Integer {
             bits: 0,
             align: 0,
@@ -482,19 +413,19 @@ impl Parser {
             }
         }
         if integer.bits == 0 {
-            return self.fail("an integer without a size");
+            return self.cursor.fail("an integer without a size");
         }
         if integer.align == 0 {
             integer.align = if integer.bits.is_multiple_of(8) { 8 } else { 1 };
         }
         match integer.align.is_power_of_two() {
             true => Ok(integer),
-            false => self.fail("an alignment that is no power of two"),
+            false => self.cursor.fail("an alignment that is no power of two"),
         }
     }
 
-    fn float(&mut self) -> Found<Type> {
-        self.expect('{')?;
+    fn float(&mut self) -> Result<Type> {
+        self.cursor.expect('{')?;
         let (mut exponent, mut mantissa, mut align, mut little) = (0, 0, 8, None);
         for (key, entry) in self.entries()? {
             match (key.as_str(), entry) {
@@ -506,7 +437,7 @@ impl Parser {
             }
         }
         if !align.is_power_of_two() {
-            return self.fail("an alignment that is no power of two");
+            return self.cursor.fail("an alignment that is no power of two");
         }
         match (exponent, mantissa) {
             (8, 24) => Ok(Type::Float {
@@ -519,40 +450,42 @@ impl Parser {
                 align,
                 little,
             }),
-            _ => self.fail("a floating-point number that is not of 4 or 8 bytes"),
+            _ => self
+                .cursor
+                .fail("a floating-point number that is not of 4 or 8 bytes"),
         }
     }
 
     /// A type and a name, perhaps with lengths behind it.
-    fn declaration(&mut self) -> Found<(Type, String)> {
+    fn declaration(&mut self) -> Result<(Type, String)> {
         if self.depth >= DEPTH {
-            return self.fail("types are nested too deeply");
+            return self.cursor.fail("types are nested too deeply");
         }
         self.depth += 1;
         let own = self.own_type();
         self.depth -= 1;
         let (ty, name) = match own? {
-            Some(ty) => (ty, self.word()?),
+            Some(ty) => (ty, self.cursor.word()?),
             None => {
-                let mut words = vec![self.word()?];
-                while let Some(Token::Word(_)) = self.peek() {
-                    words.push(self.word()?);
+                let mut words = vec![self.cursor.word()?];
+                while let Some(Token::Word(_)) = self.cursor.peek() {
+                    words.push(self.cursor.word()?);
                 }
                 let Some(name) = words.pop().filter(|_| !words.is_empty()) else {
-                    return self.fail("expected a type and a name");
+                    return self.cursor.fail("expected a type and a name");
                 };
                 (self.named(&words.join(" "))?, name)
             }
         };
         let mut lengths = Vec::new();
-        while self.accept('[') {
-            lengths.push(match self.peek() {
-                Some(Token::Word(_)) => Entry::Path(self.path()?),
-                _ => Entry::Number(self.number()?),
+        while self.cursor.accept('[') {
+            lengths.push(match self.cursor.peek() {
+                Some(Token::Word(_)) => Entry::Path(self.cursor.path()?),
+                _ => Entry::Number(self.cursor.number()?),
             });
-            self.expect(']')?;
+            self.cursor.expect(']')?;
             if lengths.len() > DEPTH as usize {
-                return self.fail("types are nested too deeply");
+                return self.cursor.fail("types are nested too deeply");
             }
         }
         let mut ty = ty;
@@ -560,7 +493,7 @@ impl Parser {
             ty = match length {
                 Entry::Number(count) => match u64::try_from(count) {
                     Ok(count) => Type::Array(Arc::new(ty), count),
-                    Err(_) => return self.fail("an impossible length"),
+                    Err(_) => return self.cursor.fail("an impossible length"),
                 },
                 Entry::Path(path) => Type::Sequence(Arc::new(ty), path),
                 Entry::Text(_) | Entry::Type(_) => ty,
@@ -569,79 +502,83 @@ impl Parser {
         Ok((ty, name))
     }
 
-    fn structure(&mut self) -> Found<Type> {
+    fn structure(&mut self) -> Result<Type> {
         let fields = self.members()?;
         let own = fields.iter().map(|(_, ty)| ty.align()).max().unwrap_or(1);
         let mut align = own.max(1);
-        if self.accept_word("align") {
-            self.expect('(')?;
-            let least = self.number()?;
-            self.expect(')')?;
+        if self.cursor.accept_word("align") {
+            self.cursor.expect('(')?;
+            let least = self.cursor.number()?;
+            self.cursor.expect(')')?;
             match u64::try_from(least) {
                 Ok(least @ 1..=4096) if least.is_power_of_two() => align = align.max(least),
-                _ => return self.fail("an alignment that is no power of two"),
+                _ => return self.cursor.fail("an alignment that is no power of two"),
             }
         }
         Ok(Type::Struct(Arc::new(Struct { fields, align })))
     }
 
-    fn members(&mut self) -> Found<Vec<(String, Type)>> {
-        self.expect('{')?;
+    fn members(&mut self) -> Result<Vec<(String, Type)>> {
+        self.cursor.expect('{')?;
         let mut fields = Vec::new();
-        while !self.accept('}') {
-            if self.is_word("typealias") || self.is_word("typedef") {
+        while !self.cursor.accept('}') {
+            if self.cursor.is_word("typealias") || self.cursor.is_word("typedef") {
                 self.definition()?;
                 continue;
             }
             let (ty, name) = self.declaration()?;
-            self.expect(';')?;
+            self.cursor.expect(';')?;
             fields.push((name, ty));
             if fields.len() > FIELDS {
-                return self.fail("a structure with too many fields");
+                return self.cursor.fail("a structure with too many fields");
             }
         }
         Ok(fields)
     }
 
-    fn variant(&mut self) -> Found<Type> {
+    fn variant(&mut self) -> Result<Type> {
         let mut tag = String::new();
-        if self.accept('<') {
-            tag = self.path()?;
-            self.expect('>')?;
+        if self.cursor.accept('<') {
+            tag = self.cursor.path()?;
+            self.cursor.expect('>')?;
         }
         Ok(Type::Variant(tag, self.members()?.into()))
     }
 
-    fn enumeration(&mut self) -> Found<Type> {
-        let container = match self.accept(':') {
+    fn enumeration(&mut self) -> Result<Type> {
+        let container = match self.cursor.accept(':') {
             true => self.ty()?,
             false => self.named("int")?,
         };
         let Type::Integer(container) = container else {
-            return self.fail("an enumeration that is not one of integers");
+            return self.cursor.fail("an enumeration that is not one of integers");
         };
-        self.expect('{')?;
+        self.cursor.expect('{')?;
         let mut labels = Vec::new();
         let mut next = 0;
-        while !self.accept('}') {
-            let name = match self.peek() {
+        while !self.cursor.accept('}') {
+            let name = match self.cursor.peek() {
                 Some(Token::Text(text)) => text.clone(),
                 Some(Token::Word(word)) => word.clone(),
-                _ => return self.fail("expected a name of a value"),
+                _ => return self.cursor.fail("expected a name of a value"),
             };
-            self.at += 1;
+            self.cursor.skip();
             let (mut low, mut high) = (next, next);
-            if self.accept('=') {
-                low = self.number()?;
-                high = if self.accept('…') { self.number()? } else { low };
+            if self.cursor.accept('=') {
+                low = self.cursor.number()?;
+                high = if self.cursor.accept('…') {
+                    self.cursor.number()?
+                } else {
+                    low
+                };
             }
             next = high.saturating_add(1);
             labels.push((low, high, name));
             if labels.len() > LABELS {
-                return self.fail("an enumeration with too many names");
+                return self.cursor.fail("an enumeration with too many names");
             }
-            if !self.accept(',') {
-                self.expect('}')?;
+            if !self.cursor.accept(',') {
+                self.cursor.expect('}')?;
                 break;
             }
         }
