@@ -330,7 +330,7 @@ impl Parser {
     fn named(&self, name: &str) -> Result<Type> {
         match self.names.get(name) {
             Some(ty) => Ok(ty.clone()),
-            None => self.cursor.fail(&format!("{name} is not a type")),
+            None => self.cursor.fail(format!("{name} is not a type")),
         }
     }
 
