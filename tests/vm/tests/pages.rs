@@ -103,8 +103,15 @@ fn commands_of_the_page_about_probes_run() {
     assert_ne!(left.code, Some(0), "the last line stops it: {}", left.out);
 }
 
-/// Pages whose commands need the reader's own programs: the file `tracepoints` runs the like of them with examples of the library.
-const OF_READERS_PROGRAMS: &[&str] = &["tracepoints.md", "tracepoints-in-detail.md"];
+/// Pages whose commands need the reader's own programs or recordings, or keys: the file `tracepoints` runs the like of them with examples of the library,
+/// the command's own tests read recordings of other tracers (`import`) and fill terminals (`top`, `looking`).
+const OF_READERS_PROGRAMS: &[&str] = &[
+    "tracepoints.md",
+    "tracepoints-in-detail.md",
+    "imports.md",
+    "live.md",
+    "on-a-terminal.md",
+];
 
 #[test]
 fn no_page_with_commands_is_left_out() {
