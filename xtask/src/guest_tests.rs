@@ -48,6 +48,7 @@ const WHOLE_MATRIX: &[&str] = &[
     "named",
     "objects",
     "recover",
+    "run",
     "session",
     "shapes",
 ];

@@ -44,6 +44,38 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
     ("exports.md", "perf script", Way::Skip, "guests have no perf"),
     ("exports.md", "duckdb", Way::Skip, "guests have no DuckDB"),
     (
+        "live.md",
+        "kestrel top scheduler events",
+        Way::Skip,
+        "the picture of a view",
+    ),
+    (
+        "live.md",
+        "kestrel top -e",
+        Way::Until("@prio"),
+        "it goes on until Ctrl-C, as do the next two",
+    ),
+    (
+        "live.md",
+        "kestrel top 'sched:*'",
+        Way::Until("per second"),
+        "it goes on",
+    ),
+    (
+        "live.md",
+        "kestrel top -n 3",
+        Way::With("-n 3", "-n 1"),
+        "batches take time",
+    ),
+    (
+        "live.md",
+        "kestrel top -n 2",
+        Way::With("-n 2", "-n 1"),
+        "batches take time",
+    ),
+    ("live.md", "kestrel top", Way::Until("per second"), "it goes on"),
+    ("live.md", "kestrel run --live", Way::Until("@["), "it goes on"),
+    (
         "small-files.md",
         "kestrel record -e 'sched:*,raw_syscalls:*,kmem:*'",
         Way::With("--duration 60", "--duration 1"),

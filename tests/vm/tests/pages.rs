@@ -103,15 +103,9 @@ fn commands_of_the_page_about_probes_run() {
     assert_ne!(left.code, Some(0), "the last line stops it: {}", left.out);
 }
 
-/// Pages whose commands need the reader's own programs or recordings, or keys: the file `tracepoints` runs the like of them with examples of the library,
-/// the command's own tests read recordings of other tracers (`import`) and fill terminals (`top`, `looking`).
-const OF_READERS_PROGRAMS: &[&str] = &[
-    "tracepoints.md",
-    "tracepoints-in-detail.md",
-    "imports.md",
-    "live.md",
-    "on-a-terminal.md",
-];
+/// Pages whose commands need the reader's own programs or recordings: the file `tracepoints` runs the like of them with examples of the library,
+/// the command's own tests read recordings of other tracers (`import`).
+const OF_READERS_PROGRAMS: &[&str] = &["tracepoints.md", "tracepoints-in-detail.md", "imports.md"];
 
 #[test]
 fn no_page_with_commands_is_left_out() {
@@ -126,4 +120,14 @@ fn no_page_with_commands_is_left_out() {
             "{name} has commands"
         );
     }
+}
+
+#[test]
+fn commands_of_the_page_about_terminals_run() {
+    Page::of("on-a-terminal.md").run(4);
+}
+
+#[test]
+fn commands_of_the_page_about_live_views_run() {
+    Page::of("live.md").run(7);
 }
