@@ -143,7 +143,7 @@ fn clocks_ticked(time: Duration) -> bool {
         .any(|event| (0..2).any(|cpu| of(event, Some(cpu)).len() <= ENOUGH));
     if few
         || of("interval:ms:10", None).len() <= ENOUGH
-        || of("software:context-switches:10", None).is_empty()
+        || of("software:cs:10", None).is_empty()
     {
         println!("not enough in {time:?}");
         return false;
