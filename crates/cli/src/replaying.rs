@@ -45,6 +45,7 @@ impl Prepared {
         let names = RecordedNames::new(host.clone(), &trace.reader.info().clock);
         let mut perform = Perform::of_recording(trace.symbols.clone(), Arc::new(names), host, look.json);
         perform.trailer.clone_from(&program.config.str_trunc_trailer);
+        perform.escaped = crate::screen::shows_programs();
         perform.max_cat = program.config.max_cat_bytes;
         Ok(Self {
             replaying,

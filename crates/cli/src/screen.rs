@@ -31,6 +31,17 @@ pub(crate) fn out() -> Screen<StdoutLock<'static>> {
     Screen::new(out.lock(), colours)
 }
 
+/// The standard output of a program in the language, as its author wrote it: `printf("\033[H\033[2J")` clears the screen. What the program read elsewhere is
+/// escaped where it is printed, if the output is a terminal ([`shows_programs`]).
+pub(crate) fn of_program() -> StdoutLock<'static> {
+    io::stdout().lock()
+}
+
+/// Whether texts that a program read elsewhere may come to a terminal.
+pub(crate) fn shows_programs() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// The standard error; what is written while it is held comes there later.
 pub(crate) fn err() -> Screen<Remarks> {
     let err = io::stderr();

@@ -9,6 +9,7 @@ use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
+use kestrel_trace::print::raw;
 
 impl Checker<'_> {
     /// Checks an expression.
@@ -104,7 +105,7 @@ impl Checker<'_> {
     /// A text in quotes, which may be as long as texts are.
     fn text_literal(&mut self, text: &str, span: Span) -> Checked<Expr> {
         match self.globals.max_strlen {
-            Some(max) if text.len() > max as usize => {
+            Some(max) if raw::to_bytes(text).len() > max as usize => {
                 let message = format!("String is too long (over {max} bytes): {text}");
                 let hint = "config = { max_strlen = N } lets texts be longer";
                 Err(self.report(Diagnostic::error(span, message).hint(hint)))

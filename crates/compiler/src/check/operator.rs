@@ -111,8 +111,13 @@ impl Checker<'_> {
             _ => {}
         }
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && right.constant() == Some(0) {
-            let wrong = Diagnostic::error(right.span, "this divides by zero");
-            return Err(self.report(wrong.hint("divide by a value that was tested: if ($n != 0) { … / $n }")));
+            let hint = "divide by a value that was tested: if ($n != 0) { … / $n }";
+            if !self.globals.rounds || left.constant().is_some() {
+                return Err(self.report(Diagnostic::error(right.span, "this divides by zero").hint(hint)));
+            }
+            let warning = Diagnostic::warning(right.span, "this divides by zero, which gives 1");
+            self.report(warning.hint(hint));
+            return Ok(self.guarded_division(op, left, right, span));
         }
         if matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight)
             && right.constant().is_some_and(|n| n > 63)

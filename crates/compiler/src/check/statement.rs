@@ -177,8 +177,11 @@ impl Checker<'_> {
         if let ExprKind::Sequence { statements, .. } = value.kind {
             return Ok(Some(StatementKind::Block(statements)));
         }
-        let hint = format!("record it: record({})", self.source_like(expr));
-        let diagnostic = Diagnostic::warning(value.span, "this value is not used");
+        let hint = match self.globals.rounds {
+            true => format!("print it: print({})", self.source_like(expr)),
+            false => format!("record it: record({})", self.source_like(expr)),
+        };
+        let diagnostic = Diagnostic::warning(value.span, "Return value discarded: it is not used");
         self.report(diagnostic.hint(hint));
         Ok(None)
     }

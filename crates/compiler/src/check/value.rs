@@ -5,6 +5,7 @@ use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, Show, Type};
 use crate::lang::ast::Span;
 use crate::lang::diag::nearest;
 use kestrel_trace::layout::{Base, Space};
+use kestrel_trace::print::raw;
 
 /// Most bytes of a string, without its NUL, where nothing else is said.
 pub(crate) const STRING: u32 = 255;
@@ -39,7 +40,11 @@ pub(crate) fn is_literal(expr: &Expr) -> bool {
 
 /// A text known now.
 pub(crate) fn text_constant(text: &str, span: Span) -> Expr {
-    let bytes = text.as_bytes().to_vec();
+    bytes_constant(raw::to_bytes(text).into_owned(), span)
+}
+
+/// A text known now, by its bytes.
+pub(crate) fn bytes_constant(bytes: Vec<u8>, span: Span) -> Expr {
     let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).max(1);
     Expr::new(ExprKind::Text(bytes), Type::Text { size }, span)
 }

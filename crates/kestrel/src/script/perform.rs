@@ -39,6 +39,8 @@ pub enum Outcome {
 pub struct Perform {
     /// Whether JSON lines are printed.
     pub json: bool,
+    /// Whether what a terminal would obey in texts of others is spelled out.
+    pub escaped: bool,
     /// What stands behind texts that were cut (`str_trunc_trailer`).
     pub trailer: String,
     /// Most bytes that `cat` shows of a file (`max_cat_bytes`).
@@ -78,6 +80,7 @@ impl Perform {
     fn with_names(symbols: Symbols, names: Arc<dyn Names>, host: Host, json: bool) -> Self {
         Self {
             json,
+            escaped: false,
             trailer: Form::TEXT.trailer.to_owned(),
             max_cat: MOST_OF_A_FILE,
             lines: true,
@@ -135,6 +138,7 @@ impl Perform {
     pub fn form(&self) -> Form<'_> {
         Form {
             json: self.json,
+            escaped: self.escaped,
             trailer: &self.trailer,
             ..Form::TEXT
         }
@@ -152,6 +156,7 @@ impl Perform {
         };
         let form = Form {
             json: self.json,
+            escaped: self.escaped,
             trailer: &self.trailer,
             ..Form::TEXT
         };

@@ -134,7 +134,7 @@ fn texts_and_values_are_printed_as_bpftrace_prints_them() {
             "10",
         ),
         ((named, words(&[333])), "FOO", "333"),
-        ((FieldType::Buffer { max: 4 }, buffer), r"a\\\x01", "[97,92,1]"),
+        ((FieldType::Buffer { max: 4 }, buffer), r"a\\x01", "[97,92,1]"),
     ];
     for (value, shown, json) in rows {
         let value = [value];

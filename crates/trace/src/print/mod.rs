@@ -2,6 +2,7 @@
 
 pub mod date;
 pub mod escape;
+pub mod raw;
 pub(crate) mod format;
 mod json;
 mod names;

@@ -9,6 +9,14 @@ use crate::user_symbol::code_address;
 use crate::value::NamedValue;
 use std::io::Write;
 
+/// An address without a name; bpftrace writes none as a plain 0.
+fn nameless(address: u64, out: &mut Vec<u8>) {
+    match address {
+        0 => out.push(b'0'),
+        _ => hexadecimal(address, out),
+    }
+}
+
 /// Appends what a number stands for; where that is not known, the number.
 pub(super) fn named(named: NamedValue<'_>, style: Style<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     // Writing to a vector cannot fail.
@@ -16,7 +24,7 @@ pub(super) fn named(named: NamedValue<'_>, style: Style<'_>, symbols: &Symbols, 
         NamedValue::KernelSymbol(address) => {
             return match symbols.resolve(address) {
                 Some(it) => text(it.name.as_bytes(), style, out),
-                None => hexadecimal(address, out),
+                None => nameless(address, out),
             };
         }
         NamedValue::UserSymbol {
@@ -27,7 +35,7 @@ pub(super) fn named(named: NamedValue<'_>, style: Style<'_>, symbols: &Symbols, 
             let location = symbols.user().locate(pid, time_ns, code_address(address, true));
             return match location.and_then(|location| location.code()) {
                 Some(code) => text(code.function.as_bytes(), style, out),
-                None => hexadecimal(address, out),
+                None => nameless(address, out),
             };
         }
         NamedValue::Inet(address) => write!(out, "{address}"),

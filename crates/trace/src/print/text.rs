@@ -75,7 +75,7 @@ pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut V
             text(bytes, style, out);
             out.extend_from_slice(style.trailer.as_bytes());
         }
-        Value::Buffer(bytes) => buffer(bytes, out),
+        Value::Buffer(bytes) => buffer(bytes, style, out),
         Value::Array(elements) => array(elements, style, symbols, out),
         Value::Composite(parts) => composite(parts, style, symbols, out),
         Value::Named(named) => names::named(named, style, symbols, out),
@@ -95,11 +95,11 @@ pub(super) fn text(bytes: &[u8], style: Style<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of memory: printable ASCII as it is, a backslash twice, others as `\x00`.
-pub(super) fn buffer(bytes: &[u8], out: &mut Vec<u8>) {
+/// Bytes of memory: printable ASCII as it is, others as `\x00`; a backslash twice, but where bpftrace's text is wanted.
+fn buffer(bytes: &[u8], style: Style<'_>, out: &mut Vec<u8>) {
     for byte in bytes {
         match byte {
-            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\\' if !style.raw => out.extend_from_slice(b"\\\\"),
             0x20..0x7f => out.push(*byte),
             _ => {
                 out.extend_from_slice(b"\\x");

@@ -35,5 +35,5 @@ pub(super) fn answer(
         );
     }
     let wanted = &mut |record: &Record<'_>| choice.wants(record);
-    prepared.run(&mut trace, wanted, &mut crate::screen::out())
+    prepared.run(&mut trace, wanted, &mut crate::screen::of_program())
 }

@@ -2,7 +2,7 @@
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Statement, StatementKind, Type};
-use crate::check::value::{constant, operation, shortened, text_constant};
+use crate::check::value::{bytes_constant, constant, operation, shortened, text_constant};
 use kestrel_bpf::helper;
 
 pub(crate) static STR_CONCAT: Builtin = Builtin {
@@ -19,7 +19,7 @@ pub(crate) static STR_CONCAT: Builtin = Builtin {
         let (left, right) = (checker.text_argument(left)?, checker.text_argument(right)?);
         if let (ExprKind::Text(left), ExprKind::Text(right)) = (&left.kind, &right.kind) {
             let both = [left.as_slice(), right.as_slice()].concat();
-            return Ok(text_constant(&String::from_utf8_lossy(&both), span));
+            return Ok(bytes_constant(both, span));
         }
         let mut statements = Vec::new();
         let (left, left_size) = checker.text_in_memory(left, 0, &mut statements);

@@ -3,7 +3,7 @@
 use super::page_flags::PAGE_FLAGS;
 use super::{Conversion, Form, Format, Length, Letter, Piece};
 use crate::print::text::{digits, styled};
-use crate::print::{Style, decimal, escape::escape, flag_names, hexadecimal};
+use crate::print::{Style, decimal, escape::escape, flag_names, hexadecimal, raw};
 use crate::symbol::Symbols;
 use crate::value::Value;
 use std::io::Write;
@@ -21,7 +21,7 @@ impl Format {
         for piece in &self.pieces {
             match piece {
                 // The program's own words, colours and all.
-                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Text(text) => out.extend_from_slice(&raw::to_bytes(text)),
                 Piece::Argument(conversion) => {
                     if let Some(value) = values.next() {
                         conversion.write(value, style, symbols, out);
