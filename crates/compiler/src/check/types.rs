@@ -658,22 +658,6 @@ fn plain_pointer(to: Pointee) -> Pointer {
     }
 }
 
-impl Type {
-    /// An integer in hexadecimal.
-    pub(crate) const fn hexadecimal(size: u8) -> Self {
-        Self::Integer {
-            size,
-            signed: false,
-            show: Show::Number(Base::Hexadecimal),
-        }
-    }
-
-    /// Whether it is text of either kind.
-    pub(crate) fn is_text(&self) -> bool {
-        matches!(self, Self::Text { .. } | Self::String { .. })
-    }
-}
-
 /// The pointer whose target is `to`, as found in memory.
 fn pointer_to(btf: &Btf, to: TypeId) -> Pointer {
     let (mut id, mut levels, mut space, mut walkable) = (to, 0, Space::Kernel, true);

@@ -1,0 +1,182 @@
+//! Types of the checked tree: scalars, which are one register, and values that are bytes in memory.
+
+use kestrel_bpf::btf::TypeId;
+use kestrel_trace::layout::{Base, HeldStack, Named, Names, Space, StackMode};
+use std::sync::Arc;
+
+/// The type of an expression.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum Type {
+    /// A scalar of 1, 2, 4 or 8 bytes.
+    Integer { size: u8, signed: bool, show: Show },
+    /// A scalar, 0 or 1.
+    Bool,
+    /// A scalar: an address.
+    Pointer(Pointer),
+    /// `size` bytes of text, up to the first NUL.
+    Text { size: u32 },
+    /// At most `max` bytes of text, without a NUL.
+    String { max: u32 },
+    /// At most `max` bytes of memory.
+    Memory { max: u32 },
+    /// At most `max` bytes of memory as they are kept: their number (`u32`), the bytes, zeroes up to a multiple of 4.
+    Buffer { max: u32 },
+    /// `count` elements.
+    Array { element: Box<Type>, count: u32 },
+    /// A struct or union in memory, of the kernel's BTF.
+    Struct(TypeId),
+    /// Several values, one behind the other as C lays out a struct.
+    Tuple(Arc<TupleType>),
+    /// Bytes that are shown by a name which the reader finds; made by `ExprKind::Tuple` of its parts.
+    Named(Named),
+    /// Return addresses as they are kept, in a fixed number of bytes.
+    HeldStack(HeldStack),
+    /// Return addresses.
+    Stack { space: Space, max: u32, mode: StackMode },
+    /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.
+    StackCopy {
+        max: Option<u32>,
+        /// How it is shown, and how many of its frames, where that is said.
+        shown: Option<(StackMode, u32)>,
+    },
+}
+
+impl Type {
+    /// An unsigned integer of 8 bytes, shown in decimal.
+    pub const U64: Self = Self::integer(8, false);
+
+    /// A signed integer of 8 bytes, shown in decimal.
+    pub const I64: Self = Self::integer(8, true);
+
+    /// An integer shown in decimal.
+    pub const fn integer(size: u8, signed: bool) -> Self {
+        Self::Integer {
+            size,
+            signed,
+            show: Show::Number(Base::Decimal),
+        }
+    }
+
+    /// An integer in hexadecimal.
+    pub(crate) const fn hexadecimal(size: u8) -> Self {
+        Self::Integer {
+            size,
+            signed: false,
+            show: Show::Number(Base::Hexadecimal),
+        }
+    }
+
+    /// Whether a value of this type is one 64-bit register.
+    pub fn is_scalar(&self) -> bool {
+        matches!(self, Self::Integer { .. } | Self::Bool | Self::Pointer(_))
+    }
+
+    /// Whether it is text of either kind.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::String { .. })
+    }
+
+    /// Whether it is a number that may be an address: a whole word, or one that the text names.
+    pub(crate) fn is_word(&self) -> bool {
+        let natural = matches!(
+            self,
+            Self::Integer {
+                show: Show::Natural,
+                ..
+            }
+        );
+        natural || matches!(self, Self::Integer { size: 8, .. })
+    }
+
+    /// Whether arithmetic, comparison and extension treat it as signed.
+    pub fn is_signed(&self) -> bool {
+        matches!(self, Self::Integer { signed: true, .. })
+    }
+}
+
+/// The members of a tuple or record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TupleType {
+    /// In source order.
+    pub members: Vec<TupleMember>,
+    /// Bytes, a multiple of `align`.
+    pub size: u32,
+    /// 1, 2, 4 or 8.
+    pub align: u32,
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TupleMember {
+    /// Its name in a record; empty in a tuple.
+    pub name: String,
+    /// Its type.
+    pub ty: Type,
+    /// Bytes from the start of the tuple.
+    pub offset: u32,
+    /// Its bytes.
+    pub size: u32,
+}
+
+/// How an integer is shown.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum Show {
+    /// As a number.
+    Number(Base),
+    /// As a decimal number of those that the text names: it is not negative, so unsigned types of its size hold it, too.
+    Natural,
+    /// By the name of its value (an `enum`).
+    Names(Names),
+    /// By the names of its bits.
+    Flags(Names),
+}
+
+impl Show {
+    /// The base of a number.
+    pub(in crate::check) fn base(&self) -> Base {
+        match self {
+            Self::Number(base) => *base,
+            _ => Base::Decimal,
+        }
+    }
+}
+
+/// An address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// What lies there, after `levels` more pointers.
+    pub to: Pointee,
+    /// Pointers to pass before arriving: 0 for `T *`, 1 for `T **`.
+    pub levels: u8,
+    /// The address space that the memory is in.
+    pub space: Space,
+    /// Whether the verifier knows its BTF type, so that it may be read through directly.
+    pub trusted: bool,
+    /// Whether it is likely the address of code or data with a symbol, to be shown as `symbol+offset`.
+    pub symbolic: bool,
+}
+
+/// What lies at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "fields speak for themselves or are described with their variant"
+)]
+pub enum Pointee {
+    /// `void`, or not known.
+    Unknown,
+    /// A NUL-terminated string.
+    Char,
+    /// An integer of `size` bytes.
+    Integer { size: u8, signed: bool },
+    /// A type of the kernel's BTF.
+    Btf(TypeId),
+}
