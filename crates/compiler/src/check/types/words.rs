@@ -1,0 +1,93 @@
+//! Types in words: in messages, and in the spelling of the language (`typeof`, bpftrace's errors).
+
+use crate::check::checker::Checker;
+use crate::check::tree::{Pointee, Pointer, Type};
+use kestrel_trace::layout::{Named, Space};
+
+impl<'a> Checker<'a> {
+    /// What a type is, and all of it, in the language's own words: `int`, `uint64`.
+    pub(crate) fn spelled_type(&self, ty: &Type) -> (&'static str, String) {
+        let whole = |word: &'static str| (word, word.to_owned());
+        match ty {
+            Type::Integer { size, signed, .. } => {
+                let sign = if *signed { "" } else { "u" };
+                ("int", format!("{sign}int{}", u32::from(*size) * 8))
+            }
+            Type::Bool => whole("bool"),
+            Type::Pointer(pointer) if pointer.symbolic => whole("ksym_t"),
+            Type::Pointer(pointer) => ("pointer", self.describe_pointer(*pointer)),
+            Type::Text { size } => ("string", format!("string[{size}]")),
+            Type::String { max } => ("string", format!("string[{}]", max + 1)),
+            Type::Memory { max } | Type::Buffer { max } => ("buffer", format!("buffer[{max}]")),
+            Type::Array { element, count } => ("array", format!("{}[{count}]", self.spelled_type(element).1)),
+            Type::Struct(_) => ("c_type", self.describe(ty)),
+            Type::Tuple(tuple) if tuple.members.iter().any(|member| !member.name.is_empty()) => {
+                let members = tuple.members.iter();
+                let members =
+                    members.map(|member| format!(".{} = {}", member.name, self.spelled_type(&member.ty).1));
+                let members: Vec<String> = members.collect();
+                ("record", format!("record {{ {} }}", members.join(", ")))
+            }
+            Type::Tuple(tuple) => {
+                let members = tuple.members.iter().map(|member| self.spelled_type(&member.ty).1);
+                let members: Vec<String> = members.collect();
+                ("tuple", format!("({})", members.join(",")))
+            }
+            Type::Named(Named::KernelSymbol) => whole("ksym_t"),
+            Type::Named(Named::UserSymbol) => whole("usym_t"),
+            Type::Named(Named::Inet) => whole("inet"),
+            Type::Named(Named::Mac) => whole("mac_address"),
+            Type::Named(Named::Date { .. }) => whole("timestamp"),
+            Type::Named(Named::Cgroup { .. }) => whole("cgroup_path_t"),
+            Type::Named(Named::User) => whole("username"),
+            Type::Named(Named::Error) => whole("strerror_t"),
+            Type::Named(_) => whole("name"),
+            Type::HeldStack(stack) => spelled_stack(stack.space, stack.max),
+            Type::Stack { space, max, .. } => spelled_stack(*space, *max),
+            Type::StackCopy { .. } => whole("stack"),
+        }
+    }
+
+    /// A type in words, for messages: `an integer`, `struct file *`.
+    pub(crate) fn describe(&self, ty: &Type) -> String {
+        match ty {
+            Type::Integer { .. } => "an integer".to_owned(),
+            Type::Bool => "a truth value".to_owned(),
+            Type::Pointer(pointer) => self.describe_pointer(*pointer),
+            Type::Text { .. } | Type::String { .. } => "a text".to_owned(),
+            Type::Array { element, count } => format!("an array of {count} × {}", self.describe(element)),
+            Type::Struct(id) => self
+                .btf()
+                .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
+            Type::Tuple(tuple) => format!("a tuple of {}", tuple.members.len()),
+            Type::Named(_) => "a value with a name".to_owned(),
+            Type::Memory { .. } | Type::Buffer { .. } => "bytes of memory".to_owned(),
+            Type::HeldStack(_) | Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
+        }
+    }
+
+    fn describe_pointer(&self, pointer: Pointer) -> String {
+        let stars = "*".repeat(usize::from(pointer.levels) + 1);
+        match (pointer.to, self.btf()) {
+            (Pointee::Char, _) => format!("char {stars}"),
+            (Pointee::Integer { size, signed }, _) => {
+                format!(
+                    "{}int{} {stars}",
+                    if signed { "" } else { "u" },
+                    u32::from(size) * 8
+                )
+            }
+            (Pointee::Btf(id), Some(btf)) => format!("{} {stars}", btf.render(id)),
+            _ => format!("void {stars}"),
+        }
+    }
+}
+
+/// A stack of so many frames.
+fn spelled_stack(space: Space, max: u32) -> (&'static str, String) {
+    let word = match space {
+        Space::Kernel => "kstack",
+        Space::User => "ustack",
+    };
+    (word, format!("{word}_{max}"))
+}
