@@ -3,13 +3,14 @@
 use super::checker::{Checked, Checker};
 use super::text;
 use super::tree::{Access, CompareOp, Expr, ExprKind, Pointer, Show, Type};
-use super::value::{comparison, constant, literal, narrowed, text_constant};
+use super::value::{comparison, constant, literal, narrowed, text_constant, widened};
 use super::walk::Spot;
 use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::Space;
 use kestrel_trace::print::raw;
+use std::ops::RangeInclusive;
 
 impl Checker<'_> {
     /// Checks an expression.
@@ -128,6 +129,36 @@ impl Checker<'_> {
         };
         let found = Diagnostic::error(expr.span, message).maybe_hint(hint.map(str::to_owned));
         Err(self.report(found))
+    }
+
+    /// A scalar as a plain 64-bit number, signed as arithmetic takes it.
+    pub(crate) fn number(&mut self, value: &ast::Expr) -> Checked<Expr> {
+        let checked = self.scalar(value)?;
+        let ty = Type::integer(8, widened(checked.clone()).ty.is_signed());
+        Ok(Expr {
+            ty,
+            ..widened(checked)
+        })
+    }
+
+    /// A number of `range` that is known now.
+    pub(crate) fn whole(
+        &mut self,
+        value: &ast::Expr,
+        range: RangeInclusive<i64>,
+        what: &str,
+    ) -> Checked<i64> {
+        let checked = self.scalar(value)?;
+        let Some(known) = checked.constant() else {
+            let message = format!("{what} must be known before the program runs");
+            return Err(self.error(value.span, message));
+        };
+        let number = known.cast_signed();
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        let message = format!("{what} is {} to {}", range.start(), range.end());
+        Err(self.error(value.span, message))
     }
 
     /// An expression that is true or false: a scalar.

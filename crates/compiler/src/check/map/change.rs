@@ -1,0 +1,235 @@
+//! Statements that change a map: assignments, aggregations, `delete`, `clear` and `zero`.
+
+use super::place::Usage;
+use crate::builtin;
+use crate::check::checker::{Checked, Checker, Reported};
+use crate::check::gathering::Gathering;
+use crate::check::shape::Stored;
+use crate::check::text::spelled;
+use crate::check::tree::{Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind, Type, UnaryOp};
+use crate::check::value::{constant, scaled, widened};
+use crate::lang::ast::{self, Span};
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::aggregate::{MapType, ValueKind};
+use kestrel_trace::layout::FieldType;
+use std::sync::Arc;
+
+impl Checker<'_> {
+    /// `@x[keys] = value`, `@x[keys] += value`.
+    pub(in crate::check) fn assign_map(
+        &mut self,
+        name: &str,
+        keys: &[ast::Expr],
+        op: Option<ast::BinaryOp>,
+        target: &ast::Expr,
+        value: &ast::Expr,
+        span: Span,
+    ) -> Checked<StatementKind> {
+        let keys: Vec<&ast::Expr> = keys.iter().collect();
+        if let (None, ast::ExprKind::Call { name: function, args }) = (op, &value.kind) {
+            let usage = builtin::used(&function.node, function.span, Some(args), value.span);
+            if let Some(gathered) = builtin::aggregation(self, &usage) {
+                let Gathering { gathered, value } = gathered?;
+                let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
+                shape.value = Some(Stored::Gathered(gathered.clone()));
+                let kind = ValueKind::Gathered(gathered);
+                let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
+                return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
+            }
+        }
+        let change = match op {
+            Some(ast::BinaryOp::Add) => MapChange::Add(self.added(name, value)?),
+            Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.added(name, value)?)),
+            Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
+            None => MapChange::Set(self.kept(value)?),
+        };
+        self.stores(name, &keys, change, span)
+    }
+
+    /// What `@name += value` adds: a number, or so many of the things that the map's addresses point to.
+    fn added(&mut self, name: &str, value: &ast::Expr) -> Checked<Expr> {
+        let held = self
+            .globals
+            .map(name)
+            .and_then(|map| self.globals.held.get(&map.number));
+        let Some(Type::Pointer(pointer)) = held else {
+            if let Some(map) = self.globals.map(name).cloned() {
+                self.known_unit(&map, value.span)?;
+            }
+            return self.number(value);
+        };
+        let pointer = *pointer;
+        let count = self.scalar(value)?;
+        if matches!(count.ty, Type::Pointer(_)) {
+            let message = format!("@{name} holds an address: another cannot be added to it or taken from it");
+            return Err(self.error(value.span, message));
+        }
+        let size = self.step(pointer, value.span)?;
+        Ok(scaled(widened(count), size))
+    }
+
+    /// `@x[keys] = value` or `@x[keys] += value` with a value that is checked already.
+    pub(in crate::check) fn stores(
+        &mut self,
+        name: &str,
+        keys: &[&ast::Expr],
+        change: MapChange,
+        span: Span,
+    ) -> Checked<StatementKind> {
+        let (MapChange::Set(stored) | MapChange::Add(stored)) = &change else {
+            return Err(Reported);
+        };
+        let holding = self.holding(&spelled(stored.clone()), true);
+        let holding = holding?;
+        let stored_type = self.map_shape(name, holding.clone());
+        let class = |ty: &Type| (ty.is_scalar(), ty.is_text());
+        if class(&holding) != class(&stored_type) {
+            let message = format!(
+                "this is {}, but @{name} holds {}",
+                self.describe(&stored.ty),
+                self.describe(&stored_type)
+            );
+            let found = Diagnostic::error(stored.span, message);
+            return Err(self.report(found.hint("keep it in another map")));
+        }
+        let kind = self.held(stored, &stored_type)?;
+        let place = self.map_place(name, keys, Some(&kind), &kind, Usage::Writes, span)?;
+        if let ValueKind::Whole(_) = &place.map.value {
+            self.globals.held.insert(place.map.number, stored_type.clone());
+            let MapChange::Set(value) = change else {
+                return Err(self.error(span, "only numbers can be added to"));
+            };
+            let Some(fitted) = self.fitted_to(value.clone(), &stored_type) else {
+                let message = format!(
+                    "this is {}, but {} holds {}",
+                    self.describe(&value.ty),
+                    place.map.title(),
+                    self.describe(&stored_type)
+                );
+                let found = Diagnostic::error(value.span, message);
+                return Err(self.report(found.hint("keep it in another map")));
+            };
+            return Ok(StatementKind::Map(place, MapChange::Set(fitted)));
+        }
+        self.notes_held(&place.map, &change)?;
+        Ok(StatementKind::Map(place, change))
+    }
+
+    /// An aggregation that names no map: one by the event's number.
+    pub(crate) fn gather(&mut self, gathering: Gathering, span: Span) -> Checked<StatementKind> {
+        let Gathering { gathered, value } = gathering;
+        let function = gathered.function.name();
+        let kind = ValueKind::Gathered(gathered);
+        // The second hist() of a handler is another map than the first; so is one of another kind.
+        if !self.bare.contains(&(function, span)) {
+            self.bare.push((function, span));
+        }
+        let before = |other: &&(&str, Span)| other.0 == function && other.1.start <= span.start;
+        let mut place = self.bare.iter().filter(before).count();
+        let named = |place: usize| match place {
+            1 => format!("{function}-by-event"),
+            n => format!("{function}-{n}-by-event"),
+        };
+        while self
+            .globals
+            .map(&named(place))
+            .is_some_and(|map| map.value != kind)
+        {
+            place += 1;
+        }
+        let key = Expr::new(ExprKind::EventNumber, Type::U64, span);
+        let keys = vec![FieldType::Enumeration {
+            size: 8,
+            signed: false,
+            names: [].into(),
+        }];
+        let known = self.globals.map(&named(place)).cloned();
+        let map = match known {
+            Some(map) => map,
+            None => self.new_map(named(place), keys, kind, true, span)?,
+        };
+        let place = MapPlace {
+            map: Arc::new(map),
+            keys: vec![key],
+        };
+        Ok(StatementKind::Map(place, MapChange::Aggregate(value)))
+    }
+
+    /// `delete(@x[keys])`.
+    pub(crate) fn delete_key(
+        &mut self,
+        name: &str,
+        keys: &[&ast::Expr],
+        span: Span,
+    ) -> Checked<StatementKind> {
+        let place = self.any_place(name, keys, span)?;
+        if keys.is_empty() {
+            self.only_with_keys(&place.map, "delete()", span)?;
+        }
+        Ok(StatementKind::Map(place, MapChange::Delete))
+    }
+
+    /// `delete(@x[keys])` as a value: whether there was anything.
+    pub(crate) fn deleted(&mut self, change: StatementKind, span: Span) -> Checked<Expr> {
+        let StatementKind::Map(place, _) = &change else {
+            return Err(self.error(span, "this has no value"));
+        };
+        let there = match place.keys.is_empty() {
+            true => constant(1, Type::Bool, span),
+            false => Expr::new(ExprKind::HasKey(place.clone()), Type::Bool, span),
+        };
+        let kept = self.hidden_variable("deleted", Type::Bool);
+        let keep = StatementKind::Set {
+            variable: kept,
+            value: there,
+        };
+        let statements = [keep, change].map(|kind| Statement { kind, span }).into();
+        let value = Box::new(Expr::new(ExprKind::Variable(kept), Type::Bool, span));
+        Ok(Expr::new(
+            ExprKind::Sequence { statements, value },
+            Type::Bool,
+            span,
+        ))
+    }
+
+    /// `clear(@x)` and, where the keys stay, `zero(@x)`.
+    pub(crate) fn clear_map(&mut self, name: &str, zeroed: bool, span: Span) -> Checked<StatementKind> {
+        let map = Arc::new(self.known_map(name, span)?);
+        self.only_with_keys(&map, "clear()", span)?;
+        let keys = Vec::new();
+        let whole = (*map).clone();
+        let zeroed = zeroed && self.globals.rounds;
+        let change = StatementKind::Map(MapPlace { map, keys }, MapChange::Clear { zeroed });
+        if !self.globals.rounds {
+            return Ok(change);
+        }
+        // The reader learns that nothing older will be printed any more.
+        let generation = self.generation_of(whole, span);
+        let verb = if zeroed { "zeroed" } else { "cleared" };
+        let cleared = self.output(verb, name, vec![generation], span)?;
+        let all = [change, cleared].map(|kind| Statement { kind, span });
+        Ok(StatementKind::Block(all.into()))
+    }
+
+    /// Whether a map may be emptied: an aggregation without keys is one value per CPU, of which a handler reaches its own only.
+    fn only_with_keys(&mut self, map: &MapType, what: &str, span: Span) -> Checked<()> {
+        if !map.keys.is_empty() || !map.value.is_per_cpu() || map.entries > 1 {
+            return Ok(());
+        }
+        let message = format!("{what} in a handler needs keys, and {} has none", map.title());
+        let hint = format!("give it one: {}[0]", map.title());
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
+    }
+}
+
+fn negated(value: Expr) -> Expr {
+    let span = value.span;
+    if let Some(known) = value.constant() {
+        return constant(known.wrapping_neg(), Type::I64, span);
+    }
+    let kind = ExprKind::Unary {
+        op: UnaryOp::Negate,
+        value: Box::new(value),
+    };
+    Expr::new(kind, Type::I64, span)
+}

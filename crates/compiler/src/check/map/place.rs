@@ -1,0 +1,222 @@
+//! `@x[keys]` as a place in a map: the map that its name means, made at its first use.
+
+use super::content::scalar_type;
+use super::key::flat;
+use crate::check::checker::{Checked, Checker};
+use crate::check::shape::Stored;
+use crate::check::tree::{Expr, MapPlace, Type};
+use crate::check::value::constant;
+use crate::lang::ast::{self, Span};
+use crate::lang::diag::{Diagnostic, did_you_mean};
+use kestrel_trace::aggregate::{EVERY_KEY, MOST_KEY, MapType, ValueKind, state};
+use kestrel_trace::layout::FieldType;
+use std::sync::Arc;
+
+/// Generations of a map without keys that are kept apart, a power of two: those that were cleared are read a moment later.
+const GENERATIONS: u32 = 64;
+
+/// Whether a use of a map changes what it holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::check) enum Usage {
+    Reads,
+    Writes,
+    /// It takes out keys, or asks for one.
+    Keys,
+}
+
+impl Checker<'_> {
+    /// A place in a map, which is made if this is its first use. `kind` is what this use holds it for, if it cares; `assumed` what a new map holds.
+    pub(in crate::check) fn map_place(
+        &mut self,
+        name: &str,
+        keys: &[&ast::Expr],
+        kind: Option<&ValueKind>,
+        assumed: &ValueKind,
+        usage: Usage,
+        span: Span,
+    ) -> Checked<MapPlace> {
+        let mut checked = Vec::new();
+        for key in flat(keys) {
+            let value = match keys {
+                // A tuple that is the whole key has the parts of one that is written out.
+                [_] if !matches!(key.kind, ast::ExprKind::Tuple(_)) => self.parts_of_key(key),
+                _ => None,
+            };
+            match value {
+                Some(parts) => checked.extend(parts),
+                None => checked.push(self.map_key(key)),
+            }
+        }
+        let checked: Vec<(FieldType, Expr)> = checked.into_iter().collect::<Checked<_>>()?;
+        let (mut types, mut keys): (Vec<FieldType>, Vec<Expr>) = checked.into_iter().unzip();
+        if self.globals.rounds {
+            (types, keys) = self.key_shape(name, types, keys, span)?;
+        }
+        let map = match self.globals.map(name).cloned() {
+            Some(map) => {
+                self.agree_on_keys(&map, &keys, span)?;
+                match kind {
+                    Some(kind) => self.agree_on_value(map, kind, span)?,
+                    None => map,
+                }
+            }
+            None => {
+                let known = match (
+                    usage,
+                    self.globals.shapes.maps.get(name).and_then(|s| s.value.clone()),
+                ) {
+                    (Usage::Writes, _) | (_, None) => None,
+                    (_, Some(Stored::Gathered(gathered))) => Some(ValueKind::Gathered(gathered)),
+                    (_, Some(Stored::Value(ty))) => {
+                        let nothing = constant(0, Type::I64, span);
+                        self.held(&nothing, &ty)
+                            .ok()
+                            .map(|kind| (kind, ty))
+                            .map(|(kind, ty)| {
+                                self.globals.held.insert(self.next_map(), ty);
+                                kind
+                            })
+                    }
+                };
+                let assumed = known.as_ref().unwrap_or(assumed);
+                let map = self.new_map(name.to_owned(), types, assumed.clone(), false, span)?;
+                // A later handler may still write it, so the error waits until all handlers are checked.
+                if usage != Usage::Writes {
+                    let used = match usage {
+                        Usage::Keys => "used",
+                        _ => "read",
+                    };
+                    let message = format!("{} is {used}, but no handler writes it", map.title());
+                    if usage == Usage::Keys {
+                        self.globals.open.insert(map.number);
+                    }
+                    let entry = (map.number, Diagnostic::error(span, message));
+                    self.globals.unwritten.push(entry);
+                }
+                map
+            }
+        };
+        if usage != Usage::Keys {
+            self.globals.open.remove(&map.number);
+        }
+        if usage == Usage::Writes {
+            self.globals.unwritten.retain(|(number, _)| *number != map.number);
+        }
+        Ok(MapPlace {
+            map: Arc::new(map),
+            keys,
+        })
+    }
+
+    /// A place in a map of which only the keys matter: with some, it need not be known what the map holds.
+    pub(super) fn any_place(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<MapPlace> {
+        let kind = match self.globals.map(name) {
+            None if !keys.is_empty() => ValueKind::Scalar(scalar_type(&Type::I64)),
+            _ => self.known_map(name, span)?.value,
+        };
+        self.map_place(name, keys, None, &kind, Usage::Keys, span)
+    }
+
+    pub(crate) fn known_map(&mut self, name: &str, span: Span) -> Checked<MapType> {
+        if let Some(map) = self.globals.map(name) {
+            return Ok(map.clone());
+        }
+        if let Some(map) = self.foreseen_map(name, span) {
+            return map;
+        }
+        let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
+        let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
+        let message = match self.globals.rounds {
+            true => format!("nothing writes the map @{name}"),
+            false => format!("there is no map @{name} so far: nothing before this writes it"),
+        };
+        let hint = hint.unwrap_or_else(|| match self.globals.rounds {
+            true => format!("a map begins where something is stored in it: @{name} = 1, @{name} = count()"),
+            false => "put the handler that writes it first".to_owned(),
+        });
+        Err(self.report(Diagnostic::error(span, message).hint(hint)))
+    }
+
+    /// A map of which all that is known comes from handlers further on.
+    fn foreseen_map(&mut self, name: &str, span: Span) -> Option<Checked<MapType>> {
+        let shape = self.globals.shapes.maps.get(name).cloned()?;
+        let (keys, value) = (shape.keys?, shape.value?);
+        let kind = match value {
+            Stored::Gathered(gathered) => ValueKind::Gathered(gathered),
+            Stored::Value(ty) => {
+                let kind = self.held(&constant(0, Type::I64, span), &ty).ok()?;
+                self.globals.held.insert(self.next_map(), ty);
+                kind
+            }
+        };
+        let types = keys.iter().map(|key| self.kept_key(key));
+        let types = types.collect::<Option<Vec<_>>>()?;
+        let made = self.new_map(name.to_owned(), types, kind, false, span);
+        if let Ok(map) = &made {
+            let message = format!("{} is used, but no handler writes it", map.title());
+            let entry = (map.number, Diagnostic::error(span, message));
+            self.globals.unwritten.push(entry);
+        }
+        Some(made)
+    }
+
+    pub(super) fn new_map(
+        &mut self,
+        name: String,
+        keys: Vec<FieldType>,
+        value: ValueKind,
+        by_event: bool,
+        span: Span,
+    ) -> Checked<MapType> {
+        let number = self.next_map();
+        if number >= state::MOST_MAPS {
+            return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
+        }
+        let declared = self.globals.declared.get(&name);
+        let evicts = declared.is_some_and(|map| map.evicts) && !keys.is_empty();
+        let map = MapType {
+            number,
+            entries: self.entries(&name, &keys, &value),
+            name,
+            keys,
+            value,
+            evicts,
+            by_event,
+            first: self.context.name.clone(),
+        };
+        let most = match self.globals.rounds {
+            true => MOST_KEY,
+            false => EVERY_KEY,
+        };
+        if map.key_size() > most {
+            let message = format!(
+                "these keys take {} bytes; there is room for {most}",
+                map.key_size()
+            );
+            let hint = "limit texts: str(p, 64)";
+            return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+        }
+        self.globals.maps.push(map.clone());
+        Ok(map)
+    }
+
+    /// The number of the next map. One that a session has let go of leaves its number behind.
+    fn next_map(&self) -> u32 {
+        let taken = |number: &u32| self.globals.maps.iter().any(|map| map.number == *number);
+        (0..state::MOST_MAPS)
+            .find(|number| !taken(number))
+            .unwrap_or(state::MOST_MAPS)
+    }
+
+    /// How many keys a new map has room for.
+    pub(super) fn entries(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> u32 {
+        let hidden = MapType::is_hidden_name(name);
+        let declared = self.globals.declared.get(name).map(|map| map.entries);
+        match declared.or(self.globals.max_map_keys) {
+            _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
+            _ if keys.is_empty() => 1,
+            Some(most) if !hidden => most.max(1),
+            _ => MapType::fitting_entries(value.size()),
+        }
+    }
+}

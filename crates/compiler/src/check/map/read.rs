@@ -1,0 +1,104 @@
+//! A map in an expression: the value at a key, whether there is one, how often the map was cleared.
+
+use super::content::scalar_type;
+use super::place::Usage;
+use crate::check::checker::{Checked, Checker};
+use crate::check::tree::{Access, Expr, ExprKind, Show, Type};
+use crate::lang::ast::{self, Span};
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::aggregate::gather::AsNumber;
+use kestrel_trace::aggregate::{Gathered, MapType, ValueKind};
+use kestrel_trace::layout::FieldType;
+use std::sync::Arc;
+
+impl Checker<'_> {
+    /// `@x[keys]` as a value.
+    pub(crate) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
+        let keys: Vec<&ast::Expr> = keys.iter().collect();
+        let assumed = ValueKind::Scalar(scalar_type(&Type::I64));
+        let place = self.map_place(name, &keys, None, &assumed, Usage::Reads, span)?;
+        let ty = match &place.map.value {
+            ValueKind::Scalar(ty) => match self.globals.held.get(&place.map.number) {
+                Some(Type::Pointer(pointer)) => Type::Pointer(*pointer),
+                _ => read_type(ty),
+            },
+            ValueKind::Text { size } => Type::Text { size: *size },
+            ValueKind::Whole(_) => {
+                let Some(ty) = self.globals.held.get(&place.map.number).cloned() else {
+                    return Err(self.error(span, "what this map holds is not known here"));
+                };
+                let size = self.size_of(&ty).unwrap_or_default();
+                let address = Expr::new(ExprKind::MapCopy(place, size), Type::hexadecimal(8), span);
+                let kind = ExprKind::Bytes {
+                    address: Box::new(address),
+                    offset: 0,
+                    size,
+                    access: Access::Context,
+                };
+                return Ok(Expr::new(kind, ty, span));
+            }
+            ValueKind::Gathered(gathered) if gathered.function.as_number().is_some() => {
+                let ty = match gathered.function.as_number() {
+                    Some(number) => gathered_type(gathered, number),
+                    None => Type::I64,
+                };
+                return Ok(Expr::new(ExprKind::Gathering(place), ty, span));
+            }
+            other => {
+                let function = other.function().unwrap_or_default();
+                let message = format!(
+                    "{} gathers {function}(), which handlers cannot read",
+                    place.map.title()
+                );
+                let hint = "count with ++ or += where the handler itself needs a number";
+                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+            }
+        };
+        Ok(Expr::new(ExprKind::MapValue(place), ty, span))
+    }
+
+    /// `has_key(@x, key)`.
+    pub(crate) fn has_key(&mut self, name: &str, keys: &[&ast::Expr], span: Span) -> Checked<Expr> {
+        let place = self.any_place(name, keys, span)?;
+        if place.keys.is_empty() {
+            let message = format!("{} has no keys", place.map.title());
+            return Err(self.error(span, message));
+        }
+        Ok(Expr::new(ExprKind::HasKey(place), Type::Bool, span))
+    }
+
+    /// How often a map was cleared so far.
+    pub(crate) fn generation_of(&mut self, map: MapType, span: Span) -> Expr {
+        Expr::new(ExprKind::Generation(Arc::new(map)), Type::U64, span)
+    }
+}
+
+/// The type of what is read from a map of scalars.
+pub(in crate::check) fn read_type(ty: &FieldType) -> Type {
+    match ty {
+        FieldType::Integer { signed, base, .. } => Type::Integer {
+            size: 8,
+            signed: *signed,
+            show: Show::Number(*base),
+        },
+        FieldType::Enumeration { signed, names, .. } => Type::Integer {
+            size: 8,
+            signed: *signed,
+            show: Show::Names(names.clone()),
+        },
+        FieldType::Flags { names, .. } => Type::Integer {
+            size: 8,
+            signed: false,
+            show: Show::Flags(names.clone()),
+        },
+        FieldType::Pointer { .. } => Type::hexadecimal(8),
+        FieldType::Bool => Type::Bool,
+        _ => Type::I64,
+    }
+}
+
+/// The type of what is gathered as one number.
+pub(in crate::check) fn gathered_type(gathered: &Gathered, number: AsNumber) -> Type {
+    let own = number == AsNumber::Sum { signed: true };
+    Type::integer(8, gathered.signed || own)
+}
