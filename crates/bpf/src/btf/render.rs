@@ -59,7 +59,7 @@ impl Btf {
         };
         let mut text = format!("{head} {{\n");
         for member in composite.members() {
-            let width = member.bits.map(|bits| format!(" : {bits}")).unwrap_or_default();
+            let width = member.bits.map(|bits| format!(": {bits}")).unwrap_or_default();
             let inner = match self.ty(member.ty) {
                 Type::Struct(inner) if inner.name.is_empty() => Some(("struct", inner)),
                 Type::Union(inner) if inner.name.is_empty() => Some(("union", inner)),

@@ -93,7 +93,7 @@ fn enumerators_and_bit_fields() {
     assert_eq!((high.bit_offset, high.bits), (3, Some(29)));
     assert_eq!(
         btf.definition(flags),
-        "struct flags {\n\tint low : 3;\n\tint high : 29;\n}"
+        "struct flags {\n\tint low: 3;\n\tint high: 29;\n}"
     );
 }
 

@@ -78,7 +78,10 @@ impl EventKind for OwnEvent {
         self.parts
     }
 
-    fn names(&self, _catalog: &Catalog, _patterns: &[Glob], _found: &mut dyn FnMut(&str)) -> Result<()> {
+    fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.name == SELF.name && patterns.len() == SELF.parts {
+            found("signal:SIGUSR1");
+        }
         Ok(())
     }
 

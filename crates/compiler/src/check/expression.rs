@@ -438,13 +438,7 @@ impl Checker<'_> {
     fn sizeof(&mut self, operand: &SizeofOperand, span: Span) -> Checked<Expr> {
         let ty = match operand {
             SizeofOperand::Type(ty) => self.written_type(ty)?,
-            SizeofOperand::Expr(value) => {
-                let value = self.expression(value)?;
-                match value.ty {
-                    Type::Text { .. } | Type::String { .. } => self.holding(&value, false)?,
-                    ty => ty,
-                }
-            }
+            SizeofOperand::Expr(value) => self.type_of(value)?,
         };
         let size = self.size_of(&ty).ok_or_else(|| {
             let message = format!("the size of {} is not known", self.describe(&ty));
@@ -453,14 +447,25 @@ impl Checker<'_> {
         Ok(constant(u64::from(size), Type::U64, span))
     }
 
+    /// The type of a value, which is not calculated: a map's as narrow as all that is stored in it.
+    fn type_of(&mut self, value: &ast::Expr) -> Checked<Type> {
+        if let ast::ExprKind::Map { name, .. } = &value.kind
+            && let Some(inferred) = self.globals.shapes.stored_type(name)
+        {
+            return Ok(inferred.clone());
+        }
+        let checked = self.expression(value)?;
+        match checked.ty {
+            Type::Text { .. } | Type::String { .. } | Type::Integer { .. } => self.holding(&checked, false),
+            ty => Ok(ty),
+        }
+    }
+
     /// `typeinfo(TYPE)`, `typeinfo(value)`: a record of the type's number in the kernel's types, what it is, and all of it in words.
     fn typeinfo(&mut self, operand: &SizeofOperand, span: Span) -> Checked<Expr> {
         let ty = match operand {
             SizeofOperand::Type(ty) => self.written_type(ty)?,
-            SizeofOperand::Expr(value) => {
-                let value = self.expression(value)?;
-                self.holding(&value, false)?
-            }
+            SizeofOperand::Expr(value) => self.type_of(value)?,
         };
         let number = match &ty {
             Type::Struct(id) => u64::from(id.0),

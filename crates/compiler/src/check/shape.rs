@@ -24,6 +24,22 @@ pub struct Shapes {
     pub control_groups: BTreeSet<String>,
 }
 
+impl Shapes {
+    /// The type of all values that are stored in a map, as narrow as they are, if it is one of values.
+    pub(super) fn stored_type(&self, map: &str) -> Option<&Type> {
+        self.maps.get(map)?.narrow_value.as_ref()
+    }
+
+    /// Notes the type of a value that is stored in a map.
+    pub(super) fn notes_stored(&mut self, map: &str, ty: Type) {
+        let shape = self.maps.entry(map.to_owned()).or_default();
+        shape.narrow_value = Some(match &shape.narrow_value {
+            Some(known) => join(known, &ty).unwrap_or(ty),
+            None => ty,
+        });
+    }
+}
+
 /// What is known of a map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MapShape {
@@ -33,6 +49,8 @@ pub(super) struct MapShape {
     pub(super) narrow: Option<Vec<Type>>,
     /// What is stored in it.
     pub(super) value: Option<Stored>,
+    /// The type of what is stored as narrow as that is: what `sizeof` says.
+    pub(super) narrow_value: Option<Type>,
 }
 
 /// What a map is filled with.

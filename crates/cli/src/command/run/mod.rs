@@ -19,6 +19,7 @@ use crate::foreground::{Foreground, Work, detach};
 use crate::live::{Live, maps};
 use crate::output::losses::report_lost;
 use crate::selection::hold;
+use crate::targets::check_process;
 use failures::Failures;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
@@ -64,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(trace) = &options.trace {
         return recorded::run(options, trace);
     }
-    let target = target(options)?;
+    let target = target(options, &Host::default())?;
     let process = match &target {
         ProcessFilter::Processes(processes) => processes.first().copied(),
         _ => None,
@@ -208,14 +209,17 @@ fn formatted(options: &Options) -> Result<Exit, Failure> {
 const MOST_PROCESSES: u64 = 1 << 22;
 
 /// The process that is probed.
-fn target(options: &Options) -> Result<ProcessFilter, Failure> {
+fn target(options: &Options, host: &Host) -> Result<ProcessFilter, Failure> {
     let Some(word) = &options.pid else {
         return Ok(ProcessFilter::All);
     };
     let wrong = |message: String| Err(Failure::new(Exit::Usage, message));
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     match word.parse::<u64>() {
-        Ok(pid @ 1..=MOST_PROCESSES) => Ok(ProcessFilter::Processes(vec![pid as u32])),
+        Ok(pid @ 1..=MOST_PROCESSES) => {
+            check_process(pid as u32, host)?;
+            Ok(ProcessFilter::Processes(vec![pid as u32]))
+        }
         Ok(_) => wrong(format!("Pid out of range: {word}")),
         Err(_) if digits == word.len() && digits > 0 => wrong(format!("Pid out of range: {word}")),
         Err(_) if digits > 0 => wrong(format!("Failed to parse pid: invalid trailing bytes: {word}")),

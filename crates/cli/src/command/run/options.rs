@@ -62,6 +62,7 @@ pub(crate) struct Options {
         short = 'd',
         value_name = "STAGE",
         value_delimiter = ',',
+        value_parser = STAGES,
         hide_short_help = true
     )]
     pub(super) debug: Vec<String>,
@@ -160,6 +161,11 @@ pub(super) enum Buffering {
     /// When there is much of it
     Full,
 }
+
+/// The stages that bpftrace names.
+const STAGES: [&str; 9] = [
+    "all", "ast", "types", "codegen", "codegen-opt", "libbpf", "verifier", "parse", "dis",
+];
 
 const EXAMPLES: &str = "\
 Examples:

@@ -82,6 +82,8 @@ impl Checker<'_> {
         let holding = self.holding(&spelled(stored.clone()), true);
         let holding = holding?;
         let stored_type = self.map_shape(name, holding.clone());
+        let narrow = self.holding(&spelled(stored.clone()), false)?;
+        self.globals.shapes.notes_stored(name, narrow);
         let class = |ty: &Type| (ty.is_scalar(), ty.is_text());
         if class(&holding) != class(&stored_type) {
             let message = format!(
