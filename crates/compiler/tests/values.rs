@@ -52,6 +52,43 @@ fn memory_is_a_value() {
 }
 
 #[test]
+fn a_byte_of_an_escape_is_a_byte() {
+    assert_eq!(
+        once("{ @ = (sizeof(\"\\xff\"), buf(\"\\xff\\x80\", 2)) }", &[""]),
+        "@: (2, \\xff\\x80)\n"
+    );
+    // What is UTF-8 stays a letter.
+    assert_eq!(
+        once(
+            "{ @ = (sizeof(\"\\xe2\\x82\\xac\"), \"\\xe2\\x82\\xac\") }",
+            &[""]
+        ),
+        "@: (4, €)\n"
+    );
+    assert_eq!(
+        once("{ $a = \"\\xff\"; @ = ($a[0], \"\\xff\" == \"\\377\") }", &[""]),
+        "@: (-1, true)\n"
+    );
+}
+
+#[test]
+fn the_size_of_a_map_is_that_of_what_is_stored_in_it() {
+    assert_eq!(once("{ @a = (uint8)1; @ = sizeof(@a) }", &[""]), "@: 1\n");
+    assert_eq!(
+        once("{ @ = sizeof(@a); @a = (int8)1; @a = (uint8)1 }", &[""]),
+        "@: 2\n"
+    );
+    assert_eq!(
+        once("{ @a[1] = 70000; @ = (sizeof(@a), sizeof(@a[1])) }", &[""]),
+        "@: (4, 4)\n"
+    );
+    assert_eq!(
+        once("{ @a = \"abc\"; @a = \"abcdefgh\"; @ = sizeof(@a) }", &[""]),
+        "@: 9\n"
+    );
+}
+
+#[test]
 fn variables_keep_the_width_of_what_is_stored_in_them() {
     // 60000 is ea60, whose bytes the other way round are 24810.
     assert_eq!(once("{ $n = (uint16)60000; @ = bswap($n) }", &[""]), "@: 24810\n");

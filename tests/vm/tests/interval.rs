@@ -141,10 +141,7 @@ fn clocks_ticked(time: Duration) -> bool {
     let few = ["profile:us:20000", "profile:hz:100"]
         .iter()
         .any(|event| (0..2).any(|cpu| of(event, Some(cpu)).len() <= ENOUGH));
-    if few
-        || of("interval:ms:10", None).len() <= ENOUGH
-        || of("software:cs:10", None).is_empty()
-    {
+    if few || of("interval:ms:10", None).len() <= ENOUGH || of("software:cs:10", None).is_empty() {
         println!("not enough in {time:?}");
         return false;
     }

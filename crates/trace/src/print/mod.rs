@@ -2,13 +2,13 @@
 
 pub mod date;
 pub mod escape;
-pub mod raw;
 pub(crate) mod format;
 mod json;
 mod names;
 mod number;
 mod piece;
 pub mod printf;
+pub mod raw;
 pub(crate) mod scratch;
 mod stack;
 mod text;

@@ -164,7 +164,15 @@ pub(super) enum Buffering {
 
 /// The stages that bpftrace names.
 const STAGES: [&str; 9] = [
-    "all", "ast", "types", "codegen", "codegen-opt", "libbpf", "verifier", "parse", "dis",
+    "all",
+    "ast",
+    "types",
+    "codegen",
+    "codegen-opt",
+    "libbpf",
+    "verifier",
+    "parse",
+    "dis",
 ];
 
 const EXAMPLES: &str = "\
