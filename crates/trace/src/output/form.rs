@@ -34,7 +34,7 @@ impl Form<'static> {
 impl<'s> Form<'s> {
     pub(super) fn text_style(self) -> Style<'s> {
         Style {
-            raw: !self.escaped,
+            escaped: self.escaped,
             trailer: self.trailer,
             ..Style::BPFTRACE
         }

@@ -95,7 +95,7 @@ impl Reached<'_> {
     /// The values in a format, as they are: a path or a command.
     pub(super) fn plain(&mut self, format: &str) -> Vec<u8> {
         let style = Style {
-            raw: true,
+            escaped: false,
             ..self.form.text_style()
         };
         self.written(format, style)

@@ -15,8 +15,10 @@ use crate::value::{Elements, Frames, Parts, Value};
 pub struct Style<'s> {
     /// Whether stacks are a frame a line and arrays have no blanks, as bpftrace has them; else all is one line: `a <- b`, `[1, 2]`.
     pub lines: bool,
-    /// Whether text is written as it is, what a terminal would obey included, and what could not be read is nothing, as with bpftrace; else it is spelled out.
+    /// Whether what could not be read is nothing, and a backslash is one, as with bpftrace; else they are spelled out.
     pub raw: bool,
+    /// Whether what a terminal would obey in text is spelled out; ends of lines and tabs are left to programs in bpftrace's language.
+    pub escaped: bool,
     /// What stands behind a text that was cut.
     pub trailer: &'s str,
 }
@@ -26,18 +28,21 @@ impl Style<'_> {
     pub const RECORD: Style<'static> = Style {
         lines: false,
         raw: false,
+        escaped: true,
         trailer: "…",
     };
     /// Of maps, where Kestrel's own commands show them.
     pub const MAP: Style<'static> = Style {
         lines: true,
         raw: false,
+        escaped: true,
         trailer: "..",
     };
     /// bpftrace's, byte for byte.
     pub const BPFTRACE: Style<'static> = Style {
         lines: true,
         raw: true,
+        escaped: false,
         trailer: "..",
     };
 }
@@ -89,9 +94,19 @@ pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut V
 }
 
 pub(super) fn text(bytes: &[u8], style: Style<'_>, out: &mut Vec<u8>) {
-    match style.raw {
-        true => out.extend_from_slice(bytes),
-        false => escape(bytes, out),
+    match (style.escaped, style.raw) {
+        (false, _) => out.extend_from_slice(bytes),
+        (true, false) => escape(bytes, out),
+        (true, true) => {
+            for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\t')) {
+                let (text, end) = match part.split_last() {
+                    Some((b'\n' | b'\t', text)) => (text, &part[text.len()..]),
+                    _ => (part, &part[part.len()..]),
+                };
+                escape(text, out);
+                out.extend_from_slice(end);
+            }
+        }
     }
 }
 

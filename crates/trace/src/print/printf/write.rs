@@ -63,10 +63,10 @@ impl Conversion {
             Letter::Unsigned => decimal(self.cut(number), out),
             Letter::Octal => self.octal(self.cut(number), out),
             Letter::Hexadecimal { upper } => self.hexadecimal(self.cut(number), upper, out),
-            Letter::Character => match style.raw {
-                true => out.push(number as u8),
-                false => escape(&[number as u8], out),
-            },
+            Letter::Character if style.escaped && !matches!(number as u8, b'\n' | b'\t') => {
+                escape(&[number as u8], out);
+            }
+            Letter::Character => out.push(number as u8),
             Letter::Pointer if number == 0 => out.push(b'0'),
             Letter::Pointer => hexadecimal(number, out),
             _ if number == 0 => out.push(b'0'),
