@@ -23,6 +23,8 @@ const ENTRIES: u32 = 1024;
 
 /// In place of a helper: a division by zero, which programs count always.
 pub const DIVISION: Helper = Helper(u32::MAX);
+/// In place of a helper: a loop that the kernel ended while its condition held, counted always.
+pub const ENDLESS: Helper = Helper(u32::MAX - 1);
 
 /// The map: a hash that is allocated beforehand, so that programs in interrupts can add keys.
 pub fn spec() -> MapSpec {

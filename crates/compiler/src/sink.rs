@@ -144,7 +144,7 @@ pub trait Sink {
         false
     }
 
-    /// Whether divisions by zero are counted in that map.
+    /// Whether divisions by zero, and loops that the kernel ends, are counted in that map.
     fn counts_divisions(&self) -> bool {
         self.counts_failures()
     }

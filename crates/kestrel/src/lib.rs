@@ -34,7 +34,7 @@ pub use kestrel_kernel as kernel;
 
 /// What the language says about a text: diagnostics, and how they are shown.
 pub mod language {
-    pub use kestrel_compiler::failures::{DIVISION, Failure};
+    pub use kestrel_compiler::failures::{DIVISION, ENDLESS, Failure};
     pub use kestrel_compiler::lang::ast::Span;
     pub use kestrel_compiler::lang::diag::{Diagnostic, Style, render, render_as_bpftrace};
     pub use kestrel_compiler::lang::{config, expand, format};

@@ -66,8 +66,18 @@ impl EventKind for Iterator {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let [_, name] = spec.parts.as_slice() else {
-            return Err(Error::wrong_shape(spec, SHAPE));
+        let name = match spec.parts.as_slice() {
+            [_, name] => name,
+            [_, name, pin] => {
+                return Err(Error::Unsupported {
+                    what: format!("iter:{}:{}", name.text, pin.text),
+                    why: format!(
+                        "it would stay pinned at {} with nobody who performs what it prints; iter:{} walks at once",
+                        pin.text, name.text
+                    ),
+                });
+            }
+            _ => return Err(Error::wrong_shape(spec, SHAPE)),
         };
         let names = catalog.expand(self, &[Glob::new(&name.text)])?;
         names.iter().map(|name| resolve_one(catalog, name)).collect()

@@ -130,10 +130,15 @@ impl EventKind for RawTracepoint {
 
 fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     let target = target(catalog, name)?;
+    let shown = match catalog.script() {
+        // As bpftrace's `probe` says it.
+        Some(_) => format!("rawtracepoint:{KERNEL}:{name}"),
+        None => format!("rawtracepoint:{name}"),
+    };
     let way = |mechanism, program, trusted, direct| Strategy {
         mechanism,
         context: Context {
-            name: format!("rawtracepoint:{name}"),
+            name: shown.clone(),
             function: None,
             program,
             number: EventNumber::Constant(0),
@@ -174,7 +179,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     ];
     Some(Resolved {
         kind: "rawtracepoint",
-        instances: vec![Instance::named(format!("rawtracepoint:{name}"))],
+        instances: vec![Instance::named(shown)],
         ways,
         apart: Vec::new(),
     })

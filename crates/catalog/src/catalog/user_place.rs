@@ -13,14 +13,15 @@ impl Catalog {
         let (kind, path, place) = (parts.next()?, parts.next()?, parts.next()?);
         let file = self.executables().get(Path::new(path)).ok()?;
         let (address, size) = file.symbol(symbol)?;
-        let is_entry = matches!(kind, "uprobe");
-        let address = match (
-            file.is_position_independent(),
-            is_entry.then(|| probed(&file, place)),
-        ) {
+        let own = match kind {
+            "uprobe" => probed(&file, place),
+            "usdt" => marked(&file, place),
+            _ => None,
+        };
+        let address = match (file.is_position_independent(), own) {
             (false, _) => format!("{address}"),
             // The event is at one known place of the program.
-            (true, Some(Some(own))) => format!("reg(\"ip\") - {own} + {address}"),
+            (true, Some(own)) => format!("reg(\"ip\") - {own} + {address}"),
             // The kernel keeps where the code of the main program begins.
             (true, _) if file.is_program() => {
                 format!(
@@ -38,6 +39,15 @@ impl Catalog {
 fn probed(file: &Executable, place: &str) -> Option<u64> {
     match Site::read(place).offsets(file).ok()?.as_slice() {
         [one] => file.address_of(*one),
+        _ => None,
+    }
+}
+
+/// The address of the one place of a mark, as the file has it.
+fn marked(file: &Executable, mark: &str) -> Option<u64> {
+    let (provider, name) = mark.split_once(':')?;
+    match file.places_of_mark(provider, name).ok()?.as_slice() {
+        [one] => file.address_of(one.offset),
         _ => None,
     }
 }

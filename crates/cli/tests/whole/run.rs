@@ -214,14 +214,15 @@ fn failures_of_helpers_are_said_where_that_is_asked() {
 fn tests_pass_or_fail() {
     needs_tracing!();
     let program = r#"test:fine { print("quiet"); return 0; } test:none { @a[1] = 1; print(@a[1]); } test:wrong { print("loud"); return 7; }
-        test:exits { exit(); } test:fails { print(@a[5]); } begin { printf("begin\n"); }"#;
+        test:exits { exit(); } test:fails { print(@a[5]); } test:says { errorf("no"); } begin { printf("begin\n"); }"#;
     let run = Place::new().run(&["run", "-q", "--test", "-e", program]);
     for line in [
-        "test fine: ok\n",
-        "test none: ok\n",
-        "loud\ntest wrong: FAILED, it returned 7\n",
-        "test exits: ok\n",
-        "test fails: FAILED, helpers failed in it\n",
+        "[==========] Running 6 tests.\n[ RUN      ] fine\n[       OK ] fine (",
+        "[       OK ] none (",
+        "[ RUN      ] wrong\nloud\n[  FAILED  ] wrong (",
+        "[       OK ] exits (",
+        "[  FAILED  ] fails (",
+        "[==========] 6 tests ran.\n[  PASSED  ] 3 tests.\n[  FAILED  ] 3 tests, listed below:\n[  FAILED  ] wrong\n[  FAILED  ] fails\n[  FAILED  ] says\n",
     ] {
         assert!(
             run.out.contains(line),
@@ -235,12 +236,86 @@ fn tests_pass_or_fail() {
         "{}",
         run.out
     );
-    run.fails(1, &["2 tests failed", "map_lookup_elem"]);
+    assert!(!run.out.contains("@a"), "{}", run.out);
+    run.fails(1, &["map_lookup_elem", "ERROR: no"]);
     let passing = ["run", "-q", "--mode", "test", "-e", "test:fine { return 0; }"];
     Place::new().run(&passing).succeeds();
     // They are nothing where tests are not asked for.
     let other = Place::new().run(&["run", "-q", "-e", "test:wrong { return 7; } begin { print(1); }"]);
     assert!(other.succeeds().out.starts_with("1\n"));
+    let alone = Place::new().run(&["run", "-e", "test:fine { }"]);
+    alone.fails(1, &["No probes attached; use --test to run test probes"]);
+}
+
+/// Benchmarks are a table, or lines of JSON, without maps and without what they print.
+#[test]
+fn benchmarks_are_measured_and_nothing_else_is_shown() {
+    needs_tracing!();
+    let program =
+        "bench:one { @a++; print(1234567); } bench:two { @b = count(); } end { printf(\"ended\\n\"); }";
+    let run = |options: &[&str]| {
+        let all = [&["run", "--bench"], options, &["-e", program]].concat();
+        Place::new().run(&all).succeeds().out
+    };
+    let table = run(&[]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(
+        lines[0].starts_with("Benchmark  ") && lines[1].starts_with("-----"),
+        "{table}"
+    );
+    assert!(
+        lines[2].starts_with("one ") && lines[3].starts_with("two "),
+        "{table}"
+    );
+    assert_eq!(lines[4..], ["ended", "", ""], "{table}");
+    let json = run(&["-f", "json"]);
+    let json: Vec<serde_json::Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(json.len(), 3, "{json:?}");
+    assert!(json[0]["data"]["one"]["iters"].as_u64() > Some(0), "{json:?}");
+    assert_eq!(json[2]["data"], "ended\n");
+}
+
+/// Loops go on as long as their condition holds, up to what the kernel repeats, which is said.
+#[test]
+fn loops_by_a_condition_are_ended_by_it_or_by_the_kernel() {
+    needs_tracing!();
+    let program = "begin {
+        $i = 0; while (true) { $i++; if ($i > 1000000) { break; } } print($i);
+        $outer = 0; $odd = 0;
+        while ($outer < 300) { $outer++; $inner = 0; while ($inner < 300) { $inner++; if ($inner % 2 == 0) { continue; } $odd++; } }
+        print(($outer, $odd));
+        $text = \"a\"; $n = 0; while (1) { $n++; $text = \"b\"; } print(($n, $text));
+        while (1) { return; }
+        print(\"never\");
+    }";
+    let run = Place::new().run(&["run", "-q", "-e", program]).succeeds();
+    assert_eq!(
+        run.out, "1000001\n(300, 45000)\n(8388607, b)\n\n\n",
+        "{}",
+        run.err
+    );
+    assert_eq!(run.err.matches("The loop was ended").count(), 1, "{}", run.err);
+}
+
+/// A stack of no frames is empty, and more frames than the kernel gives may be asked for.
+#[test]
+fn stacks_have_as_many_frames_as_are_asked_for() {
+    needs_tracing!();
+    let program = "tracepoint:syscalls:sys_enter_exit_group /pid == cpid/ {
+        @none[kstack(0)] = 1; @none[ustack(0)] = 1; $none = kstack(0); @lengths = (len($none), len(kstack(1)), len(kstack(1024)) > 1); print(ustack(0)); }";
+    let run = Place::new().run(&["run", "-q", "-c", "true", "-e", program]);
+    let run = run.succeeds();
+    assert!(
+        run.out.contains("@lengths: (0, 1, true)"),
+        "{}\n{}",
+        run.out,
+        run.err
+    );
+    let wrong = Place::new().run(&["run", "-e", "begin { @ = kstack(1025) }"]);
+    wrong.fails(1, &["the depth of a stack is 0 to 1024"]);
 }
 
 /// A program without frame pointers, whose calls only its tables tell.

@@ -1,4 +1,4 @@
-//! Loops over the elements of a map, and over more numbers than a program repeats by itself.
+//! Loops over the elements of a map, over more numbers than a program repeats by itself, and as long as a condition holds.
 
 use super::checker::{Checked, Checker};
 use super::tree::{
@@ -164,6 +164,27 @@ impl Checker<'_> {
             value: Box::new(value),
         };
         Ok(Expr::new(kind, Type::I64, span))
+    }
+
+    /// `while (condition) { body }`: how often is not known, so a helper repeats it. The verifier looks at its body a few times, whatever the condition is.
+    pub(super) fn endless(&mut self, condition: Expr, body: Vec<Statement>) -> StatementKind {
+        // Where the kernel ends it, that is counted.
+        self.globals.divides = true;
+        let span = condition.span;
+        let leave = StatementKind::If {
+            condition,
+            then: Vec::new(),
+            otherwise: vec![Statement {
+                kind: StatementKind::Break,
+                span,
+            }],
+        };
+        let mut all = vec![Statement { kind: leave, span }];
+        all.extend(body);
+        StatementKind::ForEach {
+            over: Over::Endless,
+            body: all,
+        }
     }
 
     /// Where a text that is not known now begins in another, or -1: a helper goes over the places.

@@ -55,9 +55,12 @@ pub struct Globals {
     pub license: Option<String>,
     /// Where packets go that programs hand over, by number.
     pub packets: Vec<Packets>,
+    /// Nanoseconds from the kernel's clock to the date, where intervals of `tseries` begin at whole multiples of the date.
+    pub wall_clock: Option<i64>,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
-    /// Whether something is divided by what may be zero: that is counted as failures of helpers are, always.
+    /// Whether something is divided by what may be zero, or repeated as long as a condition holds: divisions by zero and loops that the kernel ends are counted
+    /// as failures of helpers are, always.
     pub divides: bool,
     /// Whether there are processes whose stacks are unwound by their tables (`dw_ustack`).
     pub unwinds: bool,

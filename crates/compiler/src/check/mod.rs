@@ -3,7 +3,7 @@
 //! | room | what it checks |
 //! |---|---|
 //! | `statement` | blocks, scratch variables, branches |
-//! | `each` | loops that a helper makes: over maps, over many numbers |
+//! | `each` | loops that a helper makes: over maps, over many numbers, by a condition |
 //! | `expression` | every kind of expression, sent on to the rooms below |
 //! | `operator` | arithmetic, comparison, logic, with constants folded |
 //! | `walk` | members, indices, dereferences: chains of loads |

@@ -124,11 +124,7 @@ impl Checker<'_> {
             Written::While { condition, body } => {
                 let condition = self.condition(condition);
                 let body = self.looped(body);
-                StatementKind::While {
-                    condition: condition?,
-                    body,
-                    step: Vec::new(),
-                }
+                self.endless(condition?, body)
             }
             Written::For { name, over, body } => self.count_loop(name, over, body, span)?,
             Written::Break | Written::Continue if self.loops == 0 => {

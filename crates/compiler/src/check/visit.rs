@@ -119,7 +119,8 @@ impl StatementKind {
                 ..
             } => vec![count],
             Self::ForEach {
-                over: Over::Map(_), ..
+                over: Over::Map(_) | Over::Endless,
+                ..
             } => Vec::new(),
             Self::Act(_)
             | Self::Block(_)

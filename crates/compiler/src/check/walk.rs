@@ -4,7 +4,9 @@
 //! address. So a walk through embedded structs is one load, and each pointer passed is one more.
 
 use super::checker::{Checked, Checker, Reported};
-use super::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Type};
+use super::tree::{
+    Access, BinaryOp, CompareOp, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, Type,
+};
 use super::value::{comparison, constant, operation, scaled, there_are};
 use crate::lang::ast::{Span, Spanned};
 use crate::lang::diag::Diagnostic;
@@ -307,6 +309,25 @@ impl Checker<'_> {
         if matches!(spot.access, Access::Direct | Access::Context) {
             spot.access = Access::Kernel; // plain loads want constant offsets
         }
+        // Where variables are shared with a loop's body each mention is a load of its own: the verifier has to see that what is compared is what is added.
+        let kept = (count.is_some() && has_variable(&index)).then(|| {
+            let variable = self.hidden_variable("index", index.ty.clone());
+            let set = Statement {
+                kind: StatementKind::Set {
+                    variable,
+                    value: index.clone(),
+                },
+                span: index.span,
+            };
+            (
+                set,
+                Expr::new(ExprKind::Variable(variable), index.ty.clone(), index.span),
+            )
+        });
+        let (set, index) = match kept {
+            Some((set, index)) => (Some(set), index),
+            None => (None, index),
+        };
         let bytes = scaled(index.clone(), size);
         let far = operation(BinaryOp::Add, Type::U64, spot.address, bytes, span);
         spot.address = match count {
@@ -323,6 +344,13 @@ impl Checker<'_> {
                 Expr::new(kind, Type::U64, span)
             }
         };
+        if let Some(set) = set {
+            let kind = ExprKind::Sequence {
+                statements: vec![set],
+                value: Box::new(spot.address),
+            };
+            spot.address = Expr::new(kind, Type::U64, span);
+        }
         self.value_at(spot, element, span)
     }
 
@@ -385,6 +413,11 @@ impl Checker<'_> {
         let hint = "say what lies there by a cast: (uint32 *)…";
         self.report(Diagnostic::error(pointer.span, "what lies at this address is not known").hint(hint))
     }
+}
+
+/// Whether a variable is among what an expression is computed from.
+fn has_variable(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::Variable(_)) || expr.operands().into_iter().any(has_variable)
 }
 
 /// The pointer to a value of a type.

@@ -64,6 +64,7 @@ impl Dump<'_> {
                 let over = match over {
                     Over::Map(map) => format!("@{}", map.name),
                     Over::Times(count) => self.expr(count),
+                    Over::Endless => "time".to_owned(),
                 };
                 format!("{pad}for each {over}\n{}", self.statements(body, depth + 1))
             }

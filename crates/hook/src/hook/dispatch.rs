@@ -109,7 +109,7 @@ pub struct Dispatch {
     pub steering: BufferPolicy,
     /// Whether failures of helpers are counted.
     pub counts_failures: bool,
-    /// Whether divisions by zero are.
+    /// Whether divisions by zero are, and loops that the kernel ends.
     pub counts_divisions: bool,
     /// Names of the tables by their places.
     pub tables: Vec<String>,

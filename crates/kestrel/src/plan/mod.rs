@@ -48,7 +48,7 @@ use kestrel_compiler::lang::config;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
-use kestrel_kernel::procfs::possible_cpus;
+use kestrel_kernel::procfs::{ClockPair, possible_cpus};
 use kestrel_trace::layout::StackMode;
 use planner::{Done, Planner};
 use std::collections::BTreeMap;
@@ -213,8 +213,11 @@ fn program_hooks(
     catalog: &Catalog,
 ) -> Result<(Vec<Hook>, Done)> {
     let mut shapes = Shapes::default();
+    // Once, since all uses of a map have to agree.
+    let wall_clock = Some(ClockPair::now().offset());
     for _ in 0..ROUNDS {
         let globals = Globals {
+            wall_clock,
             unwinds: options.unwinds,
             allows_unsafe: options.allows_unsafe,
             counts_failures: options.counts_failures,

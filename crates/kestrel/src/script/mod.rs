@@ -137,15 +137,19 @@ impl Running {
         self.session().fire(name)
     }
 
-    /// Runs the handlers of a test once, and performs all that they ask; gives what they returned, or the code of their `exit`.
+    /// Runs the handlers of a test once, and performs all that they ask; gives what they returned, or the code of their `exit`, and for how many nanoseconds
+    /// they ran.
     ///
     /// # Errors
     /// As [`Running::begin`].
-    pub fn test(&mut self, name: &str, perform: &mut Perform) -> Result<i64> {
+    pub fn test(&mut self, name: &str, perform: &mut Perform) -> Result<(i64, u64)> {
+        let _timed = enable_stats()?;
+        let before = self.session().own_runs(name)?;
         self.session().fire(name)?;
+        let after = self.session().own_runs(name)?;
         self.drain(perform)?;
         self.live.start();
-        Ok(self.exit.take().unwrap_or(0))
+        Ok((self.exit.take().unwrap_or(0), after.1 - before.1))
     }
 
     /// Runs the handlers of an own event again and again, for some time; gives how often that was and how many nanoseconds one took.

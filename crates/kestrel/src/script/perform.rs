@@ -55,6 +55,8 @@ pub struct Perform {
     pub out: Vec<u8>,
     /// What was said on standard error since that was taken last.
     pub err: Vec<u8>,
+    /// How many messages of `errorf` there were.
+    pub errors: u64,
     /// Whether commands are run no more, since the program was asked to end, and how many were not.
     pub ending: bool,
     not_run: u64,
@@ -88,6 +90,7 @@ impl Perform {
             not_unwound: BTreeSet::new(),
             out: Vec::new(),
             err: Vec::new(),
+            errors: 0,
             ending: false,
             not_run: 0,
             lost: HashMap::new(),
@@ -163,6 +166,8 @@ impl Perform {
         if let Some(code) = &mut self.code {
             code.learn(record, &mut self.symbols)?;
         }
+        let verb = record.event.action.as_ref().map(|action| action.verb.as_str());
+        self.errors += u64::from(verb == Some("errorf"));
         match self.sites.effect(record, form, &self.symbols) {
             Some(Effect::Print(text)) => self.out.extend_from_slice(&text),
             Some(Effect::Complain(text)) if self.json => self.out.extend_from_slice(&text),

@@ -142,10 +142,13 @@ impl Live {
         (new.saturating_sub(frozen), frozen.min(new))
     }
 
-    /// What was lost so far because a ring was full, by event and CPU; `recorded` and `overwritten` are 0.
+    /// What was lost so far because a ring was full, by event and CPU, long records of which pieces were lost among it; `recorded` and `overwritten` are 0.
     pub fn lost(&self) -> Vec<EventCount> {
         let classes = self.session.classes();
-        let tally = postprocess::tally((0..).zip(self.session.buffers()), classes);
+        let mut tally = postprocess::tally((0..).zip(self.session.buffers()), classes);
+        for (&(event, cpu), torn) in self.waiting.torn_by_event() {
+            tally.entry((0, event, cpu)).or_default().lost += torn;
+        }
         let mut counts = postprocess::counts(classes, &tally, &BTreeMap::new());
         counts.retain(|count| count.lost > 0);
         counts

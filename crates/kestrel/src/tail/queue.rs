@@ -7,14 +7,15 @@ use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::HEADER;
 use kestrel_trace::record::Record;
 use kestrel_trace::stack_pieces::StackPieces;
+use std::collections::BTreeMap;
 
 /// Records that have come but may be preceded by some that have not.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: Vec<Waiting>,
     pieces: StackPieces,
-    /// Long records of which pieces were lost.
-    torn: u64,
+    /// Long records of which pieces were lost, by event and CPU.
+    torn: BTreeMap<(u16, u32), u64>,
 }
 
 #[derive(Debug)]
@@ -50,7 +51,12 @@ impl Queue {
 
     /// How many records were lost so far because pieces of them were.
     pub(crate) fn torn(&self) -> u64 {
-        self.torn
+        self.torn.values().sum()
+    }
+
+    /// The same by event and CPU.
+    pub(crate) fn torn_by_event(&self) -> &BTreeMap<(u16, u32), u64> {
+        &self.torn
     }
 
     /// Takes the records of a page that its reader was not shown before, of those the ones `wanted` by their position.
@@ -94,14 +100,54 @@ impl Queue {
                 self.pieces.take(&record);
                 continue;
             }
+            let place = (record.event.id.0, record.cpu);
             match self.pieces.join(record) {
                 Some(record) => {
                     shown += 1;
                     show(&record)?;
                 }
-                None => self.torn += 1,
+                None => *self.torn.entry(place).or_default() += 1,
             }
         }
         Ok(shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_trace::action::Action;
+    use kestrel_trace::event::{EventClass, EventId};
+    use kestrel_trace::layout::{FieldType, Layout};
+
+    /// A long record of thread 8 at a time, of event 1; its pieces are not there.
+    fn waiting(time_ns: u64, cpu: u32) -> Waiting {
+        let words = [1, 7 | 8 << 32, 5, 5016];
+        let bytes = words.map(u64::to_le_bytes).concat();
+        Waiting { time_ns, cpu, bytes }
+    }
+
+    #[test]
+    fn long_records_without_their_pieces_are_lost_at_their_event_and_cpu() {
+        let class = EventClass {
+            id: EventId(1),
+            name: "end".to_owned(),
+            kind: "end".to_owned(),
+            layout: Layout::new([("value0".to_owned(), FieldType::Text { size: 5000 })]),
+            action: Some(Action {
+                verb: "print".to_owned(),
+                text: String::new(),
+            }),
+            print: None,
+        };
+        let table = EventTable::new([class]);
+        let mut queue = Queue {
+            waiting: vec![waiting(3, 0), waiting(1, 2), waiting(2, 2), waiting(9, 2)],
+            ..Queue::default()
+        };
+        assert_eq!(queue.emit(&table, 5, &mut |_| Ok(())).unwrap(), 0);
+        let lost = BTreeMap::from([((1, 0), 1), ((1, 2), 2)]);
+        assert_eq!((queue.torn(), queue.torn_by_event()), (3, &lost));
+        assert!(!queue.is_empty());
     }
 }

@@ -24,9 +24,11 @@ mod printf;
 mod reached;
 mod system;
 mod time;
+mod verdict;
 
 pub use form::Form;
 pub use reached::{Effect, MapShown, Sites};
+pub use verdict::{Benchmark, Verdict, VerdictForm};
 
 use crate::record::Record;
 use crate::symbol::Symbols;

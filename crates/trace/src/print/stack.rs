@@ -265,5 +265,6 @@ mod tests {
         };
         assert_eq!(shown(5), "\"\\n        vfs_read+5\\n\"");
         assert_eq!((shown(6), shown(-17)), ("\"\"".to_owned(), "\"\"".to_owned()));
+        assert_eq!(shown(-14), "\"\\n\"", "an empty one");
     }
 }

@@ -5,6 +5,9 @@ use crate::layout::{Composite, FieldType, Frames as Place, HeldStack, Member, St
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What the kernel gives for the number of a stack that is empty: `-EFAULT`.
+const NO_STACK: i64 = -14;
+
 /// Frames of stacks, by the number that the kernel gave them in a map's table of stacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -140,6 +143,8 @@ impl<'a> Value<'a> {
         let first = unsigned(bytes, 8)?.cast_signed();
         let pid = unsigned(bytes.get(ty.pid_offset() as usize..)?, 4)? as u32;
         let frames = match ty.frames {
+            // There is none, as of a thread that was not in the kernel (`bpf_get_stackid`).
+            Place::Numbered if first == NO_STACK => Some(&[][..]),
             Place::Numbered => beside.stacks.and_then(|stacks| stacks.get(first)),
             Place::Inline => {
                 let count = usize::try_from(first).unwrap_or(0).min(ty.max as usize);

@@ -1,7 +1,7 @@
 //! `-k`: failures of helpers as warnings at their places, each with how often it happened since it was said last.
 
 use crate::style::system_words;
-use kestrel::language::{DIVISION, Diagnostic, Failure, Span};
+use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, Span};
 use kestrel_trace::print::counted;
 use std::collections::BTreeMap;
 
@@ -42,6 +42,10 @@ fn message(failure: &Failure, times: u64) -> String {
         let what = "Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result.";
         return format!("{what}{often}");
     }
+    if failure.helper == ENDLESS {
+        let what = "The loop was ended after 8,388,607 times, while its condition held: the kernel repeats nothing more often.";
+        return format!("{what}{often}");
+    }
     let (name, answer) = (failure.helper.name().unwrap_or("a helper"), failure.answer);
     let what = match answer {
         0 => "Can't lookup map element because it does not exist.".to_owned(),
@@ -80,6 +84,7 @@ mod tests {
         );
         assert_eq!(messages(vec![read(5), lookup(1)]), Vec::<String>::new());
         assert!(messages(vec![read(7)])[0].ends_with("retcode: -14, 2 times"));
+        assert!(messages(vec![failure(3, ENDLESS.0, 0, 1)])[0].starts_with("The loop was ended"));
         let others = Failure {
             place: None,
             ..read(3)

@@ -33,6 +33,7 @@ use kestrel::plan::{Options as PlanOptions, Plan, ProbeFilter, ProgramText, Sour
 use kestrel::script::{PacketFiles, Perform, Running};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
+use kestrel_trace::output::{Benchmark, Verdict};
 use kestrel_trace::print::counted;
 use options::{Buffering, OutputFormat, RunMode};
 use std::collections::HashSet;
@@ -84,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         None => catalog,
     };
     let mut program = read::program(options, held.as_ref().map(Held::pid))?;
-    modes::keep(&mut program, options.mode());
+    modes::keep(&mut program, options.mode())?;
     if options.list {
         // What is not here is not listed.
         program.config.missing_probes = MissingProbes::Ignore;
@@ -159,17 +160,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         work.poll(true)?;
         detach(work.running.session_mut());
         return match failed {
-            0 => Ok(Exit::Done),
-            failed => Err(Failure::new(
-                Exit::Failed,
-                format!("{} failed", counted(failed, "test")),
-            )),
+            true => Ok(Exit::Failed),
+            false => Ok(Exit::Done),
         };
     }
     if options.mode() == Some(RunMode::Bench) {
-        let results = work.bench()?;
+        work.bench()?;
         work.poll(true)?;
-        modes::print_benchmarks(&results)?;
         detach(work.running.session_mut());
         return Ok(Exit::Done);
     }
@@ -352,7 +349,8 @@ impl ProgramRun<'_> {
         let own = plan.hooks.iter().enumerate();
         let own = own.filter(|(place, hook)| !hook.companion && !sharing.contains(place));
         let probes: usize = own.map(|(_, hook)| hook.instances.len() * hook.handlers).sum();
-        if !options.quiet {
+        // Tests and benchmarks say themselves what runs.
+        if !options.quiet && options.mode().is_none() {
             let form = self.perform.form();
             let line = form.attached(probes as u64);
             match form.json {
@@ -383,45 +381,69 @@ impl ProgramRun<'_> {
         Ok(())
     }
 
-    /// Runs the benchmarks, one after the other: their names, runs, and nanoseconds of one.
-    fn bench(&mut self) -> Result<Vec<(String, u64, u64)>, Failure> {
+    /// Runs the benchmarks, one after the other, and prints how long one run of each takes. What they print themselves, again and again, is not shown.
+    fn bench(&mut self) -> Result<(), Failure> {
         let mut results = Vec::new();
-        for event in self.running.session().own_events() {
-            if let Some(name) = event.strip_prefix("bench:") {
-                let (runs, time) = self.running.bench(&event, &mut self.perform)?;
-                results.push((name.to_owned(), runs, time));
-                self.write()?;
-            }
+        for (event, name) in self.own_events("bench:") {
+            let (runs, nanoseconds) = self.running.bench(&event, &mut self.perform)?;
+            self.perform.out.clear();
+            self.perform.err.clear();
+            results.push(Benchmark {
+                name,
+                nanoseconds,
+                runs,
+            });
         }
-        Ok(results)
+        self.out
+            .write_all(&modes::form(self.options).benchmarks(&results))?;
+        Ok(())
     }
 
-    /// Runs the tests, one after the other, and prints what failed printed; gives how many that were. A test fails that returns or exits with something
-    /// else than 0, and one in which a helper fails.
-    fn test(&mut self) -> Result<u64, Failure> {
-        let mut failed = 0;
-        for event in self.running.session().own_events() {
-            let Some(name) = event.strip_prefix("test:") else {
-                continue;
+    /// Runs the tests, one after the other, and prints what failed printed; says whether any did. A test fails that returns or exits with something
+    /// else than 0, one in which a helper fails, and one that says an error (`errorf`).
+    fn test(&mut self) -> Result<bool, Failure> {
+        let form = modes::form(self.options);
+        let tests = self.own_events("test:");
+        let mut verdicts = Vec::new();
+        self.out.write_all(form.before(tests.len()).as_bytes())?;
+        for (event, name) in tests {
+            self.out.write_all(form.running(&name).as_bytes())?;
+            // A line of JSON has as text what the test printed.
+            self.perform.json = false;
+            let before = self.perform.errors;
+            let tested = self.running.test(&event, &mut self.perform);
+            self.perform.json = form.json;
+            let (code, nanoseconds) = tested?;
+            let failures = self.failures.since(self.running.session().failures()?);
+            let passed = code == 0 && failures.is_empty() && self.perform.errors == before;
+            let printed = std::mem::take(&mut self.perform.out);
+            let said = std::mem::take(&mut self.perform.err);
+            let verdict = Verdict {
+                name,
+                passed,
+                nanoseconds,
+                printed,
             };
-            let code = self.running.test(&event, &mut self.perform)?;
-            let errors = self.failures.since(self.running.session().failures()?);
-            let passed = code == 0 && errors.is_empty();
-            if passed {
-                self.perform.out.clear();
-                self.perform.err.clear();
+            if !passed {
+                self.out.flush()?;
+                crate::screen::err().write_all(&said)?;
+                self.say(failures);
             }
-            self.write()?;
-            let verdict = match (passed, code) {
-                (true, _) => "ok".to_owned(),
-                (false, 0) => "FAILED, helpers failed in it".to_owned(),
-                (false, code) => format!("FAILED, it returned {code}"),
-            };
-            writeln!(self.out, "test {name}: {verdict}")?;
-            self.say(errors);
-            failed += u64::from(!passed);
+            self.out.write_all(&form.verdict(&verdict))?;
+            verdicts.push(verdict);
         }
-        Ok(failed)
+        self.out.write_all(form.after(&verdicts).as_bytes())?;
+        Ok(verdicts.iter().any(|verdict| !verdict.passed))
+    }
+
+    /// The events of the program's own whose names begin so, and what follows in their names.
+    fn own_events(&self, prefix: &str) -> Vec<(String, String)> {
+        let all = self.running.session().own_events().into_iter();
+        all.filter_map(|event| {
+            let name = event.strip_prefix(prefix)?.to_owned();
+            Some((event, name))
+        })
+        .collect()
     }
 
     /// Says what failed in helpers.
@@ -476,7 +498,10 @@ impl Work for ProgramRun<'_> {
             self.perform.say_not_run();
             self.losses(true)?;
             self.lost_packets()?;
-            if self.prints_maps {
+            if !self.prints_maps || self.options.mode().is_some() {
+                let end = self.perform.form().end();
+                self.perform.out.extend_from_slice(end.as_bytes());
+            } else {
                 self.perform.maps(&mut self.running.session())?;
             }
             self.write()?;

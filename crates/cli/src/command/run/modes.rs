@@ -1,22 +1,40 @@
 //! Programs that are measured or tested rather than run: their `bench:` and `test:` events.
 
-use super::options::RunMode;
-use crate::exit::Failure;
+use super::options::{Options, OutputFormat, RunMode};
+use crate::exit::{Exit, Failure};
+use crate::style::colour;
 use kestrel::plan::{Plan, ProgramText};
-use std::io::Write;
+use kestrel_trace::output::VerdictForm;
+use std::io::IsTerminal;
 
 /// Leaves out the events of a program that are not for this way to run it.
-pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) {
+///
+/// # Errors
+/// When there are no others: how they are run.
+pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) -> Result<(), Failure> {
+    let mut other = None;
     for probe in &mut program.probes {
-        probe
-            .events
-            .retain(|event| match event.parts.first().map(|part| part.text.as_str()) {
-                Some("bench") => mode == Some(RunMode::Bench),
-                Some("test") => mode == Some(RunMode::Test),
-                _ => true,
-            });
+        probe.events.retain(|event| {
+            let how = match event.parts.first().map(|part| part.text.as_str()) {
+                Some("bench") => (RunMode::Bench, "--bench to run benchmark probes"),
+                Some("test") => (RunMode::Test, "--test to run test probes"),
+                _ => return true,
+            };
+            let kept = mode == Some(how.0);
+            if !kept {
+                other = Some(how.1);
+            }
+            kept
+        });
     }
     program.probes.retain(|probe| !probe.events.is_empty());
+    match other.filter(|_| program.probes.is_empty()) {
+        Some(how) => Err(Failure::new(
+            Exit::Failed,
+            format!("No probes attached; use {how}"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whether a program has nothing but iterators beside its `begin` and `end`.
@@ -26,14 +44,10 @@ pub(super) fn walks_only(plan: &Plan) -> bool {
     walks && kinds.all(|kind| matches!(kind, "iter" | "begin" | "end"))
 }
 
-/// Prints how long each benchmark took.
-pub(super) fn print_benchmarks(results: &[(String, u64, u64)]) -> Result<(), Failure> {
-    let mut out = Vec::new();
-    writeln!(out, "{:<40} {:<14} {:>10}", "Benchmark", "Time(ns)", "Iterations")?;
-    writeln!(out, "{}", "-".repeat(66))?;
-    for (name, runs, time) in results {
-        writeln!(out, "{name:<40} {time:<14} {runs:>10}")?;
+/// How tests and benchmarks are shown.
+pub(super) fn form(options: &Options) -> VerdictForm {
+    VerdictForm {
+        json: options.format == OutputFormat::Json,
+        colour: options.output.is_none() && colour(std::io::stdout().is_terminal()),
     }
-    crate::screen::out().write_all(&out)?;
-    Ok(())
 }

@@ -50,7 +50,16 @@ pub(crate) static TSERIES: Builtin = Builtin {
             let signed = value.ty.is_signed();
             let mut parameters = vec![interval, count, how];
             let value = match checker.globals.series_clock.clone() {
-                None => value,
+                None => {
+                    let clock = checker.globals.wall_clock;
+                    parameters.extend(
+                        clock
+                            .map(|clock| [0, clock.rem_euclid(interval)])
+                            .into_iter()
+                            .flatten(),
+                    );
+                    value
+                }
                 Some(map) => {
                     parameters.push(1);
                     let time = checker.map_value(&map, &[], usage.span)?;
@@ -83,7 +92,11 @@ fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vr
             lower.b.load(Width::B8, value, 8),
         ),
     };
-    let number = lower.b.alu(AluOp::Div, Bits::B64, now, interval);
+    let dated = match tseries::ahead(gathered) {
+        0 => now,
+        ahead => lower.b.add(now, ahead),
+    };
+    let number = lower.b.alu(AluOp::Div, Bits::B64, dated, interval);
     let index = lower.b.alu(AluOp::Mod, Bits::B64, number, count);
     let number = lower.b.add(number, 1);
     let ranked = match how {

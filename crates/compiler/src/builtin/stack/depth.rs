@@ -9,6 +9,8 @@ use kestrel_trace::layout::{Space, StackMode};
 
 /// The kernel's limit (`kernel.perf_event_max_stack`), and what is taken where nothing is said.
 const DEPTH: u32 = 127;
+/// The deepest that a program may ask for, as in bpftrace: frames beyond the kernel's limit are not there to be kept.
+const DEEPEST: u32 = 1024;
 
 /// How stacks are shown, by the words that programs have for it.
 const MODES: &[(&str, StackMode)] = &[
@@ -43,10 +45,21 @@ pub(super) fn shape(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<(Stac
         _ => None,
     };
     let max = match depth {
-        Some(depth) => checker.limit(depth, DEPTH, "the depth of a stack")?,
+        Some(depth) => deepest(checker, depth)?.min(DEPTH),
         None => DEPTH,
     };
     Ok((named.unwrap_or(checker.globals.stack_mode), max))
+}
+
+/// How many frames are wanted at most; none is a stack that is empty.
+fn deepest(checker: &mut Checker<'_>, depth: &ast::Expr) -> Checked<u32> {
+    let value = checker.scalar(depth)?;
+    let message = match value.constant().map(u32::try_from) {
+        Some(Ok(known @ 0..=DEEPEST)) => return Ok(known),
+        Some(_) => format!("the depth of a stack is 0 to {DEEPEST}"),
+        None => "the depth of a stack must be known before the program runs".to_owned(),
+    };
+    Err(checker.error(depth.span, message))
 }
 
 /// A stack by frame pointers, or of the kernel.

@@ -71,6 +71,8 @@ pub enum Over {
     Map(Arc<MapType>),
     /// So many times, a scalar; how many there were before is `ExprKind::ElementKey`.
     Times(Expr),
+    /// Nothing: the body itself leaves it. The kernel ends it after 2^23 times, which is counted as a failure.
+    Endless,
 }
 
 /// What is done to a map.

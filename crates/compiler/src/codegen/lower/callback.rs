@@ -1,4 +1,4 @@
-//! Loops that a helper makes: over the elements of a map, or so many times. Their bodies are functions of their own, which the helper calls back.
+//! Loops that a helper makes: over the elements of a map, so many times, or until they are left. Their bodies are functions of their own, which the helper calls back.
 //!
 //! ```text
 //!   the caller's frame:  context | left | which event | captured variable … ◄── a function that is called back knows this address alone
@@ -60,6 +60,7 @@ impl Lower<'_> {
     pub(super) fn for_each(&mut self, over: &Over, body: &[Statement], span: Span) -> Result<(), Error> {
         let times = match over {
             Over::Times(count) => Some(self.operand(count)?),
+            Over::Endless => Some((MOST_TIMES + 1).into()),
             Over::Map(_) => None,
         };
         let inner = variables_in(body);
@@ -97,7 +98,7 @@ impl Lower<'_> {
                 let arguments = [map.into(), function.into(), base.into(), 0.into()];
                 self.b.helper(helper::FOR_EACH_MAP_ELEM, &arguments);
             }
-            (Over::Times(_), times) => {
+            (Over::Times(_) | Over::Endless, times) => {
                 let times = times.unwrap_or(0.into());
                 let arguments = [times, function.into(), base.into(), 0.into()];
                 self.b.helper(helper::LOOP, &arguments);
@@ -164,7 +165,7 @@ impl Lower<'_> {
                     value: Some(value),
                 }
             }
-            Over::Times(_) => {
+            Over::Times(_) | Over::Endless => {
                 let [key, shared] = self.b.parameters(1);
                 // Says to the verifier what it is at most.
                 let key = self.b.and(key, MOST_TIMES);
@@ -197,6 +198,15 @@ impl Lower<'_> {
             let now = self.generation(map);
             let then = self.b.load(Width::B8, entered.key, 0);
             self.b.branch_if(Condition::NotEqual, then, now, next);
+        }
+        if matches!(over, Over::Endless) {
+            // The last time is not run, so that a loop that was to go on is told from one that left by itself.
+            let (last, on) = (self.b.cold_block(), self.b.block());
+            self.b.branch(Condition::Equal, entered.key, MOST_TIMES, last, on);
+            self.b.switch_to(last);
+            self.ended_by_kernel();
+            self.b.jump(stop);
+            self.b.switch_to(on);
         }
         let lowered = self.statements(body);
         if !self.b.is_ended() {

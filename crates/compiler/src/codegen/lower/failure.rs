@@ -1,7 +1,7 @@
 //! Failures of helpers, counted by place where the sink asks for it.
 
 use super::Lower;
-use crate::failures::{DIVISION, ERRNO, HELPER, KEY, MAP};
+use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP};
 use crate::ir::{Condition, Helper, Operand, Vreg, Width, helper};
 
 /// `BPF_NOEXIST`.
@@ -28,6 +28,13 @@ impl Lower<'_> {
             self.count_failure(DIVISION, 0.into());
         }
         self.b.constant(1)
+    }
+
+    /// Counts a loop that the kernel ends.
+    pub(super) fn ended_by_kernel(&mut self) {
+        if self.sink.counts_divisions() {
+            self.count_failure(ENDLESS, 0.into());
+        }
     }
 
     /// Counts a failure at the place that is being lowered.

@@ -197,6 +197,9 @@ impl Lower<'_> {
             StackMode::Bpftrace | StackMode::Perf | StackMode::Raw => 0,
         };
         self.clear(slot, offset, offset + size);
+        if max == 0 {
+            return Ok(());
+        }
         let (to, context) = (self.b.slot_address(slot, offset + 8), self.program_context());
         let flags = self.stack_flags(space) | build_id;
         let args = [context.into(), to.into(), (max << shift).into(), flags.into()];

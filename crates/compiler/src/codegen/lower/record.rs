@@ -366,7 +366,15 @@ impl Lower<'_> {
     /// A stack that the kernel refuses is marked: it takes one at a time in each context of a CPU (`get_recursion_context` in
     /// kernel/events/internal.h), and page faults happen while it reads a user's.
     fn stage_stack(&mut self, space: Space, max: u32) -> Staged {
-        let slot = self.b.slot(max * 8, 8);
+        let slot = self.b.slot(max.max(1) * 8, 8);
+        if max == 0 {
+            let length = self.b.constant(0);
+            return Staged {
+                slot,
+                length,
+                bound: 0,
+            };
+        }
         let (place, context) = (self.b.slot_address(slot, 0), self.program_context());
         let flags = self.stack_flags(space);
         let length = self.b.helper(

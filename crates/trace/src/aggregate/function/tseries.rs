@@ -11,7 +11,8 @@ use crate::print::{date, separate};
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-/// `tseries(value, interval, count[, how])`: parameters are the interval in ns, the count, and the place of `how` in [`HOW`].
+/// `tseries(value, interval, count[, how])`: parameters are the interval in ns, the count, and the place of `how` in [`HOW`]; then whether
+/// times are the program's own, and by how many ns the date is ahead of the kernel's clock, whole intervals left out: so intervals begin at whole multiples of the date.
 pub const TSERIES: &dyn Function = &Tseries;
 
 /// How values of one interval become one, by the words for it; the first is what happens where nothing is said.
@@ -90,6 +91,7 @@ fn points(with: &Gathered, words: &[u64]) -> Vec<Point> {
         let begin = (number - 1).wrapping_mul(with.parameter(0).cast_unsigned());
         let part = parts(words).iter().find(|part| part[0] == number);
         let date = begin.wrapping_add(offset.unwrap_or_default());
+        let date = aligned(with, date);
         (date, part.map(|part| value(with, *part)))
     };
     (first..=newest).map(point).collect()
@@ -98,6 +100,26 @@ fn points(with: &Gathered, words: &[u64]) -> Vec<Point> {
 /// Whether times are what the program says they are, rather than the kernel's.
 pub fn has_own_clock(with: &Gathered) -> bool {
     with.parameter(3) != 0
+}
+
+/// By how many ns times are moved before intervals are counted.
+pub fn ahead(with: &Gathered) -> i64 {
+    with.parameter(4)
+}
+
+/// When an interval began, at a whole multiple where intervals do: the clocks may have drifted since the program was made.
+fn aligned(with: &Gathered, date: u64) -> u64 {
+    if with.parameters.len() < 5 {
+        return date;
+    }
+    let interval = with.parameter(0).max(1).cast_unsigned();
+    let date = date.wrapping_sub(ahead(with).cast_unsigned());
+    let past = date % interval;
+    let before = date - past;
+    match past < interval.div_ceil(2) {
+        true => before,
+        false => before.saturating_add(interval),
+    }
 }
 
 fn newest(with: &Gathered, words: &[u64]) -> i128 {
@@ -156,10 +178,13 @@ impl Function for Tseries {
     }
 
     fn is_sound(&self, with: &Gathered) -> bool {
-        let (&[interval, count, how] | &[interval, count, how, _]) = with.parameters.as_slice() else {
+        let (&[interval, count, how, ref rest @ ..], 3..=5) =
+            (with.parameters.as_slice(), with.parameters.len())
+        else {
             return false;
         };
-        interval > 0 && (1..=MOST).contains(&count) && (0..HOW.len() as i64).contains(&how)
+        let ahead = rest.get(1).copied().unwrap_or_default();
+        (0..interval).contains(&ahead) && (1..=MOST).contains(&count) && (0..HOW.len() as i64).contains(&how)
     }
 
     fn join(&self, with: &Gathered, words: &mut [u64], other: &[u64]) {
@@ -259,5 +284,31 @@ impl Function for Tseries {
         let how = HOW.iter().find(|(_, how)| *how == How::of(with));
         let how = how.map_or("", |(word, _)| word);
         format!("tseries(…, {interval}ns, {count}, \"{how}\")")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_begin_at_whole_multiples_of_the_date() {
+        // The date was 1,000 ns ahead when the program was made, and is 3 less now, or 3 more.
+        let with = Gathered::with(TSERIES, false, vec![70, 4, 0, 0, 1_000 % 70]);
+        assert!(with.function.is_sound(&with));
+        let number = (5 * 70 + 1_000 % 70) / 70 + 1;
+        for offset in [997, 1_003] {
+            let mut words = vec![0; with.function.words(&with) as usize];
+            words[..3].copy_from_slice(&[number, 7, 0]);
+            with.function.date(&with, &mut words, offset);
+            assert_eq!(points(&with, &words), [(1_330, Some(7))]);
+        }
+        for wrong in [
+            vec![70, 4, 0, 0, 70],
+            vec![70, 4, 0, 0, -1],
+            vec![70, 4, 0, 0, 1, 1],
+        ] {
+            assert!(!TSERIES.is_sound(&Gathered::with(TSERIES, false, wrong)));
+        }
     }
 }
