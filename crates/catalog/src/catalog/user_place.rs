@@ -29,6 +29,12 @@ impl Catalog {
                     file.code_begin()?
                 )
             }
+            // The instruction is the caller's by now; the kernel keeps for the probe which function returns: `bp_addr` of `struct uprobe_dispatch_data`
+            // (kernel/trace/trace_uprobe.c).
+            (true, _) if kind == "uretprobe" => {
+                let own = probed(&file, place)?;
+                format!("*kptr((uint64 *)((uint64)curtask->utask->vaddr + 8)) - {own} + {address}")
+            }
             (true, _) => return None,
         };
         Some(UserPlace { address, size })

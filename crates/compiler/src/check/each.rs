@@ -168,8 +168,8 @@ impl Checker<'_> {
 
     /// `while (condition) { body }`: how often is not known, so a helper repeats it. The verifier looks at its body a few times, whatever the condition is.
     pub(super) fn endless(&mut self, condition: Expr, body: Vec<Statement>) -> StatementKind {
-        // Where the kernel ends it, that is counted.
-        self.globals.divides = true;
+        // Where the kernel ends it, that is counted; in a session that stays nobody reads it.
+        self.globals.divides |= !self.globals.persistent;
         let span = condition.span;
         let leave = StatementKind::If {
             condition,
