@@ -222,6 +222,22 @@ fn loops_count_as_far_as_a_map_says() {
 }
 
 #[test]
+fn loops_go_on_as_long_as_their_condition_holds() {
+    let program = "{ $n = 0; $odd = 0; while ($n < 5000) { $n++; if ($n % 2 == 0) { continue; } $odd += $n; } @ = ($n, $odd) }";
+    assert_eq!(once(program, &[""]), "@: (5000, 6250000)\n");
+    let nested = "{ $x = 0; $n = 0; while (1) { $y = 0; while ($y++ < $x) { $n += $y; } if ($x++ == 3) { break; } } @ = $n }";
+    assert_eq!(once(nested, &[""]), "@: 10\n");
+    assert_eq!(once("{ @ = 1; while (1) { return; } @ = 2 }", &[""]), "@: 1\n");
+    let indexed = "{ $s = \"hello\"; $i = (uint64)0; $sum = 0; while ($i < 9) { $sum += $s[$i]; $i++; } @ = $sum }";
+    assert_eq!(once(indexed, &[""]), "@: 532\n");
+}
+
+#[test]
+fn stacks_of_no_frames_are_empty() {
+    assert_eq!(once("{ @ = len(kstack(0)) }", &[""]), "@: 0\n");
+}
+
+#[test]
 fn maps_are_read_before_they_are_written() {
     let mut made = Maps::program(&["{ for ($kv : @m) { @seen[$kv.0] = $kv.1; } }", "{ @m[5] = 6 }"]);
     for program in [0, 1, 0] {

@@ -14,6 +14,8 @@ const EFAULT: i64 = -14;
 
 /// Frames that a stack has at most, as in the kernel.
 const MOST_FRAMES: usize = 127;
+/// Times that a loop is repeated: the kernel ends one that goes on (`BPF_MAX_LOOPS`), and here it is given up.
+const MOST_TIMES: u64 = (1 << 23) - 1;
 
 /// Why a helper did not answer.
 pub(crate) enum Stopped {
@@ -217,6 +219,9 @@ fn repeat(
     while done < count as u32 as u64 {
         let mut registers = [0; 16];
         (registers[1], registers[2]) = (done, context);
+        if done >= MOST_TIMES {
+            return Err(Stopped::Inside(Error::Endless(done)));
+        }
         done += 1;
         let answer = m.frame(code, function as usize, registers, depth + 1, subject);
         if answer.map_err(Stopped::Inside)? != 0 {
