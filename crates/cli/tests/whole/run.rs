@@ -315,7 +315,7 @@ fn stacks_have_as_many_frames_as_are_asked_for() {
         run.err
     );
     let wrong = Place::new().run(&["run", "-e", "begin { @ = kstack(1025) }"]);
-    wrong.fails(1, &["the depth of a stack is 0 to 1024"]);
+    wrong.fails(2, &["the depth of a stack is 0 to 1024"]);
 }
 
 /// A program without frame pointers, whose calls only its tables tell.
