@@ -228,7 +228,8 @@ fn loops_go_on_as_long_as_their_condition_holds() {
     let nested = "{ $x = 0; $n = 0; while (1) { $y = 0; while ($y++ < $x) { $n += $y; } if ($x++ == 3) { break; } } @ = $n }";
     assert_eq!(once(nested, &[""]), "@: 10\n");
     assert_eq!(once("{ @ = 1; while (1) { return; } @ = 2 }", &[""]), "@: 1\n");
-    let indexed = "{ $s = \"hello\"; $i = (uint64)0; $sum = 0; while ($i < 9) { $sum += $s[$i]; $i++; } @ = $sum }";
+    let indexed =
+        "{ $s = \"hello\"; $i = (uint64)0; $sum = 0; while ($i < 9) { $sum += $s[$i]; $i++; } @ = $sum }";
     assert_eq!(once(indexed, &[""]), "@: 532\n");
 }
 

@@ -341,6 +341,14 @@ fn remarks(file: &Executable, offsets: &[u64]) -> Vec<String> {
     named.into_iter().collect()
 }
 
+/// Whether a kind is of returns from functions; `None` where it is neither of functions nor of their returns.
+pub(super) fn is_return(kind: &str) -> Option<bool> {
+    [UPROBE, URETPROBE]
+        .iter()
+        .find(|known| known.name == kind)
+        .map(|known| known.at_return)
+}
+
 impl EventKind for UserProbe {
     fn name(&self) -> &'static str {
         self.name

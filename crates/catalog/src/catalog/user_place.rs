@@ -1,6 +1,7 @@
 //! Places of variables and functions of a probed program: where the loader put them is found from what the event itself knows, so that it needs no memory map.
 
 use super::lookup::Catalog;
+use super::uprobe;
 use crate::executable::{Executable, Site};
 use kestrel_compiler::check::globals::UserPlace;
 use std::path::Path;
@@ -13,10 +14,11 @@ impl Catalog {
         let (kind, path, place) = (parts.next()?, parts.next()?, parts.next()?);
         let file = self.executables().get(Path::new(path)).ok()?;
         let (address, size) = file.symbol(symbol)?;
-        let own = match kind {
-            "uprobe" => probed(&file, place),
-            "usdt" => marked(&file, place),
-            _ => None,
+        let returns = uprobe::is_return(kind);
+        let own = match returns {
+            Some(false) => probed(&file, place),
+            Some(true) => None,
+            None => marked(&file, place),
         };
         let address = match (file.is_position_independent(), own) {
             (false, _) => format!("{address}"),
@@ -31,7 +33,7 @@ impl Catalog {
             }
             // The instruction is the caller's by now; the kernel keeps for the probe which function returns: `bp_addr` of `struct uprobe_dispatch_data`
             // (kernel/trace/trace_uprobe.c).
-            (true, _) if kind == "uretprobe" => {
+            (true, _) if returns == Some(true) => {
                 let own = probed(&file, place)?;
                 format!("*kptr((uint64 *)((uint64)curtask->utask->vaddr + 8)) - {own} + {address}")
             }
