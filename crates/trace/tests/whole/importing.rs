@@ -480,3 +480,55 @@ fn what_is_damaged_never_panics() {
         std::fs::write(&file, &bytes).unwrap();
     }
 }
+
+/// LTTng's packets in user space have half a MiB as a rule: more than is in memory at a time, up to the last event of a file.
+#[test]
+fn a_packet_larger_than_the_window_is_read_to_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let metadata = "/* CTF 1.8 */
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; };
+        stream {
+            event.header := struct { integer { size = 64; align = 8; map = clock.c.value; } t; };
+        };
+        event { name = \"e\"; fields := struct { integer { size = 32; align = 8; } n; string text; }; };";
+    std::fs::write(dir.path().join("metadata"), metadata).unwrap();
+    let (mut bytes, mut texts) = (Vec::new(), Vec::new());
+    for number in 0..20_000_u32 {
+        let text = "a text"[..number as usize % 7].to_owned();
+        bytes.extend(u64::from(number).to_le_bytes());
+        bytes.extend(number.to_le_bytes());
+        bytes.extend(text.bytes().chain([0]));
+        texts.push(text);
+    }
+    std::fs::write(dir.path().join("stream"), bytes).unwrap();
+    let (records, lost, remarks) = read(dir.path());
+    assert_eq!((lost, remarks), (0, Vec::new()));
+    assert_eq!(records.len(), texts.len());
+    for ((number, text), record) in texts.iter().enumerate().zip(&records) {
+        assert_eq!(record["fields"]["n"], number);
+        assert_eq!(record["fields"]["text"], *text);
+    }
+}
+
+/// Such a copy says of its tracer what the trace says that it was made of.
+#[test]
+fn what_babeltrace_writes_of_our_traces_is_read_as_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
+    crate::writing::write(&ours, 700);
+    let arguments = ["-o", "ctf", "-w", theirs.to_str().unwrap()];
+    let Some(output) = babeltrace(&arguments, &ours) else {
+        return;
+    };
+    assert!(output.status.success());
+    let (copied, _, remarks) = read(&theirs);
+    assert_eq!(remarks, Vec::<String>::new());
+    let (written, ..) = read(&ours);
+    assert_eq!(copied.len(), written.len());
+    for (one, other) in copied.iter().zip(&written) {
+        for key in ["time", "cpu", "event"] {
+            assert_eq!(one[key], other[key]);
+        }
+    }
+}

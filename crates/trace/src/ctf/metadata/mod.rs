@@ -22,7 +22,10 @@ use kestrel_layout::tsdl::{BEGINNING, TRACER};
 /// Whether a file is the metadata of one of Kestrel's traces, of whatever version; what else is called `metadata`, or is another tracer's, is not.
 pub fn is_own(bytes: &[u8]) -> bool {
     let names = |tracer: &[u8]| bytes.windows(tracer.len()).any(|window| window == tracer);
-    bytes.starts_with(BEGINNING.as_bytes()) && names(TRACER.as_bytes())
+    // babeltrace2 takes over what a trace says of its tracer, lays it out as its own, and says so in a comment.
+    let is_written_again = |text: &[u8]| text.trim_ascii_start().starts_with(b"/*");
+    let text = bytes.strip_prefix(BEGINNING.as_bytes());
+    text.is_some_and(|text| !is_written_again(text)) && names(TRACER.as_bytes())
 }
 
 /// Whether bytes are the first ones of such a file, as a writer leaves them that is killed while it writes.

@@ -387,7 +387,8 @@ impl Events for Stream {
                     return Ok(true);
                 }
                 Err(Stop::Window)
-                    if bytes <= MOST && self.at / 8 + (self.window.len() as u64) < self.length =>
+                    if bytes <= MOST
+                        && self.packet + self.from + (self.window.len() as u64) < self.length =>
                 {
                     self.look(self.at / 8, bytes)?;
                     bytes *= 2;
