@@ -50,17 +50,7 @@ pub(super) fn draw(explorer: &mut Explorer, frame: &mut Frame<'_>) {
         _ => draw_keys(explorer, frame, keys),
     }
     match &mut explorer.mode {
-        Mode::Help => {
-            let all = [
-                help::ALWAYS,
-                help::TABLES,
-                help::GRAPH,
-                &help::LATENCIES[1..2],
-                help::RECORDS,
-            ]
-            .concat();
-            draw_help(frame, "keys", &all);
-        }
+        Mode::Help => draw_help(frame, "keys", &help::all()),
         Mode::Reading(title, lines, at) => draw_text(frame, title, lines, at),
         _ => {}
     }

@@ -277,7 +277,6 @@ impl Explorer {
             KeyCode::Enter => self.step_in(None),
             KeyCode::Char('r') => self.step_in(Some(Tab::Records)),
             KeyCode::Char('h') if self.level().tab == Tab::Latencies => self.read_histogram(),
-            KeyCode::Char('R') => self.in_table(KeyEvent::new(KeyCode::Char('r'), KeyModifiers::NONE)),
             _ => self.in_table(key),
         }
         Then::Tick

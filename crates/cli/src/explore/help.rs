@@ -1,10 +1,7 @@
 //! The keys of the view, for its last line and its help.
 
 use crate::terminal::Help;
-
-const fn help(key: &'static str, brief: &'static str, about: &'static str) -> Help {
-    Help { key, brief, about }
-}
+use crate::terminal::keys::{self, help};
 
 /// Keys of the call graph, the first ones while it is shown.
 pub(super) const GRAPH: &[Help] = &[
@@ -56,32 +53,18 @@ pub(super) const LATENCIES: &[Help] = &[
         "other pair",
         "latencies: from one event to another: BEGIN,END[,KEY]",
     ),
-    help(
-        "/",
-        "find",
-        "only rows with these words; ! before a word: without it",
-    ),
-    help(
-        "< >",
-        "sort",
-        "sorts by the column beside; R turns the order round",
-    ),
+    keys::FIND,
+    keys::SORT,
+    keys::REVERSE,
 ];
 
 /// Keys of tables, the first ones while one is shown.
 pub(super) const TABLES: &[Help] = &[
     help("Enter", "into", "looks at what is behind the row alone"),
     help("r", "records", "the records behind the row"),
-    help(
-        "/",
-        "find",
-        "only rows with these words; ! before a word: without it",
-    ),
-    help(
-        "< >",
-        "sort",
-        "sorts by the column beside; R turns the order round",
-    ),
+    keys::FIND,
+    keys::SORT,
+    keys::REVERSE,
 ];
 
 /// Keys that always do the same.
@@ -117,6 +100,24 @@ pub(super) const ALWAYS: &[Help] = &[
         "info",
         "where the recording is from, what is missing, maps of handlers",
     ),
-    help("?", "help", "this help"),
-    help("q", "quit", "quits"),
+    keys::HELP,
+    keys::QUIT,
+    keys::STOP,
 ];
+
+/// All keys, as the help shows them.
+pub(super) fn all() -> Vec<Help> {
+    let of_latencies = LATENCIES.iter().filter(|help| help.key == "h");
+    let lists = [ALWAYS, TABLES, GRAPH].into_iter().flatten();
+    lists.chain(of_latencies).chain(RECORDS).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_about_it_has_every_key() {
+        keys::assert_page(include_str!("../../../../docs/on-a-terminal.md"), &all());
+    }
+}

@@ -5,6 +5,7 @@
 
 mod draw;
 mod filled;
+pub(crate) mod keys;
 mod prompt;
 mod table;
 #[cfg(test)]

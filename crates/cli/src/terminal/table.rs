@@ -248,7 +248,7 @@ impl Table {
             KeyCode::End | KeyCode::Char('G') => self.choose(usize::MAX),
             KeyCode::Char('>') => self.sort_beside(1),
             KeyCode::Char('<') => self.sort_beside(self.columns.len().saturating_sub(1)),
-            KeyCode::Char('r') => {
+            KeyCode::Char('R') => {
                 if let Some((_, largest_first)) = &mut self.sort {
                     *largest_first = !*largest_first;
                     self.arrange();
@@ -374,7 +374,7 @@ mod tests {
     fn rows_are_in_the_order_of_the_column_that_is_chosen() {
         let mut table = table();
         assert_eq!(names(&table), ["c", "B", "a"], "by numbers, not by their texts");
-        assert!(table.key(press(KeyCode::Char('r'))));
+        assert!(table.key(press(KeyCode::Char('R'))));
         assert_eq!(names(&table), ["a", "B", "c"]);
         table.key(press(KeyCode::Char('>')));
         assert_eq!(
@@ -395,7 +395,7 @@ mod tests {
         given.insert(0, Row::new("none", [Cell::text("none"), Cell::text("-")]));
         table.set_rows(given);
         assert_eq!(names(&table), ["z", "x", "y", "none"]);
-        table.key(press(KeyCode::Char('r')));
+        table.key(press(KeyCode::Char('R')));
         assert_eq!(names(&table), ["x", "y", "z", "none"]);
     }
 

@@ -5,8 +5,9 @@ use super::plain::{losses, summary};
 use super::source::Source;
 use crate::exit::Failure;
 use crate::terminal::{
-    Edited, Help, KeyCode, KeyEvent, Prompt, Then, View, draw_help, draw_table, key_line, line, prompt_line,
-    theme,
+    Edited, Help, KeyCode, KeyEvent, Prompt, Then, View, draw_help, draw_table, key_line,
+    keys::{self, help},
+    line, prompt_line, theme,
 };
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -16,71 +17,31 @@ use ratatui::widgets::Paragraph;
 use std::time::Duration;
 
 const KEYS: &[Help] = &[
-    Help {
-        key: "q",
-        brief: "quit",
-        about: "ends the view",
-    },
-    Help {
-        key: "Enter",
-        brief: "into",
-        about: "goes into a row: an event by processes, a map by its keys",
-    },
-    Help {
-        key: "Esc",
-        brief: "back",
-        about: "goes back, or drops the filter",
-    },
-    Help {
-        key: "/",
-        brief: "filter",
-        about: "shows rows with these words only; !word those without it",
-    },
-    Help {
-        key: "<>",
-        brief: "sort",
-        about: "sorts by the column beside (< and >)",
-    },
-    Help {
-        key: "r",
-        brief: "reverse",
-        about: "turns the order round",
-    },
-    Help {
-        key: "Space",
-        brief: "pause",
-        about: "holds the picture, or lets it go on",
-    },
-    Help {
-        key: "?",
-        brief: "help",
-        about: "shows all keys",
-    },
-    Help {
-        key: "Tab",
-        brief: "page",
-        about: "goes to the next page; 1 to 4 go to one",
-    },
-    Help {
-        key: "p e c",
-        brief: "by",
-        about: "tells events apart by process, event or CPU",
-    },
-    Help {
-        key: "f",
-        brief: "histogram",
-        about: "asks for a field of the event, and draws its histogram",
-    },
-    Help {
-        key: "+ -",
-        brief: "interval",
-        about: "reads less or more often",
-    },
-    Help {
-        key: "Ctrl-Z",
-        brief: "stop",
-        about: "stops the view, as programs do; fg goes on",
-    },
+    help(
+        "Enter",
+        "into",
+        "goes into a row: an event by processes, a map by its keys",
+    ),
+    keys::FIND,
+    keys::SORT,
+    keys::REVERSE,
+    help("Space", "pause", "holds the picture, or lets it go on"),
+    help("Tab", "next", "goes to the next page; a digit to its page"),
+    help(
+        "Esc",
+        "back",
+        "goes back by one step (also Backspace), or drops what is to be found",
+    ),
+    keys::HELP,
+    keys::QUIT,
+    help("p e c", "by", "tells events apart by process, event or CPU"),
+    help(
+        "h",
+        "histogram",
+        "asks for a field of the event, and draws its histogram",
+    ),
+    help("+ -", "interval", "reads less or more often"),
+    keys::STOP,
 ];
 
 /// The shortest and the longest time between two readings that keys set.
@@ -247,7 +208,7 @@ impl View for TopView<'_> {
             .chain(notes.iter().map(|text| line(text, theme::faint())))
             .collect();
         let height = |lines: usize| Constraint::Length(u16::try_from(lines).unwrap_or(u16::MAX));
-        let [title, tabs, path, body, under, keys] = Layout::vertical([
+        let [title, tabs, path, body, under, bottom] = Layout::vertical([
             height(1),
             height(1),
             height(1),
@@ -264,9 +225,14 @@ impl View for TopView<'_> {
         frame.render_widget(Paragraph::new(said), under);
         match &self.asked {
             Some((event, _, prompt)) => {
-                prompt_line(frame, keys, &format!("histogram of a field of {event}: "), prompt);
+                prompt_line(
+                    frame,
+                    bottom,
+                    &format!("histogram of a field of {event}: "),
+                    prompt,
+                );
             }
-            None => key_line(frame, keys, KEYS, Some(self.model.table())),
+            None => key_line(frame, bottom, KEYS, Some(self.model.table())),
         }
         if self.is_helping {
             draw_help(frame, "keys of kestrel top", KEYS);
@@ -287,12 +253,12 @@ impl View for TopView<'_> {
         match key.code {
             _ if is_typing => _ = self.model.key(key),
             KeyCode::Char('q') => return Ok(Then::Quit),
-            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.is_helping = true,
+            KeyCode::Char('?') | KeyCode::F(1) => self.is_helping = true,
             KeyCode::Char(' ') => {
                 self.model.paused = !self.model.paused;
                 return Ok(Then::Tick);
             }
-            KeyCode::Char('f') => match self.model.event() {
+            KeyCode::Char('h') => match self.model.event() {
                 Some((event, pid)) => self.asked = Some((event, pid, Prompt::default())),
                 None => self.said = Some("choose an event first: histograms are of its fields".to_owned()),
             },
@@ -413,7 +379,7 @@ mod tests {
              sched:sched_switch       1,000  2,000     0       0\n\
              irq:softirq_entry            0      5     0       2\n\n\
              missed 2 events: a program was running already on that CPU\n\
-             q quit  Enter into  Esc back  / filter  <> sort  r reverse  Space pause  ? help\n"
+             Enter into  / find  < > sort  R reverse  Space pause  Tab next  Esc back  ? help\n"
         );
     }
 
@@ -436,7 +402,7 @@ mod tests {
     fn a_histogram_of_a_field_is_asked_for() {
         let typed = |text: &str| -> Vec<KeyCode> {
             let letters = text.chars().map(KeyCode::Char);
-            std::iter::once(KeyCode::Char('f')).chain(letters).collect()
+            std::iter::once(KeyCode::Char('h')).chain(letters).collect()
         };
         let shown = after(&typed("prio q"), 80, 9);
         assert!(
@@ -463,6 +429,11 @@ mod tests {
             "\x1b[1m<event>:1:31:\x1b[0m \x1b[1;31merror:\x1b[0m \x1b[1munknown name\x1b[0m\n  below";
         assert_eq!(in_one_line(message), "unknown name");
         assert_eq!(in_one_line("no such event"), "no such event");
+    }
+
+    #[test]
+    fn the_page_about_it_has_every_key() {
+        keys::assert_page(include_str!("../../../../../docs/live.md"), KEYS);
     }
 
     #[test]
