@@ -19,10 +19,13 @@ static INFO: LazyLock<TraceInfo> = LazyLock::new(|| {
 
 fn digest(file: &[u8]) {
     _ = count_packets(&mut Cursor::new(file));
-    for within in [0..=u64::MAX, 1000..=2000] {
+    for (within, heads) in [(0..=u64::MAX, false), (1000..=2000, false), (0..=u64::MAX, true)] {
         let input = Unpacked::new(Cursor::new(file));
         let mut reader = Reader::new(INFO.clone(), vec![("main_0".into(), input)]);
         reader.within(within);
+        if heads {
+            reader.heads_alone();
+        }
         while let Ok(Some(_)) = reader.next() {}
     }
 }
@@ -52,7 +55,11 @@ fn headers() -> Vec<u8> {
 fuzz_target!(|data: &[u8]| {
     digest(data);
     let mut packer = Packer::new(EventTable::new(INFO.events.iter().cloned()), LEVEL).expect("memory");
-    digest(&packer.block_of(2, &headers(), data).expect("memory"));
+    let (heads, fields) = data.split_at(data.first().map_or(0, |at| usize::from(*at) * 16).min(data.len()));
+    let fields = fields.get(1..).unwrap_or_default();
+    for parts in [[data, &[]], [heads.get(1..).unwrap_or_default(), fields]] {
+        digest(&packer.block_of(2, [&headers(), parts[0], parts[1]]).expect("memory"));
+    }
     let pages: Vec<u8> = data.chunks_exact(PAGE as usize).take(64).flatten().copied().collect();
     if !pages.is_empty() {
         digest(&packer.pack(&pages).expect("memory"));

@@ -88,6 +88,12 @@ impl EventTable {
         Some(&self.classes[self.index(id.0)?].event)
     }
 
+    /// Whether all records of that number are equally long, whatever their fields hold.
+    pub(crate) fn is_constant(&self, id: u16) -> bool {
+        let class = self.index(id).and_then(|index| self.classes.get(index));
+        class.is_some_and(|class| class.constant != 0)
+    }
+
     /// All classes, in order of insertion.
     pub fn iter(&self) -> impl Iterator<Item = &EventClass> {
         self.classes.iter().map(|class| &class.event)

@@ -122,6 +122,9 @@ impl Source {
 
     fn overview(&self, mut pass: Pass) -> Result<Option<Answer>, Failure> {
         let trace = &mut pass.trace;
+        if pass.judge.knows_by_heads() {
+            trace.reader.heads_alone();
+        }
         let mut gathering = Gathering::new(report::Options {
             processes: trace.processes.clone(),
             symbols: self.symbols.clone(),

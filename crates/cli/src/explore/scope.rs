@@ -223,6 +223,25 @@ impl Judge {
         self.follows_names = true;
     }
 
+    /// Whether fields of records are of no interest to it.
+    pub(crate) fn knows_by_heads(&self) -> bool {
+        let by_head = |kind: &Kind| match kind {
+            Kind::Event(_)
+            | Kind::Process(_)
+            | Kind::Thread(..)
+            | Kind::Cpu(_)
+            | Kind::Pair(..)
+            | Kind::Times(_) => true,
+            Kind::Filter(_) | Kind::Keys(..) | Kind::Call(_) | Kind::Chain(_) | Kind::Text(_) => false,
+        };
+        !self.follows_names
+            && self
+                .scope
+                .conditions
+                .iter()
+                .all(|condition| by_head(&condition.kind))
+    }
+
     /// Whether a record is looked at. What is cheap to ask is asked first.
     pub(crate) fn wants(&mut self, record: &Record<'_>) -> bool {
         if self.follows_names {

@@ -4,20 +4,23 @@
 //! 0    magic u32, packets u32
 //! 8    times of the first and the last record u64, u64     ns; all times there are where a packet does not tell
 //! 24   bytes of the headers, compressed u32
-//! 28   bytes of the body, compressed u32; as it was u32
-//! 36   check u32                                           of the bytes before
-//! 40   headers     a zstd frame: for each packet 0 or 1 (kept as it is), then the words of their headers as columns of differences
-//!      body        a zstd frame:
-//!                    shapes    count u16; event number u16 and words u16 of each
+//! 28   bytes of the heads, compressed u32; as they were u32
+//! 36   bytes of the fields, compressed u32; as they were u32
+//! 44   check u32                                           of the bytes before
+//! 48   headers     a zstd frame: for each packet 0 or 1 (kept as it is), then the words of their headers as columns of differences
+//!      heads       a zstd frame:
+//!                    shapes    count u16; event number u16 and words u16 of each, the highest bit set where its fields come here
 //!                    events    count u32; the shape of each (two planes of bytes)
 //!                              time since the event before it in the packet (six planes)
 //!                              pid and tid
-//!                    fields    by shape: of short records word by word, of long ones (texts, stacks) record by record
+//!                    fields of the shapes of which they tell how long a record is
 //!                    packets that are kept as they are, without their headers
+//!      fields      a zstd frame, or nothing:
+//!                    by shape: of short records word by word, of long ones (texts, stacks) record by record
 //! ```
 //!
 //! Each frame has zstd's checksum. A packet comes back as it was up to the end of its content; what stood behind it is zeros. Headers alone are enough to tell what
-//! a packet holds, so a reader of other times does not unpack the body.
+//! a packet holds, so a reader of other times does not unpack the rest; heads are enough to count.
 
 use super::packet::{Packet, State};
 use crate::decode::EventTable;
@@ -31,10 +34,10 @@ use zstd::zstd_safe::{CParameter, compress_bound};
 pub const PACKETS: usize = 64;
 
 /// Bytes of a block's own header.
-pub const BLOCK_HEADER: usize = 40;
+pub const BLOCK_HEADER: usize = 48;
 
 /// The first word of a block.
-pub const MAGIC: u32 = 0x6b31_6c62;
+pub const MAGIC: u32 = 0x6b32_6c62;
 
 /// Levels of compression: zstd's.
 pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=19;
@@ -50,9 +53,11 @@ const HEADER_WORDS: usize = FRONT / 8;
 const CONTENT_WORDS: usize = CAPACITY as usize / 8;
 /// Records up to so many words are kept by columns. Longer ones hold texts and stacks, which are alike as wholes.
 const SHORT: usize = 8;
+/// The bit of a shape's words that says where its fields are.
+const IN_HEADS: u16 = 1 << 15;
 /// Bits of a time in a record's header.
 const TIME: u64 = (1 << 48) - 1;
-/// The most bytes of a body: no column is longer than what it was in its packets, but for shapes and counts.
+/// The most bytes of heads and fields: no column is longer than what it was in its packets, but for shapes and counts.
 const MOST_BODY: usize = PACKETS * BYTES * 2 + (1 << 16);
 
 /// What a block says of itself.
@@ -66,10 +71,23 @@ pub struct BlockHeader {
     pub end_ns: u64,
     /// Bytes of its headers on file.
     pub headers: usize,
-    /// Bytes of its body on file.
-    pub body: usize,
-    /// Bytes of its body.
-    plain: usize,
+    /// Bytes of its heads on file.
+    pub heads: usize,
+    /// Bytes of its fields on file.
+    pub fields: usize,
+    /// Bytes of heads and fields.
+    plain: [usize; 2],
+}
+
+/// How much of a block is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The headers of its packets.
+    Headers,
+    /// And of each record the time, the event and the thread.
+    Heads,
+    /// All.
+    All,
 }
 
 /// Why bytes are no block.
@@ -97,23 +115,37 @@ impl BlockHeader {
         let (magic, packets) = (word(), word() as usize);
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
         let (begin_ns, end_ns) = (long(), long());
-        let (headers, body, plain, sum) = (word() as usize, word() as usize, word() as usize, word());
+        let mut bytes_of = || word() as usize;
+        let (headers, heads, plain_heads, fields, plain_fields) =
+            (bytes_of(), bytes_of(), bytes_of(), bytes_of(), bytes_of());
+        let sum = word();
         let sound = magic == MAGIC
             && sum == check(&bytes[..BLOCK_HEADER - 4])
             && (1..=PACKETS).contains(&packets)
             && headers <= compress_bound(packets * (FRONT + 1))
-            && plain <= MOST_BODY
-            && body <= compress_bound(plain);
+            && plain_heads.saturating_add(plain_fields) <= MOST_BODY
+            && (1..=compress_bound(plain_heads)).contains(&heads)
+            && fields <= compress_bound(plain_fields);
         sound
             .then_some(Self {
                 packets,
                 begin_ns,
                 end_ns,
                 headers,
-                body,
-                plain,
+                heads,
+                fields,
+                plain: [plain_heads, plain_fields],
             })
             .ok_or(Broken::Header)
+    }
+
+    /// Bytes on file behind the header down to there.
+    pub fn bytes(&self, depth: Depth) -> usize {
+        match depth {
+            Depth::Headers => self.headers,
+            Depth::Heads => self.headers + self.heads,
+            Depth::All => self.headers + self.heads + self.fields,
+        }
     }
 }
 
@@ -150,7 +182,8 @@ struct Parts {
     threads: Vec<u8>,
     kept: Vec<bool>,
     headers: Vec<u8>,
-    body: Vec<u8>,
+    heads: Vec<u8>,
+    fields: Vec<u8>,
 }
 
 impl Packer {
@@ -175,23 +208,18 @@ impl Packer {
     /// When there is no memory.
     pub fn pack(&mut self, pages: &[u8]) -> io::Result<Vec<u8>> {
         let times = self.parts.take_apart(pages, &self.events);
-        self.parts.join(pages);
+        self.parts.join(pages, &self.events);
         let packets = pages.len().div_ceil(BYTES);
-        frame(
-            &mut self.zstd,
-            packets,
-            times,
-            &self.parts.headers,
-            &self.parts.body,
-        )
+        let parts = [&self.parts.headers, &self.parts.heads, &self.parts.fields];
+        frame(&mut self.zstd, packets, times, parts.map(Vec::as_slice))
     }
 
-    /// A block of these parts, whatever they hold: what readers must bear.
+    /// A block of these headers, heads and fields, whatever they hold: what readers must bear.
     ///
     /// # Errors
     /// When there is no memory.
-    pub fn block_of(&mut self, packets: usize, headers: &[u8], body: &[u8]) -> io::Result<Vec<u8>> {
-        frame(&mut self.zstd, packets, (0, u64::MAX), headers, body)
+    pub fn block_of(&mut self, packets: usize, parts: [&[u8]; 3]) -> io::Result<Vec<u8>> {
+        frame(&mut self.zstd, packets, (0, u64::MAX), parts)
     }
 }
 
@@ -200,22 +228,27 @@ fn frame(
     zstd: &mut Compressor<'_>,
     packets: usize,
     (begin_ns, end_ns): (u64, u64),
-    headers: &[u8],
-    body: &[u8],
+    [headers, heads, fields]: [&[u8]; 3],
 ) -> io::Result<Vec<u8>> {
-    let plain = body.len();
-    let (headers, body) = (zstd.compress(headers)?, zstd.compress(body)?);
-    let mut block = Vec::with_capacity(BLOCK_HEADER + headers.len() + body.len());
+    let plain = [heads.len(), fields.len()];
+    let (headers, heads) = (zstd.compress(headers)?, zstd.compress(heads)?);
+    let fields = match fields {
+        [] => Vec::new(),
+        fields => zstd.compress(fields)?,
+    };
+    let length = headers.len() + heads.len() + fields.len();
+    let mut block = Vec::with_capacity(BLOCK_HEADER + length);
     block.extend(MAGIC.to_le_bytes());
     block.extend((packets as u32).to_le_bytes());
     block.extend(begin_ns.to_le_bytes());
     block.extend(end_ns.to_le_bytes());
-    for length in [headers.len(), body.len(), plain] {
+    for length in [headers.len(), heads.len(), plain[0], fields.len(), plain[1]] {
         block.extend((length as u32).to_le_bytes());
     }
     block.extend(check(&block).to_le_bytes());
-    block.extend(headers);
-    block.extend(body);
+    for part in [headers, heads, fields] {
+        block.extend(part);
+    }
     Ok(block)
 }
 
@@ -285,7 +318,7 @@ impl Parts {
     }
 
     /// Puts like beside like.
-    fn join(&mut self, pages: &[u8]) {
+    fn join(&mut self, pages: &[u8], events: &EventTable) {
         self.headers.clear();
         self.headers.extend(self.kept.iter().map(|kept| u8::from(*kept)));
         for word in 0..HEADER_WORDS {
@@ -296,40 +329,51 @@ impl Parts {
                 before = value;
             }
         }
-        let body = &mut self.body;
-        body.clear();
-        body.extend((self.records.len() as u16).to_le_bytes());
+        let (heads, fields) = (&mut self.heads, &mut self.fields);
+        heads.clear();
+        fields.clear();
+        heads.extend((self.records.len() as u16).to_le_bytes());
         for ((number, words), _) in &self.records {
-            body.extend(number.to_le_bytes());
-            body.extend(words.to_le_bytes());
+            let place = if events.is_constant(*number) { 0 } else { IN_HEADS };
+            heads.extend(number.to_le_bytes());
+            heads.extend((words | place).to_le_bytes());
         }
-        body.extend((self.codes.len() as u32).to_le_bytes());
+        heads.extend((self.codes.len() as u32).to_le_bytes());
         for plane in 0..2 {
-            body.extend(self.codes.iter().map(|code| (code >> (8 * plane)) as u8));
+            heads.extend(self.codes.iter().map(|code| (code >> (8 * plane)) as u8));
         }
         for plane in 0..6 {
-            body.extend(self.times.iter().map(|time| (time >> (8 * plane)) as u8));
+            heads.extend(self.times.iter().map(|time| (time >> (8 * plane)) as u8));
         }
-        body.extend_from_slice(&self.threads);
-        for ((_, words), records) in &self.records {
-            let words = usize::from(*words);
-            if words > SHORT {
-                for &at in records {
-                    body.extend_from_slice(&pages[at as usize + 16..at as usize + words * 8]);
-                }
-                continue;
-            }
-            for word in 2..words {
-                for &at in records {
-                    let at = at as usize + word * 8;
-                    body.extend_from_slice(&pages[at..at + 8]);
-                }
-            }
+        heads.extend_from_slice(&self.threads);
+        for ((number, words), records) in &self.records {
+            let into = if events.is_constant(*number) {
+                &mut *fields
+            } else {
+                &mut *heads
+            };
+            join_fields(pages, usize::from(*words), records, into);
         }
         for (page, kept) in pages.chunks(BYTES).zip(&self.kept) {
             if *kept {
-                body.extend_from_slice(&page[FRONT..]);
+                heads.extend_from_slice(&page[FRONT..]);
             }
+        }
+    }
+}
+
+/// Puts the fields of the records of a shape one behind the other.
+fn join_fields(pages: &[u8], words: usize, records: &[u32], into: &mut Vec<u8>) {
+    if words > SHORT {
+        for &at in records {
+            into.extend_from_slice(&pages[at as usize + 16..at as usize + words * 8]);
+        }
+        return;
+    }
+    for word in 2..words {
+        for &at in records {
+            let at = at as usize + word * 8;
+            into.extend_from_slice(&pages[at..at + 8]);
         }
     }
 }
@@ -344,7 +388,10 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
 pub struct Unpacker {
     zstd: Option<Decompressor<'static>>,
     headers: Vec<u8>,
-    body: Vec<u8>,
+    heads: Vec<u8>,
+    fields: Vec<u8>,
+    /// Of each record, the time since the one before it.
+    since: Vec<u64>,
 }
 
 impl std::fmt::Debug for Unpacker {
@@ -354,30 +401,37 @@ impl std::fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
-    /// Puts the packets of a block into `pages`, with their headers alone where no body is given: their content is zeros then.
+    /// Puts the packets of a block into `pages`, as far as bytes of it are given ([`BlockHeader::bytes`]): what is not told by them is zeros then.
     ///
     /// # Errors
     /// When the bytes are damaged.
-    pub fn unpack(
-        &mut self,
-        block: &BlockHeader,
-        headers: &[u8],
-        body: Option<&[u8]>,
-        pages: &mut Vec<u8>,
-    ) -> Result<(), Broken> {
+    pub fn unpack(&mut self, block: &BlockHeader, bytes: &[u8], pages: &mut Vec<u8>) -> Result<(), Broken> {
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
             none => none.insert(Decompressor::new().map_err(|_| Broken::Headers)?),
         };
+        let (headers, rest) = bytes.split_at_checked(block.headers).ok_or(Broken::Headers)?;
         let length = block.packets * (FRONT + 1);
         inflate(zstd, headers, length, &mut self.headers).ok_or(Broken::Headers)?;
-        pages.clear();
+        // All of it is written below: what is unused as zeros.
         pages.resize(block.packets * BYTES, 0);
         restore_headers(&self.headers, block.packets, pages);
-        let Some(body) = body else { return Ok(()) };
-        inflate(zstd, body, block.plain, &mut self.body).ok_or(Broken::Body)?;
+        if rest.is_empty() {
+            for page in pages.chunks_mut(BYTES) {
+                page[FRONT..].fill(0);
+            }
+            return Ok(());
+        }
+        let (heads, fields) = rest.split_at_checked(block.heads).ok_or(Broken::Body)?;
+        inflate(zstd, heads, block.plain[0], &mut self.heads).ok_or(Broken::Body)?;
+        self.fields.clear();
+        let is_all = fields.len() == block.fields;
+        if is_all && !fields.is_empty() {
+            inflate(zstd, fields, block.plain[1], &mut self.fields).ok_or(Broken::Body)?;
+        }
         let kept = &self.headers[..block.packets];
-        restore_body(&self.body, kept, pages).ok_or(Broken::Contents)
+        let fields = is_all.then_some(self.fields.as_slice());
+        restore_records(&self.heads, fields, kept, &mut self.since, pages).ok_or(Broken::Contents)
     }
 }
 
@@ -399,51 +453,74 @@ fn restore_headers(headers: &[u8], packets: usize, pages: &mut [u8]) {
     }
 }
 
-/// Where the fields of a shape's next record are.
+/// A shape, and where the fields of its next record are.
+#[derive(Default)]
 struct Fields<'a> {
     number: u16,
-    words: usize,
+    /// Bytes of a record.
+    size: usize,
+    /// Whether the fields are among the heads, and whether they are there at all.
+    in_heads: bool,
+    is_there: bool,
     /// Records of the shape, and how many of them were taken.
     records: usize,
     taken: usize,
-    bytes: &'a [u8],
+    /// The fields of short records, word by word; those of long ones, record by record.
+    columns: [&'a [Word]; SHORT - 2],
+    whole: &'a [u8],
 }
 
-/// Puts the records back where they were.
-fn restore_body(body: &[u8], kept: &[u8], pages: &mut [u8]) -> Option<()> {
-    let mut rest = Taken(body);
-    let mut fields = Vec::new();
+/// A word as it lies in a record.
+type Word = [u8; 8];
+
+/// Puts the records back where they were, without those of their fields that are not there, and zeros behind them.
+fn restore_records(
+    heads: &[u8],
+    fields: Option<&[u8]>,
+    kept: &[u8],
+    since: &mut Vec<u64>,
+    pages: &mut [u8],
+) -> Option<()> {
+    let (mut rest, mut fields) = (Taken(heads), fields.map(Taken));
+    let mut shapes = Vec::new();
     for _ in 0..rest.u16()? {
-        let (number, words) = (rest.u16()?, usize::from(rest.u16()?));
-        if !(2..=CONTENT_WORDS).contains(&words) {
+        let (number, words) = (rest.u16()?, rest.u16()?);
+        let size = usize::from(words & !IN_HEADS);
+        if !(2..=CONTENT_WORDS).contains(&size) {
             return None;
         }
-        fields.push(Fields {
+        shapes.push(Fields {
             number,
-            words,
-            records: 0,
-            taken: 0,
-            bytes: &[],
+            size: size * 8,
+            in_heads: words & IN_HEADS != 0,
+            ..Fields::default()
         });
     }
     let events = rest.u32()? as usize;
-    if events > body.len() {
+    if events > heads.len() {
         return None;
     }
     let codes = [rest.bytes(events)?, rest.bytes(events)?];
-    let mut times = [&[] as &[u8]; 6];
-    for plane in &mut times {
-        *plane = rest.bytes(events)?;
+    let codes = codes[0]
+        .iter()
+        .zip(codes[1])
+        .map(|(low, high)| usize::from(u16::from_le_bytes([*low, *high])));
+    restore_times(rest.bytes(events * 6)?, events, since);
+    let threads = rest.words(events)?;
+    for code in codes.clone() {
+        shapes.get_mut(code)?.records += 1;
     }
-    let threads = rest.bytes(events * 8)?;
-    let code = |event: usize| usize::from(u16::from_le_bytes([codes[0][event], codes[1][event]]));
-    for event in 0..events {
-        fields.get_mut(code(event))?.records += 1;
+    for shape in &mut shapes {
+        let from = if shape.in_heads {
+            Some(&mut rest)
+        } else {
+            fields.as_mut()
+        };
+        if let Some(from) = from {
+            shape.find(from)?;
+        }
     }
-    for shape in &mut fields {
-        shape.bytes = rest.bytes(shape.records.checked_mul((shape.words - 2) * 8)?)?;
-    }
-    let mut event = 0;
+    let mut records = codes.zip(since.iter().zip(threads));
     for (page, kept) in pages.chunks_mut(BYTES).zip(kept) {
         if *kept != 0 {
             page[FRONT..].copy_from_slice(rest.bytes(BYTES - FRONT)?);
@@ -454,41 +531,68 @@ fn restore_body(body: &[u8], kept: &[u8], pages: &mut [u8]) -> Option<()> {
         let mut time = word_at(page, offset::TIMESTAMP_BEGIN as usize);
         let mut at = FRONT;
         while at < end {
-            if event >= events {
-                return None;
-            }
-            let shape = fields.get_mut(code(event))?;
-            let record = page.get_mut(at..at + shape.words * 8)?;
-            let since = (0..6).fold(0, |time, plane| {
-                time | u64::from(times[plane][event]) << (8 * plane)
-            });
-            time = time.wrapping_add(since);
+            let (code, (since, thread)) = records.next()?;
+            let shape = shapes.get_mut(code)?;
+            let record = page.get_mut(at..at + shape.size)?;
+            time = time.wrapping_add(*since);
             let header = u64::from(shape.number) | time << 16;
             record[..8].copy_from_slice(&header.to_le_bytes());
-            record[8..16].copy_from_slice(&threads[event * 8..event * 8 + 8]);
-            shape.take(&mut record[16..]);
-            at += shape.words * 8;
-            event += 1;
+            record[8..16].copy_from_slice(thread);
+            match shape.is_there {
+                true => shape.take(&mut record[16..])?,
+                false => record[16..].fill(0),
+            }
+            at += shape.size;
         }
+        page[at..].fill(0);
     }
-    (event == events && rest.0.is_empty()).then_some(())
+    let is_empty = rest.0.is_empty() && fields.is_none_or(|fields| fields.0.is_empty());
+    (records.next().is_none() && is_empty).then_some(())
 }
 
-impl Fields<'_> {
-    /// Puts the fields of the next record into its place.
-    #[inline]
-    fn take(&mut self, record: &mut [u8]) {
-        let words = self.words - 2;
-        if self.words > SHORT {
-            let at = self.taken * words * 8;
-            record.copy_from_slice(&self.bytes[at..at + words * 8]);
-        } else {
-            for word in 0..words {
-                let at = (word * self.records + self.taken) * 8;
-                record[word * 8..word * 8 + 8].copy_from_slice(&self.bytes[at..at + 8]);
+/// Puts the planes of times together.
+fn restore_times(planes: &[u8], events: usize, times: &mut Vec<u64>) {
+    times.clear();
+    times.resize(events, 0);
+    for (number, plane) in planes.chunks_exact(events.max(1)).enumerate() {
+        // The upper ones have no bit as a rule.
+        if plane.iter().any(|byte| *byte != 0) {
+            for (time, byte) in times.iter_mut().zip(plane) {
+                *time |= u64::from(*byte) << (8 * number);
             }
         }
-        self.taken += 1;
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// Takes the fields of all records of the shape.
+    fn find(&mut self, rest: &mut Taken<'a>) -> Option<()> {
+        let words = self.size / 8 - 2;
+        self.is_there = true;
+        if words > self.columns.len() {
+            self.whole = rest.bytes(self.records.checked_mul(words * 8)?)?;
+        } else {
+            for column in self.columns.iter_mut().take(words) {
+                *column = rest.words(self.records)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Puts the fields of the next record into its place.
+    #[inline]
+    fn take(&mut self, record: &mut [u8]) -> Option<()> {
+        if record.len() > self.columns.len() * 8 {
+            let (fields, rest) = self.whole.split_at_checked(record.len())?;
+            record.copy_from_slice(fields);
+            self.whole = rest;
+        } else {
+            for (word, column) in record.as_chunks_mut().0.iter_mut().zip(&self.columns) {
+                *word = *column.get(self.taken)?;
+            }
+            self.taken += 1;
+        }
+        Some(())
     }
 }
 
@@ -500,6 +604,10 @@ impl<'a> Taken<'a> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
+    }
+
+    fn words(&mut self, count: usize) -> Option<&'a [Word]> {
+        Some(self.bytes(count.checked_mul(8)?)?.as_chunks().0)
     }
 
     fn u16(&mut self) -> Option<u16> {

@@ -1,6 +1,8 @@
 //! Common Trace Format 1.8, both ways: metadata text, packets, and the directory that holds them; only `directory` touches files.
 
+pub mod ahead;
 pub mod block;
+mod block_file;
 pub mod directory;
 pub mod merge;
 pub mod metadata;

@@ -1,6 +1,8 @@
 //! Streams as files of blocks: written through a page-wise writer, read as the pages that they were.
 
-use super::block::{BLOCK_HEADER, BlockHeader, Broken, PACKETS, Packer, Unpacker};
+use super::ahead::{Ahead, Unpackers};
+use super::block::{BLOCK_HEADER, BlockHeader, Depth, PACKETS, Packer};
+use super::block_file::{Blocks, Wanted, copy, fill};
 use super::packet::{Packet, State};
 use super::read::Source;
 use super::write::StreamFile;
@@ -141,7 +143,7 @@ pub enum StreamIn {
     /// Pages as they are.
     Plain(File),
     /// Pages in blocks.
-    Packed(Box<Unpacked<File>>),
+    Packed(Box<Ahead<File>>),
     /// Pages that are made of something else.
     Other(Box<dyn Made>),
 }
@@ -152,9 +154,9 @@ pub trait Made: Source + std::fmt::Debug + Send {}
 impl<M: Source + std::fmt::Debug + Send> Made for M {}
 
 impl StreamIn {
-    /// A file of blocks.
-    pub fn packed(file: File) -> Self {
-        Self::Packed(Box::new(Unpacked::new(file)))
+    /// A file of blocks, which these threads unpack.
+    pub fn packed(file: File, unpackers: &Unpackers) -> Self {
+        Self::Packed(Box::new(Ahead::new(file, unpackers)))
     }
 }
 
@@ -172,6 +174,14 @@ impl Source for StreamIn {
             Self::Plain(_) => {}
             Self::Packed(packed) => packed.within(times),
             Self::Other(made) => made.within(times),
+        }
+    }
+
+    fn heads_alone(&mut self) {
+        match self {
+            Self::Plain(_) => {}
+            Self::Packed(packed) => packed.heads_alone(),
+            Self::Other(made) => made.heads_alone(),
         }
     }
 
@@ -213,17 +223,11 @@ fn skip_pages(input: &mut (impl Read + Seek), time_ns: u64) -> io::Result<()> {
 /// The pages of a packed stream, one block in memory. Of blocks without records in the wanted times only the packets' headers are unpacked.
 #[derive(Debug)]
 pub struct Unpacked<R> {
-    input: R,
-    unpacker: Unpacker,
+    blocks: Blocks<R>,
+    wanted: Wanted,
     /// The block at hand, and how far its pages were read.
     pages: Vec<u8>,
     at: usize,
-    /// Bytes of it on file.
-    headers: Vec<u8>,
-    body: Vec<u8>,
-    within: RangeInclusive<u64>,
-    blocks: u64,
-    ended: bool,
     damage: Option<String>,
 }
 
@@ -231,96 +235,31 @@ impl<R: Read + Seek> Unpacked<R> {
     /// Reads blocks from where the input stands.
     pub fn new(input: R) -> Self {
         Self {
-            input,
-            unpacker: Unpacker::default(),
+            blocks: Blocks::new(input),
+            wanted: Wanted::default(),
             pages: Vec::new(),
             at: 0,
-            headers: Vec::new(),
-            body: Vec::new(),
-            within: 0..=u64::MAX,
-            blocks: 0,
-            ended: false,
             damage: None,
         }
-    }
-
-    /// Makes the next block that holds together the one at hand; false at the end.
-    fn next_block(&mut self) -> io::Result<bool> {
-        while !self.ended {
-            let mut header = [0; BLOCK_HEADER];
-            let there = fill(&mut self.input, &mut header)?;
-            if there == 0 {
-                self.ended = true;
-                break;
-            }
-            self.blocks += 1;
-            if there < header.len() {
-                self.cut(there);
-                break;
-            }
-            let block = match BlockHeader::parse(&header) {
-                Ok(block) => block,
-                Err(why) => {
-                    self.broken(&format!("{why}; what is behind it is not read"));
-                    self.ended = true;
-                    break;
-                }
-            };
-            let wanted = block.end_ns >= *self.within.start() && block.begin_ns <= *self.within.end();
-            self.headers.resize(block.headers, 0);
-            let mut there = fill(&mut self.input, &mut self.headers)?;
-            self.body.resize(if wanted { block.body } else { 0 }, 0);
-            there += fill(&mut self.input, &mut self.body)?;
-            if there < self.headers.len() + self.body.len() {
-                self.cut(BLOCK_HEADER + there);
-                break;
-            }
-            if !wanted {
-                self.input.seek_relative(block.body as i64)?;
-            }
-            let body = wanted.then_some(self.body.as_slice());
-            let unpacked = self.unpacker.unpack(&block, &self.headers, body, &mut self.pages);
-            self.at = 0;
-            match unpacked {
-                Ok(()) => return Ok(true),
-                Err(why) => self.lost(&block, why),
-            }
-        }
-        self.pages.clear();
-        self.at = 0;
-        Ok(false)
-    }
-
-    fn cut(&mut self, there: usize) {
-        self.broken(&format!("only {there} bytes of it are there, the file was cut"));
-        self.ended = true;
-    }
-
-    fn lost(&mut self, block: &BlockHeader, why: Broken) {
-        self.broken(&format!("{why}; its {} packets are missing", block.packets));
-    }
-
-    /// Keeps the first of several.
-    fn broken(&mut self, why: &str) {
-        let block = self.blocks - 1;
-        self.damage.get_or_insert_with(|| format!("block {block}: {why}"));
     }
 }
 
 impl<R: Read + Seek> Source for Unpacked<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.pages.len() && !self.next_block()? {
-            return Ok(0);
+        if self.at == self.pages.len() {
+            self.at = 0;
+            self.blocks.want(&self.wanted);
+            self.blocks.next(&mut self.pages, &mut self.damage)?;
         }
-        let rest = &self.pages[self.at..];
-        let read = rest.len().min(bytes.len());
-        bytes[..read].copy_from_slice(&rest[..read]);
-        self.at += read;
-        Ok(read)
+        Ok(copy(&self.pages, &mut self.at, bytes))
     }
 
     fn within(&mut self, times: RangeInclusive<u64>) {
-        self.within = times;
+        self.wanted.within = times;
+    }
+
+    fn heads_alone(&mut self) {
+        self.wanted.depth = Depth::Heads;
     }
 
     fn damage(&mut self) -> Option<String> {
@@ -344,23 +283,9 @@ pub fn count_packets(input: &mut (impl Read + Seek)) -> io::Result<u64> {
         let Ok(block) = BlockHeader::parse(&header) else {
             break;
         };
-        at += (BLOCK_HEADER + block.headers + block.body) as u64;
+        at += (BLOCK_HEADER + block.bytes(Depth::All)) as u64;
         packets += if at <= length { block.packets as u64 } else { 0 };
     }
     input.seek(SeekFrom::Start(0))?;
     Ok(packets)
-}
-
-/// Reads until all of `bytes` is there or the input ends; gives how many were read.
-fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match input.read(&mut bytes[done..]) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(done)
 }

@@ -46,6 +46,9 @@ pub trait Source {
     /// Is told which times are asked for: of whole packets without records in them only the headers count.
     fn within(&mut self, _times: RangeInclusive<u64>) {}
 
+    /// Is told that only time, event, thread and length of records are asked for from now on: what else they hold may be zeros.
+    fn heads_alone(&mut self) {}
+
     /// Is told, before anything is read, that records before this time are not asked for, and that nobody counts them: what can goes straight to the others.
     ///
     /// # Errors
@@ -312,6 +315,13 @@ impl<R: Source> Reader<R> {
             stream.input.within(times.clone());
         }
         self.within = times;
+    }
+
+    /// From now on only times, events, CPUs and threads of records are looked at: their fields may be zeros. For who counts.
+    pub fn heads_alone(&mut self) {
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.input.heads_alone());
     }
 
     /// Goes straight to the packets with records of this time or later, where streams can be sought in: for who looks at a few records. What lies before is

@@ -3,11 +3,12 @@
 use crate::pages::{Cell, Ring, record};
 use crate::sample::{self, crooked, everything, everything_cells, info};
 use crate::writing::sealed;
-use kestrel_trace::ctf::block::{BLOCK_HEADER, BlockHeader, LEVEL, PACKETS, Packer, Unpacker};
+use kestrel_trace::ctf::ahead::{Ahead, Unpackers};
+use kestrel_trace::ctf::block::{BLOCK_HEADER, BlockHeader, Depth, LEVEL, PACKETS, Packer, Unpacker};
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::packed::{PackedOut, StreamOut, Unpacked};
 use kestrel_trace::ctf::packet::Packet;
-use kestrel_trace::ctf::read::{Losses, Reader};
+use kestrel_trace::ctf::read::{Losses, Reader, Source};
 use kestrel_trace::ctf::write::StreamFile as _;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::packet::PAGE;
@@ -41,9 +42,15 @@ fn file(pages: &[u8]) -> Vec<u8> {
     blocks.flat_map(|pages| packer().pack(pages).unwrap()).collect()
 }
 
-/// The times of the records in a file, and what is missing.
+/// The times of the records in a file, and what is missing: the same whether a thread unpacks ahead or not.
 fn times(file: &[u8], within: RangeInclusive<u64>) -> (Vec<u64>, Losses) {
-    let input = Unpacked::new(Cursor::new(file.to_vec()));
+    let input = || Cursor::new(file.to_vec());
+    let found = times_of(Unpacked::new(input()), within.clone());
+    assert!(found == times_of(Ahead::new(input(), &Unpackers::default()), within));
+    found
+}
+
+fn times_of(input: impl Source, within: RangeInclusive<u64>) -> (Vec<u64>, Losses) {
     let mut reader = Reader::new(info(), vec![("main_0".into(), input)]);
     reader.within(within);
     let mut times = Vec::new();
@@ -58,7 +65,7 @@ fn blocks(file: &[u8]) -> Vec<usize> {
     let mut begins = vec![0];
     while let Some(header) = file[*begins.last().unwrap()..].first_chunk() {
         let block = BlockHeader::parse(header).unwrap();
-        begins.push(begins.last().unwrap() + BLOCK_HEADER + block.headers + block.body);
+        begins.push(begins.last().unwrap() + BLOCK_HEADER + block.bytes(Depth::All));
     }
     assert_eq!(begins.pop(), Some(file.len()));
     begins
@@ -78,8 +85,11 @@ fn every_record_comes_back_from_a_smaller_trace() {
         let written = writer.finish(&sample::summary(), &sample::symbols(), &sample::processes());
         (path, written.unwrap())
     };
-    let records = |path: &Path| {
+    let read = |path: &Path, heads: bool| {
         let mut trace = directory::open(path).unwrap();
+        if heads {
+            trace.reader.heads_alone();
+        }
         let mut all = Vec::new();
         while let Some((buffer, record)) = trace.reader.next_in().unwrap() {
             all.push((buffer, record.cpu, record.time_ns, record.bytes.to_vec()));
@@ -113,7 +123,19 @@ fn every_record_comes_back_from_a_smaller_trace() {
         small.bytes,
         as_it_is.bytes
     );
-    assert!(records(&plain) == records(&packed));
+    let whole = read(&packed, false);
+    assert!(read(&plain, false) == whole);
+    // Heads tell when it was, what, of whom, and how long it is.
+    let heads = read(&packed, true);
+    assert_eq!(heads.len(), whole.len());
+    assert!(heads != whole, "their fields were not unpacked");
+    for (head, all) in heads.iter().zip(&whole) {
+        assert_eq!(
+            (head.0, head.1, head.2, head.3.len()),
+            (all.0, all.1, all.2, all.3.len())
+        );
+        assert_eq!(head.3[..16], all.3[..16]);
+    }
     // A new recording takes its place, packed or not.
     drop(directory::create(&packed, info(), true).unwrap());
     assert!(!packed.join("main_0.packed").exists());
@@ -195,10 +217,9 @@ fn any_damaged_byte_is_noticed() {
 fn there_and_back(pages: &[u8]) -> Vec<u8> {
     let block = packer().pack(pages).unwrap();
     let header = BlockHeader::parse(block.first_chunk().unwrap()).unwrap();
-    let (headers, body) = block[BLOCK_HEADER..].split_at(header.headers);
     let mut back = Vec::new();
     Unpacker::default()
-        .unpack(&header, headers, Some(body), &mut back)
+        .unpack(&header, &block[BLOCK_HEADER..], &mut back)
         .unwrap();
     back
 }
@@ -261,9 +282,13 @@ fn header_columns(pages: &[u8]) -> Vec<u8> {
     columns
 }
 
-/// Bodies that hold together more or less.
-fn body() -> impl Strategy<Value = Vec<u8>> {
-    let shape = (0..4u16, 0..12u16);
+/// Heads that hold together more or less.
+fn heads() -> impl Strategy<Value = Vec<u8>> {
+    // The highest bit says where fields are.
+    let shape = (
+        0..4u16,
+        (0..12u16, any::<bool>()).prop_map(|(words, here)| words | u16::from(here) << 15),
+    );
     let parts = (
         prop::collection::vec(shape, 0..4),
         0..60u32,
@@ -286,9 +311,9 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_without_trouble(bytes: Vec<u8>, body in body()) {
+    fn any_bytes_are_read_without_trouble(bytes: Vec<u8>, heads in heads(), fields in 0..3000usize) {
         let headers = header_columns(&pages(100)[..2 * PAGE as usize]);
-        let mut file = packer().block_of(2, &headers, &body).unwrap();
+        let mut file = packer().block_of(2, [&headers, &heads, &vec![3; fields]]).unwrap();
         file.extend(&bytes);
         times(&file, 0..=u64::MAX);
         times(&bytes, 0..=u64::MAX);

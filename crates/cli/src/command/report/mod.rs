@@ -191,6 +191,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if asked {
         return question::answer(options, trace, &mut choice);
     }
+    if options.field.is_none() && !options.filter.are_given() {
+        trace.reader.heads_alone();
+    }
     let report = Report::of_chosen(
         &mut trace.reader,
         report::Options {

@@ -4,6 +4,7 @@ use super::contents::{LONGEST, stream_names};
 use super::{METADATA, SIDE};
 use crate::aggregate::KeptMaps;
 use crate::calls::Kept;
+use crate::ctf::ahead::Unpackers;
 use crate::ctf::metadata;
 use crate::ctf::packed::{SUFFIX, StreamIn, count_packets};
 use crate::ctf::read::Reader;
@@ -58,13 +59,13 @@ pub fn open(path: &Path) -> Result<Trace> {
         read => read.map_err(failed)?,
     };
     let info = metadata::parse(&text)?;
-    let mut streams = Vec::new();
+    let (mut streams, unpackers) = (Vec::new(), Unpackers::default());
     let mut packets = 0;
     for name in stream_names(&folder).map_err(Error::io("read directory", path))? {
         let mut file = folder.read(&name).map_err(Error::io("open", path.join(&name)))?;
         if let Some(stream) = name.strip_suffix(SUFFIX) {
             packets += count_packets(&mut file).map_err(Error::io("read", path.join(&name)))?;
-            streams.push((stream.to_owned(), StreamIn::packed(file)));
+            streams.push((stream.to_owned(), StreamIn::packed(file, &unpackers)));
             continue;
         }
         let bytes = file
