@@ -23,6 +23,8 @@ const READERS: &[Need] = &[("trace-cmd", "trace-cmd"), ("time", "time"), ("bash"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorder {
     Kestrel,
+    /// The same, compressed.
+    Packed,
     Perf,
     Tracefs,
 }
@@ -33,7 +35,7 @@ pub(super) struct Recordings {
     /// With our programs before all others.
     path: OsString,
     /// By recorder.
-    events: [u64; 3],
+    events: [u64; LINES.len()],
     /// What goes when this goes.
     _scratch: tempfile::TempDir,
 }
@@ -42,11 +44,15 @@ pub(super) struct Recordings {
 const LOAD: &str = "taskset -c 1 xtask bench read --load BATCHES";
 
 /// How each records, in the folder of the recordings; the last word on the line's standard output is the number of events.
-const LINES: [(Recorder, &str); 3] = [
+const LINES: [(Recorder, &str); 4] = [
     (
         Recorder::Kestrel,
         "kestrel record --buffer-size 64M -e raw_syscalls:sys_enter -e raw_syscalls:sys_exit -o trace -- LOAD > /dev/null \
          && kestrel report --format json trace | grep -o '\"records\":[0-9]*' | cut -d: -f2",
+    ),
+    (
+        Recorder::Packed,
+        "kestrel cut --compress trace -o packed > /dev/null && cat Kestrel.events",
     ),
     (
         Recorder::Perf,
@@ -97,7 +103,7 @@ impl Recordings {
         let mut made = Self {
             folder: folder.to_owned(),
             path,
-            events: [0; 3],
+            events: [0; LINES.len()],
             _scratch: scratch,
         };
         let load = LOAD.replace("BATCHES", &(events / 2).div_ceil(load::CALLS).to_string());
