@@ -3,7 +3,8 @@
 
 use super::existing::ExistingHook;
 use super::hook::Hook;
-use super::planner::{Cells, Planner};
+use super::planner::Planner;
+use super::planner::cells::Cells;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_hook::hook::relay::Relay;

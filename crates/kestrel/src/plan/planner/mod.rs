@@ -1,0 +1,172 @@
+//! From probes to hooks: which handler each event meets in each table, and one hook for the events that can be seen together.
+//!
+//! | room | what it does |
+//! |---|---|
+//! | `texts` | texts of `-e`, and programs: each probe has hooks of its own |
+//! | `cells` | tables of a file, laid out over the events |
+//! | `handler` | handlers as they are written: rows with the same one share it |
+//! | `group` | events with the same handlers, put together |
+//! | `hooks` | a hook for each group, its handlers checked |
+
+pub(super) mod cells;
+mod group;
+mod handler;
+mod hooks;
+mod texts;
+
+use super::events::Events;
+use super::findings::Findings;
+use super::source::Options;
+use handler::Written;
+use kestrel_bpf::btf::Btf;
+use kestrel_catalog::catalog::Catalog;
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::lang::ast::{Definition, Span};
+use kestrel_compiler::lang::config::MissingProbes;
+use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_hook::table::TableFile;
+use kestrel_object::HandlerFile;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The planner: texts become hooks.
+pub(super) struct Planner<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) options: Options,
+    pub(super) events: Events<'a>,
+    pub(super) globals: Globals,
+    pub(super) text: Text,
+    handlers: Vec<Written>,
+    /// Handlers of the text by what is written.
+    known: HashMap<String, usize>,
+    /// Functions that have a jprobe: a second one is a mistake.
+    jprobes: HashSet<String>,
+    objects: Vec<Arc<HandlerFile>>,
+    pub(super) findings: Findings,
+    pub(super) warnings: Vec<(String, Diagnostic)>,
+    /// What is done about events that do not exist, where a program is planned.
+    pub(super) missing_probes: Option<MissingProbes>,
+    /// Patterns of the probe being planned that match nothing, with why.
+    pub(super) unmatched: Vec<(Span, String)>,
+    /// The kernel's types with those that a program defines, if it does.
+    types: Option<Arc<Btf>>,
+    /// Whether the probe being planned can share a program with the one at the other end of its functions.
+    in_call: bool,
+    /// The types of C that a program defines.
+    definitions: Vec<Definition>,
+    /// The numbers of maps that no handler had written when a text of `-e` was planned, with the text.
+    unwritten: Vec<(u32, Arc<str>)>,
+}
+
+/// The text whose probes are being planned.
+pub(super) struct Text {
+    pub(super) source: Arc<str>,
+    /// The name of the table file; texts of `-e` have none.
+    file: Option<String>,
+    /// The directory that paths of compiled objects count from.
+    beside: PathBuf,
+}
+
+/// The outcome of planning, beside the hooks.
+pub(super) struct Done {
+    pub(super) globals: Globals,
+    pub(super) objects: Vec<Arc<HandlerFile>>,
+    pub(super) warnings: Vec<(String, Diagnostic)>,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(catalog: &'a Catalog, options: Options, globals: Globals) -> Self {
+        Self {
+            catalog,
+            events: Events::new(catalog, options.via),
+            options,
+            globals,
+            text: Text {
+                source: "".into(),
+                file: None,
+                beside: PathBuf::new(),
+            },
+            handlers: Vec::new(),
+            known: HashMap::new(),
+            jprobes: HashSet::new(),
+            objects: Vec::new(),
+            findings: Findings::default(),
+            warnings: Vec::new(),
+            missing_probes: None,
+            unmatched: Vec::new(),
+            types: None,
+            in_call: false,
+            definitions: Vec::new(),
+            unwritten: Vec::new(),
+        }
+    }
+
+    /// Plans the probes of a file from here on.
+    pub(super) fn begin_file(&mut self, file: &TableFile) {
+        self.text = Text {
+            source: file.text.clone(),
+            file: Some(file.name.clone()),
+            beside: Path::new(&file.name).parent().unwrap_or(Path::new("")).into(),
+        };
+        self.warnings
+            .extend(file.warnings.iter().map(|d| (file.text.to_string(), d.clone())));
+    }
+
+    /// Passes the findings about a text on, or refuses the text.
+    fn end_text(&mut self) -> Result<()> {
+        let source_text = self.text.source.to_string();
+        match std::mem::take(&mut self.findings).finish() {
+            Ok(warnings) => {
+                let warnings = warnings.into_iter().map(|d| (source_text.clone(), d));
+                self.warnings.extend(warnings);
+            }
+            Err(diagnostics) => {
+                return Err(match self.text.file.clone() {
+                    Some(file) => Error::Table {
+                        file,
+                        source_text,
+                        diagnostics,
+                    },
+                    None => Error::Program {
+                        source_text,
+                        diagnostics,
+                    },
+                });
+            }
+        }
+        for (number, _) in &self.globals.unwritten {
+            if !self.unwritten.iter().any(|(known, _)| known == number) {
+                self.unwritten.push((*number, self.text.source.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finishes planning; a map that is read but never written is an error.
+    pub(super) fn finish(mut self) -> Result<Done> {
+        let unwritten = self.globals.unwritten.iter();
+        match self.text.file {
+            Some(_) => {
+                let all = unwritten.map(|(_, diagnostic)| diagnostic.clone());
+                self.findings.wrong(all.collect());
+            }
+            None => {
+                if let Some((number, diagnostic)) = self.globals.unwritten.first() {
+                    let text = self.unwritten.iter().find(|(n, _)| n == number);
+                    return Err(Error::Program {
+                        source_text: text.map_or_else(String::new, |(_, text)| text.to_string()),
+                        diagnostics: vec![diagnostic.clone()],
+                    });
+                }
+            }
+        }
+        self.end_text()?;
+        Ok(Done {
+            globals: self.globals,
+            objects: self.objects,
+            warnings: self.warnings,
+        })
+    }
+}

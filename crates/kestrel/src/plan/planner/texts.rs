@@ -1,0 +1,118 @@
+//! Texts of `-e` and programs: each probe has hooks of its own, whatever other probes its events meet.
+
+use super::Planner;
+use super::handler::written;
+use crate::plan::events::Events;
+use crate::plan::hook::Hook;
+use crate::plan::source::ProgramText;
+use crate::plan::{calls, together};
+use kestrel_catalog::catalog::{find_kind, jprobe};
+use kestrel_catalog::{Error, Result};
+use kestrel_compiler::definition::overlay;
+use kestrel_compiler::lang::ast::Probe;
+use kestrel_compiler::lang::diag::has_errors;
+use kestrel_compiler::lang::parse_probes;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl Planner<'_> {
+    /// The hooks of texts of `-e`: each probe adds its handler to its events, whatever other probes they meet.
+    pub(in crate::plan) fn texts(&mut self, texts: &[String]) -> Result<Vec<Hook>> {
+        let mut hooks = Vec::new();
+        let mut planned: HashSet<String> = HashSet::new();
+        for text in texts {
+            let (probes, found) = parse_probes(text);
+            if has_errors(&found) {
+                return Err(Error::Program {
+                    source_text: text.clone(),
+                    diagnostics: found,
+                });
+            }
+            self.warnings.extend(found.into_iter().map(|d| (text.clone(), d)));
+            let source: Arc<str> = text.as_str().into();
+            for probe in probes {
+                // The same probe written twice asks for nothing more; a second jprobe of a function is a mistake.
+                if !planned.insert(written(text, probe.span).to_owned()) && !names_jprobe(&probe) {
+                    continue;
+                }
+                hooks.extend(self.text_probe(&source, &probe, planned.len() - 1)?);
+            }
+        }
+        Ok(hooks)
+    }
+
+    /// The hooks of a program, each handler with its own.
+    pub(in crate::plan) fn program(&mut self, program: &ProgramText) -> Result<Vec<Hook>> {
+        let warnings = program.warnings.iter().cloned();
+        self.warnings
+            .extend(warnings.map(|d| (program.text.to_string(), d)));
+        let mut hooks = Vec::new();
+        if !program.definitions.is_empty() {
+            let base = self.catalog.types().ok();
+            let known = |name: &str| base.as_ref()?.enumerator(name).map(|found| found.value);
+            let (types, found) = overlay(&program.definitions, base.as_ref(), &known);
+            if has_errors(&found) {
+                return Err(Error::Program {
+                    source_text: program.text.to_string(),
+                    diagnostics: found,
+                });
+            }
+            self.types = types;
+            self.definitions.clone_from(&program.definitions);
+        }
+        self.missing_probes = Some(program.config.missing_probes);
+        let mut failed = None;
+        let probes = together::joined(&program.text, &program.probes);
+        let calls = match self.options.apart || !self.catalog.has_kprobe_sessions() {
+            true => vec![None; probes.len()],
+            false => calls::pairs(&probes),
+        };
+        for ((number, probe), call) in probes.iter().enumerate().zip(calls) {
+            self.unmatched.clear();
+            self.in_call = call.is_some();
+            match self.text_probe(&program.text, probe, number) {
+                Ok(more) if more.is_empty() => {
+                    self.without_events(probe);
+                    failed = failed.or(self.nothing_matches(probe));
+                }
+                Ok(more) => {
+                    let handlers = together::handlers(probe);
+                    hooks.extend(more.into_iter().map(|hook| Hook {
+                        handlers,
+                        call,
+                        ..hook
+                    }));
+                }
+                // What the other probes say of maps is wanted all the same.
+                Err(error) => failed = failed.or(Some(self.alone(probe, error))),
+            }
+        }
+        calls::join(&mut hooks);
+        match failed {
+            Some(error) => Err(error),
+            None if hooks.is_empty() => Err(self.nothing_left()),
+            None => self.within_limits(program, &hooks).map(|()| hooks),
+        }
+    }
+
+    /// The hooks of one probe, whatever other probes its events meet; `number` tells it from those.
+    fn text_probe(&mut self, source: &Arc<str>, probe: &Probe, number: usize) -> Result<Vec<Hook>> {
+        self.text.source = source.clone();
+        self.events = Events::new(self.catalog, self.options.via);
+        self.events.with_modules = false;
+        self.known.clear();
+        self.globals.text = number.to_string();
+        let cells = self.table([std::slice::from_ref(probe)])?;
+        let groups = self.groups(&[cells])?;
+        let hooks = self.hooks(groups, &[1]);
+        self.end_text()?;
+        Ok(hooks)
+    }
+}
+
+/// Whether an event of a probe is a jprobe.
+fn names_jprobe(probe: &Probe) -> bool {
+    let kinds = probe.events.iter().filter_map(|spec| spec.parts.first());
+    let mut kinds = kinds.filter_map(|part| find_kind(&part.text));
+    kinds.any(|kind| kind.name() == jprobe::NAME)
+}
