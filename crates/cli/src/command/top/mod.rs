@@ -35,7 +35,7 @@ pub(crate) struct Options {
     events: Events,
     #[command(flatten)]
     targets: Targets,
-    /// The time between two pictures: seconds, or with ms, s, m
+    /// The time between two updates: seconds, or with ms, s, m
     #[arg(short = 'I', long, short_alias = 'd', alias = "delay", value_name = "TIME", value_parser = interval, default_value = "2s")]
     interval: Duration,
     /// Print batches of text instead of filling the terminal, as without a terminal
@@ -44,10 +44,10 @@ pub(crate) struct Options {
     /// Print so many batches and end
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
-    /// Most rows of each table of a batch; 0 is all
+    /// Maximum number of rows in each table of a batch; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     rows: usize,
-    /// How batches look: json is one object per line
+    /// Format of batches; json is one object per line
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Count what this command itself does, too

@@ -1,6 +1,7 @@
 //! Batches of text or lines of JSON, for pipes and files.
 
-use super::model::{Model, Page};
+use super::model::Model;
+use super::model::page::Page;
 use super::reading::{By, MapReading, Reading, Slice};
 use crate::output::columns::{Column, Columns};
 use crate::terminal::Row;

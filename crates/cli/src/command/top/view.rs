@@ -1,6 +1,7 @@
 //! The view on a terminal: a line of what is looked at, the pages, a table or a histogram, losses, keys.
 
-use super::model::{Model, Page, TABS};
+use super::model::Model;
+use super::model::page::{Page, TABS};
 use super::plain::{losses, summary};
 use super::source::Source;
 use crate::exit::Failure;
