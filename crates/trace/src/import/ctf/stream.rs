@@ -2,7 +2,8 @@
 
 use super::super::draft::{Draft, Events};
 use super::bits::{Bits, Stop};
-use super::class::{Class, Scope, Thread, walk};
+use super::class::value::{Scope, walk};
+use super::class::{Class, Thread};
 use super::tsdl::StreamClass;
 use super::types::{Integer, Type};
 use crate::process::Processes;
