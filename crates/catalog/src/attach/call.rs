@@ -1,6 +1,6 @@
 //! Calls of functions, from entry to return: both by one program, which the kernel tells where it is, and by one link (`BPF_TRACE_KPROBE_SESSION`, Linux 6.10).
 
-use super::family::{Attach, Events, Preempted, Profile};
+use super::family::{Attach, Events, Profile};
 use super::function::Functions;
 use super::kprobe;
 use super::links::Links;
@@ -25,15 +25,7 @@ impl Attach for Calls {
     }
 
     fn profile(&self) -> Profile {
-        Profile {
-            sections: kprobe::SECTIONS,
-            letter: 'k',
-            // The kernel turns preemption off before it calls programs of kprobes.
-            preempted: Preempted::Never,
-            guarded: true,
-            maxactive: None,
-            joins: false,
-        }
+        kprobe::PROFILE
     }
 
     fn describe(&self, _reads: &str) -> String {

@@ -1,7 +1,7 @@
 //! Functions by kprobe or kretprobe: all of them by one multi link, or one link each where the kernel has no multi links.
 
 use super::detach::close_many;
-use super::family::{Attach, Events, Preempted, Profile, Sections};
+use super::family::{Attach, Events, Profile, Sections};
 use super::kprobe::{self, Kprobe};
 use super::links::Links;
 use crate::code::{Code, KnownCode, LocationSpec};
@@ -45,13 +45,10 @@ impl Attach for Functions {
 
     fn profile(&self) -> Profile {
         Profile {
-            sections: kprobe::SECTIONS,
             letter: if self.at_return { 'r' } else { 'k' },
-            // The kernel turns preemption off before it calls programs of kprobes.
-            preempted: Preempted::Never,
-            guarded: true,
             maxactive: self.maxactive,
             joins: self.maxactive.is_none(),
+            ..kprobe::PROFILE
         }
     }
 
@@ -159,10 +156,7 @@ impl Attach for Entry {
                 loadable: None,
             },
             letter: 't',
-            preempted: Preempted::Never,
-            guarded: true,
-            maxactive: None,
-            joins: false,
+            ..kprobe::PROFILE
         }
     }
 

@@ -41,7 +41,7 @@ pub struct Instructions {
 }
 
 /// Sections whose programs kprobes run.
-pub(super) const SECTIONS: Sections = Sections {
+const SECTIONS: Sections = Sections {
     hooks: &[
         Hook::Classic,
         Hook::Kprobe,
@@ -53,6 +53,17 @@ pub(super) const SECTIONS: Sections = Sections {
     ],
     written: "SEC(\"kprobe\")",
     loadable: None,
+};
+
+/// What all kprobes have in common.
+pub(super) const PROFILE: Profile = Profile {
+    sections: SECTIONS,
+    letter: 'k',
+    // The kernel turns preemption off before it calls programs of kprobes.
+    preempted: Preempted::Never,
+    guarded: true,
+    maxactive: None,
+    joins: false,
 };
 
 /// By what a kprobe is attached.
@@ -207,13 +218,9 @@ impl Attach for Instruction {
 
     fn profile(&self) -> Profile {
         Profile {
-            sections: SECTIONS,
             letter: if self.at_return { 'r' } else { 'k' },
-            // The kernel turns preemption off before it calls programs of kprobes.
-            preempted: Preempted::Never,
-            guarded: true,
             maxactive: self.maxactive,
-            joins: false,
+            ..PROFILE
         }
     }
 
@@ -246,14 +253,7 @@ impl Attach for Instructions {
     }
 
     fn profile(&self) -> Profile {
-        Profile {
-            sections: SECTIONS,
-            letter: 'k',
-            preempted: Preempted::Never,
-            guarded: true,
-            maxactive: None,
-            joins: false,
-        }
+        PROFILE
     }
 
     fn describe(&self, _reads: &str) -> String {
