@@ -301,3 +301,29 @@ pub struct Context {
     /// Whether a writer can be preempted between reserve and commit (see FACTS on preemption; 6.13 system calls, fentry).
     pub preemptible: bool,
 }
+
+impl Context {
+    /// An event that carries nothing yet: no fields, arguments or registers, and a kernel that can do nothing; numbers are addresses of the
+    /// kernel's, and writers are not preempted.
+    pub fn new(name: impl Into<String>, program: ProgramKind) -> Self {
+        Self {
+            name: name.into(),
+            function: None,
+            program,
+            number: EventNumber::Constant(0),
+            selector: None,
+            members: [].into(),
+            fields: Vec::new(),
+            arguments: Vec::new(),
+            return_value: None,
+            registers: Vec::new(),
+            remarks: Vec::new(),
+            pair: None,
+            types: None,
+            features: Features::default(),
+            direct_loads: false,
+            space: Space::Kernel,
+            preemptible: false,
+        }
+    }
+}

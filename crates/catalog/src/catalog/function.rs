@@ -15,7 +15,6 @@ use crate::error::{Error, Result};
 use kestrel_bpf::btf::{Btf, Function, Type, TypeId};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Pair, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 /// `kprobe` or `kretprobe`.
@@ -331,15 +330,11 @@ impl FunctionProbe {
             _ => Vec::new(),
         };
         Context {
-            name: format!("{}:{}", self.name, symbol.unwrap_or("*")),
             function: symbol.map(str::to_owned),
-            program,
             // A set shares one program: the cookie says which function it was.
             number: symbol.map_or(EventNumber::Cookie { first: 0, stride: 1 }, |_| {
                 EventNumber::Constant(0)
             }),
-            selector: None,
-            members: [].into(),
             fields,
             arguments: if self.at_return { Vec::new() } else { arguments() },
             return_value: self.at_return.then(|| EventField {
@@ -354,13 +349,9 @@ impl FunctionProbe {
             }),
             // At a return, the instruction pointer is in the kernel's trampoline.
             registers: arch::registers(if self.at_return { 0 } else { arch.breakpoint }),
-            remarks: Vec::new(),
-            pair: None,
             features: catalog.features(program),
             types,
-            direct_loads: false,
-            space: Space::Kernel,
-            preemptible: false,
+            ..Context::new(format!("{}:{}", self.name, symbol.unwrap_or("*")), program)
         }
     }
 }

@@ -9,9 +9,8 @@ use super::lookup::Catalog;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_bpf::btf::Kind;
-use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_trace::layout::Space;
 
 /// The kind.
 #[derive(Debug)]
@@ -126,23 +125,12 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
             process: process.filter(|_| OF_TASKS.contains(&name)),
         }),
         context: Context {
-            name: event.clone(),
-            function: None,
-            program,
-            number: EventNumber::Constant(0),
-            selector: None,
-            members: [].into(),
-            arguments: Vec::new(),
             fields: fields.clone(),
-            return_value: None,
             types: Some(types.clone()),
-            registers: Vec::new(),
-            remarks: Vec::new(),
-            pair: None,
             features: catalog.features(program),
             direct_loads: direct,
-            space: Space::Kernel,
             preemptible: true,
+            ..Context::new(event.clone(), program)
         },
         guard: (!there.is_empty()).then(|| there.join(" && ")),
         companions: None,

@@ -155,16 +155,14 @@ impl Jprobe {
             ways.extend(trampoline.ways);
         }
         match &typed.module {
-            None => ways.push(Strategy {
-                mechanism: Mechanism::Functions(attach::Functions {
+            None => ways.push(Strategy::new(
+                Mechanism::Functions(attach::Functions {
                     at_return: false,
                     alone: true,
                     maxactive: None,
                 }),
-                context: KPROBE.context(catalog, Some(name)),
-                guard: None,
-                companions: None,
-            }),
+                KPROBE.context(catalog, Some(name)),
+            )),
             Some(own) => {
                 let wanted = LocationSpec::new(Some(own), name, None);
                 let wanted = wanted.ok_or_else(|| refused("it has no name of a function".to_owned()))?;

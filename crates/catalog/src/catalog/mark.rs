@@ -163,16 +163,14 @@ fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec
         Err(_) => Vec::new(),
     };
     if catalog.has_kprobes() {
-        let kprobe = Strategy {
-            mechanism: Mechanism::Functions(attach::Functions {
+        let kprobe = Strategy::new(
+            Mechanism::Functions(attach::Functions {
                 at_return: false,
                 alone: true,
                 maxactive: None,
             }),
-            context: KPROBE.context(catalog, Some(function)),
-            guard: None,
-            companions: None,
-        };
+            KPROBE.context(catalog, Some(function)),
+        );
         match catalog.preemption().trampolines {
             true => ways.insert(0, kprobe),
             false => ways.push(kprobe),

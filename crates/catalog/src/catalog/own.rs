@@ -5,9 +5,8 @@ use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use crate::attach::{Mechanism, OnRequest};
 use crate::error::{Error, Result};
-use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
+use kestrel_compiler::context::{Context, ProgramKind};
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_trace::layout::Space;
 
 /// Events of the session itself, in the order in which they are listed.
 pub(super) const OWN: &[OwnEvent] = &[BEGIN, END, SELF, TEST, BENCH];
@@ -101,31 +100,14 @@ impl EventKind for OwnEvent {
         }
         let name = [&[self.name], parts.as_slice()].concat().join(":");
         let program = ProgramKind::RawTracepoint;
-        let way = Strategy {
-            mechanism: Mechanism::OnRequest(OnRequest { name: name.clone() }),
-            context: Context {
-                name: name.clone(),
-                function: None,
-                program,
-                number: EventNumber::Constant(0),
-                selector: None,
-                members: [].into(),
-                fields: Vec::new(),
-                arguments: Vec::new(),
-                return_value: None,
+        let way = Strategy::new(
+            Mechanism::OnRequest(OnRequest { name: name.clone() }),
+            Context {
                 types: catalog.types().ok(),
                 features: catalog.features(program),
-                direct_loads: false,
-                // Addresses of the language's texts are most often of the traced programs.
-                space: Space::Kernel,
-                preemptible: false,
-                registers: Vec::new(),
-                pair: None,
-                remarks: Vec::new(),
+                ..Context::new(name.clone(), program)
             },
-            guard: None,
-            companions: None,
-        };
+        );
         Ok(vec![Resolved {
             kind: self.name,
             instances: vec![Instance::named(&name)],

@@ -7,9 +7,8 @@ use super::spec::text_of;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Kind, Parameter, TypeId};
-use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
 /// The kind.
@@ -135,32 +134,22 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
         Some(_) => format!("rawtracepoint:{KERNEL}:{name}"),
         None => format!("rawtracepoint:{name}"),
     };
-    let way = |mechanism, program, trusted, direct| Strategy {
-        mechanism,
-        context: Context {
-            name: shown.clone(),
-            function: None,
-            program,
-            number: EventNumber::Constant(0),
-            selector: None,
-            members: [].into(),
-            fields: argument_fields(&target, true, trusted),
-            arguments: (0..target.arguments.len() as u32)
-                .map(|index| Source::Argument { index, trusted })
-                .collect(),
-            return_value: None,
-            types: Some(target.types.clone()),
-            registers: Vec::new(),
-            remarks: Vec::new(),
-            pair: None,
-            features: catalog.features(program),
-            direct_loads: direct,
-            // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
-            space: Space::Kernel,
-            preemptible: true,
-        },
-        guard: None,
-        companions: None,
+    let way = |mechanism, program, trusted, direct| {
+        Strategy::new(
+            mechanism,
+            Context {
+                fields: argument_fields(&target, true, trusted),
+                arguments: (0..target.arguments.len() as u32)
+                    .map(|index| Source::Argument { index, trusted })
+                    .collect(),
+                types: Some(target.types.clone()),
+                features: catalog.features(program),
+                direct_loads: direct,
+                // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
+                preemptible: true,
+                ..Context::new(shown.clone(), program)
+            },
+        )
     };
     let typed = || {
         Mechanism::TypedTracepoint(attach::TypedTracepoint {

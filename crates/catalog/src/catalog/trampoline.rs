@@ -9,9 +9,8 @@ use super::spec::text_of;
 use super::typed::qualified;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
-use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
-use kestrel_trace::layout::Space;
 
 /// `fentry` or `fexit`.
 #[derive(Debug)]
@@ -150,40 +149,28 @@ impl Trampoline {
             true => ProgramKind::Fexit,
             false => ProgramKind::Fentry,
         };
-        let resolved = found.into_iter().map(|function| Resolved {
-            kind: self.name,
-            instances: vec![Instance::named(format!("{}:{}", self.name, function.text()))],
-            ways: vec![Strategy {
-                mechanism: Mechanism::Trampoline(attach::Trampoline {
-                    module: None,
-                    program: Some(function.program),
-                    function: function.name.clone(),
-                    id: function.id,
-                    at_return: self.at_return,
-                }),
-                context: Context {
-                    name: format!("{}:{}", self.name, function.text()),
-                    function: Some(function.name),
-                    program,
-                    number: EventNumber::Constant(0),
-                    selector: None,
-                    members: [].into(),
-                    arguments: Vec::new(),
-                    fields: Vec::new(),
-                    return_value: None,
-                    types: catalog.types().ok(),
-                    registers: Vec::new(),
-                    remarks: Vec::new(),
-                    pair: None,
-                    features: catalog.features(program),
-                    direct_loads: false,
-                    space: Space::Kernel,
-                    preemptible: true,
-                },
-                guard: None,
-                companions: None,
-            }],
-            apart: Vec::new(),
+        let resolved = found.into_iter().map(|function| {
+            let name = format!("{}:{}", self.name, function.text());
+            let mechanism = Mechanism::Trampoline(attach::Trampoline {
+                module: None,
+                program: Some(function.program),
+                function: function.name.clone(),
+                id: function.id,
+                at_return: self.at_return,
+            });
+            let context = Context {
+                function: Some(function.name),
+                types: catalog.types().ok(),
+                features: catalog.features(program),
+                preemptible: true,
+                ..Context::new(name.clone(), program)
+            };
+            Resolved {
+                kind: self.name,
+                instances: vec![Instance::named(name)],
+                ways: vec![Strategy::new(mechanism, context)],
+                apart: Vec::new(),
+            }
         });
         Ok(resolved.collect())
     }
@@ -241,45 +228,37 @@ impl Trampoline {
         } else {
             ProgramKind::Fentry
         };
-        let ways = [true, false].map(|direct| Strategy {
-            mechanism: Mechanism::Trampoline(attach::Trampoline {
-                module: known.module.clone(),
-                program: None,
-                function: name.to_owned(),
-                id: function.id,
-                at_return: self.at_return,
-            }),
-            context: Context {
-                name: format!("{}:{text}", self.name),
-                function: Some(name.to_owned()),
-                program,
-                number: EventNumber::Constant(0),
-                selector: None,
-                members: [].into(),
-                arguments: (0..next)
-                    .map(|index| Source::Argument { index, trusted: true })
-                    .collect(),
-                fields: fields.clone(),
-                return_value: return_value.map(|ty| EventField {
-                    name: "retval".to_owned(),
-                    ty: ValueType::Btf(ty),
-                    source: Source::Argument {
-                        index: all as u32,
-                        trusted: true,
-                    },
-                    recorded: true,
+        let ways = [true, false].map(|direct| {
+            Strategy::new(
+                Mechanism::Trampoline(attach::Trampoline {
+                    module: known.module.clone(),
+                    program: None,
+                    function: name.to_owned(),
+                    id: function.id,
+                    at_return: self.at_return,
                 }),
-                types: Some(types.clone()),
-                registers: Vec::new(),
-                remarks: Vec::new(),
-                pair: None,
-                features: catalog.features(program),
-                direct_loads: direct,
-                space: Space::Kernel,
-                preemptible: true,
-            },
-            guard: None,
-            companions: None,
+                Context {
+                    function: Some(name.to_owned()),
+                    arguments: (0..next)
+                        .map(|index| Source::Argument { index, trusted: true })
+                        .collect(),
+                    fields: fields.clone(),
+                    return_value: return_value.map(|ty| EventField {
+                        name: "retval".to_owned(),
+                        ty: ValueType::Btf(ty),
+                        source: Source::Argument {
+                            index: all as u32,
+                            trusted: true,
+                        },
+                        recorded: true,
+                    }),
+                    types: Some(types.clone()),
+                    features: catalog.features(program),
+                    direct_loads: direct,
+                    preemptible: true,
+                    ..Context::new(format!("{}:{text}", self.name), program)
+                },
+            )
         });
         Ok(Resolved {
             kind: self.name,

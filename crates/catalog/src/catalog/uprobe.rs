@@ -187,13 +187,7 @@ impl UserProbe {
             false => ProgramKind::Kprobe,
         };
         Context {
-            name,
-            function: None,
-            program,
             number,
-            selector: None,
-            members: [].into(),
-            fields: Vec::new(),
             arguments: if self.at_return { Vec::new() } else { arguments() },
             return_value: self.at_return.then(|| EventField {
                 name: "retval".to_owned(),
@@ -208,16 +202,14 @@ impl UserProbe {
                 recorded: true,
             }),
             registers: arch::registers(0),
-            remarks: Vec::new(),
-            pair: None,
             types: catalog.types().ok(),
             features: Features {
                 func_ip: false,
                 ..catalog.features(program)
             },
-            direct_loads: false,
             space: Space::User,
             preemptible: true,
+            ..Context::new(name, program)
         }
     }
 

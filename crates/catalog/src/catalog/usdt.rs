@@ -229,17 +229,15 @@ fn one(
             }),
             ..Instance::named(shown)
         }],
-        ways: vec![Strategy {
-            mechanism: Mechanism::Usdt(attach::Usdt {
+        ways: vec![Strategy::new(
+            Mechanism::Usdt(attach::Usdt {
                 path: file.path().to_owned(),
                 provider: provider.clone(),
                 name: name.clone(),
                 arguments: mark.arguments.clone(),
             }),
             context,
-            guard: None,
-            companions: None,
-        }],
+        )],
         apart: Vec::new(),
     })
 }

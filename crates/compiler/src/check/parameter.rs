@@ -5,11 +5,10 @@ use super::globals::{Globals, Parameter};
 use super::tree::{Show, Type};
 use super::value::widened;
 use crate::builtin;
-use crate::context::{Context, EventNumber, Features, ProgramKind};
+use crate::context::{Context, ProgramKind};
 use crate::lang::ast::{Expr, ExprKind, Item, Spanned, UnaryOp};
 use crate::lang::diag::{Diagnostic, did_you_mean, has_errors};
 use crate::lang::parse_expression;
-use kestrel_trace::layout::Space;
 
 /// Words that cannot name a parameter, beside the language's built-ins.
 const TAKEN: &[&str] = &[
@@ -148,23 +147,5 @@ fn not_constant(expr: &Expr) -> Option<&Expr> {
 
 /// No event at all.
 pub(super) fn nowhere() -> Context {
-    Context {
-        name: "a parameter".to_owned(),
-        function: None,
-        program: ProgramKind::RawTracepoint,
-        number: EventNumber::Constant(0),
-        selector: None,
-        members: [].into(),
-        fields: Vec::new(),
-        arguments: Vec::new(),
-        return_value: None,
-        registers: Vec::new(),
-        remarks: Vec::new(),
-        pair: None,
-        types: None,
-        features: Features::default(),
-        direct_loads: false,
-        space: Space::Kernel,
-        preemptible: false,
-    }
+    Context::new("a parameter", ProgramKind::RawTracepoint)
 }

@@ -1,9 +1,8 @@
 //! An event that was recorded, as a context: it is compiled for as an event of a kernel is; where each field lies is said by who keeps the records.
 
-use super::{Context, EventField, EventNumber, Features, ProgramKind, Source, ValueType};
+use super::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::layout::{EventName, Field, FieldType, Space};
-use std::sync::Arc;
+use kestrel_trace::layout::{EventName, Field, FieldType};
 
 impl Context {
     /// The context of an event class; `source` says of each field, by its place among them, where programs find it: none for those that they have nothing of.
@@ -22,23 +21,10 @@ impl Context {
             })
         });
         Self {
-            name: event.name.clone(),
             function: function(event),
-            program: program(&event.kind),
             number: EventNumber::Constant(event.id.0),
-            selector: None,
-            members: Arc::new([]),
             fields: fields.collect(),
-            arguments: Vec::new(),
-            return_value: None,
-            registers: Vec::new(),
-            remarks: Vec::new(),
-            pair: None,
-            types: None,
-            features: Features::default(),
-            direct_loads: false,
-            space: Space::Kernel,
-            preemptible: false,
+            ..Self::new(event.name.clone(), program(&event.kind))
         }
     }
 }

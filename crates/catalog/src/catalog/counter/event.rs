@@ -4,11 +4,10 @@ use crate::attach::{self, Mechanism};
 use crate::catalog::kind::{DescribedField, Description, Instance, Resolved, Strategy};
 use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
-use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
+use kestrel_compiler::context::{Context, ProgramKind};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::number_of;
 use kestrel_kernel::perf::Counter;
-use kestrel_trace::layout::Space;
 
 /// One event of a counter, seen in the only way there is.
 pub(super) fn resolved(
@@ -36,31 +35,16 @@ pub(super) fn resolved_by(
     mechanism: Mechanism,
 ) -> Resolved {
     let program = ProgramKind::PerfEvent;
-    let way = Strategy {
+    let way = Strategy::new(
         mechanism,
-        context: Context {
-            name: name.clone(),
-            function: None,
-            program,
-            number: EventNumber::Constant(0),
-            selector: None,
-            members: [].into(),
-            fields: Vec::new(),
-            arguments: Vec::new(),
-            return_value: None,
+        Context {
             types: catalog.types().ok(),
             features: catalog.features(program),
-            direct_loads: false,
             // The kernel calls it out of an interrupt.
-            space: Space::Kernel,
             preemptible: false,
-            registers: Vec::new(),
-            pair: None,
-            remarks: Vec::new(),
+            ..Context::new(name.clone(), program)
         },
-        guard: None,
-        companions: None,
-    };
+    );
     Resolved {
         kind,
         instances: vec![Instance::named(name)],

@@ -5,9 +5,8 @@ use super::super::lookup::Catalog;
 use super::{classic, raw, rules, syscall};
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
-use kestrel_compiler::context::{Context, EventNumber, ProgramKind};
+use kestrel_compiler::context::{Context, ProgramKind};
 use kestrel_kernel::tracefs::Format;
-use kestrel_trace::layout::Space;
 
 /// The group and the name.
 pub(super) fn split(name: &str) -> (&str, &str) {
@@ -46,32 +45,19 @@ pub(super) fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Res
 }
 
 fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Strategy {
-    Strategy {
-        mechanism: Mechanism::Tracepoint(attach::Tracepoint {
+    Strategy::new(
+        Mechanism::Tracepoint(attach::Tracepoint {
             group: group.to_owned(),
             name: name.to_owned(),
         }),
-        context: Context {
-            name: format!("{group}:{name}"),
-            function: None,
-            program: ProgramKind::Tracepoint,
-            number: EventNumber::Constant(0),
-            selector: None,
-            members: [].into(),
+        Context {
             fields: classic::fields(format, group == "syscalls"),
-            arguments: Vec::new(),
-            return_value: None,
             types: catalog.types().ok(),
-            registers: Vec::new(),
-            remarks: Vec::new(),
-            pair: None,
             features: catalog.features(ProgramKind::Tracepoint),
             direct_loads: true,
             // Those of system calls may fault from 6.13 on, and kernels of 7.x call programs there before they turn preemption off.
-            space: Space::Kernel,
             preemptible: group == "syscalls",
+            ..Context::new(format!("{group}:{name}"), ProgramKind::Tracepoint)
         },
-        guard: None,
-        companions: None,
-    }
+    )
 }

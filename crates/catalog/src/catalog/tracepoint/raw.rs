@@ -8,9 +8,8 @@ use super::page_frame;
 use super::rules::Rule;
 use crate::attach::{self, Mechanism};
 use kestrel_bpf::btf::Type;
-use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
-use kestrel_trace::layout::Space;
 
 /// The ways to see a tracepoint through a rule: reading directly, then by probe reads. Empty where the rule does not cover
 /// the running kernel's entry field by field.
@@ -83,25 +82,14 @@ fn of_target(
     let way = |mechanism, program, trusted, direct| Strategy {
         mechanism,
         context: Context {
-            name: name.to_owned(),
-            function: None,
-            program,
-            number: EventNumber::Constant(0),
-            selector: None,
-            members: [].into(),
+            // However it is seen, a tracepoint has fields, not arguments: those are the raw tracepoint's.
             fields: fields_of(target, trusted, fields),
-            // However it is seen, a tracepoint has fields; the arguments behind them are the raw tracepoint's.
-            arguments: Vec::new(),
-            return_value: None,
             types: Some(target.types.clone()),
-            registers: Vec::new(),
-            remarks: Vec::new(),
-            pair: None,
             features: catalog.features(program),
             direct_loads: direct,
             // Kernels of 7.x call the programs of a tracepoint with preemption on, system-call tracepoints from 6.13 on.
-            space: Space::Kernel,
             preemptible: true,
+            ..Context::new(name, program)
         },
         guard: guard.clone(),
         companions: None,

@@ -94,12 +94,7 @@ fn set(apart: Vec<Resolved>) -> Option<Resolved> {
     let names: Vec<&str> = context.fields.iter().map(|f| f.name.as_str()).collect();
     context.name = format!("tracepoints with {}", names.join(", "));
     context.number = EventNumber::Cookie { first: 0, stride: 1 };
-    let way = Strategy {
-        mechanism: Mechanism::Tracepoints(attach::Tracepoints),
-        context,
-        guard: None,
-        companions: None,
-    };
+    let way = Strategy::new(Mechanism::Tracepoints(attach::Tracepoints), context);
     let instances = apart.iter().flat_map(|one| one.instances.iter());
     Some(Resolved {
         kind: first.kind,

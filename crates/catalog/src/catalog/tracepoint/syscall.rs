@@ -14,7 +14,6 @@ use crate::code::CodePlace;
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber, ProgramKind, Selector, Source, ValueType};
 use kestrel_kernel::tracefs::{Field, Format, Location};
-use kestrel_trace::layout::Space;
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
 /// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
@@ -137,30 +136,15 @@ fn at_function(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: 
         });
     }
     fields.extend(withheld_of(format));
-    Some(Strategy {
-        mechanism: Mechanism::Entry(attach::Entry { symbol }),
-        context: Context {
-            name: full.to_owned(),
-            function: None,
-            program: ProgramKind::Kprobe,
-            number: EventNumber::Constant(0),
-            selector: None,
-            members: [].into(),
+    Some(Strategy::new(
+        Mechanism::Entry(attach::Entry { symbol }),
+        Context {
             fields,
-            arguments: Vec::new(),
-            return_value: None,
             types: Some(target.types),
-            registers: Vec::new(),
-            remarks: Vec::new(),
-            pair: None,
             features: catalog.features(ProgramKind::Kprobe),
-            direct_loads: false,
-            space: Space::Kernel,
-            preemptible: false,
+            ..Context::new(full, ProgramKind::Kprobe)
         },
-        guard: None,
-        companions: None,
-    })
+    ))
 }
 
 /// Whether a field of a system call's tracepoint is in the entry that tracefs and perf write, and only there: what arguments point to, behind
