@@ -7,10 +7,10 @@ use kestrel::catalog::counter_kind;
 /// Options for samples.
 #[derive(Args, Debug)]
 pub(crate) struct Sampling {
-    /// Take so many samples a second on each CPU: a profile, with -g of call stacks (events: profile:hz:HZ)
+    /// Take this many samples per second on each CPU: a profile, with -g of call stacks (events: profile:hz:HZ)
     #[arg(short = 'F', long, value_name = "HZ", conflicts_with_all = ["table", "count"], value_parser = clap::value_parser!(u32).range(1..=100_000))]
     frequency: Option<u32>,
-    /// Take one sample in so many of the counters named with -e, such as cycles, page-faults, cpu-clock (ns)
+    /// Take one sample every COUNT events of the counters named with -e, such as cycles, page-faults, cpu-clock (ns)
     #[arg(short = 'c', long, value_name = "COUNT", conflicts_with = "table", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Call stacks")]
 pub(crate) struct StackOptions {
-    /// Show the call graph of recorded stacks: each function with what it called, or what called it
+    /// Show the call graph of recorded stacks: each function with its callees, or with its callers
     #[arg(short = 'g', long, value_name = "ORDER", num_args = 0..=1, require_equals = true, default_missing_value = "caller")]
     call_graph: Option<Order>,
-    /// The same as --call-graph=callee: what called each function
+    /// Same as --call-graph=callee: the callers of each function
     #[arg(short = 'G', long)]
     inverted: bool,
-    /// Sort functions by what they took themselves, without what they called
+    /// Sort functions by their own time or count, without that of the functions they called
     #[arg(long)]
     no_children: bool,
     /// Leave out functions and branches below this share of all

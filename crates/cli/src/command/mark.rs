@@ -13,7 +13,7 @@ pub(crate) struct Options {
     /// The text; `-` reads texts from standard input, one mark per line
     #[arg(value_name = "TEXT")]
     text: String,
-    /// Values: a name, `=`, and what it is
+    /// Values: NAME=VALUE
     #[arg(value_name = "NAME=VALUE")]
     values: Vec<String>,
 }

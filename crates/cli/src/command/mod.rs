@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Record(record::Options),
     /// Show events as they happen
     Trace(trace::Options),
-    /// Run a program of bpftrace's language
+    /// Run a program in bpftrace's language
     Run(run::Options),
     /// Count events: of a command, processes, CPUs, a cgroup
     Stat(stat::Options),
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Report(report::Options),
     /// Write a part of a recorded trace as a trace of its own
     Cut(cut::Options),
-    /// Several recordings as one
+    /// Merge several recordings into one
     Merge(merge::Options),
     /// Write a recorded trace as a file of another tool: perf.data, trace.dat, …
     Export(export::Options),

@@ -26,16 +26,16 @@ pub(crate) struct Options {
     /// Keep the newest events: overwrite the oldest when a ring is full, and write the rings out at the end
     #[arg(long)]
     overwrite: bool,
-    /// Stop when so much is on the disk: bytes, or with K, M, G; what rings still hold comes on top
+    /// Stop when the trace on disk has this size: bytes, or with K, M, G; what the rings still hold is added at the end
     #[arg(long, value_name = "SIZE", value_parser = nonzero_bytes, conflicts_with = "overwrite")]
     max_size: Option<u64>,
     /// Go on in a new directory, DIR.TIME, at each SIGUSR2 (`signal`, without a value), and when it has a SIZE (1G) or a TIME is over (30s, 5m, 1h)
     #[arg(long, value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = switch_at, conflicts_with = "overwrite")]
     switch_output: Option<SwitchAt>,
-    /// The same with a SIZE or a TIME, as tcpdump's and LTTng's rotation
+    /// As --switch-output with a SIZE or a TIME; tcpdump and LTTng call it rotation
     #[arg(long, value_name = "SIZE|TIME", value_parser = switch_at, conflicts_with_all = ["overwrite", "switch_output"])]
     rotate: Option<SwitchAt>,
-    /// Keep so many of these directories at most: the oldest is removed when another one is whole
+    /// Keep at most this many of these directories: the oldest is removed when another one is complete
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     switch_max_files: Option<u32>,
     /// Write a small trace: compressed by zstd at this level, 1 to 19 [default: 3]

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Options of the metrics.
 #[derive(Args, Debug)]
 pub(super) struct MetricsOptions {
-    /// Serve metrics for Prometheus there, at /metrics: 127.0.0.1:9464
+    /// Address to serve metrics for Prometheus on, at /metrics: 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     /// Allow an address that other machines can reach: there is neither encryption nor authentication

@@ -42,10 +42,10 @@ pub(crate) struct Options {
     /// Kill a command that runs longer than this
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::arguments::duration)]
     timeout: Duration,
-    /// Starts of one command per second, on average
+    /// Maximum number of starts of one command per second, on average
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = rate)]
     rate: f64,
-    /// Starts of one command in a burst
+    /// Maximum number of starts of one command in a burst
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     burst: u32,
     /// Write the traces of dump() below this directory, as the user that runs the agent; without it none is written

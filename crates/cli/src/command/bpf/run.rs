@@ -64,25 +64,25 @@ pub(crate) struct Options {
     /// What to attach to: one target for the one program, or NAME=TARGET for each that goes elsewhere than its section says
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// Give a global variable of the object this number from the start, or a CONFIG_… option of the kernel this value
+    /// Initialize a global variable of the object with this number, or set the value of a CONFIG_… option of the kernel
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Give a map room for so many entries, or a ring so many bytes, whatever the object says
+    /// Set the maximum number of entries of a map, or the bytes of a ring, instead of what the object says
     #[arg(long, value_name = "MAP=ENTRIES")]
     map_size: Vec<String>,
     /// Take the map that is pinned at PATH, which another loader made, for the object's map NAME; may be repeated
     #[arg(long = "map", value_name = "NAME=PATH")]
     pinned: Vec<String>,
-    /// Take only these programs of the object, and those that they call
+    /// Load only these programs of the object, and those that they call
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
-    /// Leave these programs of the object out
+    /// Do not load these programs of the object
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     without: Vec<String>,
     /// Attach kprobe programs to the return of the function
     #[arg(long = "return")]
     at_return: bool,
-    /// Take optional programs, too: those of sections that begin with `?`
+    /// Load optional programs, too: those of sections that begin with `?`
     #[arg(long)]
     optional: bool,
     /// Refuse the object if any of its programs finds nothing to be attached to, instead of going on without it

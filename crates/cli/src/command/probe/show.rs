@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// FUNCTION, FUNCTION+OFFSET, MODULE:FUNCTION or 0xADDRESS
     #[arg(value_name = "PLACE")]
     place: String,
-    /// How it looks; JSON is one object per instruction
+    /// Output format; JSON is one object per instruction
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }

@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// How it looks [default: text]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Text also on a terminal, which otherwise is filled with tables, stacks and records to look around in by keys (`?` shows them); so does whatever names a format, a table or an output
+    /// Print text on a terminal, too, instead of the full-screen explorer of tables, stacks and records (`?` shows its keys); options that name a format, a table or an output do the same
     #[arg(long, alias = "stdio")]
     plain: bool,
     /// Count system calls instead, as strace -c does: all, or a SET as `trace` takes it, of recordings of `record --syscalls` and of any with syscalls:* or
@@ -60,19 +60,19 @@ pub(crate) struct Options {
     field: Option<String>,
     #[command(flatten)]
     stacks: StackOptions,
-    /// Instead, a table of how many records there are for each value of these expressions: fields, `comm`, `pid`, `tid`, `thread`, `process`, `cpu`, `event`; with --syscalls `call`, `thread` or `process`
+    /// Count records for each value of these expressions instead of the usual tables: fields, `comm`, `pid`, `tid`, `thread`, `process`, `cpu`, `event`; with --syscalls `call`, `thread` or `process`
     #[arg(long, value_name = "EXPR,…", conflicts_with_all = ["also", "field"])]
     by: Option<String>,
     /// In each group of --by, the sum, mean, least, greatest, median and 99th percentile of this expression
     #[arg(long, value_name = "EXPR", requires = "by", conflicts_with = "latency")]
     value: Option<String>,
-    /// Instead, how long it took from one event to another of the same thread, or of the same KEY; may be repeated; a lone pattern stands for all its events that begin and end something; --by splits
+    /// Measure the time from one event to another of the same thread, or of the same KEY; may be repeated; a lone pattern stands for all its events that begin and end something; --by splits
     #[arg(long, value_name = "BEGIN,END[,KEY]", conflicts_with_all = ["also", "field"])]
     latency: Vec<String>,
     /// The column that --by and --latency sort by; `-` before it turns the order round
     #[arg(long, value_name = "COLUMN", requires = "asked", allow_hyphen_values = true)]
     sort: Option<String>,
-    /// The first rows only; others are summed up
+    /// Show only the first rows; the others are summed up
     #[arg(long, value_name = "ROWS", requires = "asked")]
     limit: Option<usize>,
     /// Write one page that a browser opens without a network: time lines of CPUs and threads, what they waited for, system calls, tables of any range

@@ -27,10 +27,10 @@ pub(crate) struct Options {
     /// Probe only this process; the program ends with it
     #[arg(short = 'p', long = "pid", value_name = "PID")]
     pub(super) pid: Option<String>,
-    /// A process whose stacks dw_ustack unwinds by their tables, beside those of -p and -c
+    /// Another process whose stacks dw_ustack unwinds by DWARF tables, beside those of -p and -c
     #[arg(long, value_name = "PID")]
     pub(super) dwarf_pid: Vec<u32>,
-    /// Run it over the records of a trace instead: what was recorded is what happens
+    /// Replay a recorded trace: run the program over its records instead of live events
     #[arg(
         long,
         value_name = "TRACE",
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     /// Print how events are attached, how long that took, and the BPF code
     #[arg(short, long, overrides_with = "verbose")]
     pub(super) verbose: bool,
-    /// Print what becomes of the program on the way: its plan and its BPF code, whatever stage of bpftrace is named
+    /// Print the compiled program: its plan and its BPF code, whichever of bpftrace's stages is named
     #[arg(
         short = 'd',
         value_name = "STAGE",
@@ -66,7 +66,7 @@ pub(crate) struct Options {
         hide_short_help = true
     )]
     pub(super) debug: Vec<String>,
-    /// Let the program change more than itself: system(), signal(), …
+    /// Allow functions that act on the system: system(), signal(), …
     #[arg(long)]
     pub(super) r#unsafe: bool,
     /// Only probes whose names match
@@ -114,7 +114,7 @@ pub(crate) struct Options {
     /// Taken for scripts of bpftrace: semaphores of marks are always raised by the file
     #[arg(long, hide = true)]
     pub(super) usdt_file_activation: bool,
-    /// Do without what this kernel can do: kprobe_session (one program for a function's entry and its return). Other features of bpftrace's are taken and change nothing
+    /// Do not use a feature of this kernel: kprobe_session (one program for a function's entry and its return). bpftrace's other features are accepted and change nothing
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     pub(super) no_feature: Vec<String>,
     /// Taken for scripts of bpftrace: nothing here is made by LLVM

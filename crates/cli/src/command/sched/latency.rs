@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// What a row is about
     #[arg(long, value_enum, default_value = "thread")]
     by: ByOption,
-    /// What rows are ordered by, the largest first; the next counts where two are equal
+    /// Sort rows by these columns, largest first; the next one decides where two are equal
     #[arg(
         short,
         long,

@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Columns only for CPUs that had a switch yet, in the order of their first
+    /// Columns only for CPUs that have switched tasks so far, in the order of their first switch
     #[arg(long)]
     compact: bool,
     /// Only tasks of these names; others are shown as -

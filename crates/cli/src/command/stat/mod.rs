@@ -63,7 +63,7 @@ pub(crate) struct Options {
     /// Count events of the tasks of this cgroup and of those below it: a path, or one below the mount point
     #[arg(short = 'G', long, value_name = "CGROUP")]
     cgroup: Option<String>,
-    /// Print what fell into each interval of so many milliseconds
+    /// Print the counts of each interval of this many milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval: Option<u64>,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) struct Options {
     /// Write to a file instead of the terminal; what was in it is replaced
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write behind what is in the file of -o
+    /// Append to the file of -o
     #[arg(long, requires = "output")]
     append: bool,
     /// Write to this file descriptor, which the shell has opened: `--log-fd 3 3>counts.txt`
