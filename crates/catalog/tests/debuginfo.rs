@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use kestrel_bpf::btf::{Btf, Kind, Type};
-use kestrel_catalog::debuginfo::{DebugInfo, Described, Line, Said, Signature};
+use kestrel_catalog::debuginfo::{DebugInfo, Described, Line, ParameterPlace, Signature};
 use kestrel_catalog::executable::{Executable, Executables};
 use object::write::{Object as Elf, SectionId};
 use object::{Architecture, BinaryFormat, Endianness, Object, ObjectSection, SectionKind};
@@ -158,7 +158,7 @@ fn the_compiler_says_where_a_parameter_is() {
     let file = Executables::default().get(&path).unwrap();
     let (_, signature) = described(&file, "here");
     // The first register of arguments (rdi) has the number 5 in DWARF.
-    assert_eq!(signature.parameters[0].said, Said::Register(5));
+    assert_eq!(signature.parameters[0].place, ParameterPlace::Register(5));
 }
 
 #[test]

@@ -18,8 +18,8 @@ pub(super) fn explain(
     let kestrel_kernel::Error::Load { errno, log, .. } = &error else {
         return error.into();
     };
-    let said = verifier_log::parse(log);
-    let insn = said.insn.filter(|insn| *insn < code.insns.len());
+    let parsed = verifier_log::parse(log);
+    let insn = parsed.insn.filter(|insn| *insn < code.insns.len());
     let function = insn.and_then(|insn| linked.parts.iter().rev().find(|(begin, _)| *begin <= insn));
     Error::Refused(Box::new(Refusal {
         program: program.name.clone(),
@@ -28,6 +28,6 @@ pub(super) fn explain(
         function: function.map_or_else(|| program.name.clone(), |(_, name)| name.clone()),
         line: insn.and_then(|insn| object.parsed.source_line(linked, insn)),
         log: log.clone(),
-        said,
+        parsed,
     }))
 }

@@ -288,7 +288,7 @@ impl Replay {
         if let (Some(value), true) = (value, ty.keys.is_empty()) {
             let value = value.to_le_bytes();
             let elements = [(vec![0; 4], [value.as_slice()])];
-            return Some(Snapshot::asked(&named, &state, elements));
+            return Some(Snapshot::by_name(&named, &state, elements));
         }
         let asked = generation.is_some();
         let generation = state::word(&state, state::generation(ty.number));
@@ -301,7 +301,7 @@ impl Replay {
             .filter(|(key, _)| !one || *key == index.to_le_bytes())
             .map(|(key, value)| (key, [value]));
         let snapshot = match asked {
-            true => Snapshot::asked(&named, &state, elements),
+            true => Snapshot::by_name(&named, &state, elements),
             false => Snapshot::new(&named, &state, elements),
         };
         let snapshot = snapshot.dated(self.offset);

@@ -23,8 +23,8 @@ pub trait EventKind: Sync {
         true
     }
 
-    /// Whether it is meant where a name has no kind before it; one kind is.
-    fn may_be_unsaid(&self) -> bool {
+    /// Whether names without a kind are of this one: `sched:sched_switch` is a tracepoint. One kind is the default.
+    fn is_default(&self) -> bool {
         false
     }
 
@@ -103,9 +103,9 @@ impl Kinds {
             .find(|k| k.name() == name || k.aliases().contains(&name))
     }
 
-    /// The one that is meant where a name of as many parts as its has none before it.
-    pub(super) fn unsaid(self) -> Option<&'static dyn EventKind> {
-        self.all().find(|kind| kind.may_be_unsaid())
+    /// The kind of names that have none before them, if they have as many parts as its names.
+    pub(super) fn default_kind(self) -> Option<&'static dyn EventKind> {
+        self.all().find(|kind| kind.is_default())
     }
 
     /// The kind with this name or alias, if it is one of those that are not there yet.

@@ -163,7 +163,7 @@ impl Catalog {
                 kind,
             });
         }
-        match self.kinds.unsaid() {
+        match self.kinds.default_kind() {
             Some(kind) if kind.parts() == spec.parts.len() => {
                 kind.resolve(self, &with_kind(spec, kind.name()), via)
             }
@@ -195,8 +195,8 @@ impl Catalog {
     fn of_group(&self, group: &str) -> usize {
         let patterns = [Glob::new(group), Glob::new("*")];
         let mut count = 0;
-        let unsaid = self.kinds.unsaid();
-        let asked = unsaid.map(|kind| kind.names(self, &patterns, &mut |_| count += 1));
+        let default_kind = self.kinds.default_kind();
+        let asked = default_kind.map(|kind| kind.names(self, &patterns, &mut |_| count += 1));
         asked.map_or(0, |asked| asked.map_or(0, |()| count))
     }
 

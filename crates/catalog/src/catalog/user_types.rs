@@ -3,7 +3,7 @@
 
 use super::kind::DescribedField;
 use crate::arch;
-use crate::debuginfo::{Described, Parameter, Said, Signature};
+use crate::debuginfo::{Described, Parameter, ParameterPlace, Signature};
 use kestrel_bpf::btf::{Btf, Type, TypeId};
 use kestrel_compiler::context::{EventField, Source, ValueType};
 use kestrel_trace::layout::Base;
@@ -204,9 +204,9 @@ pub(super) fn fields(known: &Described, signature: &Signature, is_copy: bool) ->
     }
     let field = |parameter: &Parameter| {
         let by_convention = convention.place(parameter.ty, &mut taken);
-        let source = match parameter.said {
-            Said::Constant(value) => Source::Expression(value.to_string()),
-            Said::Register(number) if !convention.is_composite(parameter.ty) => {
+        let source = match parameter.place {
+            ParameterPlace::Constant(value) => Source::Expression(value.to_string()),
+            ParameterPlace::Register(number) if !convention.is_composite(parameter.ty) => {
                 register(number).unwrap_or(by_convention)
             }
             _ if is_copy => absent(
@@ -285,7 +285,7 @@ mod tests {
             name: "p".to_owned(),
             ty,
             text: String::new(),
-            said: Said::Nothing,
+            place: ParameterPlace::Nothing,
         };
         let signature = Signature {
             parameters: parameters.into_iter().map(parameter).collect(),

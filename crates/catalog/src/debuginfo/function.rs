@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 /// Where the compiler says that a parameter is at the entry of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ParameterPlace {
     /// In the register of this number of DWARF.
     Register(u16),
     /// Nowhere: it always has this value.
@@ -29,7 +29,7 @@ pub struct Parameter {
     /// Its type as C writes it, in bpftrace's manner: `const char*`.
     pub text: String,
     /// Where it is.
-    pub said: Said,
+    pub place: ParameterPlace,
 }
 
 /// What is known of a function.
@@ -90,7 +90,7 @@ pub(super) fn signature<'d>(die: &Die<'d>, address: u64, types: &mut Types<'d>) 
             name: child.name().unwrap_or_else(|| format!("arg{}", parameters.len())),
             ty: types.of(&child),
             text: spelled(&child),
-            said: said(&child, &entry, address),
+            place: place(&child, &entry, address),
         });
     }
     Signature {
@@ -114,15 +114,17 @@ fn parameters_of<'d>(die: &Die<'d>) -> Vec<Die<'d>> {
     die.inherited(&|die, _| own(die)).unwrap_or_default()
 }
 
-fn said(die: &Die<'_>, entry: &Entry<'_>, address: u64) -> Said {
+fn place(die: &Die<'_>, entry: &Entry<'_>, address: u64) -> ParameterPlace {
     if let Some(value) = constant(entry, dw::DW_AT_const_value) {
-        return Said::Constant(value);
+        return ParameterPlace::Constant(value);
     }
     let encoding = die.unit.encoding();
     let register = |expression: Expression<_>| {
         let mut operations = expression.operations(encoding);
         match (operations.next(), operations.next()) {
-            (Ok(Some(Operation::Register { register })), Ok(None)) => Some(Said::Register(register.0)),
+            (Ok(Some(Operation::Register { register })), Ok(None)) => {
+                Some(ParameterPlace::Register(register.0))
+            }
             _ => None,
         }
     };
@@ -131,7 +133,7 @@ fn said(die: &Die<'_>, entry: &Entry<'_>, address: u64) -> Said {
         Some(list) => {
             let mut places = match die.units.dwarf.attr_locations(&die.unit, list) {
                 Ok(Some(places)) => places,
-                _ => return Said::Nothing,
+                _ => return ParameterPlace::Nothing,
             };
             let mut found = None;
             while let Ok(Some(place)) = places.next() {
@@ -144,7 +146,7 @@ fn said(die: &Die<'_>, entry: &Entry<'_>, address: u64) -> Said {
         }
         None => None,
     };
-    place.unwrap_or(Said::Nothing)
+    place.unwrap_or(ParameterPlace::Nothing)
 }
 
 /// Namespaces in namespaces are at most so deep.

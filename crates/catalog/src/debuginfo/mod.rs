@@ -9,7 +9,7 @@ mod spelling;
 mod types;
 mod unit;
 
-pub use function::{Parameter, Said, Signature};
+pub use function::{Parameter, ParameterPlace, Signature};
 pub use lines::{Line, Lines};
 
 use files::Identity;

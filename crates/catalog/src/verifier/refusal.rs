@@ -14,8 +14,8 @@ pub struct Refusal {
     pub section: String,
     /// The kernel's answer.
     pub errno: Errno,
-    /// What the verifier's log says.
-    pub said: VerifierLog,
+    /// The verifier's log, taken apart.
+    pub parsed: VerifierLog,
     /// The function that the instruction is in.
     pub function: String,
     /// The line of the source that the instruction was made from, if the object was compiled with `-g`.
@@ -32,16 +32,16 @@ impl Refusal {
             text.split(|c: char| !c.is_ascii_alphanumeric())
                 .any(|part| part == word)
         };
-        self.said.state.iter().filter_map(move |(name, value)| {
+        self.parsed.state.iter().filter_map(move |(name, value)| {
             let number = name.strip_prefix('R');
             let matters = match number {
                 // Halves are written w1.
                 Some(number) => {
-                    names(&self.said.text, "r", number)
-                        || names(&self.said.text, "w", number)
-                        || names(&self.said.message, "R", number)
+                    names(&self.parsed.text, "r", number)
+                        || names(&self.parsed.text, "w", number)
+                        || names(&self.parsed.message, "R", number)
                 }
-                None => self.said.message.contains(name.as_str()),
+                None => self.parsed.message.contains(name.as_str()),
             };
             matters.then_some((name.as_str(), value.as_str()))
         })
@@ -49,6 +49,6 @@ impl Refusal {
 
     /// What to change, for the refusals that happen most.
     pub fn advice(&self) -> Option<&'static str> {
-        self.said.advice()
+        self.parsed.advice()
     }
 }

@@ -10,9 +10,9 @@ const LINES: usize = 20;
 /// The failure for a refused program.
 pub(super) fn from_refusal(refusal: &Refusal) -> Failure {
     let mut text = refusal.to_string();
-    let said = &refusal.said;
-    let message = said.message.lines().last().unwrap_or("");
-    let why = said.explanation().unwrap_or(message);
+    let parsed = &refusal.parsed;
+    let message = parsed.message.lines().last().unwrap_or("");
+    let why = parsed.explanation().unwrap_or(message);
     if !why.is_empty() {
         let _ = write!(text, "\n  why: {why}");
     }
@@ -31,27 +31,27 @@ pub(super) fn from_refusal(refusal: &Refusal) -> Failure {
         if !source.is_empty() {
             let _ = write!(text, "\n       {source}");
         }
-    } else if !said.text.is_empty() {
+    } else if !parsed.text.is_empty() {
         let _ = write!(
             text,
             "\n  at:  function {} (compile with -g to see the line)",
             refusal.function
         );
     }
-    if let Some(insn) = said.insn.filter(|_| !said.text.is_empty()) {
-        let _ = write!(text, "\n  instruction {insn}: {}", said.text);
+    if let Some(insn) = parsed.insn.filter(|_| !parsed.text.is_empty()) {
+        let _ = write!(text, "\n  instruction {insn}: {}", parsed.text);
     }
     for (name, value) in refusal.registers() {
         let _ = write!(text, "\n    {name} = {value}");
     }
-    if !said.message.is_empty() {
+    if !parsed.message.is_empty() {
         let _ = write!(
             text,
             "\n  the verifier: {}",
-            said.message.replace('\n', "\n                ")
+            parsed.message.replace('\n', "\n                ")
         );
     }
-    if said.message.is_empty() && !refusal.log.is_empty() {
+    if parsed.message.is_empty() && !refusal.log.is_empty() {
         let lines: Vec<&str> = refusal.log.lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {
             let _ = write!(text, "\n  | {line}");

@@ -4,7 +4,6 @@
 
 mod address;
 mod aggregate;
-mod asked;
 mod control;
 mod event;
 mod map;
@@ -16,6 +15,7 @@ mod stack;
 mod task;
 mod text;
 mod time;
+mod user_space;
 
 pub(crate) use control::to::TO;
 pub(crate) use event::ctx::CTX;
@@ -90,7 +90,12 @@ const UNWATCH: &str = "unwatch";
 
 /// All names, for help and completion.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
-    GROUPS.iter().copied().flatten().copied().chain(asked::rows())
+    GROUPS
+        .iter()
+        .copied()
+        .flatten()
+        .copied()
+        .chain(user_space::rows())
 }
 
 /// All names as they are typed.
@@ -185,7 +190,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
     }
     Some(taught(checker, usage, |checker| match meaning {
         Meaning::Action(check) | Meaning::Change(check) => check(checker, usage),
-        Meaning::Verb(verb) => checker.asked(usage, verb),
+        Meaning::Verb(verb) => checker.user_space_verb(usage, verb),
         Meaning::Aggregation { check, .. } => {
             check(checker, usage).and_then(|g| checker.gather(g, usage.span))
         }

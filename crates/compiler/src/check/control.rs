@@ -75,7 +75,7 @@ impl Checker<'_> {
     }
 
     /// A verb of user space: `notify("text", …)`, `exec("command", …)`.
-    pub(crate) fn asked(&mut self, usage: &Use<'_>, verb: &Verb) -> Checked<StatementKind> {
+    pub(crate) fn user_space_verb(&mut self, usage: &Use<'_>, verb: &Verb) -> Checked<StatementKind> {
         let (text, span, values) = match (usage.args.unwrap_or_default().split_first(), verb.default) {
             (Some((first, values)), _) => {
                 let (text, span) = self.quoted(first, usage, verb.text)?;

@@ -294,7 +294,7 @@ impl<'a> Problem<'a> {
         let mut free = None;
         // Each is looked at once, where it is wanted most.
         let mut left = allowed;
-        for reg in self.wishes(scan, v) {
+        for reg in self.preferred(scan, v) {
             if left & bit(reg) == 0 {
                 continue;
             }
@@ -348,8 +348,8 @@ impl<'a> Problem<'a> {
         )
     }
 
-    /// All registers, the most wanted ones first.
-    fn wishes<'s>(&'s self, scan: &'s Scan, v: Vreg) -> impl Iterator<Item = Reg> + use<'s, 'a> {
+    /// All registers in the order in which the value prefers them.
+    fn preferred<'s>(&'s self, scan: &'s Scan, v: Vreg) -> impl Iterator<Item = Reg> + use<'s, 'a> {
         let hint = &self.hints[v.0 as usize];
         let alike = hint.like.iter().filter_map(|other| scan.regs[other.0 as usize]);
         let second_hand = hint

@@ -85,7 +85,7 @@ impl Doorbell {
     ///
     /// # Errors
     /// When the ring buffer is damaged.
-    pub fn heard(&mut self) -> Result<bool> {
+    pub fn drain(&mut self) -> Result<bool> {
         Ok(self.ring.read(|_| ())? > 0)
     }
 }

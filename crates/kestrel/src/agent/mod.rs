@@ -117,7 +117,7 @@ impl Inbox {
     /// Those of `act`; what was acknowledged before is not undone.
     pub fn poll(&mut self, act: &mut Act<'_>) -> Result<usize> {
         if let Some(doorbell) = &mut self.doorbell {
-            doorbell.heard()?;
+            doorbell.drain()?;
             for (_, part) in self.buffer.parts(0) {
                 part.ring().listen(Bell::Records);
             }

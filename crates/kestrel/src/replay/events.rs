@@ -8,7 +8,7 @@ use kestrel_trace::event::EventClass;
 
 /// What a specification means in a recording.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Meant<'e> {
+pub(super) enum Trigger<'e> {
     /// Before the first record.
     Begin,
     /// Behind the last one.
@@ -43,18 +43,18 @@ pub(super) fn is_name(spec: &EventSpec) -> bool {
 ///
 /// # Errors
 /// The diagnostic of what was not recorded, and an error of one that means nothing anywhere.
-pub(super) fn meant<'e>(
+pub(super) fn trigger<'e>(
     spec: &EventSpec,
     events: &'e [EventClass],
-) -> Result<std::result::Result<Meant<'e>, Diagnostic>> {
+) -> Result<std::result::Result<Trigger<'e>, Diagnostic>> {
     let first = spec.parts.first().map_or("", |part| part.text.as_str());
     let kind = find_kind(first).map(|kind| kind.name());
     match kind {
-        Some("begin") => return Ok(Ok(Meant::Begin)),
-        Some("end") => return Ok(Ok(Meant::End)),
+        Some("begin") => return Ok(Ok(Trigger::Begin)),
+        Some("end") => return Ok(Ok(Trigger::End)),
         Some("interval") => {
             let (name, nanoseconds) = interval(spec)?;
-            return Ok(Ok(Meant::Every { name, nanoseconds }));
+            return Ok(Ok(Trigger::Every { name, nanoseconds }));
         }
         _ => {}
     }
@@ -75,7 +75,7 @@ pub(super) fn meant<'e>(
         .filter(matches)
         .collect();
     Ok(match found.is_empty() {
-        false => Ok(Meant::Recorded(found)),
+        false => Ok(Trigger::Recorded(found)),
         true => Err(not_recorded(spec, &text, pattern, events)),
     })
 }
@@ -146,8 +146,8 @@ mod tests {
         ];
         let names = |text: &str| {
             let (probe, _) = parse_events(text);
-            match meant(&probe.events[0], &events).unwrap() {
-                Ok(Meant::Recorded(found)) => found.iter().map(|event| event.name.clone()).collect(),
+            match trigger(&probe.events[0], &events).unwrap() {
+                Ok(Trigger::Recorded(found)) => found.iter().map(|event| event.name.clone()).collect(),
                 Ok(other) => vec![format!("{other:?}")],
                 Err(diagnostic) => [vec![diagnostic.message], diagnostic.hints].concat(),
             }

@@ -1,6 +1,6 @@
 //! A program checked for the events of a recording, round by round as for a kernel, and compiled.
 
-use super::events::{Meant, is_name, meant, wrong};
+use super::events::{Trigger, is_name, trigger, wrong};
 use crate::plan::{ProgramText, globals_of, whole_name};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::{Error, Result};
@@ -120,8 +120,8 @@ impl<'e> Round<'e> {
         for (number, probe) in self.program.probes.iter().enumerate() {
             self.globals.text = number.to_string();
             for spec in &probe.events {
-                match meant(spec, self.events)? {
-                    Ok(meant) => self.probe(probe, spec, meant),
+                match trigger(spec, self.events)? {
+                    Ok(trigger) => self.probe(probe, spec, trigger),
                     Err(missing) => self.missing(missing),
                 }
             }
@@ -141,13 +141,13 @@ impl<'e> Round<'e> {
         }
     }
 
-    fn probe(&mut self, probe: &Probe, spec: &EventSpec, meant: Meant<'e>) {
+    fn probe(&mut self, probe: &Probe, spec: &EventSpec, trigger: Trigger<'e>) {
         let own = |name: &str| event::context(&own_class(name));
-        let context = match meant {
-            Meant::Begin => (Place::Begin, own("begin")),
-            Meant::End => (Place::End, own("end")),
-            Meant::Every { name, nanoseconds } => (Place::Every(nanoseconds), own(&name)),
-            Meant::Recorded(events) => {
+        let context = match trigger {
+            Trigger::Begin => (Place::Begin, own("begin")),
+            Trigger::End => (Place::End, own("end")),
+            Trigger::Every { name, nanoseconds } => (Place::Every(nanoseconds), own(&name)),
+            Trigger::Recorded(events) => {
                 let one = is_name(spec);
                 for event in events {
                     let context = self.context(event);

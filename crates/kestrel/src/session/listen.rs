@@ -21,10 +21,10 @@ impl Session {
         let Some(doorbell) = &mut resources.doorbell else {
             return Ok(false);
         };
-        let heard = doorbell.heard()?;
+        let rang = doorbell.drain()?;
         for (buffer, bell) in resources.buffers.iter().zip(&resources.bells) {
             buffer.ring().listen(*bell);
         }
-        Ok(heard)
+        Ok(rang)
     }
 }

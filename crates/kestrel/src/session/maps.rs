@@ -209,7 +209,7 @@ impl Maps {
         if let (Some(value), true) = (value, ty.keys.is_empty()) {
             let (ty, value) = (ty.named(events), value.to_le_bytes());
             let elements = [(vec![0; 4], [value.as_slice()])];
-            return Ok(Some(Snapshot::asked(&ty, &state, elements)));
+            return Ok(Some(Snapshot::by_name(&ty, &state, elements)));
         }
         self.read_as_of(ty, map, events, (&state, true)).map(Some)
     }
@@ -236,7 +236,7 @@ impl Maps {
             .iter()
             .map(|(key, element)| (key.clone(), map.cpu_values(element)));
         let snapshot = match asked {
-            true => Snapshot::asked(&ty, state, elements),
+            true => Snapshot::by_name(&ty, state, elements),
             false => Snapshot::new(&ty, state, elements),
         };
         let snapshot = snapshot.dated(ClockPair::now().offset());

@@ -119,12 +119,12 @@ impl Store {
         names
     }
 
-    /// The session meant: the one named, or the only one there is. Beside others, one that holds named probes and no table of its own (as `kestrel
-    /// probe add` makes it) is meant by its name only: adding a probe changes nothing for a user with one session.
+    /// The name of the session that a command is for: the one given, or the only one there is. Beside others, one that holds named probes and no
+    /// table of its own (as `kestrel probe add` makes it) must be given by name: adding a probe changes nothing for a user with one session.
     ///
     /// # Errors
     /// [`Error::NoSession`] when it is not there, or none is; [`Error::WhichSession`] when there are several.
-    pub fn meant(&self, name: Option<&str>) -> Result<String> {
+    pub fn resolve(&self, name: Option<&str>) -> Result<String> {
         let names = self.names()?;
         match (name, names.as_slice()) {
             (Some(name), _) if names.iter().any(|known| known == name) => Ok(name.to_owned()),
@@ -152,9 +152,9 @@ impl Store {
     /// A session to be looked at; other commands can change it meanwhile.
     ///
     /// # Errors
-    /// As [`Store::meant`]; [`Error::State`] if another version of Kestrel made it.
+    /// As [`Store::resolve`]; [`Error::State`] if another version of Kestrel made it.
     pub fn session(&self, name: Option<&str>) -> Result<PinnedSession> {
-        let name = self.meant(name)?;
+        let name = self.resolve(name)?;
         match PinnedSession::open(&self.host, self.directory(&name), &name) {
             // Stopped meanwhile, perhaps.
             Err(_) if !self.exists(&name) => Err(Error::NoSession {
@@ -180,7 +180,7 @@ impl Store {
 
     /// Which session is meant, and its lock: no other command changes it meanwhile.
     fn lock(&self, name: Option<&str>) -> Result<(String, Lock)> {
-        let name = self.meant(name)?;
+        let name = self.resolve(name)?;
         let lock = Lock::take(&self.host, &self.locks, &name, self.patience)?;
         if self.exists(&name) {
             return Ok((name, lock));
@@ -205,7 +205,7 @@ impl Store {
     /// Ends a session: it is gone when this returns. The kernel goes on detaching its programs, which do nothing any more, for a while.
     ///
     /// # Errors
-    /// As [`Store::meant`], and when its pins cannot be removed.
+    /// As [`Store::resolve`], and when its pins cannot be removed.
     pub fn stop(&self, name: Option<&str>) -> Result<Stopped> {
         let (name, lock) = self.lock(name)?;
         let detaching = self.end(&name, lock)?;

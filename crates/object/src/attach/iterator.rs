@@ -35,7 +35,7 @@ impl<'a> Over<'a> {
 pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     let target = match Over::of(request.target) {
         Over::All => request.target,
-        _ => request.said,
+        _ => request.written,
     };
     tracing::bind(&AttachRequest { target, ..*request })
 }
@@ -46,7 +46,7 @@ const OF_MAPS: &[&str] = &["bpf_map_elem", "bpf_sk_storage_map", "sockmap"];
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
-    let link = match (Over::of(request.target), request.said) {
+    let link = match (Over::of(request.target), request.written) {
         (Over::Map(name), _) => over_map(request, program, name)?,
         (Over::Cgroup(path), _) => over_cgroup(program, path)?,
         (Over::Process(pid), _) => {

@@ -29,8 +29,8 @@ pub(super) struct Bound {
     /// The module that the kind's type belongs to.
     pub(super) module: Option<String>,
     pub(super) target: String,
-    /// What its section says.
-    said: String,
+    /// The target as its section has it.
+    written: String,
     pub(super) at_return: bool,
     /// Run by a program array's tail calls alone.
     pub(super) held: bool,
@@ -45,7 +45,7 @@ impl Bound {
             kind,
             module: None,
             target: String::new(),
-            said: String::new(),
+            written: String::new(),
             at_return: false,
             held: true,
             section: program.section.kind()?,
@@ -222,7 +222,7 @@ pub(super) fn bind(
         name: &program.name,
         kind: section,
         target,
-        said: &program.section.target,
+        written: &program.section.target,
         at_return: settings.at_return,
         via: settings.via,
         maps: &[],
@@ -244,7 +244,7 @@ pub(super) fn bind(
         kind: binding.kind.unwrap_or(plain),
         module: binding.module,
         target: target.to_owned(),
-        said: program.section.target.clone(),
+        written: program.section.target.clone(),
         at_return: settings.at_return,
         held,
         section,
@@ -265,7 +265,7 @@ pub(super) fn attach(
         name,
         kind: bound.section,
         target: &bound.target,
-        said: &bound.said,
+        written: &bound.written,
         at_return: bound.at_return,
         via: bound.via,
         maps,

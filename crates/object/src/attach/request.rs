@@ -14,8 +14,8 @@ pub(crate) struct AttachRequest<'a> {
     pub(crate) name: &'a str,
     pub(crate) kind: &'static SectionKind,
     pub(crate) target: &'a str,
-    /// What the section says it were.
-    pub(crate) said: &'a str,
+    /// The target as the section has it, whatever the settings name.
+    pub(crate) written: &'a str,
     pub(crate) at_return: bool,
     pub(crate) via: KprobeVia,
     /// The object's maps, once they are made.

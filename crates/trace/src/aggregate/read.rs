@@ -155,7 +155,11 @@ impl Snapshot {
     }
 
     /// As [`Snapshot::new`], of a map that is asked for by its name: one without keys shows 0 where nothing is set, unless it is a histogram.
-    pub fn asked<'v, C>(ty: &MapType, state: &[u8], elements: impl IntoIterator<Item = (Vec<u8>, C)>) -> Self
+    pub fn by_name<'v, C>(
+        ty: &MapType,
+        state: &[u8],
+        elements: impl IntoIterator<Item = (Vec<u8>, C)>,
+    ) -> Self
     where
         C: IntoIterator<Item = &'v [u8]>,
     {

@@ -1,4 +1,4 @@
-//! Names of threads as records tell them, and which of them a reader of the file was told.
+//! Names of threads as records tell them, and which of them are in the file already.
 
 use super::conversion::Recording;
 use crate::process::{Learner, Processes};
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub(super) struct Names {
     pub(super) processes: Processes,
     learner: Learner,
-    told: HashMap<u32, String, foldhash::fast::RandomState>,
+    written: HashMap<u32, String, foldhash::fast::RandomState>,
 }
 
 impl Names {
@@ -28,7 +28,7 @@ impl Names {
         let all: Vec<_> = pairs
             .filter_map(|(tid, name)| Some((tid.parse().ok()?, name.to_owned())))
             .collect();
-        self.told.extend(all.iter().cloned());
+        self.written.extend(all.iter().cloned());
         all
     }
 
@@ -40,10 +40,10 @@ impl Names {
     /// The name of the record's thread, where the file does not say yet that it is called so. The idle threads are the reader's to name.
     pub(super) fn new_of(&mut self, record: &Record<'_>) -> Option<&str> {
         let name = self.processes.name(record.tid, record.pid)?;
-        if record.tid == 0 || self.told.get(&record.tid).is_some_and(|told| told == name) {
+        if record.tid == 0 || self.written.get(&record.tid).is_some_and(|known| known == name) {
             return None;
         }
-        self.told.insert(record.tid, name.to_owned());
+        self.written.insert(record.tid, name.to_owned());
         Some(name)
     }
 }

@@ -33,7 +33,7 @@ impl EventKind for Tracepoint {
         &["t", "tp"]
     }
 
-    fn may_be_unsaid(&self) -> bool {
+    fn is_default(&self) -> bool {
         true
     }
 

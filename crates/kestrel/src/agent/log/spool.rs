@@ -166,7 +166,7 @@ impl Spool {
         let Some(doorbell) = &mut self.doorbell else {
             return Ok(());
         };
-        doorbell.heard()?;
+        doorbell.drain()?;
         for of in &self.info.buffers {
             if let Some(buffer) = numbered(&self.buffers, of.number) {
                 buffer.ring().listen(Bell::Filled);
