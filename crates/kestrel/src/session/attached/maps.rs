@@ -1,0 +1,70 @@
+//! What the maps of a session's handlers and objects hold, and what its programs hand over.
+
+use super::Session;
+use crate::session::maps::Maps;
+use kestrel_catalog::Result;
+use kestrel_compiler::failures::Failure;
+use kestrel_kernel::bpf::Map;
+use kestrel_object::BpfMap;
+use kestrel_trace::aggregate::read::Snapshot;
+
+impl Session {
+    /// How often helpers have failed in its programs so far, where that is counted.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn failures(&self) -> Result<Vec<Failure>> {
+        self.resources.maps.failures()
+    }
+
+    /// What its programs hand packets over by, where they do.
+    pub fn packets(&self) -> Option<&Map> {
+        self.resources.packets.as_ref()
+    }
+
+    /// What its handlers' maps hold now.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.resources.maps.read(&self.numbers)
+    }
+
+    /// What one of its handlers' maps held at a generation; see [`Maps::read_generation`].
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn map_generation(
+        &self,
+        name: &str,
+        generation: u64,
+        value: Option<u64>,
+    ) -> Result<Option<Snapshot>> {
+        self.resources
+            .maps
+            .read_generation(name, generation, value, &self.numbers)
+    }
+
+    /// Removes what one of its handlers' maps held before a generation.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
+        self.resources.maps.sweep_map(name, generation, zeroed)
+    }
+
+    /// Gives the maps of the compiled objects that its handlers call, each with the path of its file.
+    pub fn each_object_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
+        self.resources.objects.each_map(show);
+    }
+
+    /// Whether stacks of processes are among the keys of its handlers' maps.
+    pub fn has_user_stacks_in_maps(&self) -> bool {
+        self.resources.maps.have_user_stacks()
+    }
+
+    /// Its handlers' maps, to be emptied.
+    pub fn maps_mut(&mut self) -> &mut Maps {
+        &mut self.resources.maps
+    }
+}

@@ -1,0 +1,319 @@
+//! What a session attaches: its hooks' programs, what they could not see, and the switch that lets them work.
+//!
+//! | room | what it does |
+//! |---|---|
+//! | `hooks` | attaches a hook's programs by the first strategy that this kernel takes |
+//! | `own` | events of the session itself: begin, end, iterators, the periods of intervals |
+//! | `maps` | the maps of handlers and objects |
+//! | `misses` | hits that programs did not see |
+
+mod hooks;
+mod maps;
+mod misses;
+mod own;
+
+use super::identity::{new_uuid, trace_info};
+use super::maps::Maps;
+use super::metadata::Description;
+use super::objects::Objects;
+use super::prepare;
+use super::refusal::name_what_is_missing;
+use super::resources::Resources;
+use super::{Fallback, Hits, Skipped, modules};
+use crate::plan::{BufferPlan, Hook, Plan};
+use kestrel_catalog::Result;
+use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_compiler::packets;
+use kestrel_hook::buffer::bell::{Bell, Doorbell};
+use kestrel_hook::buffer::reader::RingSpec;
+use kestrel_hook::buffer::{self, Buffer};
+use kestrel_hook::hook::control::{Control, Table};
+use kestrel_hook::hook::process_filter::{self, ProcessFilter};
+use kestrel_hook::hook::thread_names;
+use kestrel_kernel::Host;
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind};
+use kestrel_kernel::process::allow_open_files;
+use kestrel_kernel::procfs::{self, possible_cpus};
+use kestrel_trace::event::EventClass;
+use kestrel_trace::info::TraceInfo;
+use kestrel_trace::layout::Names;
+use std::ffi::CString;
+use std::time::{Duration, Instant};
+
+/// A session: what is attached, and the resources that its programs are bound to.
+#[derive(Debug)]
+pub struct Session {
+    pub(super) resources: Resources,
+    /// Whose events are wanted.
+    pub(super) target: ProcessFilter,
+    /// Names of the events by their numbers.
+    pub(super) numbers: Names,
+    /// The trace's description in kernel memory, for a recovery from a memory image.
+    pub(super) metadata: Option<Description>,
+    pub(super) hooks: Vec<Attached>,
+    pub(super) followers: Vec<Attached>,
+    /// So many of them, one after the other, do the same.
+    pub(super) follower_copies: usize,
+    /// Which of the plan's hooks have their handlers in the program of another.
+    pub(super) sharing: Vec<usize>,
+    pub(super) classes: Vec<EventClass>,
+    pub(super) detours: Vec<Fallback>,
+    pub(super) left_out: Vec<Skipped>,
+    pub(super) info: TraceInfo,
+    /// When it was last looked for CPUs that have come.
+    pub(super) looked: Option<Instant>,
+    /// Modules that hooks sit in.
+    pub(super) modules: modules::Followed,
+    /// How long loading and attaching took.
+    pub(super) attaching: Duration,
+}
+
+/// A loaded program and what it is attached to.
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub(super) event: String,
+    /// Events of its set beside that.
+    pub(super) others: usize,
+    pub(super) program: Program,
+    /// Maps of its own live as long as it does.
+    pub(super) _maps: Vec<Map>,
+    pub(super) links: Links,
+    /// Handlers that come later: an array for each of its programs.
+    pub(super) slots: Vec<Map>,
+    /// Where threads can be preempted inside the program: the hits that were seen by it or by the programs behind it.
+    pub(super) seen: Option<Map>,
+    /// Where that is so, the number of these programs; else 0.
+    pub(super) copies: u32,
+    /// Type of the program.
+    pub(super) kind: ProgramKind,
+    /// How it is attached; none for what is attached beside the hooks.
+    pub(super) mechanism: Option<Mechanism>,
+    /// Where it sits in a module that may be unloaded.
+    pub(super) module: Option<modules::InModule>,
+    /// Where the kernel attaches it again with its module: the build of that.
+    pub(super) module_build: Option<String>,
+    /// Which of the plan's hooks it is, and which of the hook's ways.
+    pub(super) hook: usize,
+    pub(super) way: usize,
+}
+
+impl Attached {
+    /// Whether it sees entries and returns.
+    fn sees_both_ends(&self) -> bool {
+        matches!(self.mechanism, Some(Mechanism::Calls(_)))
+    }
+
+    /// What it sees.
+    fn hits(&self) -> Hits {
+        match &self.mechanism {
+            Some(Mechanism::Calls(_)) => Hits::Calls,
+            Some(it) if it.letter() == 'r' => Hits::Returns,
+            _ => Hits::Any,
+        }
+    }
+}
+
+impl Session {
+    /// Makes buffers, loads and attaches everything; hooks return at once until [`Session::activate`].
+    ///
+    /// # Errors
+    /// The first thing that could not be made; nothing is left attached.
+    pub fn start(plan: &Plan, catalog: &Catalog, command: &str) -> Result<Self> {
+        Self::make(plan, catalog, command, "").map_err(|error| name_what_is_missing(error, catalog.host()))
+    }
+
+    /// Makes and attaches what a plan says, under the `name` of a persistent session.
+    pub(super) fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
+        allow_open_files(files(plan));
+        own_event::sweep(catalog.host());
+        let now = procfs::monotonic();
+        let uuid = new_uuid()?;
+        let cpus: Vec<u32> = possible_cpus()?.iter().collect();
+        let shapes = plan.buffers.iter().map(|buffer| buffer.geometry);
+        buffer::check_memory(shapes, &cpus, catalog.host())?;
+        let make = |(number, buffer): (usize, &BufferPlan)| {
+            let ring = RingSpec {
+                number: number as u32,
+                geometry: buffer.geometry,
+                uuid,
+                cpus: &cpus,
+                now,
+            };
+            Buffer::create(&buffer.name, &ring)
+        };
+        let buffers: Vec<Buffer> = plan.buffers.iter().enumerate().map(make).collect::<Result<_>>()?;
+        let bells: Vec<Bell> = plan.buffers.iter().map(|buffer| buffer.bell).collect();
+        let rings = bells.iter().any(|bell| *bell != Bell::Silent);
+        let control = Control::create(uuid, now)?;
+        for (index, parameter) in plan.globals.parameters.iter().enumerate() {
+            control.set_parameter(index, parameter.value);
+        }
+        for number in 1..=plan.tables.len() as u32 {
+            control.set_table(number - 1, Table::known(number));
+        }
+        let targets = plan.follows().then(process_filter::create_map).transpose()?;
+        let mut info = trace_info(catalog.host(), &buffers, uuid, command);
+        name.clone_into(&mut info.session);
+        let mut session = Self {
+            resources: Resources {
+                host: catalog.host().clone(),
+                control,
+                buffers,
+                doorbell: rings.then(Doorbell::create).transpose()?,
+                message_bell: (rings && !name.is_empty()).then(Doorbell::create).transpose()?,
+                bells,
+                targets,
+                names: thread_names::create_map()?,
+                hits: None,
+                relay: None,
+                license: plan
+                    .globals
+                    .license
+                    .as_deref()
+                    .and_then(|it| CString::new(it).ok()),
+                packets: (!plan.globals.packets.is_empty())
+                    .then(|| packets_map(cpus.len()))
+                    .transpose()?,
+                maps: Maps::create(&plan.globals.maps, plan.globals.keeps_failures())?,
+                objects: Objects::default(),
+            },
+            target: plan.target.clone(),
+            numbers: match plan.globals.source {
+                Some(_) => plan.hooks.iter().flat_map(Hook::whole_numbers).collect(),
+                None => plan.hooks.iter().flat_map(Hook::numbers).collect(),
+            },
+            metadata: None,
+            hooks: Vec::new(),
+            followers: Vec::new(),
+            follower_copies: 1,
+            sharing: Vec::new(),
+            classes: Vec::new(),
+            detours: Vec::new(),
+            left_out: Vec::new(),
+            info,
+            looked: None,
+            modules: modules::Followed::default(),
+            attaching: Duration::ZERO,
+        };
+        session.resources.objects.add(&plan.objects);
+        let begun = Instant::now();
+        let _turn = turn(catalog.host());
+        session.admit(catalog, &plan.target)?;
+        let ready = prepare::prepare(&session.resources, plan, catalog);
+        for (hook, ready) in ready.into_iter().enumerate() {
+            if let Err(error) = session.add(plan, hook, ready, catalog) {
+                // All or none: those before it are detached in the background, and the error is reported at once.
+                session.detach_apart();
+                return Err(error);
+            }
+        }
+        session.attaching = begun.elapsed();
+        session.info.events.clone_from(&session.classes);
+        let metadata = Description::create(&session.info, 1)?;
+        metadata.bind(session.hooks.iter().map(|hook| &hook.program))?;
+        session.metadata = Some(metadata);
+        session.follow(plan, catalog)?;
+        session.resources.objects.keep();
+        Ok(session)
+    }
+
+    /// Lets the hooks work, all at once, from their next event on.
+    pub fn activate(&self) {
+        self.resources.control.activate(Table::known(1));
+    }
+
+    /// Masks all hooks at once; nothing is detached yet.
+    pub fn deactivate(&self) {
+        self.resources.control.activate(Table::NONE);
+    }
+
+    /// Gives one of its parameters another value.
+    pub(crate) fn set_parameter(&self, index: usize, value: u64) {
+        self.resources.control.set_parameter(index, value);
+    }
+
+    /// Detaches everything. Masked hooks cost next to nothing meanwhile.
+    pub fn detach(&mut self) {
+        self.hooks.clear();
+        self.followers.clear();
+    }
+
+    /// Detaches everything. Where there is much of what the kernel takes long to detach (perf events and trampolines: some 0.1 s each), a
+    /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
+    pub fn detach_apart(&mut self) -> usize {
+        self.deactivate();
+        // What tracefs was given for them can go only after them.
+        let slow = |attached: &Attached| is_slow(attached.kind) && attached.links.events().is_empty();
+        let hooks = std::mem::take(&mut self.hooks).into_iter();
+        let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(slow);
+        let files = slowly
+            .into_iter()
+            .flat_map(|attached| attached.links.into_files());
+        let apart = close_many(&self.resources.host, files.collect());
+        self.followers.clear();
+        apart
+    }
+
+    /// Its buffers, at least one, by number.
+    pub fn buffers(&self) -> &[Buffer] {
+        &self.resources.buffers
+    }
+
+    /// The host that it traces.
+    pub fn host(&self) -> &Host {
+        &self.resources.host
+    }
+
+    /// The trace that the buffer's packets belong to.
+    pub fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    /// The kinds of record that can come.
+    pub fn classes(&self) -> &[EventClass] {
+        &self.classes
+    }
+
+    /// Events that are not seen in the best way planned.
+    pub fn detours(&self) -> &[Fallback] {
+        &self.detours
+    }
+
+    /// Events that this kernel does not let be attached, and only a pattern named.
+    pub fn left_out(&self) -> &[Skipped] {
+        &self.left_out
+    }
+
+    /// Programs attached, followers of the command left out.
+    pub fn programs(&self) -> usize {
+        self.hooks.len()
+    }
+
+    /// Which of its plan's hooks have their handlers in the program of another.
+    pub fn sharing(&self) -> &[usize] {
+        &self.sharing
+    }
+
+    /// How long it took to load and attach them.
+    pub fn attaching(&self) -> Duration {
+        self.attaching
+    }
+}
+
+/// The map by which programs hand packets over, with a place for each CPU.
+fn packets_map(cpus: usize) -> Result<Map> {
+    let spec = MapSpec::new(MapKind::PERF_EVENT_ARRAY, packets::MAP, 4, 4, cpus as u32);
+    Ok(Map::create(&spec)?)
+}
+
+/// The most files that are open while a plan is attached: each hook's program, link, perf event and own maps, a link and a perf event for each
+/// function where the kernel has no multi links, and some for the process itself.
+pub(super) fn files(plan: &Plan) -> u64 {
+    let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
+    let of = |hook: &Hook| {
+        let mechanism = hook.ways.first().map(|way| &way.mechanism);
+        8 + mechanism.map_or(0, |it| it.descriptors(hook.instances.len() as u64, cpus))
+    };
+    1024 + plan.hooks.iter().map(of).sum::<u64>()
+}

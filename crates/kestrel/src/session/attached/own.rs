@@ -1,0 +1,67 @@
+//! Events of the session itself, which it fires: `begin` and `end`, the files of its iterators, the periods of its intervals.
+
+use super::{Attached, Session};
+use kestrel_catalog::Result;
+use kestrel_catalog::attach::Mechanism;
+use kestrel_kernel::bpf::TestRun;
+use std::fs::File;
+
+impl Session {
+    /// Has the periods of its intervals begin now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn begin_periods(&self) -> Result<()> {
+        self.hooks.iter().try_for_each(|hook| hook.links.begin_periods())
+    }
+
+    /// Runs the handlers of an event of the session's own (`begin`, `end`), in the order of their texts; whether there are any.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn fire(&self, name: &str) -> Result<bool> {
+        let is_named =
+            |hook: &&Attached| matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name);
+        let mut any = false;
+        for hook in self.hooks.iter().filter(is_named) {
+            hook.program.test_run(&TestRun::default())?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Files of its iterators, in the order of their texts: who reads one to its end has walked once, and gets no bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn walks(&self) -> Result<Vec<File>> {
+        let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
+        let walks = self.hooks.iter().filter(is_walk);
+        let walks = walks.map(|hook| hook.links.walks());
+        Ok(walks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    /// Names of the events that [`Session::fire`] fires: `begin`, `bench:lhist`, in the order of the program.
+    pub fn own_events(&self) -> Vec<String> {
+        let names = self.hooks.iter().filter_map(|hook| match &hook.mechanism {
+            Some(Mechanism::OnRequest(own)) => Some(own.name.clone()),
+            _ => None,
+        });
+        names.collect()
+    }
+
+    /// How often the handlers of an own event have run, and for how many nanoseconds, while [`kestrel_kernel::bpf::enable_stats`] was on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn own_runs(&self, name: &str) -> Result<(u64, u64)> {
+        let mut runs = (0, 0);
+        for hook in &self.hooks {
+            if matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name) {
+                let info = hook.program.info()?;
+                runs = (runs.0 + info.runs, runs.1 + info.run_time);
+            }
+        }
+        Ok(runs)
+    }
+}
