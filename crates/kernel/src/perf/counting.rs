@@ -1,6 +1,7 @@
 //! Perf events that only count, for the whole of a command, a process, a cgroup or a CPU: what `stat` reads; no sampling, no programs.
 
-use super::{Attributes, Counter, FLAGS, PerfEvent, open_at};
+use super::attributes::{Attributes, FLAGS};
+use super::{Counter, PerfEvent, open_at};
 use crate::error::{Errno, Error, Result};
 use bytemuck::Zeroable;
 use std::fs::File;

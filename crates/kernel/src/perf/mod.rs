@@ -1,17 +1,22 @@
 //! perf_event_open(2) as far as BPF programs are attached to its events: tracepoints, kprobes, uprobes, software counters; the
 //! rings that records of perf go to, and its side band; `counting` those that only count. No sampling.
 
+mod attributes;
+mod counter;
 mod counting;
 pub mod ring;
 pub mod side_band;
 
+pub use counter::{Breakpoint, Counter, Software};
 pub use counting::{Begin, Counted, Inherit, Levels, Reading, Whose};
 
 use crate::error::{Errno, Error, Interface, Result};
 use crate::host::Host;
-use bytemuck::{Pod, Zeroable};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use attributes::{
+    Attributes, FLAG_CLOEXEC, FLAGS, FORMAT_LOST, IOC_DISABLE, IOC_ENABLE, IOC_PERIOD, IOC_SET_BPF,
+    SAMPLE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT,
+};
+use bytemuck::Zeroable;
 use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -67,225 +72,6 @@ pub struct UprobePlace {
     /// What `bpf_get_attach_cookie` answers there.
     pub cookie: u64,
 }
-
-/// `enum perf_sw_ids`: counters that the kernel keeps itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the kernel's own names")]
-#[repr(u64)]
-pub enum Software {
-    CpuClock = 0,
-    TaskClock = 1,
-    PageFaults = 2,
-    ContextSwitches = 3,
-    CpuMigrations = 4,
-    MinorFaults = 5,
-    MajorFaults = 6,
-    AlignmentFaults = 7,
-    EmulationFaults = 8,
-    Dummy = 9,
-    BpfOutput = 10,
-    CgroupSwitches = 11,
-}
-
-impl Software {
-    /// All of them, each with its name and another spelling, as perf has them.
-    pub const ALL: &[(Self, &'static str, &'static str)] = &[
-        (Self::CpuClock, "cpu-clock", "cpu"),
-        (Self::TaskClock, "task-clock", ""),
-        (Self::PageFaults, "page-faults", "faults"),
-        (Self::ContextSwitches, "context-switches", "cs"),
-        (Self::CpuMigrations, "cpu-migrations", ""),
-        (Self::MinorFaults, "minor-faults", ""),
-        (Self::MajorFaults, "major-faults", ""),
-        (Self::AlignmentFaults, "alignment-faults", ""),
-        (Self::EmulationFaults, "emulation-faults", ""),
-        (Self::Dummy, "dummy", ""),
-        (Self::BpfOutput, "bpf-output", ""),
-        (Self::CgroupSwitches, "cgroup-switches", ""),
-    ];
-
-    /// As perf calls it.
-    pub fn name(self) -> &'static str {
-        let row = Self::ALL.iter().find(|(counter, ..)| *counter == self);
-        row.map_or("", |(_, name, _)| name)
-    }
-
-    /// As perf calls it, and its other spelling where it has one.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let row = Self::ALL.iter().find(|(counter, ..)| *counter == self);
-        let names = row.map(|(_, name, other)| [*name, *other]);
-        names.into_iter().flatten().filter(|name| !name.is_empty())
-    }
-
-    /// Whether it counts nanoseconds.
-    pub fn counts_time(self) -> bool {
-        matches!(self, Self::CpuClock | Self::TaskClock)
-    }
-
-    /// The one with this name.
-    pub fn find(name: &str) -> Option<Self> {
-        let mut named = Self::ALL
-            .iter()
-            .filter(|(_, own, other)| *own == name || !other.is_empty() && *other == name);
-        named.next().map(|(counter, ..)| *counter)
-    }
-}
-
-/// A counter or clock that perf knows by a type (`enum perf_type_id`) and a number of that type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counter {
-    /// Its type.
-    pub kind: u32,
-    /// Its number.
-    pub config: u64,
-    /// More of it, where the unit that counts takes more.
-    #[serde(default)]
-    pub config1: u64,
-    /// More again.
-    #[serde(default)]
-    pub config2: u64,
-    /// As perf calls it.
-    pub name: Cow<'static, str>,
-    /// What is watched, where it is a watchpoint: [`Breakpoint::access`].
-    #[serde(default)]
-    pub access: u32,
-    /// Whether it counts nanoseconds.
-    pub counts_time: bool,
-}
-
-/// What a debug register of the processor is to watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Breakpoint {
-    /// The address.
-    pub address: u64,
-    /// Its bytes: 1, 2, 4 or 8.
-    pub length: u64,
-    /// `HW_BREAKPOINT_R`, `_W` and `_X`.
-    pub access: u32,
-}
-
-impl Counter {
-    /// The accesses that a debug register watches.
-    pub fn breakpoint(breakpoint: Breakpoint, name: String) -> Self {
-        Self {
-            kind: TYPE_BREAKPOINT,
-            config: 0,
-            // The kernel has the address and the length in the places of these two (`struct perf_event_attr`).
-            config1: breakpoint.address,
-            config2: breakpoint.length,
-            access: breakpoint.access,
-            name: name.into(),
-            counts_time: false,
-        }
-    }
-
-    /// Whether a debug register watches for it.
-    pub fn is_breakpoint(&self) -> bool {
-        self.kind == TYPE_BREAKPOINT
-    }
-
-    /// The hits of a tracepoint, by its number in tracefs.
-    pub fn tracepoint(id: u64, name: String) -> Self {
-        Self {
-            kind: TYPE_TRACEPOINT,
-            config: id,
-            config1: 0,
-            config2: 0,
-            access: 0,
-            name: name.into(),
-            counts_time: false,
-        }
-    }
-}
-
-impl From<Software> for Counter {
-    fn from(counter: Software) -> Self {
-        Self {
-            kind: TYPE_SOFTWARE,
-            config: counter as u64,
-            config1: 0,
-            config2: 0,
-            access: 0,
-            name: counter.name().into(),
-            counts_time: counter.counts_time(),
-        }
-    }
-}
-
-/// `struct perf_event_attr` up to version 7 (120 bytes; the kernel takes shorter and zero-tailed longer ones).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    breakpoint: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clockid: i32,
-    sample_regs_intr: u64,
-    aux_watermark: u32,
-    sample_max_stack: u16,
-    reserved: u16,
-    aux_sample_size: u32,
-    reserved2: u32,
-}
-const _: () = assert!(size_of::<Attributes>() == 120);
-
-const TYPE_SOFTWARE: u32 = 1;
-const TYPE_TRACEPOINT: u32 = 2;
-const TYPE_BREAKPOINT: u32 = 5;
-/// `PERF_SAMPLE_RAW`.
-const SAMPLE_RAW: u64 = 1 << 10;
-/// `PERF_FORMAT_LOST`: behind the count, what found no room.
-const FORMAT_LOST: u64 = 1 << 4;
-/// `PERF_FLAG_FD_CLOEXEC`.
-const FLAG_CLOEXEC: u64 = 8;
-/// `PERF_SAMPLE_TIME`.
-const SAMPLE_TIME: u64 = 1 << 2;
-
-/// Bits of `flags`, by the names of the kernel's bit fields.
-struct Flags {
-    disabled: u64,
-    inherit: u64,
-    mmap: u64,
-    comm: u64,
-    task: u64,
-    watermark: u64,
-    sample_id_all: u64,
-    mmap2: u64,
-    comm_exec: u64,
-    use_clockid: u64,
-    inherit_thread: u64,
-}
-
-const FLAGS: Flags = Flags {
-    disabled: 1 << 0,
-    inherit: 1 << 1,
-    mmap: 1 << 8,
-    comm: 1 << 9,
-    task: 1 << 13,
-    watermark: 1 << 14,
-    sample_id_all: 1 << 18,
-    mmap2: 1 << 23,
-    comm_exec: 1 << 24,
-    use_clockid: 1 << 25,
-    inherit_thread: 1 << 35,
-};
-
-const IOC_ENABLE: u64 = 0x2400;
-/// `_IOW('$', 4, __u64)`.
-const IOC_PERIOD: u64 = 0x4008_2404;
-const IOC_DISABLE: u64 = 0x2401;
-const IOC_SET_BPF: u64 = 0x4004_2408;
 
 /// An open perf event. While a link holds it, it is attached; closing the last user of a tracepoint or kprobe event waits for RCU
 /// (some 50 ms).

@@ -6,8 +6,9 @@
 //! Build ids are not asked for. The kernel makes one record for all listeners, one after the other, and leaves `PERF_RECORD_MISC_MMAP_BUILD_ID` in its header once a listener has asked
 //! (`perf_event_mmap_output` of kernel/events/core.c): the next ones take inode numbers for a build id, and perf ends with an assertion. For the same reason that bit says nothing here.
 
+use super::attributes::{Attributes, FLAGS, SAMPLE_TIME, TYPE_SOFTWARE};
 use super::ring::{PerfRing, RingRecord};
-use super::{Attributes, FLAGS, PerfEvent, PerfTarget, SAMPLE_TIME, Software, TYPE_SOFTWARE, open};
+use super::{PerfEvent, PerfTarget, Software, open};
 use crate::error::Result;
 use crate::host::Host;
 use crate::procfs;
