@@ -1,10 +1,11 @@
 //! Reads a trace: streams merged by time, packet by packet in constant memory, losses counted, cuts survived and named.
 
-use super::packet::{Continuity, NotAPacket, Packet, State};
-use crate::decode::{EventTable, Extent};
+mod stream;
+
+use crate::decode::EventTable;
 use crate::error::{Error, Result};
 use crate::info::{BufferInfo, TraceInfo};
-use crate::packet::{HEADER, PAGE};
+use crate::packet::HEADER;
 use crate::record::Record;
 use crate::stack_pieces::StackPieces;
 use crate::summary::{Absent, Summary};
@@ -12,8 +13,10 @@ use crate::unwound::Unwound;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::io::{self, Read};
 use std::ops::RangeInclusive;
+use stream::Stream;
+
+pub use stream::Source;
 
 /// What is not in a trace though it happened, as far as its packets tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,40 +35,6 @@ impl Losses {
     /// Whether nothing is missing.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-/// Where a stream's pages come from: anything that can be read, or what knows more about them.
-pub trait Source {
-    /// Reads as [`Read::read`] does.
-    ///
-    /// # Errors
-    /// As there.
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
-
-    /// Is told which times are asked for: of whole packets without records in them only the headers count.
-    fn within(&mut self, _times: RangeInclusive<u64>) {}
-
-    /// Is told that only time, event, thread and length of records are asked for from now on: what else they hold may be zeros.
-    fn heads_alone(&mut self) {}
-
-    /// Is told, before anything is read, that records before this time are not asked for, and that nobody counts them: what can goes straight to the others.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    fn skip_to(&mut self, _time_ns: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// What was found damaged since the last call, and is not among the bytes.
-    fn damage(&mut self) -> Option<String> {
-        None
-    }
-}
-
-impl<R: Read> Source for R {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        Read::read(self, bytes)
     }
 }
 
@@ -99,36 +68,6 @@ impl std::fmt::Debug for Watch {
         f.write_str(if self.0.is_some() { "Watch" } else { "None" })
     }
 }
-
-#[derive(Debug)]
-struct Stream<R> {
-    name: String,
-    input: R,
-    /// What was read at once, and of it: how much is there, where the page at hand begins, and where the next one does.
-    chunk: Vec<u8>,
-    there: usize,
-    page: usize,
-    next_page: usize,
-    cpu: u32,
-    buffer: u32,
-    /// The records of the page that were not handed out: these bytes of the chunk.
-    at: usize,
-    end: usize,
-    /// The record at `at`, as long as one was found there.
-    next: Extent,
-    found: bool,
-    previous_ns: u64,
-    continuity: Continuity,
-    packets: u64,
-    /// Records handed out.
-    records: u64,
-    losses: Losses,
-    /// Of the events lost, how many on which CPU: packets of a stream may be of several.
-    lost_on: BTreeMap<u32, u64>,
-}
-
-/// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
-const CHUNK: usize = 16 * PAGE as usize;
 
 /// The limit where no other stream has records.
 const NONE: (u64, usize) = (u64::MAX, usize::MAX);
@@ -449,168 +388,4 @@ impl<R: Source> Reader<R> {
         }
         all
     }
-}
-
-impl<R: Source> Stream<R> {
-    fn new(name: String, input: R) -> Self {
-        Self {
-            name,
-            input,
-            chunk: Vec::new(),
-            there: 0,
-            page: 0,
-            next_page: 0,
-            cpu: 0,
-            buffer: 0,
-            at: 0,
-            end: 0,
-            next: Extent::default(),
-            found: false,
-            previous_ns: 0,
-            continuity: Continuity::default(),
-            packets: 0,
-            records: 0,
-            losses: Losses::default(),
-            lost_on: BTreeMap::new(),
-        }
-    }
-
-    /// Steps over the record at hand to the next one of the same page; false where there is none, or what is there is damaged.
-    #[inline(always)]
-    fn step(&mut self, events: &EventTable) -> bool {
-        if self.found {
-            self.at += self.next.size;
-            self.previous_ns = self.next.time_ns;
-        }
-        let bytes = self.chunk.get(self.at..self.end).unwrap_or_default();
-        // There is none at the end.
-        match events.extent(bytes, self.previous_ns) {
-            Ok(extent) => {
-                self.next = extent;
-                self.found = true;
-            }
-            Err(_) => self.found = false,
-        }
-        self.found
-    }
-
-    /// Goes to the next record where [`Stream::step`] found none, in the next page if need be; false at the end.
-    fn advance(
-        &mut self,
-        events: &EventTable,
-        info: &TraceInfo,
-        within: &RangeInclusive<u64>,
-    ) -> Result<bool> {
-        loop {
-            if self.at < self.end {
-                match events.extent(&self.chunk[self.at..self.end], self.previous_ns) {
-                    Ok(extent) => {
-                        self.next = extent;
-                        self.found = true;
-                        return Ok(true);
-                    }
-                    Err(damage) => {
-                        let at = self.at - self.page;
-                        self.damaged(&format!("{damage} at byte {at}"));
-                        self.at = self.end;
-                    }
-                }
-            } else if !self.load(info, within)? {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Reads the next page; false at the end of the file. Of one that is whole and out of the times that are asked for only the header counts.
-    fn load(&mut self, info: &TraceInfo, within: &RangeInclusive<u64>) -> Result<bool> {
-        let read = self.read_page().map_err(Error::io("read stream", &self.name))?;
-        (self.at, self.end) = (0, 0);
-        if let Some(why) = self.input.damage() {
-            self.note(&why);
-        }
-        if read == 0 {
-            return Ok(false);
-        }
-        self.packets += 1;
-        let page = &self.chunk[self.page..self.page + read];
-        if read < PAGE as usize {
-            self.damaged(&format!("only {read} bytes of it are there, the file was cut"));
-            return Ok(false);
-        }
-        match Packet::parse(page) {
-            Ok(packet) if packet.uuid != info.uuid => {
-                let why = format!("it belongs to trace {}", packet.uuid);
-                self.damaged(&why);
-            }
-            Ok(packet) => {
-                let gap = self.continuity.follow(&packet);
-                (self.cpu, self.buffer, self.previous_ns) = (packet.cpu, packet.buffer, packet.begin_ns);
-                self.at = self.page + HEADER as usize;
-                self.end = self.at + packet.content().len();
-                let unsealed = packet.state != State::Whole;
-                if !unsealed && (packet.end_ns < *within.start() || packet.begin_ns > *within.end()) {
-                    // They were found, so they are not absent.
-                    self.records += u64::from(packet.events);
-                    self.at = self.end;
-                }
-                self.losses.packets_missing += gap.packets;
-                if gap.lost > 0 {
-                    self.losses.lost += gap.lost;
-                    *self.lost_on.entry(packet.cpu).or_default() += gap.lost;
-                }
-                if unsealed {
-                    self.damaged("its writers never left it; what they committed is read");
-                }
-            }
-            Err(why @ NotAPacket::Magic) if page.iter().all(|byte| *byte == 0) => {
-                self.damaged(&format!("{why}: it is all zeros"));
-            }
-            Err(why) => self.damaged(&why.to_string()),
-        }
-        Ok(true)
-    }
-
-    /// Makes the next page the one at hand; gives how much of it there is: a page, less at the end of the file.
-    fn read_page(&mut self) -> io::Result<usize> {
-        self.page = self.next_page;
-        if self.there < self.page + PAGE as usize {
-            self.chunk.resize(CHUNK, 0);
-            self.chunk.copy_within(self.page..self.there, 0);
-            self.there -= self.page;
-            self.page = 0;
-            self.there += fill(
-                &mut self.input,
-                &mut self.chunk[self.there..],
-                PAGE as usize - self.there,
-            )?;
-        }
-        let read = (self.there - self.page).min(PAGE as usize);
-        self.next_page = self.page + read;
-        Ok(read)
-    }
-
-    fn damaged(&mut self, why: &str) {
-        self.note(&format!("packet {}: {why}", self.packets - 1));
-    }
-
-    fn note(&mut self, what: &str) {
-        self.losses.packets_damaged += 1;
-        if self.losses.notes.is_empty() {
-            self.losses.notes.push(format!("{}: {what}", self.name));
-        }
-    }
-}
-
-/// Reads into `bytes` until at least so many are there or the input ends; gives how many were read.
-fn fill(input: &mut impl Source, bytes: &mut [u8], least: usize) -> io::Result<usize> {
-    let mut done = 0;
-    while done < least {
-        match input.read(&mut bytes[done..]) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(done)
 }

@@ -1,0 +1,239 @@
+//! A stream of a trace: its pages read in chunks, records found in each, cuts and gaps noted.
+
+use super::Losses;
+use crate::ctf::packet::{Continuity, NotAPacket, Packet, State};
+use crate::decode::{EventTable, Extent};
+use crate::error::{Error, Result};
+use crate::info::TraceInfo;
+use crate::packet::{HEADER, PAGE};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
+
+/// Where a stream's pages come from: anything that can be read, or what knows more about them.
+pub trait Source {
+    /// Reads as [`Read::read`] does.
+    ///
+    /// # Errors
+    /// As there.
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
+
+    /// Is told which times are asked for: of whole packets without records in them only the headers count.
+    fn within(&mut self, _times: RangeInclusive<u64>) {}
+
+    /// Is told that only time, event, thread and length of records are asked for from now on: what else they hold may be zeros.
+    fn heads_alone(&mut self) {}
+
+    /// Is told, before anything is read, that records before this time are not asked for, and that nobody counts them: what can goes straight to the others.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn skip_to(&mut self, _time_ns: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What was found damaged since the last call, and is not among the bytes.
+    fn damage(&mut self) -> Option<String> {
+        None
+    }
+}
+
+impl<R: Read> Source for R {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        Read::read(self, bytes)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Stream<R> {
+    pub(super) name: String,
+    pub(super) input: R,
+    /// What was read at once, and of it: how much is there, where the page at hand begins, and where the next one does.
+    pub(super) chunk: Vec<u8>,
+    pub(super) there: usize,
+    pub(super) page: usize,
+    pub(super) next_page: usize,
+    pub(super) cpu: u32,
+    pub(super) buffer: u32,
+    /// The records of the page that were not handed out: these bytes of the chunk.
+    pub(super) at: usize,
+    pub(super) end: usize,
+    /// The record at `at`, as long as one was found there.
+    pub(super) next: Extent,
+    pub(super) found: bool,
+    pub(super) previous_ns: u64,
+    pub(super) continuity: Continuity,
+    pub(super) packets: u64,
+    /// Records handed out.
+    pub(super) records: u64,
+    pub(super) losses: Losses,
+    /// Of the events lost, how many on which CPU: packets of a stream may be of several.
+    pub(super) lost_on: BTreeMap<u32, u64>,
+}
+
+/// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
+const CHUNK: usize = 16 * PAGE as usize;
+
+impl<R: Source> Stream<R> {
+    pub(super) fn new(name: String, input: R) -> Self {
+        Self {
+            name,
+            input,
+            chunk: Vec::new(),
+            there: 0,
+            page: 0,
+            next_page: 0,
+            cpu: 0,
+            buffer: 0,
+            at: 0,
+            end: 0,
+            next: Extent::default(),
+            found: false,
+            previous_ns: 0,
+            continuity: Continuity::default(),
+            packets: 0,
+            records: 0,
+            losses: Losses::default(),
+            lost_on: BTreeMap::new(),
+        }
+    }
+
+    /// Steps over the record at hand to the next one of the same page; false where there is none, or what is there is damaged.
+    #[inline(always)]
+    pub(super) fn step(&mut self, events: &EventTable) -> bool {
+        if self.found {
+            self.at += self.next.size;
+            self.previous_ns = self.next.time_ns;
+        }
+        let bytes = self.chunk.get(self.at..self.end).unwrap_or_default();
+        // There is none at the end.
+        match events.extent(bytes, self.previous_ns) {
+            Ok(extent) => {
+                self.next = extent;
+                self.found = true;
+            }
+            Err(_) => self.found = false,
+        }
+        self.found
+    }
+
+    /// Goes to the next record where [`Stream::step`] found none, in the next page if need be; false at the end.
+    pub(super) fn advance(
+        &mut self,
+        events: &EventTable,
+        info: &TraceInfo,
+        within: &RangeInclusive<u64>,
+    ) -> Result<bool> {
+        loop {
+            if self.at < self.end {
+                match events.extent(&self.chunk[self.at..self.end], self.previous_ns) {
+                    Ok(extent) => {
+                        self.next = extent;
+                        self.found = true;
+                        return Ok(true);
+                    }
+                    Err(damage) => {
+                        let at = self.at - self.page;
+                        self.damaged(&format!("{damage} at byte {at}"));
+                        self.at = self.end;
+                    }
+                }
+            } else if !self.load(info, within)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads the next page; false at the end of the file. Of one that is whole and out of the times that are asked for only the header counts.
+    pub(super) fn load(&mut self, info: &TraceInfo, within: &RangeInclusive<u64>) -> Result<bool> {
+        let read = self.read_page().map_err(Error::io("read stream", &self.name))?;
+        (self.at, self.end) = (0, 0);
+        if let Some(why) = self.input.damage() {
+            self.note(&why);
+        }
+        if read == 0 {
+            return Ok(false);
+        }
+        self.packets += 1;
+        let page = &self.chunk[self.page..self.page + read];
+        if read < PAGE as usize {
+            self.damaged(&format!("only {read} bytes of it are there, the file was cut"));
+            return Ok(false);
+        }
+        match Packet::parse(page) {
+            Ok(packet) if packet.uuid != info.uuid => {
+                let why = format!("it belongs to trace {}", packet.uuid);
+                self.damaged(&why);
+            }
+            Ok(packet) => {
+                let gap = self.continuity.follow(&packet);
+                (self.cpu, self.buffer, self.previous_ns) = (packet.cpu, packet.buffer, packet.begin_ns);
+                self.at = self.page + HEADER as usize;
+                self.end = self.at + packet.content().len();
+                let unsealed = packet.state != State::Whole;
+                if !unsealed && (packet.end_ns < *within.start() || packet.begin_ns > *within.end()) {
+                    // They were found, so they are not absent.
+                    self.records += u64::from(packet.events);
+                    self.at = self.end;
+                }
+                self.losses.packets_missing += gap.packets;
+                if gap.lost > 0 {
+                    self.losses.lost += gap.lost;
+                    *self.lost_on.entry(packet.cpu).or_default() += gap.lost;
+                }
+                if unsealed {
+                    self.damaged("its writers never left it; what they committed is read");
+                }
+            }
+            Err(why @ NotAPacket::Magic) if page.iter().all(|byte| *byte == 0) => {
+                self.damaged(&format!("{why}: it is all zeros"));
+            }
+            Err(why) => self.damaged(&why.to_string()),
+        }
+        Ok(true)
+    }
+
+    /// Makes the next page the one at hand; gives how much of it there is: a page, less at the end of the file.
+    fn read_page(&mut self) -> io::Result<usize> {
+        self.page = self.next_page;
+        if self.there < self.page + PAGE as usize {
+            self.chunk.resize(CHUNK, 0);
+            self.chunk.copy_within(self.page..self.there, 0);
+            self.there -= self.page;
+            self.page = 0;
+            self.there += fill(
+                &mut self.input,
+                &mut self.chunk[self.there..],
+                PAGE as usize - self.there,
+            )?;
+        }
+        let read = (self.there - self.page).min(PAGE as usize);
+        self.next_page = self.page + read;
+        Ok(read)
+    }
+
+    fn damaged(&mut self, why: &str) {
+        self.note(&format!("packet {}: {why}", self.packets - 1));
+    }
+
+    pub(super) fn note(&mut self, what: &str) {
+        self.losses.packets_damaged += 1;
+        if self.losses.notes.is_empty() {
+            self.losses.notes.push(format!("{}: {what}", self.name));
+        }
+    }
+}
+
+/// Reads into `bytes` until at least so many are there or the input ends; gives how many were read.
+fn fill(input: &mut impl Source, bytes: &mut [u8], least: usize) -> io::Result<usize> {
+    let mut done = 0;
+    while done < least {
+        match input.read(&mut bytes[done..]) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
