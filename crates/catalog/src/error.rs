@@ -15,6 +15,15 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Closure for `map_err`: `action` failed on `subject`, such as the path of a file.
+    pub fn io(action: &'static str, subject: impl std::fmt::Display) -> impl Fn(std::io::Error) -> Self {
+        move |error| Self::Io {
+            action,
+            subject: subject.to_string(),
+            error,
+        }
+    }
 }
 
 /// The result of everything in this crate that can fail.

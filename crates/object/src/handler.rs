@@ -74,11 +74,8 @@ impl HandlerFile {
     /// [`Error::Io`], or [`Error::Object`] with what is wrong with it.
     pub fn read(written: &str, beside: &Path) -> Result<Self> {
         let path = beside.join(written);
-        let given = bounded_read::give(&path, bounded_read::LARGEST_OBJECT).map_err(|error| Error::Io {
-            action: "read the object",
-            subject: path.display().to_string(),
-            error,
-        })?;
+        let given = bounded_read::give(&path, bounded_read::LARGEST_OBJECT)
+            .map_err(Error::io("read the object", path.display()))?;
         let (bytes, path) = (given.bytes, given.path.display().to_string());
         let parsed = object::Object::parse(&bytes).map_err(|error| wrong(&path, &error))?;
         Ok(Self {

@@ -248,11 +248,7 @@ pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map
     if std::fs::symlink_metadata(path).is_err() {
         return Ok(None);
     }
-    let objection = files::objection(path, files::user()).map_err(|error| Error::Io {
-        action: "look at",
-        subject: path.display().to_string(),
-        error,
-    })?;
+    let objection = files::objection(path, files::user()).map_err(Error::io("look at", path.display()))?;
     if let Some(objection) = objection {
         return Err(Error::Untrusted {
             file: path.display().to_string(),

@@ -29,11 +29,7 @@ const PROGRAMS: &[&str] = &[
 /// When there is none.
 pub fn find(name: &str) -> Result<PathBuf> {
     if name.contains('/') {
-        return std::path::absolute(name).map_err(|error| Error::Io {
-            action: "find",
-            subject: name.to_owned(),
-            error,
-        });
+        return std::path::absolute(name).map_err(Error::io("find", name));
     }
     let found = match name.starts_with("lib") {
         true => library(name).or_else(|| program(name)),

@@ -118,11 +118,7 @@ impl Executable {
             Ok(file)
         });
         let bytes = again.and_then(|file| bounded_read::all_of(file, bounded_read::LARGEST_PROGRAM));
-        let bytes = bytes.map_err(|error| Error::Io {
-            action: "read",
-            subject: self.path.display().to_string(),
-            error,
-        })?;
+        let bytes = bytes.map_err(Error::io("read", self.path.display()))?;
         read(&bytes).map_err(|why| Error::Object {
             object: self.path.display().to_string(),
             why,

@@ -101,11 +101,7 @@ impl Executables {
 
 impl Executable {
     fn open(path: &Path, folders: &[PathBuf]) -> Result<Self> {
-        let unreadable = |error| Error::Io {
-            action: "read",
-            subject: path.display().to_string(),
-            error,
-        };
+        let unreadable = Error::io("read", path.display());
         let no_program = |why: String| Error::Object {
             object: path.display().to_string(),
             why,
@@ -113,9 +109,9 @@ impl Executable {
         let written = path.to_string_lossy();
         let in_archive = archive::split(&written).filter(|_| !path.exists());
         let outer = in_archive.map_or(path, |(archive, _)| Path::new(archive));
-        let opened = files::open(outer).map_err(unreadable)?;
-        let again = opened.file.try_clone().map_err(unreadable)?;
-        let bytes = bounded_read::all_of(again, bounded_read::LARGEST_PROGRAM).map_err(unreadable)?;
+        let opened = files::open(outer).map_err(&unreadable)?;
+        let again = opened.file.try_clone().map_err(&unreadable)?;
+        let bytes = bounded_read::all_of(again, bounded_read::LARGEST_PROGRAM).map_err(&unreadable)?;
         let inside = match in_archive {
             Some((_, file)) => archive::find(&bytes, file).map_err(no_program)?,
             None => 0..bytes.len(),
@@ -289,11 +285,8 @@ impl Executable {
     pub fn bytes(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; count];
         let read = self.file.read_exact_at(&mut bytes, offset);
-        read.map(|()| bytes).map_err(|error| Error::Io {
-            action: "read",
-            subject: self.path.display().to_string(),
-            error,
-        })
+        read.map(|()| bytes)
+            .map_err(Error::io("read", self.path.display()))
     }
 
     /// The error for a function that it does not have, with names that come close.

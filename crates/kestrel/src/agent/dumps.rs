@@ -72,7 +72,7 @@ impl Dumps {
             .recursive(true)
             .mode(0o700)
             .create(&policy.directory);
-        made.map_err(|error| failed("create the directory", &policy.directory, error))?;
+        made.map_err(Error::io("create the directory", policy.directory.display()))?;
         Ok(Self {
             policy,
             host: host.clone(),
@@ -138,7 +138,7 @@ fn write(session: &str, since: Duration, policy: &Policy, host: Host) -> Result<
     let old = (there.len() + 1).saturating_sub(policy.keep.max(1));
     for number in there.iter().take(old) {
         let path = policy.directory.join(name(session, *number));
-        directory::discard(&path).map_err(|error| failed("remove the old trace", &path, error))?;
+        directory::discard(&path).map_err(Error::io("remove the old trace", path.display()))?;
     }
     Ok(dumped)
 }
@@ -149,10 +149,10 @@ fn name(session: &str, number: u64) -> String {
 
 /// Numbers of a session's traces, rising.
 fn numbers(directory: &Path, session: &str) -> Result<Vec<u64>> {
-    let unreadable = |error| failed("read the directory", directory, error);
+    let unreadable = Error::io("read the directory", directory.display());
     let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
-        let found = entry.map_err(unreadable)?.file_name();
+    for entry in std::fs::read_dir(directory).map_err(&unreadable)? {
+        let found = entry.map_err(&unreadable)?.file_name();
         let number = found
             .to_str()
             .and_then(|found| found.strip_prefix(session)?.strip_prefix('-'));
@@ -161,14 +161,6 @@ fn numbers(directory: &Path, session: &str) -> Result<Vec<u64>> {
     }
     numbers.sort_unstable();
     Ok(numbers)
-}
-
-fn failed(action: &'static str, path: &Path, error: std::io::Error) -> Error {
-    Error::Io {
-        action,
-        subject: path.display().to_string(),
-        error,
-    }
 }
 
 #[cfg(test)]

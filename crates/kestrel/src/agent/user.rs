@@ -22,11 +22,7 @@ pub struct User {
 /// When there is none.
 pub fn find(host: &Host, wanted: &str) -> Result<User> {
     let path = host.path("/etc/passwd");
-    let text = std::fs::read_to_string(&path).map_err(|error| Error::Io {
-        action: "read",
-        subject: path.display().to_string(),
-        error,
-    })?;
+    let text = std::fs::read_to_string(&path).map_err(Error::io("read", path.display()))?;
     text.lines()
         .filter_map(parse)
         .find(|user| user.name == wanted || wanted.parse() == Ok(user.uid))

@@ -28,11 +28,7 @@ impl Walk {
     pub(super) fn outcome(self) -> Result<()> {
         let read = self.0.join();
         let read = read.unwrap_or_else(|_| Err(ErrorKind::Other.into()));
-        read.map_err(|error| Error::Io {
-            action: "walk by",
-            subject: "an iterator".to_owned(),
-            error,
-        })
+        read.map_err(Error::io("walk by", "an iterator"))
     }
 }
 

@@ -9,11 +9,7 @@ use kestrel_trace::info::{ClockOffset, TraceInfo, Uuid};
 pub(super) fn new_uuid() -> Result<Uuid> {
     let mut bytes = [0; 16];
     let mut read = || std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes);
-    read().map_err(|error| Error::Io {
-        action: "read",
-        subject: "/dev/urandom".to_owned(),
-        error,
-    })?;
+    read().map_err(Error::io("read", "/dev/urandom"))?;
     // Version 4, variant 1 (RFC 9562).
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

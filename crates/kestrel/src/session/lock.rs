@@ -46,7 +46,7 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(failed("lock", &path, error)),
+                Err(TryLockError::Error(error)) => return Err(Error::io("lock", path.display())(error)),
             }
             // The process that held it before may have removed the file: then this is a lock on nothing.
             if is_there(&file, &path) {
@@ -85,7 +85,7 @@ impl Lock {
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed("read the directory", directory, error)),
+            Err(error) => return Err(Error::io("read the directory", directory.display())(error)),
         };
         let name = |entry: std::fs::DirEntry| {
             let file = entry.file_name().into_string().ok()?;
@@ -104,7 +104,7 @@ impl Lock {
 fn open(directory: &Path, path: &Path) -> Result<File> {
     loop {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.map_err(|error| failed("create", directory, error))?;
+        made.map_err(Error::io("create", directory.display()))?;
         check(directory)?;
         let file = OpenOptions::new()
             .read(true)
@@ -116,7 +116,7 @@ fn open(directory: &Path, path: &Path) -> Result<File> {
         match file {
             // The command that ended the last session removed the directory.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            other => return other.map_err(|error| failed("open", path, error)),
+            other => return other.map_err(Error::io("open", path.display())),
         }
     }
 }
@@ -126,7 +126,7 @@ fn check(directory: &Path) -> Result<()> {
     let found = match std::fs::symlink_metadata(directory) {
         // The command that ended the last session removed it.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        found => found.map_err(|error| failed("look at", directory, error))?,
+        found => found.map_err(Error::io("look at", directory.display()))?,
     };
     if found.is_dir() && found.uid() == process::user() && found.mode() & 0o022 == 0 {
         return Ok(());
@@ -142,14 +142,6 @@ fn is_there(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(held), Ok(named)) => held.ino() == named.ino() && held.dev() == named.dev(),
         _ => false,
-    }
-}
-
-fn failed(action: &'static str, path: &Path, error: std::io::Error) -> Error {
-    Error::Io {
-        action,
-        subject: path.display().to_string(),
-        error,
     }
 }
 

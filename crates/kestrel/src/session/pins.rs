@@ -157,7 +157,7 @@ impl Directory {
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .map_err(|error| failed("create the directory", &path, error))?;
+            .map_err(Error::io("create the directory", path.display()))?;
         Ok(Self(path))
     }
 
@@ -175,7 +175,7 @@ impl Directory {
         self.remove(&passing)?;
         self.pin(object, &passing)?;
         let (from, to) = (self.0.join(&passing), self.0.join(name));
-        std::fs::rename(&from, &to).map_err(|error| failed("rename to", &to, error))
+        std::fs::rename(&from, &to).map_err(Error::io("rename to", to.display()))
     }
 
     pub(super) fn open(&self, name: &str) -> Result<Pinned> {
@@ -202,16 +202,16 @@ impl Directory {
         let entries = match std::fs::read_dir(&self.0) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(failed("read the directory", &self.0, error)),
+            Err(error) => return Err(Error::io("read the directory", self.0.display())(error)),
         };
         let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         let names: std::io::Result<Vec<String>> = names.collect();
-        names.map_err(|error| failed("read the directory", &self.0, error))
+        names.map_err(Error::io("read the directory", self.0.display()))
     }
 
     /// Gives it another name.
     pub(super) fn rename(self, to: PathBuf) -> Result<Self> {
-        std::fs::rename(&self.0, &to).map_err(|error| failed("rename to", &to, error))?;
+        std::fs::rename(&self.0, &to).map_err(Error::io("rename to", to.display()))?;
         Ok(Self(to))
     }
 
@@ -222,17 +222,9 @@ impl Directory {
         }
         match std::fs::remove_dir(&self.0) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(failed("remove the directory", &self.0, error))
+                Err(Error::io("remove the directory", self.0.display())(error))
             }
             _ => Ok(()),
         }
-    }
-}
-
-pub(super) fn failed(action: &'static str, path: &Path, error: std::io::Error) -> Error {
-    Error::Io {
-        action,
-        subject: path.display().to_string(),
-        error,
     }
 }

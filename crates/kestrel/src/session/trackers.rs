@@ -175,11 +175,7 @@ impl Session {
             .names
             .as_fd()
             .try_clone_to_owned()
-            .map_err(|error| Error::Io {
-                action: "share the names of threads of",
-                subject: "the session".to_owned(),
-                error,
-            })?;
+            .map_err(Error::io("share the names of threads of", "the session"))?;
         Ok(ThreadNames(Map::from_fd(descriptor)?))
     }
 }

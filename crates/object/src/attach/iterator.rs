@@ -115,10 +115,6 @@ fn over_some_map(request: &AttachRequest<'_>, program: &Program) -> Result<Link>
 }
 
 fn over_cgroup(program: &Program, path: &str) -> Result<Link> {
-    let directory = File::open(path).map_err(|error| Error::Io {
-        action: "open the cgroup",
-        subject: path.to_owned(),
-        error,
-    })?;
+    let directory = File::open(path).map_err(Error::io("open the cgroup", path))?;
     Ok(Link::iterator(program, &Walked::Cgroup(directory.as_fd()))?)
 }

@@ -142,7 +142,7 @@ impl Logs {
     /// When the directory cannot be read.
     pub fn clear_up(&mut self, meant: &dyn Fn(&str) -> bool, notes: &mut Vec<Note>) -> Result<()> {
         let directory = &self.settings.directory;
-        let failed = |error| segment::failed("read the directory", directory, error);
+        let failed = Error::io("read the directory", directory.display());
         let live = self.store.names()?;
         let found = Folder::find(directory).and_then(|found| found.map_or(Ok(Vec::new()), |f| f.entries()));
         for entry in found.map_err(failed)? {
@@ -363,7 +363,7 @@ pub fn try_directory(settings: &Settings) -> Result<()> {
     let found = Folder::find(parent).and_then(|found| found.ok_or(ErrorKind::NotFound.into()));
     found
         .map(drop)
-        .map_err(|error| segment::failed("create a directory in", parent, error))
+        .map_err(Error::io("create a directory in", parent.display()))
 }
 
 fn probe(settings: &Settings) -> Result<()> {
@@ -375,7 +375,7 @@ fn probe(settings: &Settings) -> Result<()> {
             directory.own_folder(&name)?;
             directory.remove_folder(&name)
         });
-        tried.map_err(|error| segment::failed("write to", &settings.directory, error))
+        tried.map_err(Error::io("write to", settings.directory.display()))
     })
 }
 
@@ -451,5 +451,5 @@ fn make(path: &Path, owner: Option<&User>) -> Result<()> {
         let made = above.own_folder(&leaf)?;
         owner.map_or(Ok(()), |user| made.give(user.uid, user.gid))
     });
-    made.map_err(|error| segment::failed("create the directory", path, error))
+    made.map_err(Error::io("create the directory", path.display()))
 }

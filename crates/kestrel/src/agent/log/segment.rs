@@ -382,7 +382,7 @@ impl Ending {
         directory::sync(&beside)?;
         let path = self.place.path();
         let named = own(&self.place.folder)?.rename(leaf(&beside), leaf(&path));
-        named.map_err(|error| failed("give its name to", &path, error))?;
+        named.map_err(Error::io("give its name to", path.display()))?;
         remove_file(&self.place.folder, &self.place.journal())?;
         finished.path = Some(path);
         finished.removed = keep.map_or(Ok(0), |keep| prune(&self.place.folder, keep))?;
@@ -466,7 +466,7 @@ fn prune(folder: &Path, keep: usize) -> Result<usize> {
     let old = whole.len().saturating_sub(keep.max(1));
     for (_, name, _) in whole.iter().take(old) {
         let path = folder.join(name);
-        directory::discard(&path).map_err(|error| failed("remove the old trace", &path, error))?;
+        directory::discard(&path).map_err(Error::io("remove the old trace", path.display()))?;
     }
     Ok(old)
 }
@@ -481,14 +481,14 @@ fn remove(place: &SegmentPlace) -> Result<()> {
         }
         other => other,
     };
-    gone.map_err(|error| failed("remove the empty trace", &beside, error))?;
+    gone.map_err(Error::io("remove the empty trace", beside.display()))?;
     remove_file(&place.folder, &place.journal())
 }
 
 fn remove_file(folder: &Path, name: &str) -> Result<()> {
     match own(folder)?.remove_file(name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(failed("remove", &folder.join(name), error))
+            Err(Error::io("remove", folder.join(name).display())(error))
         }
         _ => Ok(()),
     }
@@ -498,12 +498,12 @@ fn remove_file(folder: &Path, name: &str) -> Result<()> {
 fn own(folder: &Path) -> Result<Folder> {
     let found = Folder::find(folder).and_then(|found| found.ok_or(io::ErrorKind::NotFound.into()));
     let checked = found.and_then(|folder| folder.check().map(|()| folder));
-    checked.map_err(|error| failed("use the directory", folder, error))
+    checked.map_err(Error::io("use the directory", folder.display()))
 }
 
 fn entries(folder: &Path) -> Result<Vec<Entry>> {
     let listed = own(folder)?.entries();
-    listed.map_err(|error| failed("read the directory", folder, error))
+    listed.map_err(Error::io("read the directory", folder.display()))
 }
 
 /// The last name of a path of ours.
@@ -537,15 +537,7 @@ fn write_json<T: Serialize>(folder: &Path, name: &str, value: &T) -> Result<()> 
     let text = serde_json::to_vec(value).map_err(io::Error::other);
     let open = own(folder)?;
     let written = text.and_then(|text| directory::replace_file(&open, name, &text));
-    written.map_err(|error| failed("write", &folder.join(name), error))
-}
-
-pub(super) fn failed(action: &'static str, path: &Path, error: io::Error) -> Error {
-    Error::Io {
-        action,
-        subject: path.display().to_string(),
-        error,
-    }
+    written.map_err(Error::io("write", folder.join(name).display()))
 }
 
 #[cfg(test)]

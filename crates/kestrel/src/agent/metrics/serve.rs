@@ -39,11 +39,7 @@ impl Server {
             listener.set_nonblocking(true)?;
             Ok((listener.local_addr()?, listener))
         });
-        let (address, listener) = listener.map_err(|error| Error::Io {
-            action: "listen at",
-            subject: address.to_string(),
-            error,
-        })?;
+        let (address, listener) = listener.map_err(Error::io("listen at", address.to_string()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || listen(&listener, &page, &flag));

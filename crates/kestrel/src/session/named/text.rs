@@ -67,11 +67,7 @@ pub(super) fn rooted(file: TableFile, beside: &Path) -> Result<String> {
     objects.sort_by_key(|object| Reverse(object.span.start));
     for object in objects {
         let path = beside.join(&object.node);
-        let path = std::path::absolute(&path).map_err(|error| Error::Io {
-            action: "find the directory of",
-            subject: path.display().to_string(),
-            error,
-        })?;
+        let path = std::path::absolute(&path).map_err(Error::io("find the directory of", path.display()))?;
         let quoted = path
             .display()
             .to_string()
