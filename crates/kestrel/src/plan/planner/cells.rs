@@ -2,13 +2,12 @@
 
 use super::Planner;
 use super::handler::behind;
-use crate::plan::events::{about, is_name};
+use crate::plan::events::{Matched, about, is_name};
 use kestrel_catalog::catalog::{find_kind, is_own_event, jprobe, text_of};
 use kestrel_catalog::{Error, Result};
-use kestrel_compiler::lang::ast::{Probe, Span};
+use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::table::TableFile;
-use std::rc::Rc;
 
 /// What an event meets in one table.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +20,15 @@ pub(in crate::plan) struct Cell {
     pub(super) in_set: bool,
     /// Where the row's own spelling of the handler begins.
     pub(super) start: u32,
+}
+
+/// What a row gives its events.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Its handler; none where it masks them.
+    handler: Option<usize>,
+    /// Where its handler begins in the text.
+    start: u32,
 }
 
 /// One table: what each event meets in it; events beyond the end meet nothing.
@@ -52,88 +60,107 @@ impl Planner<'_> {
         Ok(cells)
     }
 
+    /// One row: its handler for each of its events, in place of what they had before.
     fn row(&mut self, probe: &Probe, cells: &mut Cells) -> Result<()> {
-        let in_file = self.text.file.is_some();
-        let masks = in_file && probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
-        let handler = match masks {
-            true => None,
-            // An error of its object is among the findings.
-            false => Some(self.handler(probe)),
+        let masks = self.text.file.is_some() && probe.block.as_ref().is_some_and(|b| b.statements.is_empty());
+        let row = Row {
+            handler: match masks {
+                true => None,
+                // An error of its object is among the findings.
+                false => Some(self.handler(probe)),
+            },
+            start: behind(&self.text.source, probe).0,
         };
-        let start = behind(&self.text.source, probe).0;
         for spec in &probe.events {
-            let taken = (0..cells.len()).filter(|&event| cells[event].is_some());
-            let unlisted = match is_name(spec) {
-                true => Vec::new(),
-                false => self.events.unlisted(spec, taken),
-            };
-            // Only a program that runs fires them.
-            let own = spec.parts.first().and_then(|part| find_kind(&part.text));
-            let own = own.filter(|_| !self.globals.rounds);
-            let found = match own {
-                Some(kind) if is_own_event(kind.name()) => Err(Error::NotYet {
-                    wanted: text_of(spec),
-                    kind: kind.name(),
-                }),
-                _ => self.events.find(spec),
-            };
-            let matched = match found {
-                Ok(matched) => matched,
-                Err(_) if !unlisted.is_empty() => Rc::default(),
-                Err(error) if !in_file => {
-                    self.missing(spec, error)?;
-                    continue;
-                }
-                Err(error) => {
-                    // Where a kernel has nothing of a kind, masking that is no mistake.
-                    let quiet = masks && self.events.may_be_absent(spec, &error);
-                    if !quiet {
-                        self.unmatched(spec.span, !masks && is_name(spec), error)?;
-                    }
-                    continue;
-                }
-            };
+            let matched = self.events_of(spec, row, cells)?;
             cells.resize(self.events.len(), None);
-            let unlisted = unlisted
-                .iter()
-                .filter(|found| !matched.iter().any(|m| m.event == found.event));
-            for found in matched.iter().chain(unlisted) {
-                if !self.is_wanted(*found) || !self.is_traceable(spec, *found)? {
-                    continue;
+            for found in matched {
+                if self.is_wanted(found) && self.is_traceable(spec, found)? {
+                    cells[found.event] = self.cell(spec, found, row, cells[found.event])?;
                 }
-                let before = cells[found.event];
-                let same = |cell: &Cell| Some(cell.handler) == handler;
-                let is_single = |cell: &Cell| same(cell) && !cell.in_set;
-                if !masks
-                    && (is_name(spec) || before.as_ref().is_some_and(is_single))
-                    && let Some((name, known)) = self.events.known_as(*found)
-                {
-                    let message = format!("{name} is another name of {known}: they are one event");
-                    self.one_event(spec.span, message, before.as_ref().map(same));
-                }
-                if !masks
-                    && is_name(spec)
-                    && let Some(function) = self.events.jprobe(found.event)
-                    && !self.jprobes.insert(function.identity().to_owned())
-                {
-                    let second = jprobe::second(function);
-                    if !in_file {
-                        return Err(second);
-                    }
-                    let why = Diagnostic::error(spec.span, second.to_string());
-                    self.findings.wrong(vec![why]);
-                }
-                let before = before.filter(same);
-                cells[found.event] = handler.map(|handler| Cell {
-                    handler,
-                    required: !in_file || is_name(spec) || before.is_some_and(|cell| cell.required),
-                    // An event that is named by itself is seen by itself, with its own types.
-                    in_set: found.in_set && before.is_none_or(|cell| cell.in_set),
-                    start,
-                });
             }
         }
         Ok(())
+    }
+
+    /// The events that a row's specification matches, those included that the table has already under names which the kernel does not list.
+    fn events_of(&mut self, spec: &EventSpec, row: Row, cells: &Cells) -> Result<Vec<Matched>> {
+        let taken = (0..cells.len()).filter(|&event| cells[event].is_some());
+        let mut unlisted = match is_name(spec) {
+            true => Vec::new(),
+            false => self.events.unlisted(spec, taken),
+        };
+        // Only a program that runs fires them.
+        let own = spec.parts.first().and_then(|part| find_kind(&part.text));
+        let own = own.filter(|_| !self.globals.rounds);
+        let found = match own {
+            Some(kind) if is_own_event(kind.name()) => Err(Error::NotYet {
+                wanted: text_of(spec),
+                kind: kind.name(),
+            }),
+            _ => self.events.find(spec),
+        };
+        match found {
+            Ok(matched) => {
+                unlisted.retain(|found| !matched.iter().any(|m| m.event == found.event));
+                Ok(matched.iter().copied().chain(unlisted).collect())
+            }
+            Err(_) if !unlisted.is_empty() => Ok(unlisted),
+            Err(error) if self.text.file.is_none() => {
+                self.missing(spec, error)?;
+                Ok(Vec::new())
+            }
+            Err(error) => {
+                // Where a kernel has nothing of a kind, masking that is no mistake.
+                let masks = row.handler.is_none();
+                let quiet = masks && self.events.may_be_absent(spec, &error);
+                if !quiet {
+                    self.unmatched(spec.span, !masks && is_name(spec), error)?;
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// What an event meets from a row on; `before` is what it met until then.
+    fn cell(
+        &mut self,
+        spec: &EventSpec,
+        found: Matched,
+        row: Row,
+        before: Option<Cell>,
+    ) -> Result<Option<Cell>> {
+        let Some(handler) = row.handler else {
+            return Ok(None);
+        };
+        let in_file = self.text.file.is_some();
+        let same = |cell: &Cell| cell.handler == handler;
+        let is_single = |cell: &Cell| same(cell) && !cell.in_set;
+        if (is_name(spec) || before.as_ref().is_some_and(is_single))
+            && let Some((name, known)) = self.events.known_as(found)
+        {
+            let message = format!("{name} is another name of {known}: they are one event");
+            self.one_event(spec.span, message, before.as_ref().map(same));
+        }
+        if is_name(spec)
+            && let Some(function) = self.events.jprobe(found.event)
+            && !self.jprobes.insert(function.identity().to_owned())
+        {
+            let second = jprobe::second(function);
+            if !in_file {
+                return Err(second);
+            }
+            let why = Diagnostic::error(spec.span, second.to_string());
+            self.findings.wrong(vec![why]);
+        }
+        let before = before.filter(same);
+        Ok(Some(Cell {
+            handler,
+            required: !in_file || is_name(spec) || before.is_some_and(|cell| cell.required),
+            // An event that is named by itself is seen by itself, with its own types.
+            in_set: found.in_set && before.is_none_or(|cell| cell.in_set),
+            start: row.start,
+        }))
     }
 
     /// Warns that two names are one event; `before`: whether the table has the same handler for it already, if it has one.
