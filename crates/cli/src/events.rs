@@ -69,7 +69,7 @@ impl FromArgMatches for Events {
 }
 
 impl Events {
-    /// The same behind others, which have no filter.
+    /// The events after others, which have no filter.
     pub(crate) fn behind(self, first: Vec<String>) -> Self {
         let first = first.into_iter().map(|text| (text, Vec::new()));
         Self {

@@ -123,7 +123,7 @@ impl Options {
 }
 
 impl Choice {
-    /// That of all records of a trace of which nothing was read.
+    /// The choice of all records of a trace of which nothing was read yet.
     #[cfg(test)]
     pub(crate) fn everything(trace: &mut Trace) -> Result<Self, Failure> {
         let begin_ns = trace.reader.begin()?.unwrap_or(0);

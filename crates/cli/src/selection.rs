@@ -105,7 +105,7 @@ impl Selection {
         self.sampling.events(&self.events.texts(catalog)?)
     }
 
-    /// The same with these events before those of its own, of all processes where none are named.
+    /// The selection with these events before its own, of all processes where none are named.
     pub(crate) fn with_events(self, events: Vec<String>) -> Self {
         Self {
             events: self.events.behind(events),

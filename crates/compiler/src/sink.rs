@@ -15,7 +15,7 @@ pub fn is_piece(number: Number) -> bool {
 /// How long a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// So many bytes, a multiple of 8.
+    /// A fixed number of bytes, a multiple of 8.
     Constant(u32),
     /// `value` bytes at run time: a multiple of 8, at most `max` (also a multiple of 8), which the verifier knows from a mask or
     /// a comparison on `value`.

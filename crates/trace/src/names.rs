@@ -25,7 +25,7 @@ pub struct KnownNames {
     pub control_groups: BTreeMap<u64, String>,
     /// What has to be added to times of `CLOCK_BOOTTIME` to have ns since 1970.
     pub boot_offset: i64,
-    /// The same for `CLOCK_MONOTONIC`.
+    /// The offset of `CLOCK_MONOTONIC`.
     pub monotonic_offset: i64,
     /// Seconds of international atomic time before those of `CLOCK_REALTIME`.
     pub leap_seconds: u32,

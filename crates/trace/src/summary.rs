@@ -43,7 +43,7 @@ pub struct Summary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Missed {
-    /// So many.
+    /// The number of hits.
     pub hits: u64,
     /// Whether there may have been more: this kernel does not count all of them.
     pub at_least: bool,

@@ -26,7 +26,7 @@ struct List {
     truncated: bool,
 }
 
-/// The same as it stands in the file.
+/// The unwound frames as they are written to the file.
 #[derive(Default, Serialize, Deserialize)]
 struct File {
     stacks: Vec<Stack>,

@@ -138,7 +138,7 @@ impl UserSymbols {
         self.processes.is_empty()
     }
 
-    /// The same with other names for the binaries that `rename` has some for.
+    /// The maps with the binaries renamed for which `rename` has a name.
     #[must_use]
     pub fn renamed(&self, mut rename: impl FnMut(&Binary) -> Option<Binary>) -> Self {
         let binaries = self

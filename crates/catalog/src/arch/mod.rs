@@ -34,7 +34,7 @@ pub struct Arch {
     pub return_value: u32,
     /// Members of `struct pt_regs` that hold a system call's arguments at its entry.
     pub syscall_arguments: [&'static str; 6],
-    /// The same of a call of a 32-bit program, of whose registers the low half counts.
+    /// The registers with the arguments of a 32-bit program's call, of which the low half counts.
     pub compat_arguments: [&'static str; 6],
     /// The name of a call of 32-bit programs by its number.
     pub compat_name: fn(u32) -> Option<&'static str>,

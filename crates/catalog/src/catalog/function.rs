@@ -364,7 +364,7 @@ fn untyped() -> ValueType {
     }
 }
 
-/// So many arguments by number are in the stack behind those in registers.
+/// The number of arguments by number that lie on the stack, after those in registers.
 const STACK_ARGUMENTS: u64 = 4;
 
 /// Arguments by number: registers, then words of the stack behind the return address.

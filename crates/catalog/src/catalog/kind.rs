@@ -263,7 +263,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// So many calls can be on their way when their return is probed, where that is said.
+    /// The number of calls that can be pending while their return is probed (maxactive), where it is given.
     pub fn calls(&self) -> Option<u32> {
         self.ways.first().and_then(|way| way.mechanism.maxactive())
     }

@@ -12,7 +12,7 @@ use kestrel_kernel::kcore::Kcore;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// More probes than this at one place are a list that changed while it was read.
+/// The most probes at one place; a longer list changed while it was read.
 const LONGEST: usize = 10_000;
 
 /// A registered kprobe of any process.

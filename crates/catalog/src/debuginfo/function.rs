@@ -39,7 +39,7 @@ pub struct Signature {
     pub parameters: Vec<Parameter>,
     /// The type of what it returns.
     pub returns: TypeId,
-    /// The same as C writes it.
+    /// The return type as C writes it.
     pub returned: String,
 }
 

@@ -110,7 +110,7 @@ impl<'d> Units<'d> {
         })
     }
 
-    /// The same by the table of addresses, where there is one.
+    /// The unit of an address by the table of addresses (`.debug_aranges`), where there is one.
     fn listed(&self, address: u64) -> Option<usize> {
         let mut tables = self.dwarf.debug_aranges.headers();
         while let Ok(Some(table)) = tables.next() {

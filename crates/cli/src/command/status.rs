@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// The session, instead of all
     #[arg(value_name = "NAME", conflicts_with = "session")]
     name: Option<String>,
-    /// The same
+    /// Same as the argument NAME
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
     /// How long to measure rates and costs: seconds, or with ms, s, m; 0 shows counts only

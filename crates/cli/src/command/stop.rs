@@ -12,7 +12,7 @@ pub(crate) struct Options {
     /// The session; not needed where there is only one
     #[arg(value_name = "NAME", conflicts_with = "session")]
     name: Option<String>,
-    /// The same
+    /// Same as the argument NAME
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
     /// All sessions

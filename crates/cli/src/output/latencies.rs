@@ -6,7 +6,7 @@ use kestrel_query::{Latency, Unpaired};
 use kestrel_trace::print::{counted, duration, shown, thousands};
 use serde_json::{Value as Json, json};
 
-/// So many rows have their histograms below the table.
+/// The number of rows whose histograms are printed below the table.
 const HISTOGRAMS: usize = 4;
 
 const FIGURES: [&str; 8] = ["count", "avg", "min", "max", "p50", "p90", "p99", "p99.9"];

@@ -27,7 +27,7 @@ impl Column {
         }
     }
 
-    /// The same with so much room for its texts, before columns of numbers have theirs.
+    /// The column with at least this width for its texts, before columns of numbers get theirs.
     pub(crate) fn at_least(self, least: usize) -> Self {
         Self { least, ..self }
     }
@@ -155,7 +155,7 @@ impl Table {
         }
     }
 
-    /// The same with its rows sorted by a column: by its largest numbers, or its first texts.
+    /// The table with its rows sorted by a column: by its largest numbers, or its first texts.
     pub(crate) fn sorted_by(mut self, column: usize) -> Self {
         self.sort_by(column);
         self

@@ -19,7 +19,7 @@ pub(crate) fn picture(view: &mut impl View, columns: u16, lines: u16) -> String 
     drawn(columns, lines, |frame| view.draw(frame))
 }
 
-/// The same of anything that is drawn.
+/// What a closure draws, as lines of text.
 pub(crate) fn drawn(columns: u16, lines: u16, draw: impl FnOnce(&mut Frame<'_>)) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     terminal.draw(draw).unwrap();

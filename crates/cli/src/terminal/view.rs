@@ -29,7 +29,7 @@ pub(crate) trait View {
 pub(crate) enum Then {
     /// The view stays, and is drawn anew.
     Stay,
-    /// The same, and a tick comes at once.
+    /// The view goes on, and gets a tick at once.
     Tick,
     /// The view ends.
     Quit,

@@ -45,7 +45,7 @@ impl Shapes {
 pub(super) struct MapShape {
     /// Its keys; none while no use has said.
     pub(super) keys: Option<Vec<Type>>,
-    /// The same as narrow as they are, for messages.
+    /// The types of its keys as narrow as they were written, for messages.
     pub(super) narrow: Option<Vec<Type>>,
     /// What is stored in it.
     pub(super) value: Option<Stored>,

@@ -322,7 +322,7 @@ impl Builder {
         Slot(self.function.objects.len() as u32 - 1)
     }
 
-    /// The same, but of the frame in any case: what a helper wants on the stack.
+    /// A slot that is in the stack frame in any case, for helpers that want their argument there.
     pub fn framed_slot(&mut self, size: u32, align: u32) -> Slot {
         let slot = self.slot(size, align);
         if let Some(object) = self.function.objects.last_mut() {

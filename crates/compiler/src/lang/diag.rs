@@ -322,7 +322,7 @@ impl Letters {
         }
     }
 
-    /// So many changes at least make the other word of this one; 0 where letters are not bytes.
+    /// The least number of changes that turn this word into the other (edit distance); 0 where letters are not bytes.
     fn distance(&self, other: &str) -> usize {
         let mut left = self.count;
         let (mut more, mut ascii) = (0, true);

@@ -39,7 +39,7 @@ fn steered(buffers: &[&str], names: &[String]) -> Result<Vec<u32>> {
     names.iter().map(number).collect()
 }
 
-/// That there is no buffer of this name, and which there are.
+/// The error that there is no buffer of this name, with the names that there are.
 pub fn no_buffer(buffers: &[Buffer], wanted: &str) -> Error {
     Error::NoSuchBuffer {
         wanted: wanted.to_owned(),

@@ -19,7 +19,7 @@ const SAMPLE: u32 = 9;
 pub enum PerfRecord<'a> {
     /// What a program wrote; the kernel pads it to 8 bytes less 4, so a few zeroes may follow.
     Data(&'a [u8]),
-    /// So many records found no room.
+    /// Records that found no room: their number.
     Lost(u64),
 }
 
@@ -39,7 +39,7 @@ impl PerfOutput {
         Self::with_pages(host, map, PAGES)
     }
 
-    /// The same with rings of so many pages, a power of two.
+    /// Opens rings of `pages` pages each, a power of two.
     ///
     /// # Errors
     /// As [`PerfOutput::open`].

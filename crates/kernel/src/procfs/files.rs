@@ -16,7 +16,7 @@ pub struct OpenFiles {
 /// What a process has open; a file that is closed meanwhile is left out.
 ///
 /// # Errors
-/// That the process is gone, or somebody else's.
+/// When the process is gone, or another user's.
 pub fn open_files(host: &Host, pid: u32) -> Result<OpenFiles> {
     let folder = host.path(format!("/proc/{pid}/fd"));
     let entries = std::fs::read_dir(&folder).map_err(|error| Error::file("list", &folder, error))?;

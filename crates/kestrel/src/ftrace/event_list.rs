@@ -6,7 +6,7 @@ use kestrel_compiler::lang::diag::nearest;
 use kestrel_compiler::lang::glob::Glob;
 use kestrel_kernel::tracefs::{EventName, Tracefs};
 
-/// More bytes than any list of events has.
+/// The largest list of events that is read, in bytes: larger than any real one.
 pub const LARGEST_LIST: u64 = 4 << 20;
 
 /// The events of a list, as one text of `-e`. Lines are taken one after the other, as by writes to `set_event`: what a line takes away, a later one may add.

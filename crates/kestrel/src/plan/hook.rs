@@ -228,7 +228,7 @@ impl Hook {
         numbers.zip(self.instances.iter().map(|i| i.name.clone()))
     }
 
-    /// The same with whole names, as programs know their events.
+    /// The numbers of its events with their whole names, as programs know them.
     pub fn whole_numbers(&self) -> impl Iterator<Item = (i64, String)> {
         self.numbers()
             .map(|(number, name)| (number, whole_name(self.kind, &name)))

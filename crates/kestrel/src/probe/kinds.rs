@@ -96,7 +96,7 @@ impl Kprobe {
         Self::at(format!("{address:#x}"))
     }
 
-    /// So many bytes behind the function's beginning; must be where an instruction begins (`kestrel probe show FUNCTION` lists them).
+    /// The offset from the function's start in bytes; must be that of an instruction (`kestrel probe show FUNCTION` lists them).
     /// Stands for `offset` of `struct kprobe`.
     #[must_use]
     pub fn offset(mut self, bytes: u64) -> Self {

@@ -10,7 +10,7 @@ use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
 use std::collections::{BTreeMap, HashSet};
 
-/// So many functions with the same handler are put into one text, so that the kernel is asked once for all of them.
+/// The number of functions with the same handler from which on they share one text, and so one request to the kernel.
 const MANY: usize = 17;
 /// Parameters of a session that can be had, of 64 switches each.
 const MOST: usize = 256 * 64;

@@ -103,7 +103,7 @@ impl Perform {
         }
     }
 
-    /// The same for a program over a recording: `symbols` are all the names that its addresses have, `names` knows its clocks.
+    /// The performer of a program over a recording: `symbols` are all the names that its addresses have, `names` knows its clocks.
     pub fn of_recording(symbols: Symbols, names: Arc<dyn Names>, host: Host, json: bool) -> Self {
         Self {
             recorded: true,

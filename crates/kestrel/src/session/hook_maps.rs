@@ -54,7 +54,7 @@ impl HookMaps {
         })
     }
 
-    /// So many handlers have room in each.
+    /// The number of handlers that each has room for.
     pub(super) fn room(&self) -> u32 {
         self.slots
             .iter()

@@ -407,7 +407,7 @@ fn sweep_one(state: &State, ty: &MapType, map: &Map, (generation, zeroed): (u64,
     swept.store(generation, Ordering::Relaxed);
     Ok(())
 }
-/// The same key of another generation.
+/// A key with another generation in it.
 fn renewed(mut key: Vec<u8>, generation: u64) -> Vec<u8> {
     if let Some(word) = key.first_chunk_mut() {
         *word = generation.to_le_bytes();

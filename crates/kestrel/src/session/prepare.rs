@@ -21,7 +21,7 @@ use std::thread;
 
 /// Fewer programs than this are not worth a thread.
 const FEW: usize = 16;
-/// More threads than this wait for each other in the kernel.
+/// The most threads that load programs; more would wait for each other in the kernel.
 const THREADS: usize = 8;
 
 /// The type that programs were loaded as, and each of them with maps of its own.

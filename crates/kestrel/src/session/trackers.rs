@@ -45,7 +45,7 @@ impl Session {
     /// shown.
     ///
     /// # Errors
-    /// That the map cannot be written.
+    /// When the map cannot be written.
     pub fn admit_before_exec(&self, pid: u32) -> Result<()> {
         if let Some(map) = &self.resources.targets {
             map.update(&0_u32.to_ne_bytes(), &process_filter::only(pid), ValueCheck::Any)?;

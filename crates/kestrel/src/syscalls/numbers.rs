@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether `args.id` is one of these numbers.
 pub(super) fn is_one_of(calls: &BTreeSet<u64>) -> String {
-    /// So many comparisons cost no more than a look at bits.
+    /// The number of comparisons up to which they cost no more than a test of bits.
     const FEW: usize = 3;
     if calls.len() <= FEW {
         let each: Vec<String> = calls

@@ -375,7 +375,7 @@ fn why_closed(binary: &MappedBinary, host: &Host) -> String {
     }
 }
 
-/// That another build lies now where a binary did.
+/// The note that a binary was replaced by another build since it was mapped.
 fn changed(binary: &MappedBinary, found: Option<Vec<u8>>) -> String {
     let words = |id: Option<&[u8]>| id.map_or_else(|| "none".to_owned(), digits);
     let found = words(found.as_deref());

@@ -21,7 +21,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// That of a process, if it is still there.
+    /// The map of a process, if that still runs.
     pub(super) fn of(host: &Host, pid: u32) -> Option<Self> {
         let status = host.read(format!("/proc/{pid}/status")).ok()?;
         let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));

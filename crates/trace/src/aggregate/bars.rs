@@ -25,7 +25,7 @@ pub fn text(out: &mut String, counts: &[u64], buckets: Buckets) {
     divided(out, counts, buckets, 1);
 }
 
-/// The same with each count divided by `div`.
+/// The bars of a histogram with each count divided by `div`.
 pub(super) fn divided(out: &mut String, counts: &[u64], buckets: Buckets, div: u64) {
     out.push('\n');
     let div = div.max(1);
@@ -87,7 +87,7 @@ pub fn json(counts: &[u64], buckets: Buckets) -> Json {
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// The same as text, each count divided by `div`.
+/// The buckets of a histogram as JSON, each count divided by `div`.
 pub(super) fn json_text(counts: &[u64], buckets: Buckets, div: u64, out: &mut Vec<u8>) {
     let first = counts.iter().position(|c| *c > 0).unwrap_or(counts.len());
     let last = counts.iter().rposition(|c| *c > 0).map_or(0, |last| last + 1);

@@ -69,7 +69,7 @@ impl Timeline {
 }
 
 impl Histogram {
-    /// The same counts in `columns` buckets of equal width that just span first to last record; no count is lost, each goes
+    /// The counts in `columns` buckets of equal width that just span first to last record; no count is lost, each goes
     /// to the column in which its old bucket begins.
     pub fn columns(&self, columns: usize) -> Vec<u64> {
         let mut all = vec![0; columns.max(1)];

@@ -139,7 +139,7 @@ impl Gatherer {
             .add(record, (thread, stack), &self.symbols, &mut self.texts);
     }
 
-    /// So many events and packets were found to be missing before the last record.
+    /// Notes that `count` events and packets are missing before the last record.
     pub fn lose(&mut self, count: u64, before: Option<u64>) {
         let from_ns = before.unwrap_or(self.last_ns);
         if let Some(spans) = &mut self.spans {

@@ -17,13 +17,13 @@ pub const FORK: &str = "sched:sched_process_fork";
 pub const EXIT: &str = "sched:sched_process_exit";
 /// The field that holds a call's number.
 pub const ID: &str = "id";
-/// The same of a call that was made through the interface of 32-bit programs.
+/// The field with the number of a call that was made through the interface of 32-bit programs.
 pub const COMPAT_ID: &str = "id32";
 /// Before the place of an argument, the name of the field with its register, of calls of 32-bit programs.
 pub const REGISTER: &str = "arg";
 /// Before the place of an argument, the name of the field with the text that the argument pointed to.
 pub const TEXT: &str = "text";
-/// The same, of the field with the memory that the argument points to; behind `_`, the number of a pointer in that memory.
+/// Before the place of an argument, the name of the field with the memory that it points to; behind `_`, the number of a pointer in that memory.
 pub const MEMORY: &str = "mem";
 /// Most bytes of a text in such a field.
 pub const EXIT_TEXT: usize = 255;

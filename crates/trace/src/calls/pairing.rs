@@ -23,7 +23,7 @@ impl Pairing {
         self.add_wanted(thread, (time_ns, true), moment, done);
     }
 
-    /// The same of a moment that may not be wanted: a call is where its entry is, or its return.
+    /// Adds a moment that a filter may have left out: a call counts if its entry or its return was chosen.
     pub fn add_wanted(
         &mut self,
         (pid, tid): (u32, u32),

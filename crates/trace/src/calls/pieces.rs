@@ -21,7 +21,7 @@ impl Pieces {
         });
     }
 
-    /// The same at places that are so many further.
+    /// The pieces with their places moved on by `by`.
     pub(super) fn shifted(mut self, by: usize) -> Self {
         self.0.iter_mut().for_each(|piece| piece.place += by);
         self

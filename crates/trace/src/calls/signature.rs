@@ -14,7 +14,7 @@ pub enum Abi {
     /// The kernel's own.
     #[default]
     Native,
-    /// That of 32-bit programs on a 64-bit kernel.
+    /// The interface of 32-bit programs on a 64-bit kernel.
     Compat,
 }
 
@@ -62,7 +62,7 @@ impl Signature {
         Self::of_abi(Abi::Native, call, arguments)
     }
 
-    /// The same, of one of the kernel's interfaces.
+    /// The signature of a call of one of the kernel's interfaces.
     pub fn of_abi(abi: Abi, call: &str, arguments: impl IntoIterator<Item = (String, FieldType)>) -> Self {
         let kind_of = |argument: &str| match abi {
             Abi::Native => kind(call, argument),

@@ -41,7 +41,7 @@ struct Slot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// So many bytes of the record, from there.
+    /// Bytes of the record: offset and length.
     Bytes(usize, usize),
     /// The low byte of a number.
     Low,

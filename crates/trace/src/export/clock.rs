@@ -65,7 +65,7 @@ impl Clock {
         }
     }
 
-    /// The same for a line under construction.
+    /// Writes a time into a line under construction.
     #[inline]
     pub(super) fn write(&mut self, time_ns: u64, nanoseconds: bool, line: &mut Scratch) {
         let (seconds, ns) = self.split(time_ns);

@@ -45,7 +45,7 @@ impl<'a> Input<'a> {
         Some(u64::from_le_bytes(*self.take(8)?.first_chunk()?))
     }
 
-    /// So many bytes as a number of 64 bits says.
+    /// The bytes after a 64-bit length.
     pub(super) fn long(&mut self) -> Option<&'a [u8]> {
         let length = self.u64()?;
         self.take(usize::try_from(length).ok()?)

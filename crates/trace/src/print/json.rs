@@ -173,7 +173,7 @@ pub(crate) fn whole(value: u64, out: &mut Vec<u8>) {
     number(value, value as f64 as u128 == u128::from(value), out);
 }
 
-/// The same, of numbers below 0, too.
+/// Appends a signed number, as a text where a reader of JSON would round it.
 pub(crate) fn signed(value: i64, out: &mut Vec<u8>) {
     number(value, value as f64 as i128 == i128::from(value), out);
 }

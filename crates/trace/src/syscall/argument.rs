@@ -17,7 +17,7 @@ pub enum Kind {
     Given(u8),
     /// The address of bytes that the call fills; it returns how many.
     Filled,
-    /// The same, and what is filled is a path: of readlink(2).
+    /// A buffer that is filled with a path: of readlink(2).
     FilledText,
     /// The address of a structure, or of some of them.
     Pointed(Pointed),

@@ -9,9 +9,9 @@ struct Row {
     name: &'static str,
     /// The call that it is like, by the name that tracepoints have.
     like: &'static str,
-    /// So many arguments are the same.
+    /// The number of leading arguments that are the same.
     same: usize,
-    /// So many registers are arguments: those of 64 bits take two.
+    /// The number of registers that hold arguments: those of 64 bits take two.
     all: usize,
 }
 

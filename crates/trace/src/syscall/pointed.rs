@@ -14,9 +14,9 @@ pub enum Many {
     Argument(u8),
     /// As many as the call returns.
     Returned,
-    /// So many bytes as the argument at this place says.
+    /// As many bytes as the argument at this place says.
     Bytes(u8),
-    /// So many bytes as the number that the argument at this place points to says.
+    /// As many bytes as the number says that the argument at this place points to.
     Behind(u8),
 }
 
@@ -45,7 +45,7 @@ pub struct Pointed {
 /// How many bytes are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many.
+    /// A fixed number.
     Fixed(u32),
     /// The argument at this place, times this.
     Argument(u8, u32),

@@ -107,7 +107,7 @@ impl<'a> Parts<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The same type of integer with other bits, of which so many are the number.
+    /// An integer of the same type from other bits, of which the low `width` are its value.
     fn with_bits(self, bits: u64, width: u32) -> Self {
         let unused = 64 - width;
         let extended = (bits << unused).cast_signed() >> unused;

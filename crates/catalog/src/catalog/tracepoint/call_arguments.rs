@@ -65,7 +65,7 @@ fn declared_type(format: &Format, field: &Field) -> Option<ValueType> {
 /// of the calls that they are like; those of which no tracepoint is known have a name only.
 ///
 /// # Errors
-/// That tracefs cannot be read.
+/// When tracefs cannot be read.
 pub fn signatures(catalog: &Catalog) -> Result<Vec<(u32, Signature)>> {
     let arch = arch::current();
     let tracefs = catalog.tracefs()?;

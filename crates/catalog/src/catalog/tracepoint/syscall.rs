@@ -162,7 +162,7 @@ pub fn read_for<'e>(catalog: &Catalog, event: &'e str) -> Option<(&'e str, &'e s
     format.fields.iter().any(is_withheld).then_some((group, name))
 }
 
-/// Such a field, with the reason that a handler which names it is given.
+/// A withheld field, with the reason that a handler which names it is given.
 pub(super) fn withheld(format: &Format, field: &Field) -> EventField {
     let argument = field.name.strip_prefix("__").and_then(|n| n.strip_suffix("_val"));
     let argument = argument.and_then(|name| format.field(name));

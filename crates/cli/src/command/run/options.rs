@@ -90,10 +90,10 @@ pub(crate) struct Options {
     /// Run the program's bench: events again and again and print how long one takes, or its test: events and print which pass
     #[arg(long = "mode", value_enum, value_name = "MODE")]
     pub(super) mode: Option<RunMode>,
-    /// The same as --mode test
+    /// Same as --mode test
     #[arg(long)]
     pub(super) test: bool,
-    /// The same as --mode bench
+    /// Same as --mode bench
     #[arg(long)]
     pub(super) bench: bool,
     /// When output is written: at once, by line, or when there is much of it

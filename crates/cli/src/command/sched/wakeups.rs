@@ -27,10 +27,10 @@ pub(crate) struct Options {
     /// How it looks
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// So many of the longest delays, with what led to each
+    /// The number of longest delays to show, with what led to each
     #[arg(long, value_name = "N", default_value_t = 10)]
     worst: u16,
-    /// So many pairs of tasks at most; JSON has all
+    /// The largest number of pairs of tasks to show; JSON has all
     #[arg(long, value_name = "N", default_value_t = 30)]
     pairs: usize,
     #[command(flatten)]

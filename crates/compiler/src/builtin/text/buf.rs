@@ -76,7 +76,7 @@ fn limits(
     Ok((length, max))
 }
 
-/// So many bytes of a text that is known now, as they are kept; behind its end are zeroes.
+/// The first `length` bytes of a constant text as they are kept, padded with zeroes.
 fn known_bytes(known: &[u8], length: usize, span: ast::Span) -> Expr {
     let mut bytes = (length as u32).to_le_bytes().to_vec();
     bytes.extend(known.iter().copied().chain(std::iter::repeat(0)).take(length));

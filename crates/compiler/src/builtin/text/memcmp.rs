@@ -59,7 +59,7 @@ fn memory(checker: &mut Checker<'_>, usage: &Use<'_>, value: &ast::Expr, size: u
     }
 }
 
-/// So many bytes at an address.
+/// `size` bytes at an address.
 pub(super) fn bytes_at(address: Expr, size: u32, access: Access, span: ast::Span) -> Expr {
     let kind = ExprKind::Bytes {
         address: Box::new(address),

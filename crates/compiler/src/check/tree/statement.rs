@@ -69,7 +69,7 @@ pub enum StatementKind {
 pub enum Over {
     /// The elements of a map: their addresses are `ExprKind::ElementKey` and `ExprKind::ElementValue`.
     Map(Arc<MapType>),
-    /// So many times, a scalar; how many there were before is `ExprKind::ElementKey`.
+    /// A number of times, a scalar; the index of the current one is `ExprKind::ElementKey`.
     Times(Expr),
     /// Nothing: the body itself leaves it. The kernel ends it after 2^23 times, which is counted as a failure.
     Endless,

@@ -179,7 +179,7 @@ impl<'a> Parser<'a> {
         parser
     }
 
-    /// So many probes at most, at least one; another one follows only behind a block.
+    /// Parses one to `most` probes; another one follows only after a block.
     fn probes(&mut self, most: usize) -> Vec<Probe> {
         let refused = !self.found.is_empty() || self.refuse_top();
         let first = self.found.len();

@@ -17,7 +17,7 @@ pub enum ProgramKind {
     KprobeSession,
     /// A probe on many user functions through one link (`uprobe.multi`).
     UprobeMulti,
-    /// The same, called at entry and at return (`uprobe.session`).
+    /// A uprobe program of many functions, called at entry and at return (`uprobe.session`).
     UprobeSession,
     /// A tracepoint's formatted entry, through a perf event.
     Tracepoint,

@@ -53,7 +53,7 @@ pub struct Session {
     pub(super) metadata: Option<Description>,
     pub(super) hooks: Vec<Attached>,
     pub(super) followers: Vec<Attached>,
-    /// So many of them, one after the other, do the same.
+    /// The number of consecutive ones that are copies of one another (second chances).
     pub(super) follower_copies: usize,
     /// Which of the plan's hooks have their handlers in the program of another.
     pub(super) sharing: Vec<usize>,

@@ -38,7 +38,7 @@ pub struct Added {
 }
 
 impl PinnedSession {
-    /// That a table is not the one of named probes, which is changed probe by probe.
+    /// Refuses the table of named probes, which is changed probe by probe.
     pub(in crate::session) fn not_of_probes(&self, action: &'static str, table: &str) -> Result<()> {
         let found = self.state.table(table).map(|table| table.number);
         if found.is_none() || found != self.state.probes.table {

@@ -5,7 +5,7 @@ use crate::syscall::shape::Show;
 
 /// What is shown for the highest limit.
 const UNLIMITED: &str = "RLIM64_INFINITY";
-/// The same in a 32-bit program's limits.
+/// No limit, in the limits of 32-bit programs.
 const UNLIMITED_32: &str = "RLIM_INFINITY";
 
 /// A number of 1 to 8 bytes, or a text.

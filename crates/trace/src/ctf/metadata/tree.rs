@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
     Integer(Integer),
-    /// So many bytes.
+    /// A floating-point number, by its bytes.
     Float(u8),
     Enumeration(Integer, Vec<(i64, String)>),
     Struct(Arc<[(String, Type)]>),

@@ -166,7 +166,7 @@ fn declaration(event: &EventClass, field: &Field, aliases: &mut BTreeSet<Alias>)
     })
 }
 
-/// The same of a field, or of a member of a structure.
+/// The declaration of a field, or of a member of a structure.
 fn declared(
     ty: &FieldType,
     aligned: Aligned,

@@ -16,9 +16,9 @@ pub(super) enum Type {
     Enumeration(Integer, Arc<Labels>),
     Struct(Arc<Struct>),
     Array(Arc<Self>, u64),
-    /// So many as an integer says that was read before.
+    /// Elements, as many as an integer read before says.
     Sequence(Arc<Self>, String),
-    /// The one that an enumeration names that was read before.
+    /// One of several types: the one named by the value of an enumeration read before.
     Variant(String, Arc<[(String, Self)]>),
 }
 

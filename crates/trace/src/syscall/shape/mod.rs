@@ -29,7 +29,7 @@ pub enum Shape {
     WaitStatus,
     /// Addresses of texts, up to a NULL: argv.
     Texts,
-    /// The same, of which only the number is shown: envp.
+    /// A vector of strings of which only the number is shown: envp.
     TextCount,
     /// Addresses and lengths of buffers: `struct iovec`.
     Vectors,

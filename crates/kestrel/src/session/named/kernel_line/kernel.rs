@@ -16,7 +16,7 @@ pub enum Spot {
     Inside,
     /// The kernel has no such symbol, or has it in a module that is not loaded.
     Missing,
-    /// So many functions have the name.
+    /// Several functions have the name: their number.
     Several(usize),
 }
 

@@ -3,7 +3,7 @@
 use super::argument::{Argument, Fetch, STACK_WORDS, Store};
 use kestrel_catalog::arch;
 
-/// So many words above the stack pointer are the stack's in any case: the saved registers lie there (`struct pt_regs`).
+/// The number of words above the stack pointer that are the stack's in any case: the saved registers lie there (`struct pt_regs`).
 const SURE_WORDS: u64 = 16;
 /// Most strings of a line that are read whole; each of more is cut where the language cuts what it reads.
 const WHOLE_STRINGS: usize = 3;

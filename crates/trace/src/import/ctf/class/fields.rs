@@ -11,7 +11,7 @@ use crate::packet::CAPACITY;
 pub(super) enum To {
     /// The field of that index, as it is.
     Field(usize),
-    /// The same, as text.
+    /// The field of that index, as text.
     Text(usize),
     Pid(Rank),
     Tid(Rank),
