@@ -141,8 +141,8 @@ impl Actor {
             (Format::Text, Some(printed)) => out.extend_from_slice(printed.as_bytes()),
             (Format::Text, None) => text(session, action, record, out),
             (Format::Json, printed) => {
-                let said = printed.as_deref().unwrap_or(&action.text);
-                json(session, &action.verb, said, record, out);
+                let text = printed.as_deref().unwrap_or(&action.text);
+                json(session, &action.verb, text, record, out);
             }
         }
         acted
@@ -249,7 +249,7 @@ fn text(session: &str, action: &Action, record: &Record<'_>, out: &mut Vec<u8>) 
 }
 
 /// The record's line of JSON in an object with the session and the action.
-fn json(session: &str, verb: &str, said: &str, record: &Record<'_>, out: &mut Vec<u8>) {
+fn json(session: &str, verb: &str, text: &str, record: &Record<'_>, out: &mut Vec<u8>) {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut event = Vec::new();
     Json::new(Symbols::default(), Processes::default()).record(record, &mut event);
@@ -257,7 +257,7 @@ fn json(session: &str, verb: &str, said: &str, record: &Record<'_>, out: &mut Ve
     if !session.is_empty() {
         out.extend_from_slice(format!("\"session\":{},", quoted(session)).as_bytes());
     }
-    out.extend_from_slice(format!("{}:{},\"record\":", quoted(verb), quoted(said)).as_bytes());
+    out.extend_from_slice(format!("{}:{},\"record\":", quoted(verb), quoted(text)).as_bytes());
     out.extend_from_slice(event.trim_ascii_end());
     out.extend_from_slice(b"}\n");
 }

@@ -354,7 +354,7 @@ fn print_piece(piece: &Piece) {
 }
 
 /// Prints the number of events recorded and lost; `whole` are those of directories before the last.
-fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbose: bool, whole: Sum) {
+fn print_summary(recorded: &Recorded, target: &ProcessFilter, messages: u64, verbose: bool, whole: Sum) {
     let summary = &recorded.summary;
     let missed = summary.missed.map_or(0, |missed| missed.hits);
     let all = [summary.lost(), missed, whole.lost, whole.missed];
@@ -397,7 +397,7 @@ fn print_summary(recorded: &Recorded, target: &ProcessFilter, asked: u64, verbos
     } else if summary.lost() > 0 {
         remark!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
-    let came = recorded.records() + summary.lost() + asked + whole.records + whole.lost;
+    let came = recorded.records() + summary.lost() + messages + whole.records + whole.lost;
     hint_if_no_event(came, &recorded.session, target);
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     prints_maps: bool,
     quiet: bool,
     /// Whether the program has printed anything.
-    said: bool,
+    printed: bool,
 }
 
 impl Prepared {
@@ -52,7 +52,7 @@ impl Prepared {
             perform,
             prints_maps: program.config.print_maps_on_exit,
             quiet: look.quiet,
-            said: false,
+            printed: false,
         })
     }
 
@@ -94,10 +94,10 @@ impl Prepared {
         }
         self.replaying.end(&mut self.perform)?;
         if self.prints_maps {
-            let said = self.said || !self.perform.out.is_empty();
+            let printed = self.printed || !self.perform.out.is_empty();
             let before = self.perform.out.len();
             self.replaying.maps(&mut self.perform)?;
-            if self.quiet && !said {
+            if self.quiet && !printed {
                 // Nothing was printed before the maps: they need no empty line before them.
                 let maps = self.perform.out.split_off(before);
                 let blank = maps.iter().take_while(|byte| **byte == b'\n').count();
@@ -120,7 +120,7 @@ impl Prepared {
     }
 
     fn write(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
-        self.said |= !self.perform.out.is_empty();
+        self.printed |= !self.perform.out.is_empty();
         out.write_all(&self.perform.out)?;
         self.perform.out.clear();
         if !self.perform.err.is_empty() {

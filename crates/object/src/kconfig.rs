@@ -47,11 +47,11 @@ pub(super) fn values(
         };
         let place = bytes.get_mut(variable.offset as usize..(variable.offset + variable.size) as usize);
         let Some(place) = place else { continue };
-        let said = given
+        let set = given
             .iter()
             .find(|(name, _)| *name == variable.name)
             .map(|(_, value)| value.as_str());
-        if let (Some(known), None) = (KNOWN.iter().find(|known| known.name == variable.name), said) {
+        if let (Some(known), None) = (KNOWN.iter().find(|known| known.name == variable.name), set) {
             number(place, (known.value)(host)?);
             continue;
         }
@@ -63,9 +63,9 @@ pub(super) fn values(
             .as_ref()
             .and_then(|config| config.get(variable.name.strip_prefix("CONFIG_").unwrap_or(&variable.name)))
             .unwrap_or("n");
-        let text = said.unwrap_or(text);
+        let text = set.unwrap_or(text);
         match (text, btf.resolved(variable.ty)) {
-            ("n", _) if config.is_none() && said.is_none() && !variable.weak => {
+            ("n", _) if config.is_none() && set.is_none() && !variable.weak => {
                 return Err(wrong(format!(
                     "this kernel does not tell its configuration, neither in /proc/config.gz nor in /boot; if you know it, say it: --set {}=VALUE",
                     variable.name

@@ -40,25 +40,25 @@ enum Places {
 /// Which of a full map's keys goes: the hand passes those by once that were asked for since it passed them last. The kernel's choice is as rough.
 #[derive(Debug, Default)]
 struct Clock {
-    asked: Vec<Cell<bool>>,
+    used: Vec<Cell<bool>>,
     hand: usize,
 }
 
 impl Clock {
     fn ask(&self, place: u32) {
-        if let Some(asked) = self.asked.get(place as usize) {
-            asked.set(true);
+        if let Some(used) = self.used.get(place as usize) {
+            used.set(true);
         }
     }
 
     /// The place that is to be free next, of so many that are all in use.
     fn oldest(&mut self, places: usize) -> u32 {
-        self.asked.resize_with(places, Cell::default);
+        self.used.resize_with(places, Cell::default);
         loop {
             let place = self.hand;
             self.hand = (place + 1) % places.max(1);
-            let asked = self.asked.get(place).is_some_and(|asked| asked.replace(false));
-            if !asked {
+            let used = self.used.get(place).is_some_and(|used| used.replace(false));
+            if !used {
                 return place as u32;
             }
         }

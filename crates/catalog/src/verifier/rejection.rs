@@ -24,11 +24,11 @@ pub struct Rejection {
 impl Rejection {
     /// Traces what the verifier wrote back to the text.
     pub fn new(event: &str, source: &str, code: &Code, errno: Errno, log: String) -> Self {
-        let said = verifier_log::parse(&log);
+        let parsed = verifier_log::parse(&log);
         Self {
             event: event.to_owned(),
             source_text: source.to_owned(),
-            diagnostic: diagnose(&said, source, code),
+            diagnostic: diagnose(&parsed, source, code),
             errno,
             log,
         }
@@ -40,10 +40,10 @@ impl Rejection {
     }
 }
 
-fn diagnose(said: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
-    let place = said.insn.and_then(|insn| place(code, insn, source));
-    let words = last_words(said);
-    let why = said.explanation().unwrap_or(words);
+fn diagnose(parsed: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
+    let place = parsed.insn.and_then(|insn| place(code, insn, source));
+    let words = last_words(parsed);
+    let why = parsed.explanation().unwrap_or(words);
     let diagnostic = match place {
         Some(span) => Diagnostic::error(span, format!("the verifier refuses this: {why}")),
         None => Diagnostic::error(
@@ -51,20 +51,20 @@ fn diagnose(said: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
             format!("the verifier refuses code that no part of this text asks for: {why}"),
         ),
     };
-    let said = match said.insn {
-        Some(insn) if !said.text.is_empty() => {
-            format!("it said `{words}` at instruction {insn}, `{}`", said.text)
+    let last = match parsed.insn {
+        Some(insn) if !parsed.text.is_empty() => {
+            format!("it said `{words}` at instruction {insn}, `{}`", parsed.text)
         }
         _ => format!("it said `{words}`"),
     };
     diagnostic
-        .hint(said)
+        .hint(last)
         .hint("the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v")
 }
 
 /// The last line of the verifier's message; older kernels stop without one.
-fn last_words(said: &VerifierLog) -> &str {
-    said.message.lines().last().unwrap_or("nothing")
+fn last_words(parsed: &VerifierLog) -> &str {
+    parsed.message.lines().last().unwrap_or("nothing")
 }
 
 /// Where in the text an instruction comes from: the last entry at or before it. Entries that do not lie in the text (code that options

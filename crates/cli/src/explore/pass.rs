@@ -59,9 +59,9 @@ impl Pass {
     ) -> Result<Self, Failure> {
         let mut trace = import::open(path)?;
         progress.total.store(trace.packets, Ordering::Relaxed);
-        let told = Arc::clone(progress);
+        let counter = Arc::clone(progress);
         trace.reader.watch(Box::new(move |packets| {
-            told.packets.store(packets, Ordering::Relaxed);
+            counter.packets.store(packets, Ordering::Relaxed);
         }));
         let times = scope.times();
         let from = skip_to.unwrap_or(0).max(*times.start());

@@ -21,11 +21,11 @@ pub(crate) fn report_lost(counts: &[EventCount]) {
 /// Reports records that the recorder could not write and records that are missing from the files; returns the exit code.
 pub(crate) fn report_absent(cut_short: Option<&CutShort>, absent: &[Absent], recorded: u64) -> Exit {
     let cut_short = cut_short.map(ToString::to_string);
-    let said = summary::absent_lines(absent, recorded);
-    for line in cut_short.iter().chain(&said) {
+    let lines = summary::absent_lines(absent, recorded);
+    for line in cut_short.iter().chain(&lines) {
         eprintln!("{line}");
     }
-    match (cut_short, said.as_slice()) {
+    match (cut_short, lines.as_slice()) {
         (None, []) => Exit::Done,
         _ => Exit::Failed,
     }

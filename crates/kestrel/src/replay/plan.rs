@@ -85,7 +85,7 @@ pub(super) fn plan(
             program,
             events,
             types: types.clone(),
-            asked: asked_fields(&program.text),
+            fields: asked_fields(&program.text),
             globals: globals_of(program, &shapes, globals)?,
             checked: Vec::new(),
             warnings: program.warnings.clone(),
@@ -108,7 +108,7 @@ struct Round<'e> {
     program: &'e ProgramText,
     events: &'e [EventClass],
     types: Option<Arc<Btf>>,
-    asked: BTreeSet<String>,
+    fields: BTreeSet<String>,
     globals: Globals,
     checked: Vec<Checked<'e>>,
     warnings: Vec<Diagnostic>,
@@ -182,7 +182,7 @@ impl<'e> Round<'e> {
         // As live programs know it.
         context.name = whole_name(&event.kind, &event.name);
         let known: BTreeSet<&str> = context.fields.iter().map(|field| field.name.as_str()).collect();
-        let missing = self.asked.iter().filter(|name| !known.contains(name.as_str()));
+        let missing = self.fields.iter().filter(|name| !known.contains(name.as_str()));
         let missing: Vec<EventField> = missing
             .map(|name| EventField {
                 name: name.clone(),

@@ -31,8 +31,8 @@ pub struct LiveNames {
     /// By process: what it wrote of the code that it generates, and the index of that among the symbols.
     generated: HashMap<u32, (Growing, Option<u32>)>,
     /// Why binaries have places without names, each said once.
-    said: BTreeSet<String>,
-    unsaid: Vec<String>,
+    known_reasons: BTreeSet<String>,
+    pending: Vec<String>,
 }
 
 impl LiveNames {
@@ -52,8 +52,8 @@ impl LiveNames {
             places: HashSet::new(),
             numbers: HashMap::new(),
             generated: HashMap::new(),
-            said: BTreeSet::new(),
-            unsaid: Vec::new(),
+            known_reasons: BTreeSet::new(),
+            pending: Vec::new(),
         }))
     }
 
@@ -157,8 +157,8 @@ impl LiveNames {
         let found = naming::of_file(mapped, places, &self.namer, &self.code.host);
         if let Some(why) = &found.unnamed {
             let line = format!("{}: {why}", found.path);
-            if self.said.insert(line.clone()) {
-                self.unsaid.push(line);
+            if self.known_reasons.insert(line.clone()) {
+                self.pending.push(line);
             }
         }
         user.add_code(number, found.code, found.unnamed);
@@ -226,7 +226,7 @@ impl LiveNames {
 
     /// Why binaries have places without names, a line for each that was not taken yet.
     pub fn take_remarks(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.unsaid)
+        std::mem::take(&mut self.pending)
     }
 }
 

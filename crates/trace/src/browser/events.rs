@@ -184,7 +184,7 @@ impl Events {
         columns.numbers("event.cpu", rows.clone().map(|row| row.cpu.into()));
         columns.numbers("event.thread", rows.clone().map(|row| row.thread.into()));
         columns.numbers("event.stack", rows.map(|row| row.stack.into()));
-        let mut told = Vec::new();
+        let mut described = Vec::new();
         for (place, class) in classes.iter().enumerate() {
             let mut fields = Vec::new();
             for (index, column) in class.fields.iter().enumerate() {
@@ -194,12 +194,12 @@ impl Events {
                     "name": column.name, "column": name, "words": column.words.name(), "element": column.element,
                 }));
             }
-            told.push(json!({
+            described.push(json!({
                 "name": class.name, "kind": class.kind, "count": class.seen, "stride": class.stride,
                 "stacks": class.has_stacks, "fields": fields,
             }));
         }
-        told.into()
+        described.into()
     }
 }
 

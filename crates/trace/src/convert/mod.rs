@@ -53,9 +53,9 @@ pub fn convert<R: Source>(
     mut conversion: Box<dyn Conversion>,
 ) -> Result<u64> {
     let (mut records, mut met) = (0, 0);
-    let mut said: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut written: BTreeMap<u32, u64> = BTreeMap::new();
     loop {
-        let note = |lost| tell(&lost, &mut said, conversion.as_mut());
+        let note = |lost| tell(&lost, &mut written, conversion.as_mut());
         let Some(record) = reader.next_noting(&mut met, note)? else {
             break;
         };
@@ -66,13 +66,13 @@ pub fn convert<R: Source>(
             conversion.learn(&record);
         }
     }
-    tell(&reader.lost_by_cpu(), &mut said, conversion.as_mut())?;
+    tell(&reader.lost_by_cpu(), &mut written, conversion.as_mut())?;
     // What was lost behind the last packet only the recorder knows.
     let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
     for count in summary.into_iter().flat_map(|summary| &summary.events) {
         *counted.entry(count.cpu).or_default() += count.lost;
     }
-    tell(&counted, &mut said, conversion.as_mut())?;
+    tell(&counted, &mut written, conversion.as_mut())?;
     conversion.finish()?;
     Ok(records)
 }
@@ -80,11 +80,11 @@ pub fn convert<R: Source>(
 /// Tells a conversion what was lost by CPU, less what it was told.
 fn tell(
     lost: &BTreeMap<u32, u64>,
-    said: &mut BTreeMap<u32, u64>,
+    written: &mut BTreeMap<u32, u64>,
     conversion: &mut dyn Conversion,
 ) -> Result<()> {
     for (cpu, events) in lost {
-        let before = said.entry(*cpu).or_default();
+        let before = written.entry(*cpu).or_default();
         if events > before {
             conversion.lost(*cpu, events - *before)?;
             *before = *events;

@@ -515,8 +515,8 @@ fn sum(infos: &[TraceInfo], summaries: &[Option<Summary>], notes: &[String]) -> 
         limits: Vec::new(),
         cut_short: known.iter().find_map(|summary| summary.cut_short.clone()),
     };
-    let said = known.iter().flat_map(|summary| &summary.notes).chain(notes);
-    for note in said {
+    let all = known.iter().flat_map(|summary| &summary.notes).chain(notes);
+    for note in all {
         if !summary.notes.contains(note) {
             summary.notes.push(note.clone());
         }

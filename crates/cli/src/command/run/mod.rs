@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         perform,
         out: output(options)?,
         prints_maps: program.config.print_maps_on_exit,
-        said: Instant::now(),
+        losses_reported: Instant::now(),
         signal: None,
         walks_only: modes::walks_only(&plan),
         walking: false,
@@ -318,7 +318,7 @@ struct ProgramRun<'a> {
     out: Box<dyn Write>,
     prints_maps: bool,
     /// When losses were said last.
-    said: Instant,
+    losses_reported: Instant,
     /// Where the program has handlers for it.
     signal: Option<UserSignal>,
     /// Whether nothing can happen any more once its iterators have walked.
@@ -467,10 +467,10 @@ impl ProgramRun<'_> {
 
     /// Says what was lost since that was said last.
     fn losses(&mut self, last: bool) -> Result<(), Failure> {
-        if !last && self.said.elapsed() < BETWEEN_LOSSES {
+        if !last && self.losses_reported.elapsed() < BETWEEN_LOSSES {
             return Ok(());
         }
-        self.said = Instant::now();
+        self.losses_reported = Instant::now();
         let (full, frozen) = self.running.live_mut().take_lost();
         if full + frozen > 0 {
             self.live.erase()?;

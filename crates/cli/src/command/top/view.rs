@@ -58,9 +58,9 @@ pub(super) struct TopView<'s> {
     interval: Duration,
     is_helping: bool,
     /// While a histogram is asked for: its event, its process if there is one, and the expression typed so far.
-    asked: Option<(String, Option<u32>, Prompt)>,
+    histogram: Option<(String, Option<u32>, Prompt)>,
     /// What came of it, until the next key.
-    said: Option<String>,
+    failure: Option<String>,
     /// The first line of a histogram that is longer than the screen.
     scrolled: u16,
 }
@@ -72,19 +72,19 @@ impl<'s> TopView<'s> {
             source,
             interval,
             is_helping: false,
-            asked: None,
-            said: None,
+            histogram: None,
+            failure: None,
             scrolled: 0,
         }
     }
 
     /// A key of the expression that a histogram is asked for.
     fn ask(&mut self, key: KeyEvent) -> Then {
-        let Some((event, pid, mut prompt)) = self.asked.take() else {
+        let Some((event, pid, mut prompt)) = self.histogram.take() else {
             return Then::Stay;
         };
         match prompt.key(key) {
-            Edited::More => self.asked = Some((event, pid, prompt)),
+            Edited::More => self.histogram = Some((event, pid, prompt)),
             Edited::Dropped => {}
             Edited::Done if prompt.text().trim().is_empty() => {}
             Edited::Done => match self.source.add_histogram(&event, pid, prompt.text().trim()) {
@@ -92,7 +92,7 @@ impl<'s> TopView<'s> {
                     self.model.go_into_map(&title);
                     return Then::Tick;
                 }
-                Err(failure) => self.said = Some(in_one_line(&failure.message)),
+                Err(failure) => self.failure = Some(in_one_line(&failure.message)),
             },
         }
         Then::Stay
@@ -203,9 +203,9 @@ impl View for TopView<'_> {
     fn draw(&mut self, frame: &mut Frame<'_>) {
         let losses: Vec<String> = losses(self.model.now());
         let notes = &self.model.now().notes;
-        let failed = self.said.iter().cloned();
-        let said = failed.chain(losses).map(|text| line(&text, theme::alarm()));
-        let said: Vec<Line<'_>> = said
+        let failed = self.failure.iter().cloned();
+        let alarms = failed.chain(losses).map(|text| line(&text, theme::alarm()));
+        let below: Vec<Line<'_>> = alarms
             .chain(notes.iter().map(|text| line(text, theme::faint())))
             .collect();
         let height = |lines: usize| Constraint::Length(u16::try_from(lines).unwrap_or(u16::MAX));
@@ -214,7 +214,7 @@ impl View for TopView<'_> {
             height(1),
             height(1),
             Constraint::Min(2),
-            height(said.len()),
+            height(below.len()),
             height(1),
         ])
         .areas(frame.area());
@@ -223,8 +223,8 @@ impl View for TopView<'_> {
         let words = self.path();
         frame.render_widget(Paragraph::new(words), path);
         self.body(frame, body);
-        frame.render_widget(Paragraph::new(said), under);
-        match &self.asked {
+        frame.render_widget(Paragraph::new(below), under);
+        match &self.histogram {
             Some((event, _, prompt)) => {
                 prompt_line(
                     frame,
@@ -244,8 +244,8 @@ impl View for TopView<'_> {
         if std::mem::take(&mut self.is_helping) {
             return Ok(Then::Stay);
         }
-        self.said = None;
-        if self.asked.is_some() {
+        self.failure = None;
+        if self.histogram.is_some() {
             return Ok(self.ask(key));
         }
         let is_typing = self.model.table().prompt().is_some();
@@ -260,8 +260,8 @@ impl View for TopView<'_> {
                 return Ok(Then::Tick);
             }
             KeyCode::Char('h') => match self.model.event() {
-                Some((event, pid)) => self.asked = Some((event, pid, Prompt::default())),
-                None => self.said = Some("choose an event first: histograms are of its fields".to_owned()),
+                Some((event, pid)) => self.histogram = Some((event, pid, Prompt::default())),
+                None => self.failure = Some("choose an event first: histograms are of its fields".to_owned()),
             },
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVALS[1]),
             KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVALS[0]),

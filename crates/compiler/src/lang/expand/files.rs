@@ -49,7 +49,7 @@ pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> Read {
         }],
         refused: Vec::new(),
         headers: Vec::new(),
-        asked: Vec::new(),
+        requested: Vec::new(),
     };
     reader.sources.add(name, text);
     // Predefined names are read like a text, too: their places lie in a text of their own, the last one.
@@ -102,7 +102,7 @@ struct Reader<'a> {
     refused: Vec<Diagnostic>,
     headers: Vec<String>,
     /// Places of imports and includes that have been answered.
-    asked: Vec<Span>,
+    requested: Vec<Span>,
 }
 
 impl Reader<'_> {
@@ -164,9 +164,9 @@ impl Reader<'_> {
     }
 
     fn is_new(&mut self, place: Span) -> bool {
-        let new = !self.asked.contains(&place);
+        let new = !self.requested.contains(&place);
         if new {
-            self.asked.push(place);
+            self.requested.push(place);
         }
         new
     }

@@ -68,11 +68,11 @@ pub(super) fn is_own(path: &Path) -> bool {
 }
 
 pub(super) fn open(path: &Path) -> Result<Foreign, String> {
-    let said = |error: io::Error| error.to_string();
-    let folder = Folder::followed(path).map_err(said)?;
-    let file = folder.read(METADATA).map_err(said)?;
+    let in_words = |error: io::Error| error.to_string();
+    let folder = Folder::followed(path).map_err(in_words)?;
+    let file = folder.read(METADATA).map_err(in_words)?;
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(said)?;
+    file.take(MOST + 1).read_to_end(&mut bytes).map_err(in_words)?;
     if bytes.len() as u64 > MOST {
         return Err(format!("its metadata are longer than {} MiB", MOST >> 20));
     }
@@ -141,13 +141,13 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     let mut streams = Vec::new();
     let mut packets = 0;
     let (mut processes, mut tasks) = (Processes::default(), Tasks::default());
-    for (name, number) in stream_names(&folder).map_err(said)?.into_iter().zip(0..) {
-        let file = folder.read(&name).map_err(said)?;
-        let length = file.metadata().map_err(said)?.len();
+    for (name, number) in stream_names(&folder).map_err(in_words)?.into_iter().zip(0..) {
+        let file = folder.read(&name).map_err(in_words)?;
+        let length = file.metadata().map_err(in_words)?.len();
         packets += length.div_ceil(4096);
-        let again = file.try_clone().map_err(said)?;
+        let again = file.try_clone().map_err(in_words)?;
         let survey = Stream::new(name.clone(), again, length, shared.clone(), number);
-        survey.survey(&mut processes, &mut tasks).map_err(said)?;
+        survey.survey(&mut processes, &mut tasks).map_err(in_words)?;
         let events = Stream::new(name, file, length, shared.clone(), number);
         streams.push(super::foreign::Stream {
             buffer: String::new(),

@@ -26,10 +26,10 @@ const HEAD: usize = crate::convert::perf_data::HEAD as usize;
 const PIPE_HEAD: u64 = 16;
 
 fn open(mut file: File, length: u64) -> Result<Foreign, String> {
-    let said = |error: std::io::Error| error.to_string();
+    let in_words = |error: std::io::Error| error.to_string();
     let mut head = [0; HEAD];
-    file.seek(SeekFrom::Start(0)).map_err(said)?;
-    let there = (&mut file).take(HEAD as u64).read(&mut head).map_err(said)?;
+    file.seek(SeekFrom::Start(0)).map_err(in_words)?;
+    let there = (&mut file).take(HEAD as u64).read(&mut head).map_err(in_words)?;
     let word = |at: usize| {
         head.get(at..)?
             .first_chunk()
@@ -72,8 +72,8 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
             }
         }
     };
-    let again = || file.try_clone().map_err(said);
-    let survey = Survey::new(features, Records::new(again()?, range)).map_err(said)?;
+    let again = || file.try_clone().map_err(in_words);
+    let survey = Survey::new(features, Records::new(again()?, range)).map_err(in_words)?;
     let events = samples::events(&survey.features);
     let said_by_survey = survey.remarks();
     let Survey {

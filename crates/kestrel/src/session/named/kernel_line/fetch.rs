@@ -139,7 +139,7 @@ impl<'l> Reader<'l> {
         };
         let type_at = ty.map_or(at, |_| at + fetch.len() + 1);
         let (ty, elements) = array(ty, type_at)?;
-        let said = match (ty, fetch) {
+        let written = match (ty, fetch) {
             (None | Some("string"), "$comm" | "$COMM") if elements.is_none() => Some(Written::String),
             (None | Some("string"), text) if text.starts_with("\\\"") && elements.is_none() => {
                 Some(Written::String)
@@ -161,19 +161,19 @@ impl<'l> Reader<'l> {
         self.known = None;
         let mut value = self.fetch(fetch, at)?;
         let known = self.known;
-        if let (Some(known), Some(Written::String | Written::UserString)) = (known, said) {
-            value = self.text_of_type(known, value, said == Some(Written::UserString), type_at)?;
+        if let (Some(known), Some(Written::String | Written::UserString)) = (known, written) {
+            value = self.text_of_type(known, value, written == Some(Written::UserString), type_at)?;
         }
-        let store = match (said, known) {
+        let store = match (written, known) {
             (None, Some(known)) => self.store_of_type(known, at)?,
             (None, None) => Store::Integer {
                 bits: 64,
                 signed: false,
             },
-            (Some(said), _) => self.store(said, ty.unwrap_or_default(), &value, elements, type_at)?,
+            (Some(written), _) => self.store(written, ty.unwrap_or_default(), &value, elements, type_at)?,
         };
         // Storing what memory does not give takes a step, and so do bits and an array.
-        let stored_apart = match said {
+        let stored_apart = match written {
             Some(Written::String | Written::UserString) => {
                 elements.is_some() || !matches!(value, Fetch::Memory { .. })
             }
@@ -190,10 +190,10 @@ impl<'l> Reader<'l> {
         }
         if elements.is_some() {
             let fits = match (&value, store) {
-                (Fetch::Memory { .. }, Store::Text { .. }) => said != Some(Written::SymbolString),
+                (Fetch::Memory { .. }, Store::Text { .. }) => written != Some(Written::SymbolString),
                 // Only the first of them is found there.
-                (Fetch::Immediate(_), Store::Text { .. }) => said != Some(Written::SymbolString),
-                (Fetch::Memory { user, .. }, _) => !user && said != Some(Written::SymbolString),
+                (Fetch::Immediate(_), Store::Text { .. }) => written != Some(Written::SymbolString),
+                (Fetch::Memory { user, .. }, _) => !user && written != Some(Written::SymbolString),
                 _ => false,
             };
             if !fits {

@@ -122,7 +122,7 @@ fn arguments(parsed: &Parsed) -> Result<Vec<String>> {
 }
 
 fn fetch(expression: &Expr) -> Result<String> {
-    let unsaid = || Err("it records what the kernel cannot fetch".to_owned());
+    let not_fetchable = || Err("it records what the kernel cannot fetch".to_owned());
     match &expression.kind {
         ExprKind::Identifier(name) => match (name.as_str(), name.strip_prefix("arg")) {
             ("retval", _) => Ok("$retval".to_owned()),
@@ -139,12 +139,12 @@ fn fetch(expression: &Expr) -> Result<String> {
             value,
         } => match &value.kind {
             ExprKind::Integer { value, .. } => Ok(format!("\\-{value}")),
-            _ => unsaid(),
+            _ => not_fetchable(),
         },
         ExprKind::Call { name, args } => match (name.node.as_str(), args.as_slice()) {
             ("reg", [Arg { value, .. }]) => match &value.kind {
                 ExprKind::String(register) => Ok(format!("%{register}")),
-                _ => unsaid(),
+                _ => not_fetchable(),
             },
             ("str", [Arg { value, .. }]) => {
                 let (address, user) = address(value)?;
@@ -154,7 +154,7 @@ fn fetch(expression: &Expr) -> Result<String> {
         },
         ExprKind::Cast { ty, value } => match (&value.kind, pointers(ty), kernel_type(&ty.name)) {
             (_, Some(0), Some(ty)) => Ok(format!("{}:{ty}", plain(&fetch(value)?)?)),
-            _ => unsaid(),
+            _ => not_fetchable(),
         },
         ExprKind::Unary {
             op: UnaryOp::Dereference,
@@ -165,16 +165,16 @@ fn fetch(expression: &Expr) -> Result<String> {
                     kernel_type(&ty.name).ok_or_else(|| format!("the kernel cannot fetch a {}", ty.name))?;
                 Ok(format!("{}:{ty}", address(value)?.0))
             }
-            _ => unsaid(),
+            _ => not_fetchable(),
         },
         ExprKind::Member { base, name, .. } => match &base.kind {
             ExprKind::Identifier(args) if args == "args" => Err(format!(
                 "the kernel's lines know arguments by number: say args.{0} as argN, as in {0} = arg0 for the first",
                 name.node
             )),
-            _ => unsaid(),
+            _ => not_fetchable(),
         },
-        _ => unsaid(),
+        _ => not_fetchable(),
     }
 }
 

@@ -88,13 +88,13 @@ impl Reader<'_> {
     /// How a value of a written type is kept.
     pub(super) fn store(
         &self,
-        said: Written,
+        written: Written,
         ty: &str,
         value: &Fetch,
         elements: Option<u32>,
         at: usize,
     ) -> Parsed<Store> {
-        Ok(match said {
+        Ok(match written {
             Written::Integer { bits, signed } => Store::Integer { bits, signed },
             Written::Bits { container } => bit_field(ty, container).ok_or_else(|| {
                 Wrong::at(
@@ -115,7 +115,7 @@ impl Reader<'_> {
                 }
             },
             Written::String | Written::UserString => {
-                let user = said == Written::UserString;
+                let user = written == Written::UserString;
                 match value {
                     Fetch::Memory { user: far, .. } => Store::Text {
                         // Of several strings it is the pointers that lie there.
