@@ -295,7 +295,7 @@ pub enum Error {
         mode: u32,
     },
     /// Sessions that stay belong to root.
-    #[error("sessions that stay belong to root, and this process is user {user}'s")]
+    #[error("persistent sessions belong to root, and this process is user {user}'s")]
     NotRoot {
         /// The user that the process belongs to.
         user: u32,

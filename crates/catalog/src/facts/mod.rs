@@ -37,7 +37,7 @@ pub struct Facts {
     script: Option<ScriptView>,
 }
 
-/// How a program of the language sees files, which sessions that stay do not.
+/// How a program of the language sees files; persistent sessions have no such view.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptView {
     /// The process whose files are meant.

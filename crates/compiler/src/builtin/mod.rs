@@ -167,7 +167,7 @@ fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
         None if usage.name == UNWATCH => {
             let message =
                 format!("{UNWATCH}() is not there: a watchpoint watches as long as the program runs");
-            let hint = "let a predicate keep it still: watchpoint:… /!@seen/ { @seen = 1; }";
+            let hint = "let a predicate ignore later hits: watchpoint:… /!@seen/ { @seen = 1; }";
             Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)))
         }
         None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),

@@ -234,7 +234,7 @@ impl Checker<'_> {
         let between = match args.get(1).map(|arg| &arg.kind) {
             None => " ",
             Some(ast::ExprKind::String(text)) => text,
-            Some(_) => return Err(self.error(usage.span, "what stands between is a text in quotes")),
+            Some(_) => return Err(self.error(usage.span, "the separator of join() is a text in quotes")),
         };
         let Some(array) = args.first() else {
             return Err(self.error(usage.span, "an array is missing"));

@@ -276,7 +276,10 @@ impl<'e> Round<'e> {
                 .first()
                 .map(|probe| probe.span)
                 .unwrap_or_default();
-            let nothing = Diagnostic::error(first, "nothing of this program is about what was recorded");
+            let nothing = Diagnostic::error(
+                first,
+                "no handler of this program is for an event that was recorded",
+            );
             return Err(wrong(text, vec![nothing]));
         }
         let warnings = self

@@ -100,7 +100,7 @@ pub enum Broken {
     Headers,
     #[error("its records do not unpack")]
     Body,
-    #[error("what it unpacks to does not hold together")]
+    #[error("its unpacked contents are inconsistent")]
     Contents,
 }
 

@@ -41,7 +41,12 @@ pub(super) fn shape(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<(Stac
     }
     let depth = match (named, args.as_slice()) {
         (Some(_), [_, depth]) | (None, [depth]) => Some(depth),
-        (_, [_, second]) => return Err(checker.error(second.span, "how a stack is shown is said first")),
+        (_, [_, second]) => {
+            return Err(checker.error(
+                second.span,
+                "the mode of a stack stands before its depth: kstack(perf, 5)",
+            ));
+        }
         _ => None,
     };
     let max = match depth {
