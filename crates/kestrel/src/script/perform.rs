@@ -143,7 +143,6 @@ impl Perform {
             json: self.json,
             escaped: self.escaped,
             trailer: &self.trailer,
-            ..Form::TEXT
         }
     }
 
@@ -161,7 +160,6 @@ impl Perform {
             json: self.json,
             escaped: self.escaped,
             trailer: &self.trailer,
-            ..Form::TEXT
         };
         if let Some(code) = &mut self.code {
             code.learn(record, &mut self.symbols)?;
