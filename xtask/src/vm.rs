@@ -44,6 +44,9 @@ pub(crate) struct Options {
     /// Use the host's hardware support instead of emulation.
     #[arg(long)]
     kvm: bool,
+    /// Have the guest's clock count instructions: one CPU, and nanoseconds are instructions.
+    #[arg(long, conflicts_with_all = ["kvm", "smp"])]
+    counted: bool,
     /// Write the guest's memory to this file at the end, however it ends (kdump-compressed if it ends in .kdump).
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
@@ -108,9 +111,13 @@ impl Options {
     fn wish(&self, series: &str) -> Wish {
         Wish {
             series: series.to_owned(),
-            engine: if self.kvm { Engine::Kvm } else { Engine::Emulated },
+            engine: match (self.counted, self.kvm) {
+                (true, _) => Engine::Counted,
+                (false, true) => Engine::Kvm,
+                (false, false) => Engine::Emulated,
+            },
             memory_mb: self.memory,
-            cpus: self.smp,
+            cpus: if self.counted { 1 } else { self.smp },
             compressed: self.bzimage,
             packages: self.with.clone(),
             suite: self.suite.clone(),

@@ -1,7 +1,7 @@
 //! The assembler: instructions with labels and references into [`Code`]; it chooses no registers and knows no helpers.
 
 use crate::Error;
-use crate::code::{Code, Line, MapRef, Relocation, RelocationTarget, SourceRange};
+use crate::code::{Code, Line, MapRef, OwnFunction, Relocation, RelocationTarget, SourceRange};
 use crate::far::{self, Fixup, Jump};
 use crate::helper::Helper;
 use crate::insn::Insn;
@@ -98,6 +98,13 @@ impl Assembler {
     pub fn callback(&mut self, label: Label) -> &mut Self {
         let here = self.here();
         self.code.callbacks.push(here);
+        self.bind(label)
+    }
+
+    /// What comes next is a function of its own, which the program calls with so many numbers ([`Assembler::call_local`]).
+    pub fn own_function(&mut self, label: Label, parameters: u8) -> &mut Self {
+        let begin = self.here();
+        self.code.functions.push(OwnFunction { begin, parameters });
         self.bind(label)
     }
 

@@ -64,4 +64,16 @@ pub struct Code {
     pub lines: Vec<Line>,
     /// Where functions begin that helpers call back, in instruction order; the program itself begins at 0.
     pub callbacks: Vec<usize>,
+    /// Functions that the program itself calls, in instruction order, behind those that helpers call back.
+    pub functions: Vec<OwnFunction>,
+}
+
+/// A function of a program that other functions of it call: it takes numbers, gives one, and the verifier looks at it once, whatever it is given
+/// (the kernel calls such functions global).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnFunction {
+    /// Index of its first instruction.
+    pub begin: usize,
+    /// How many numbers it takes, at most five.
+    pub parameters: u8,
 }

@@ -171,6 +171,9 @@ fn spread(code: &mut Code, islands: &Islands) -> (Vec<usize>, BTreeMap<(usize, u
         .for_each(|relocation| now(&mut relocation.insn));
     code.lines.iter_mut().for_each(|line| now(&mut line.insn));
     code.callbacks.iter_mut().for_each(now);
+    code.functions
+        .iter_mut()
+        .for_each(|function| now(&mut function.begin));
     (moved, entries)
 }
 

@@ -56,7 +56,7 @@ pub fn compile_hook(
         code: generated.code,
         maps: generated.maps,
         layouts: lowered.layouts,
-        uses: program::Uses::of(std::iter::once(&generated.function).chain(&generated.callbacks)),
+        uses: program::Uses::of(std::iter::once(&generated.function).chain(&generated.others)),
         function: generated.function,
     })
 }

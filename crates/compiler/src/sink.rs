@@ -53,6 +53,8 @@ pub struct Reservation {
     pub size: Size,
     /// Whether it counts as an event: pieces of stacks do not.
     pub counted: bool,
+    /// The map that it lies in, where it is the sink's functions that reserve and commit.
+    pub apart: Option<String>,
 }
 
 /// A sink could not make its code.

@@ -39,6 +39,7 @@ fn code(insns: &[Insn], relocations: &[(usize, RelocationTarget)]) -> Code {
         relocations,
         lines: vec![],
         callbacks: vec![],
+        functions: vec![],
     }
 }
 

@@ -73,6 +73,7 @@ impl Sink for Output {
             kept: Vec::new(),
             size,
             counted: true,
+            apart: None,
         })
     }
 

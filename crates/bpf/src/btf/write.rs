@@ -339,6 +339,17 @@ impl Builder {
         self.push(Entry::referring(Kind::Func, name, proto))
     }
 
+    /// A function that is visible beyond its file, which for the kernel means: its callers are to be verified apart from it.
+    pub fn global_function(&mut self, name: &str, ret: TypeId, parameters: &[(&str, TypeId)]) -> TypeId {
+        let proto = self.func_proto(ret, parameters);
+        let name = self.string(name);
+        self.push(Entry {
+            // `BTF_FUNC_GLOBAL`, in the place of a count.
+            count: 1,
+            ..Entry::referring(Kind::Func, name, proto)
+        })
+    }
+
     /// A global variable.
     pub fn variable(&mut self, name: &str, ty: TypeId) -> TypeId {
         let name = self.string(name);

@@ -232,7 +232,7 @@ impl<'a> Problem<'a> {
     fn note_uses(&mut self, op: &Op) {
         let in_frame = |again: &Option<Op>| matches!(again, Some(Op::SlotAddress { .. }));
         match op {
-            Op::Helper { .. } | Op::Kfunc { .. } => {}
+            Op::Helper { .. } | Op::Kfunc { .. } | Op::Call { .. } => {}
             Op::Load { base, .. } => {
                 let base = base.0 as usize;
                 self.free[base] &= in_frame(&self.again[base]);

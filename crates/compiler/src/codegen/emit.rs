@@ -8,6 +8,7 @@ use crate::ir::{AluOp, AtomicOp, Bits, BlockId, Condition, End, Function, Op, Op
 use kestrel_bpf::asm::{Assembler, Label};
 use kestrel_bpf::code::Code;
 use kestrel_bpf::isa::{Alu, Atomic, Cond, Order, Reg, Size, Width as Machine};
+use std::collections::BTreeMap;
 
 const ARGUMENTS: [Reg; 5] = [Reg::R1, Reg::R2, Reg::R3, Reg::R4, Reg::R5];
 /// A function with places for its registers and objects.
@@ -18,27 +19,51 @@ pub(crate) struct Placed<'a> {
     pub(crate) frame: &'a Frame,
 }
 
-/// Emits a program: the first function is the program itself, the others are those that helpers call back.
-pub(crate) fn emit(functions: &[Placed<'_>]) -> Result<Code, kestrel_bpf::Error> {
+/// Emits a program: the first function is the program itself, the others are those that helpers call back; then come those that it calls itself, by name.
+pub(crate) fn emit(
+    functions: &[Placed<'_>],
+    called: &[(&str, Placed<'_>)],
+) -> Result<Code, kestrel_bpf::Error> {
     let mut asm = Assembler::new();
-    let callbacks: Vec<Label> = functions.iter().skip(1).map(|_| asm.label()).collect();
+    let labels = Functions {
+        callbacks: functions.iter().skip(1).map(|_| asm.label()).collect(),
+        called: called.iter().map(|(name, _)| (*name, asm.label())).collect(),
+    };
     for (number, placed) in functions.iter().enumerate() {
-        if let Some(label) = number.checked_sub(1).and_then(|number| callbacks.get(number)) {
+        let callback = number
+            .checked_sub(1)
+            .and_then(|number| labels.callbacks.get(number));
+        if let Some(label) = callback {
             asm.callback(*label);
         }
-        asm = emit_function(asm, placed, &callbacks);
+        asm = emit_function(asm, placed, &labels);
+    }
+    for (name, placed) in called {
+        let parameters = placed.function.parameters.map_or(0, |p| p.count);
+        if let Some(label) = labels.called.get(name) {
+            asm.own_function(*label, parameters);
+        }
+        asm = emit_function(asm, placed, &labels);
     }
     asm.finish()
 }
 
+/// Where the functions of a program begin.
+struct Functions<'a> {
+    /// Those that helpers call back, by number.
+    callbacks: Vec<Label>,
+    /// Those that it calls itself.
+    called: BTreeMap<&'a str, Label>,
+}
+
 /// Emits all blocks in the order that the positions were counted in.
-fn emit_function(mut asm: Assembler, placed: &Placed<'_>, callbacks: &[Label]) -> Assembler {
+fn emit_function(mut asm: Assembler, placed: &Placed<'_>, functions: &Functions<'_>) -> Assembler {
     let function = placed.function;
     let labels = function.ids().map(|_| asm.label()).collect();
     let mut emitter = Emitter {
         asm,
         labels,
-        callbacks,
+        functions,
         allocation: placed.allocation,
         frame: placed.frame,
     };
@@ -63,8 +88,7 @@ fn emit_function(mut asm: Assembler, placed: &Placed<'_>, callbacks: &[Label]) -
 struct Emitter<'a> {
     asm: Assembler,
     labels: Vec<Label>,
-    /// The functions that helpers call back, by number.
-    callbacks: &'a [Label],
+    functions: &'a Functions<'a>,
     allocation: &'a Allocation,
     frame: &'a Frame,
 }
@@ -174,7 +198,7 @@ impl Emitter<'_> {
             }
             Op::Callback { dst, number } => {
                 let to = self.read(*dst);
-                if let Some(label) = self.callbacks.get(*number as usize) {
+                if let Some(label) = self.functions.callbacks.get(*number as usize) {
                     self.asm.function(to, *label);
                 }
             }
@@ -269,6 +293,13 @@ impl Emitter<'_> {
                 self.arguments(op);
                 self.asm.kfunc(name.as_str());
                 dst.iter().for_each(|dst| self.write_back(*dst, Reg::R0));
+            }
+            Op::Call { dst, name, .. } => {
+                self.arguments(op);
+                if let Some(label) = self.functions.called.get(name.as_str()) {
+                    self.asm.call_local(*label);
+                }
+                self.write_back(*dst, Reg::R0);
             }
         }
     }

@@ -214,10 +214,18 @@ fn code_order(function: &Function) -> (Vec<BlockId>, Vec<bool>) {
 
 /// Registers needed at the start and at the end of each block, by their numbers among those that are needed across a border of blocks at all:
 /// few of a long program's.
-struct Flow {
+pub(crate) struct Flow {
     ins: Vec<Vec<usize>>,
     outs: Vec<Vec<usize>>,
     registers: Vec<Vreg>,
+}
+
+impl Flow {
+    /// The registers that are needed behind a block, by its place in the order.
+    pub(crate) fn needed_behind(&self, at: usize) -> impl Iterator<Item = Vreg> + '_ {
+        let numbers = self.outs.get(at).into_iter().flatten();
+        numbers.filter_map(|number| self.registers.get(*number).copied())
+    }
 }
 
 /// By block: its place in an order of all that are reachable.
@@ -241,7 +249,7 @@ fn backwards(function: &Function, id: BlockId, mut found: impl FnMut(Vreg, bool)
     }
 }
 
-fn flow(function: &Function, order: &[BlockId]) -> Flow {
+pub(crate) fn flow(function: &Function, order: &[BlockId]) -> Flow {
     // Which ones a block reads before it writes them, if at all.
     let mut numbers: Vec<Option<usize>> = vec![None; function.vregs as usize];
     let mut registers: Vec<Vreg> = Vec::new();
@@ -356,7 +364,7 @@ fn late_uses(op: &Op) -> Vec<Vreg> {
 /// Arguments of a call.
 pub(crate) fn arguments(op: &Op) -> &[Operand] {
     match op {
-        Op::Helper { args, .. } | Op::Kfunc { args, .. } => args,
+        Op::Helper { args, .. } | Op::Kfunc { args, .. } | Op::Call { args, .. } => args,
         _ => &[],
     }
 }

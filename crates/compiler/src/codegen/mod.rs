@@ -6,12 +6,15 @@ mod frame;
 mod live;
 pub mod lower;
 mod moves;
+mod own;
 mod scratch;
 mod spill;
+mod unread;
 
 use crate::error::Error;
 use crate::ir::{Function, MapUse, Op, Slot};
 use kestrel_bpf::code::Code;
+use std::collections::BTreeMap;
 
 /// Instructions, and the maps they refer to.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +25,8 @@ pub struct Generated {
     pub maps: Vec<MapUse>,
     /// The function as it was emitted, after all passes.
     pub function: Function,
-    /// The functions that helpers call back, in the same way.
-    pub callbacks: Vec<Function>,
+    /// The functions that helpers call back, and those that it calls itself, in the same way.
+    pub others: Vec<Function>,
 }
 
 /// Generates code of a program that has one function.
@@ -40,24 +43,44 @@ pub fn generate(function: &Function) -> Result<Generated, Error> {
 /// # Errors
 /// When not even the scratch map has room, or a jump is too long.
 pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Generated, Error> {
-    // What calls back is on the stack together with what is called: each gets its share.
-    let limit = frame::LIMIT / depth(function, callbacks) / 32 * 32;
     let mut maps = function.maps.clone();
+    let mut called = BTreeMap::new();
+    for one in std::iter::once(function).chain(callbacks) {
+        own::gather(one, &mut called, &mut maps);
+    }
+    let mut own = Vec::new();
+    for (name, one) in &called {
+        let one = Fitted::of(one, &maps, own::LIMIT)?;
+        maps.clone_from(&one.function.maps);
+        own.push((*name, one));
+    }
+    // What calls back is on the stack together with what is called, and with what either calls: each gets its share.
+    let frames = own.iter().map(|(name, one)| (*name, one.frame.size)).collect();
+    let all = std::iter::once(function).chain(callbacks);
+    let below = all.map(|one| own::below(one, &frames)).max().unwrap_or(0);
+    let limit = frame::LIMIT.saturating_sub(below) / depth(function, callbacks) / 32 * 32;
     let mut fitted = Vec::new();
     for one in std::iter::once(function).chain(callbacks) {
         let one = Fitted::of(one, &maps, limit)?;
         maps.clone_from(&one.function.maps);
         fitted.push(one);
     }
+    // The kernel knows a function by a call of it: one whose calls the passes dropped has no place in the program.
+    let roots = fitted.iter().map(|one| &one.function);
+    let bodies = own.iter().map(|(name, one)| (*name, &one.function)).collect();
+    let reached = own::reached(roots, &bodies);
+    own.retain(|(name, _)| reached.contains(*name));
     let placed: Vec<emit::Placed<'_>> = fitted.iter().map(Fitted::placed).collect();
-    let code = emit::emit(&placed).map_err(Error::Assemble)?;
-    let mut functions = fitted.into_iter().map(|one| one.function);
+    let called: Vec<(&str, emit::Placed<'_>)> = own.iter().map(|(name, one)| (*name, one.placed())).collect();
+    let code = emit::emit(&placed, &called).map_err(Error::Assemble)?;
+    let own = own.into_iter().map(|(_, one)| one);
+    let mut functions = fitted.into_iter().chain(own).map(|one| one.function);
     let function = functions.next().unwrap_or_else(|| function.clone());
     Ok(Generated {
         code,
         maps,
         function,
-        callbacks: functions.collect(),
+        others: functions.collect(),
     })
 }
 
@@ -88,6 +111,7 @@ impl Fitted {
             attempt.maps = maps.to_vec();
             scratch::evict(&mut attempt, &evicted);
             crate::pass::run_all(&mut attempt);
+            unread::drop_unread(&mut attempt);
             let (live, allocation) = allocate::allocate(&mut attempt);
             let frame = frame::Frame::of(&attempt, &live);
             if frame.size <= limit {

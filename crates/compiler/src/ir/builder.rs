@@ -5,6 +5,7 @@ use super::{
     Op, Operand, Parameters, Slot, Vreg, Width,
 };
 use kestrel_bpf::code::{MapRef, SourceRange as Span};
+use std::collections::BTreeMap;
 
 /// A [`Function`] being written.
 ///
@@ -44,6 +45,7 @@ impl Builder {
                 context: None,
                 parameters: None,
                 maps: Vec::new(),
+                called: BTreeMap::new(),
             },
             current: BlockId(0),
             span: Span::default(),
@@ -411,6 +413,29 @@ impl Builder {
     pub fn kfunc(&mut self, name: &str, args: &[Operand]) -> Vreg {
         self.make(|dst| Op::Kfunc {
             dst: Some(dst),
+            name: name.to_owned(),
+            args: args.to_vec(),
+        })
+    }
+
+    /// A function of the program's own, which `make` writes where the program has none of this name yet; it is given numbers and gives one
+    /// ([`Builder::exit`]). The verifier goes through it once, however often and with whatever it is called, and knows nothing of what it gives: what is needed in
+    /// several places, or rarely, costs each of them a call instead of the code.
+    pub fn own<const N: usize>(&mut self, name: &str, make: impl FnOnce(&mut Self, [Vreg; N])) {
+        if self.function.called.contains_key(name) {
+            return;
+        }
+        let mut own = Self::new();
+        own.at(self.span);
+        let given = own.parameters(1);
+        make(&mut own, given);
+        self.function.called.insert(name.to_owned(), own.finish());
+    }
+
+    /// Calls a function that [`Builder::own`] has written, with as many numbers as it takes.
+    pub fn call(&mut self, name: &str, args: &[Operand]) -> Vreg {
+        self.make(|dst| Op::Call {
+            dst,
             name: name.to_owned(),
             args: args.to_vec(),
         })

@@ -173,6 +173,7 @@ impl Display for Op {
                 None => write!(f, "helper#{}({})", helper.0, list(args)),
             },
             Self::Kfunc { name, args, .. } => write!(f, "kernel {name}({})", list(args)),
+            Self::Call { name, args, .. } => write!(f, "own {name}({})", list(args)),
         }
     }
 }

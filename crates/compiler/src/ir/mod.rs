@@ -17,6 +17,7 @@ pub use op::{AluOp, AtomicOp, Bits, Condition, Op, Operand, Width};
 pub use kestrel_bpf::helper::{self, Helper};
 
 use kestrel_bpf::code::SourceRange as Span;
+use std::collections::BTreeMap;
 
 /// A virtual register: 64 bits, as many as one likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,6 +116,8 @@ pub struct Function {
     pub parameters: Option<Parameters>,
     /// Maps, by [`kestrel_bpf::code::MapRef`].
     pub maps: Vec<MapUse>,
+    /// The functions of the program's own that it calls, by name; each has [`Function::parameters`] from register 1 on, and maps by its own list.
+    pub called: BTreeMap<String, Function>,
 }
 
 impl End {

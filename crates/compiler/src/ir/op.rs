@@ -361,6 +361,12 @@ pub enum Op {
         name: String,
         args: Vec<Operand>,
     },
+    /// A call of a function of the program's own by name ([`super::Function::called`]), at most five arguments, all numbers.
+    Call {
+        dst: Vreg,
+        name: String,
+        args: Vec<Operand>,
+    },
 }
 
 /// Registers that an operation reads at most: the arguments of a call.
@@ -383,6 +389,7 @@ impl Op {
             | Self::Map { dst, .. }
             | Self::KernelVariable { dst, .. }
             | Self::Callback { dst, .. }
+            | Self::Call { dst, .. }
             | Self::MapValue { dst, .. } => Some(*dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => *dst,
             Self::Store { .. } => None,
@@ -405,6 +412,7 @@ impl Op {
             | Self::Map { dst, .. }
             | Self::KernelVariable { dst, .. }
             | Self::Callback { dst, .. }
+            | Self::Call { dst, .. }
             | Self::MapValue { dst, .. } => Some(dst),
             Self::Helper { dst, .. } | Self::Kfunc { dst, .. } | Self::Atomic { old: dst, .. } => {
                 dst.as_mut()
@@ -437,7 +445,7 @@ impl Op {
             Self::CompareExchange {
                 base, expected, new, ..
             } => [uses[0], uses[1], uses[2]] = [Some(*base), Some(*expected), Some(*new)],
-            Self::Helper { args, .. } | Self::Kfunc { args, .. } => {
+            Self::Helper { args, .. } | Self::Kfunc { args, .. } | Self::Call { args, .. } => {
                 for (to, arg) in uses.iter_mut().zip(args) {
                     *to = arg.vreg();
                 }
@@ -481,7 +489,9 @@ impl Op {
                 visit(expected);
                 visit(new);
             }
-            Self::Helper { args, .. } | Self::Kfunc { args, .. } => args.iter_mut().for_each(operand),
+            Self::Helper { args, .. } | Self::Kfunc { args, .. } | Self::Call { args, .. } => {
+                args.iter_mut().for_each(operand);
+            }
         }
     }
 
@@ -492,7 +502,8 @@ impl Op {
             | Self::Store { .. }
             | Self::Atomic { .. }
             | Self::CompareExchange { .. }
-            | Self::Kfunc { .. } => false,
+            | Self::Kfunc { .. }
+            | Self::Call { .. } => false,
             Self::Helper { helper, .. } => PURE.contains(helper),
             _ => true,
         }
@@ -500,7 +511,7 @@ impl Op {
 
     /// Whether it is a call, which loses registers 0 to 5.
     pub fn is_call(&self) -> bool {
-        matches!(self, Self::Helper { .. } | Self::Kfunc { .. })
+        matches!(self, Self::Helper { .. } | Self::Kfunc { .. } | Self::Call { .. })
     }
 }
 
@@ -565,6 +576,11 @@ mod tests {
             Op::Kfunc {
                 dst: Some(a),
                 name: "some".to_owned(),
+                args: args.clone(),
+            },
+            Op::Call {
+                dst: a,
+                name: "own".to_owned(),
                 args,
             },
         ];

@@ -10,7 +10,8 @@ pub(super) fn run(function: &mut Function) {
         let mut changed = false;
         for block in &mut function.blocks {
             for inst in &mut block.insts {
-                if let Op::Helper { args, .. } | Op::Kfunc { args, .. } = &mut inst.op {
+                if let Op::Helper { args, .. } | Op::Kfunc { args, .. } | Op::Call { args, .. } = &mut inst.op
+                {
                     changed |= follow_arguments(&facts, args);
                     continue;
                 }

@@ -64,6 +64,7 @@ impl Sink for Bump {
             kept: vec![base],
             size,
             counted: true,
+            apart: None,
         })
     }
 

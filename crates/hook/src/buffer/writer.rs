@@ -83,6 +83,29 @@ pub struct RingSink {
     pub reentrant: bool,
     /// What wakes the buffer's reader.
     pub bell: Bell,
+    /// What is a function of the program's own.
+    pub apart: Apart,
+}
+
+/// What of the writer's code is a function of the program's own, which the verifier goes through once and not for every record. Where programs call
+/// others (tail calls), or have switched preemption off, the kernel takes no such functions or not everywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Apart {
+    /// None of it.
+    #[default]
+    Nothing,
+    /// What follows where the first attempt to reserve fails: a record costs no call.
+    Rest,
+    /// All but the record's contents.
+    All,
+}
+
+/// What an attempt gives that is made apart instead of where the record begins: no record begins at these positions, which are a page's header's.
+mod outcome {
+    /// The ring is full.
+    pub(super) const FULL: i64 = 0;
+    /// Another writer came first, or the reader was woken.
+    pub(super) const AGAIN: i64 = 1;
 }
 
 /// Registers that the parts of an attempt share.
@@ -101,7 +124,8 @@ struct Attempt {
 
 /// What attempts have in common that are made again and again.
 struct Repeated {
-    tries: Vreg,
+    /// How many there were.
+    tries: Operand,
     full: BlockId,
 }
 
@@ -277,7 +301,8 @@ impl RingSink {
         if self.bell == Bell::Filled {
             // Once at most, and with tries left.
             let (first, on) = (b.block(), b.block());
-            b.branch(Condition::Equal, repeated.tries, 0, first, on);
+            let tries = b.materialize(repeated.tries);
+            b.branch(Condition::Equal, tries, 0, first, on);
             b.switch_to(first);
             bell::emit_for_page(b, a.region, next, a.again);
             b.jump(on);
@@ -328,6 +353,180 @@ impl RingSink {
         b.branch(Condition::NotEqual, bytes, CAPACITY + SEALED, full, free);
         b.switch_to(free);
         stale
+    }
+
+    /// Attempts after a first one, which found too little room in its page or another writer before it; goes to where the first one goes.
+    fn attempts(
+        &self,
+        b: &mut Builder,
+        first: &Attempt,
+        (first_cross, anew): (BlockId, BlockId),
+        (number, size): (Number, Size),
+        lost: BlockId,
+    ) {
+        let tries = b.vreg();
+        let (start, cross, again, full) = (b.cold_block(), b.cold_block(), b.cold_block(), b.cold_block());
+        for (from, to) in [(first_cross, cross), (anew, start)] {
+            b.switch_to(from);
+            b.assign(tries, 0);
+            b.jump(to);
+        }
+        let a = Attempt { again, ..*first };
+        let repeated = Repeated {
+            tries: tries.into(),
+            full,
+        };
+        b.switch_to(start);
+        self.attempt(b, &a, size, cross);
+        b.switch_to(cross);
+        self.next_page(b, &a, &repeated, size);
+        b.switch_to(again);
+        let once_more = b.add(tries, 1);
+        b.assign(tries, once_more);
+        b.branch(Condition::Less, tries, self.most_tries(), start, full);
+        b.switch_to(full);
+        self.lose(b, first.region, number, lost);
+    }
+
+    fn most_tries(&self) -> i64 {
+        // The first is spent where it wakes the reader.
+        TRIES + i64::from(self.bell == Bell::Filled)
+    }
+
+    /// The same as a function of the program's own, which gives where the record begins, its time written, or that the ring is full, which is counted by then.
+    /// One attempt is another function: so the verifier follows one of them and so many calls.
+    fn attempts_apart(&self, b: &mut Builder, number: Number, size: Size) -> Vreg {
+        let name = format!("reserve {}", self.map);
+        b.own(&name, |b, [number, size]| {
+            let (full, leave) = (b.block(), b.block());
+            let tries = self.most_tries() + i64::from(self.apart == Apart::All);
+            let found = b.vreg();
+            for tried in 0..tries {
+                let one = self.attempt_apart(b, size, tried);
+                b.assign(found, one);
+                let again = b.block();
+                b.branch(Condition::Equal, found, outcome::AGAIN, again, leave);
+                b.switch_to(again);
+            }
+            b.jump(full);
+            b.switch_to(leave);
+            let taken = b.block();
+            b.branch(Condition::Equal, found, outcome::FULL, full, taken);
+            b.switch_to(taken);
+            b.exit(found);
+            b.switch_to(full);
+            let out = b.block();
+            let region = self.region(b, out);
+            self.lose(b, region, number.into(), out);
+            b.switch_to(out);
+            b.exit(outcome::FULL);
+        });
+        b.call(&name, &[number, size.operand()])
+    }
+
+    fn attempt_apart(&self, b: &mut Builder, size: Vreg, tried: i64) -> Vreg {
+        let name = format!("attempt {}", self.map);
+        b.own(&name, |b, [size, tried]| {
+            let (full, again, cross, done) = (b.block(), b.block(), b.block(), b.block());
+            let a = Attempt {
+                region: self.region(b, full),
+                old: b.vreg(),
+                time: b.vreg(),
+                begin: b.vreg(),
+                again,
+                done,
+            };
+            let size = Size::Variable {
+                value: size,
+                max: CAPACITY,
+            };
+            self.attempt(b, &a, size, cross);
+            b.switch_to(cross);
+            let repeated = Repeated {
+                tries: tried.into(),
+                full,
+            };
+            self.next_page(b, &a, &repeated, size);
+            b.switch_to(done);
+            self.begin_record(b, a.region, a.begin, a.time);
+            b.exit(a.begin);
+            b.switch_to(again);
+            b.exit(outcome::AGAIN);
+            b.switch_to(full);
+            b.exit(outcome::FULL);
+        });
+        b.call(&name, &[size.into(), tried.into()])
+    }
+
+    /// Reserves by a call alone; the commit will be one, too.
+    fn reserve_apart(&self, b: &mut Builder, number: Number, size: Size, lost: BlockId) -> Reservation {
+        self.check_number(b, number, lost);
+        let begin = self.attempts_apart(b, number, size);
+        b.branch_if(Condition::Equal, begin, outcome::FULL, lost);
+        let region = self.region(b, lost);
+        let record = self.record(b, region, begin);
+        Reservation {
+            record,
+            kept: vec![begin, b.materialize(number)],
+            size,
+            counted: true,
+            apart: Some(self.map.clone()),
+        }
+    }
+
+    /// Makes a record whole that was reserved by a call.
+    pub fn commit_apart(&self, b: &mut Builder, reservation: &Reservation, alone: bool) {
+        let &[begin, number] = reservation.kept.as_slice() else {
+            return;
+        };
+        let whose = if alone { "alone " } else { "" };
+        let name = format!("commit {whose}{}", self.map);
+        b.own(&name, |b, [begin, number, size]| {
+            let out = b.block();
+            let region = self.region(b, out);
+            if self.counts() {
+                self.count_recorded(b, region, number.into());
+            }
+            let mut kept = vec![region, self.page(b, region, begin), number];
+            if self.bell == Bell::Records {
+                kept.push(region);
+            }
+            let whole = Reservation {
+                record: self.record(b, region, begin),
+                kept,
+                size: Size::Variable {
+                    value: size,
+                    max: CAPACITY,
+                },
+                counted: true,
+                apart: None,
+            };
+            Self::emit_commit(b, whole, alone);
+            b.jump(out);
+            b.switch_to(out);
+            b.exit(0);
+        });
+        b.call(&name, &[begin.into(), number.into(), reservation.size.operand()]);
+    }
+
+    /// Whether records are counted where they are written: of other streams each reader has all to count.
+    fn counts(&self) -> bool {
+        self.geometry.mode == Mode::Overwrite || self.map == map_name(MESSAGES)
+    }
+
+    /// The address of the record at a position.
+    fn record(&self, b: &mut Builder, region: Vreg, begin: Vreg) -> Vreg {
+        let within = b.and(begin, self.position_mask() & !7);
+        let record = b.add(region, within);
+        b.add(record, self.geometry.control())
+    }
+
+    /// Says at what time the last record was reserved, and writes it into the record, whose number is 0 for now.
+    fn begin_record(&self, b: &mut Builder, region: Vreg, begin: Vreg, time: Vreg) {
+        b.store(Width::B8, region, offset::RESERVED as i16, time);
+        let record = self.record(b, region, begin);
+        let header = b.shift_left(time, 16);
+        b.store(Width::B8, record, 0, header);
     }
 
     fn seal(&self, b: &mut Builder, a: &Attempt, page_start: Vreg, lost: Vreg) {
@@ -404,54 +603,49 @@ impl Sink for RingSink {
                 size.max()
             )));
         }
+        if self.apart == Apart::All && !is_piece(number) {
+            return Ok(self.reserve_apart(b, number, size, lost));
+        }
         let region = self.region(b, lost);
         self.check_number(b, number, lost);
-        let (old, time, begin, tries) = (b.vreg(), b.vreg(), b.vreg(), b.vreg());
         let (first_cross, anew, done) = (b.cold_block(), b.cold_block(), b.block());
         let first = Attempt {
             region,
-            old,
-            time,
-            begin,
+            old: b.vreg(),
+            time: b.vreg(),
+            begin: b.vreg(),
             again: anew,
             done,
         };
         self.attempt(b, &first, size, first_cross);
-
-        let (start, cross, again, full) = (b.cold_block(), b.cold_block(), b.cold_block(), b.cold_block());
-        for (from, to) in [(first_cross, cross), (anew, start)] {
-            b.switch_to(from);
-            b.assign(tries, 0);
-            b.jump(to);
+        let begin = first.begin;
+        match self.apart != Apart::Nothing && !is_piece(number) {
+            true => {
+                let (rest, taken) = (b.cold_block(), b.block());
+                for from in [first_cross, anew] {
+                    b.switch_to(from);
+                    b.jump(rest);
+                }
+                b.switch_to(rest);
+                let found = self.attempts_apart(b, number, size);
+                b.branch_if(Condition::Equal, found, outcome::FULL, lost);
+                b.assign(begin, found);
+                b.jump(taken);
+                b.switch_to(done);
+                self.begin_record(b, region, begin, first.time);
+                b.jump(taken);
+                b.switch_to(taken);
+            }
+            false => {
+                self.attempts(b, &first, (first_cross, anew), (number, size), lost);
+                b.switch_to(done);
+                self.begin_record(b, region, begin, first.time);
+            }
         }
-        let a = Attempt { again, ..first };
-        let repeated = Repeated { tries, full };
-        b.switch_to(start);
-        self.attempt(b, &a, size, cross);
-        b.switch_to(cross);
-        self.next_page(b, &a, &repeated, size);
-        b.switch_to(again);
-        let once_more = b.add(tries, 1);
-        b.assign(tries, once_more);
-        // The first is spent where it wakes the reader.
-        let most = TRIES + i64::from(self.bell == Bell::Filled);
-        b.branch(Condition::Less, tries, most, start, full);
-
-        b.switch_to(full);
-        self.lose(b, region, number, lost);
-
-        b.switch_to(done);
-        b.store(Width::B8, region, offset::RESERVED as i16, time);
-        let within = b.and(begin, self.position_mask() & !7);
-        let record = b.add(region, within);
-        let record = b.add(record, self.geometry.control());
+        let record = self.record(b, region, begin);
         let page = self.page(b, region, begin);
-        let header = b.shift_left(time, 16);
-        b.store(Width::B8, record, 0, header);
-        // Of other streams each reader has all to count.
-        let is_counted_here = self.geometry.mode == Mode::Overwrite || self.map == map_name(MESSAGES);
         let counted = !is_piece(number);
-        if is_counted_here && counted {
+        if self.counts() && counted {
             self.count_recorded(b, region, number);
         }
         let number = b.materialize(number);
@@ -465,11 +659,15 @@ impl Sink for RingSink {
             kept,
             size,
             counted,
+            apart: None,
         })
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
-        Self::emit_commit(b, reservation, alone);
+        match reservation.apart {
+            Some(_) => self.commit_apart(b, &reservation, alone),
+            None => Self::emit_commit(b, reservation, alone),
+        }
     }
 
     fn slack(&self) -> u32 {

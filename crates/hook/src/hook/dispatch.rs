@@ -133,11 +133,13 @@ pub struct Dispatch {
     pub switches: Option<Switches>,
     /// Whether it runs with preemption off from its first instruction to its last.
     pub whole: bool,
+    /// Whether what is asked first of all may be a function of the program's own.
+    pub apart: bool,
 }
 
 impl HandlerChoice {
     /// Whether the program is called by the one that is attached.
-    fn is_called(&self) -> bool {
+    pub fn is_called(&self) -> bool {
         matches!(self, Self::Instances(_) | Self::Row(_) | Self::Renewed(_))
     }
 }
@@ -262,7 +264,7 @@ impl Sink for Dispatch {
     fn admit(&self, b: &mut Builder, refused: BlockId) {
         // One that is called has been let in by its caller.
         if let Some(place) = self.place.filter(|_| !self.choice.is_called()) {
-            second_chance::emit_enter(b, place, self.switches, refused);
+            second_chance::emit_enter(b, place, self.switches, self.apart, refused);
         }
     }
 
@@ -452,6 +454,7 @@ impl Sink for Dispatch {
                 kept: (0..one.kept.len().max(kept)).map(|_| b.vreg()).collect(),
                 size,
                 counted: one.counted,
+                apart: None,
             });
             // One commit serves all of them. In rings whose records wake no reader, the word that it looks at is 0 or makes it wake one too early.
             if kept > one.kept.len() {
@@ -477,7 +480,15 @@ impl Sink for Dispatch {
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
-        RingSink::emit_commit(b, reservation, alone);
+        let ring = self
+            .buffers
+            .iter()
+            .map(|(_, ring)| ring)
+            .find(|ring| reservation.apart.as_ref() == Some(&ring.map));
+        match ring {
+            Some(ring) => ring.commit_apart(b, &reservation, alone),
+            None => RingSink::emit_commit(b, reservation, alone),
+        }
     }
 
     fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {

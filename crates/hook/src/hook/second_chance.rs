@@ -42,7 +42,7 @@
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
 use kestrel_catalog::{Error, Result};
-use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Vreg, Width};
+use kestrel_compiler::ir::{AluOp, Bits, BlockId, Builder, Condition, Operand, Vreg, Width};
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 
@@ -174,8 +174,12 @@ fn difference(value: &[u8]) -> i64 {
 struct Cells {
     /// The address as it stands in marks: less that of the map, since the verifier takes a context for no number.
     hit: Vreg,
+    /// The address less that of the map.
+    address: Vreg,
     /// Where it stands how often the thread was switched out.
     switches: Option<Switches>,
+    /// Whether what is rarely needed is a function.
+    apart: bool,
     pair: Vreg,
     held: [Vreg; 2],
     /// `held` less the address.
@@ -183,21 +187,35 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(b: &mut Builder, switches: Option<Switches>) -> Self {
-        let context = b.context();
+    fn of(b: &mut Builder, address: Vreg, switches: Option<Switches>, apart: bool) -> Self {
+        let pair = Self::pair(b, address);
+        let held = [0, 8].map(|offset| b.load(Width::B8, pair, offset));
+        Self::holding(b, address, (pair, held), (switches, apart))
+    }
+
+    /// The place of an address's two cells.
+    fn pair(b: &mut Builder, address: Vreg) -> Vreg {
         let map = b.external(MAP);
         let cells = b.map_value(map, 0);
-        let address = b.sub(context, cells);
         let spread = b.mul(address, SPREAD);
         let index = b.shift_right(spread, 64 - i64::from(PAIRS.trailing_zeros()));
         let at = b.shift_left(index, i64::from(PAIR.trailing_zeros()));
-        let pair = b.add(cells, at);
-        let held = [0, 8].map(|offset| b.load(Width::B8, pair, offset));
+        b.add(cells, at)
+    }
+
+    fn holding(
+        b: &mut Builder,
+        address: Vreg,
+        (pair, held): (Vreg, [Vreg; 2]),
+        (switches, apart): (Option<Switches>, bool),
+    ) -> Self {
         let hit = b.shift_left(address, HIGH);
         let rest = held.map(|held| b.alu(AluOp::Xor, Bits::B64, held, hit));
         Self {
             hit,
+            address,
             switches,
+            apart,
             pair,
             held,
             rest,
@@ -256,6 +274,27 @@ impl Cells {
         }
         b.jump(others);
         b.switch_to(others);
+        if !self.apart {
+            return self.replace(b, mark, take, lost);
+        }
+        let (switches, [first, second]) = (self.switches, self.held);
+        b.own("replace", |b, [address, mark, first, second]| {
+            let pair = Self::pair(b, address);
+            let cells = Self::holding(b, address, (pair, [first, second]), (switches, false));
+            let (take, lost) = (b.block(), b.block());
+            cells.replace(b, mark, take, lost);
+            b.switch_to(take);
+            b.exit(1);
+            b.switch_to(lost);
+            b.exit(0);
+        });
+        let arguments = [self.address, mark, first, second].map(Operand::Reg);
+        let taken = b.call("replace", &arguments);
+        b.branch(Condition::NotEqual, taken, 0, take, lost);
+    }
+
+    /// Marks the hit in the place of one of the two that the cells hold, if no program will free it; else goes to `lost`.
+    fn replace(&self, b: &mut Builder, mark: Vreg, take: BlockId, lost: BlockId) {
         for (cell, held) in self.held.into_iter().enumerate() {
             if self.switches.is_none() {
                 break;
@@ -361,9 +400,41 @@ impl Switches {
 }
 
 /// At the start of one of a hook's programs: leaves where an earlier one has seen this hit, or a later one shall take it; else takes it.
-pub(crate) fn emit_enter(b: &mut Builder, place: ProgramPlace, switches: Option<Switches>, leave: BlockId) {
+/// Where it may be `apart`, it is a function of the program's own: the verifier need not go through the handler for each way to it.
+pub(crate) fn emit_enter(
+    b: &mut Builder,
+    place: ProgramPlace,
+    switches: Option<Switches>,
+    apart: bool,
+    leave: BlockId,
+) {
+    let context = b.context();
+    let map = b.external(MAP);
+    let cells = b.map_value(map, 0);
+    let address = b.sub(context, cells);
+    if !apart {
+        return enter(b, address, place, (switches, false), leave);
+    }
+    b.own("enter", |b, [address]| {
+        let leave = b.block();
+        enter(b, address, place, (switches, true), leave);
+        b.exit(1);
+        b.switch_to(leave);
+        b.exit(0);
+    });
+    let taken = b.call("enter", &[address.into()]);
+    b.branch_if(Condition::Equal, taken, 0, leave);
+}
+
+fn enter(
+    b: &mut Builder,
+    address: Vreg,
+    place: ProgramPlace,
+    (switches, apart): (Option<Switches>, bool),
+    leave: BlockId,
+) {
     let number = i64::from(place.number) + 1;
-    let cells = Cells::of(b, switches);
+    let cells = Cells::of(b, address, switches, apart);
     let own = [b.block(), b.cold_block()];
     let (take, lost) = (b.block(), b.cold_block());
     for (rest, own) in cells.rest.into_iter().zip(own) {

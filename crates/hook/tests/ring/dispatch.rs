@@ -9,7 +9,7 @@ use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
-use kestrel_hook::buffer::writer::{RingSink, map_name};
+use kestrel_hook::buffer::writer::{Apart, RingSink, map_name};
 use kestrel_hook::hook::control;
 use kestrel_hook::hook::dispatch::{BufferPolicy, Dispatch, HandlerChoice, MESSAGES};
 use kestrel_hook::hook::owner::Owner;
@@ -49,6 +49,7 @@ impl Bench {
                     geometry,
                     reentrant: false,
                     bell: Bell::Silent,
+                    apart: Apart::Nothing,
                 },
             ));
         }
@@ -72,6 +73,7 @@ impl Bench {
                 place: None,
                 switches: None,
                 whole: false,
+                apart: false,
             },
             control,
         }

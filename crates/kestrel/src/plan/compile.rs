@@ -3,16 +3,27 @@
 use super::check_handlers::members;
 use super::hook::{Hook, PlannedStrategy, Slot};
 use super::planned::{BufferPlan, Plan};
+use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::CheckedProbe;
+use kestrel_compiler::context::Context;
 use kestrel_compiler::{Program, compile_hook};
-use kestrel_hook::buffer::writer::{RingSink, map_name};
+use kestrel_hook::buffer::writer::{Apart, RingSink, map_name};
 use kestrel_hook::hook::SLOTS;
 use kestrel_hook::hook::dispatch::{Dispatch, HandlerChoice};
 use kestrel_hook::hook::named;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::hook::second_chance::{ProgramPlace, Switches};
+
+/// Whether the kernel knows of a program's functions which of them may sleep, so that those that do not may be called with preemption off (Linux 6.15).
+fn knows_who_sleeps(context: &Context) -> bool {
+    let known = |types: &Btf| {
+        let function = types.find(Kind::Struct, "bpf_subprog_info")?;
+        types.find_member(function, "might_sleep")
+    };
+    context.types.as_deref().and_then(known).is_some()
+}
 
 impl Hook {
     /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
@@ -88,15 +99,28 @@ impl Hook {
         let mut context = way.context.clone();
         context.number = context.number.numbered(self.first, self.records.max(1));
         context.members = members(&context, &self.instances);
+        let calls = self.calls(way);
+        let features = &context.features;
+        let can = context.preemptible && features.preempt_disable && features.irq_save;
+        // Linux 6.10 to 6.14 take no call, with preemption off, of a function that is verified apart. Programs that call others keep their few bytes of stack.
+        let choice = self.choice(way, plan);
+        let calls_none = calls.is_empty() && !plan.slots && !choice.is_called();
+        let may =
+            calls_none && (!(context.preemptible && features.preempt_disable) || knows_who_sleeps(&context));
+        let records = way.handlers.iter().flat_map(CheckedProbe::records).count();
+        let apart = match may {
+            false => Apart::Nothing,
+            // What writes much, or runs once, is verified sooner; what writes one record writes it sooner without calls.
+            true if plan.buffers.len() == 1 && (records > 1 || choice == HandlerChoice::Always) => Apart::All,
+            true => Apart::Rest,
+        };
         let ring_of = |buffer: &BufferPlan| RingSink {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,
             reentrant: place.is_some(),
             bell: buffer.bell,
+            apart,
         };
-        let calls = self.calls(way);
-        let features = &context.features;
-        let can = context.preemptible && features.preempt_disable && features.irq_save;
         let sink = Dispatch {
             buffers: plan
                 .buffers
@@ -116,7 +140,8 @@ impl Hook {
             // A program that calls another one lets itself be preempted.
             whole: place.is_some() && can && calls.is_empty(),
             calls,
-            choice: self.choice(way, plan),
+            choice,
+            apart: may,
             relay: self.relay,
             leads: self.leads.clone(),
             passing: self.passing,

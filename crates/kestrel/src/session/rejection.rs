@@ -44,6 +44,7 @@ processed 3 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
         Code {
             insns: vec![Insn::default(); 4],
             callbacks: Vec::new(),
+            functions: Vec::new(),
             relocations: Vec::new(),
             lines: vec![line(0, "args.prev_pid > 1"), line(2, "args.prev_comm")],
         }

@@ -116,6 +116,7 @@ impl Session {
             geometry: self.geometry,
             reentrant: false,
             bell: kestrel::buffer::bell::Bell::Silent,
+            apart: kestrel::buffer::writer::Apart::Nothing,
         };
         let gate = Dispatch {
             counts_failures: false,
@@ -135,6 +136,7 @@ impl Session {
             switches: None,
             // The harder way: what calls another program, or ends, must have switched preemption on.
             whole: true,
+            apart: false,
         };
         let context = Context {
             number,

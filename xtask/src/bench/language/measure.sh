@@ -36,7 +36,8 @@ programs() {
         $1 == "run_cnt:" { runs[FILENAME] = $2 }
         id != "" { of[FILENAME] = id }
         END {
-            for (file in of) if (!(of[file] in seen)) {
+            # Of a link it is only said which program it has.
+            for (file in of) if (file in verified && !(of[file] in seen)) {
                 seen[of[file]] = 1; v += verified[file]; n += ns[file]; r += runs[file]
             }
             print v + 0, n + 0, r + 0

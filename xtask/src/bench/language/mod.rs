@@ -57,6 +57,9 @@ pub(crate) struct Options {
     /// Build kestrel for the guest quickly, where only what happens in the kernel is of interest.
     #[arg(long)]
     quick: bool,
+    /// Count instructions: the guest has one processor, whose clock ticks with each of them, and what stands for nanoseconds are instructions.
+    #[arg(long, conflicts_with = "here")]
+    counted: bool,
     /// Rounds of each; the middle one counts.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -150,12 +153,19 @@ fn measure_in_guest(options: &Options) -> Result<String> {
         packages: vec!["bpftrace".to_owned(), "perl-base".to_owned()],
         suite: options.suite.clone(),
         memory_mb: 1024,
-        ..Wish::plain(&options.kernel)
+        ..match options.counted {
+            true => Wish::counted(&options.kernel),
+            false => Wish::plain(&options.kernel),
+        }
     };
     let stable = Stable::prepare(&wish, &base.init)?;
     println!(
-        "in an emulated guest ({}): ratios count, not times",
-        stable.release()
+        "in an emulated guest ({}): {}",
+        stable.release(),
+        match options.counted {
+            true => "nanoseconds are instructions",
+            false => "ratios count, not times",
+        }
     );
     let mut guest = stable.guest()?;
     for program in &base.programs {

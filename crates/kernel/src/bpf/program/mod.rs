@@ -113,12 +113,11 @@ impl Program {
         };
         let own = match (&spec.btf, spec.function) {
             (Some(_), _) => None,
-            (None, function) if !spec.code.callbacks.is_empty() => Some(own_functions(
-                function.unwrap_or("function0"),
-                &spec.code.callbacks,
-            )?),
+            (None, function) if !spec.code.callbacks.is_empty() || !spec.code.functions.is_empty() => {
+                Some(own_functions(function.unwrap_or("function0"), spec.code)?)
+            }
             // Only for people, and for programs that are attached to it.
-            (None, Some(function)) => own_functions(function, &[]).ok(),
+            (None, Some(function)) => own_functions(function, spec.code).ok(),
             (None, None) => None,
         };
         if let Some((types, functions)) = &own {
@@ -320,26 +319,34 @@ pub struct TestRunResult {
     pub data: Vec<u8>,
 }
 
-/// Address, size and number of records laid end to end; all zero if there are none.
-/// The types of a program's functions, without which the kernel takes none for a call back, and where each begins.
-fn own_functions(name: &str, callbacks: &[usize]) -> Result<(OwnedFd, Vec<u8>)> {
+/// The types of a program's functions, without which the kernel takes none for a call back or for one to be verified alone, and where each begins.
+fn own_functions(name: &str, code: &Code) -> Result<(OwnedFd, Vec<u8>)> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     // The kernel takes up to 127 characters, and no digit at the begin.
     let name: String = name.chars().map(letter).take(MOST_FUNCTION_NAME).collect();
     let mut types = kestrel_bpf::btf::write::Builder::new();
     let int = types.int("int", 4);
     let mut functions = Vec::new();
-    for (number, entry) in std::iter::once(&0).chain(callbacks).enumerate() {
-        let id = match number {
-            0 => types.function(&name, int, &[]),
-            number => types.function(&format!("{name}_{number}"), int, &[]),
-        };
-        functions.extend((*entry as u32).to_ne_bytes());
+    let mut add = |begin: usize, id: TypeId| {
+        functions.extend((begin as u32).to_ne_bytes());
         functions.extend(id.0.to_ne_bytes());
+    };
+    add(0, types.function(&name, int, &[]));
+    for (number, begin) in (1..).zip(&code.callbacks) {
+        add(*begin, types.function(&format!("{name}_{number}"), int, &[]));
+    }
+    // What the program calls itself is verified apart from its callers.
+    let long = types.int("unsigned long", 8);
+    let parameters = ["a", "b", "c", "d", "e"].map(|parameter| (parameter, long));
+    for (number, own) in (code.callbacks.len() + 1..).zip(&code.functions) {
+        let given = parameters.get(..own.parameters.into()).unwrap_or(&parameters);
+        let id = types.global_function(&format!("{name}_{number}"), long, given);
+        add(own.begin, id);
     }
     Ok((super::load_btf(&types.finish())?, functions))
 }
 
+/// Address, size and number of records laid end to end; all zero if there are none.
 fn records(bytes: &[u8], size: usize) -> (u64, u32, u32) {
     if bytes.len() < size {
         return (0, 0, 0);
