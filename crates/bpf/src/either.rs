@@ -5,13 +5,15 @@
 //!   first                                                        as it was
 //!   second                                                       as it was
 //!   functions of the first, functions of the second              that helpers call back
+//!   functions of the first, functions of the second              that they call themselves
 //! ```
 
 use crate::asm::Assembler;
-use crate::code::{Code, Line, MapRef, Relocation, RelocationTarget};
+use crate::code::{Code, Line, MapRef, OwnFunction, Relocation, RelocationTarget};
 use crate::error::Error;
 use crate::insn::Insn;
 use crate::isa::{self, Callee, Cond, Imm64, Meaning, Reg};
+use std::ops::Range;
 
 /// The program that is `first` where the kernel's function `which`, given the context, says no, and `second` where it says yes. The maps of the second come
 /// behind so many `maps` of the first.
@@ -20,24 +22,22 @@ use crate::isa::{self, Callee, Cond, Imm64, Meaning, Reg};
 /// When they are too long together.
 pub fn either(which: &str, first: &Code, second: &Code, maps: u32) -> Result<Code, Error> {
     let parts = [Part::of(first, 0), Part::of(second, maps)];
-    let mut code = decision(which, parts[0].body)?;
-    let mut places = Vec::new();
+    let [body, ..] = parts[0].stretches();
+    let mut code = decision(which, body.len())?;
     let mut next = code.insns.len();
-    for part in &parts {
-        places.push(Placed {
-            part,
-            body: next,
-            functions: 0,
-        });
-        next += part.body;
+    let mut placed = parts.map(|part| Placed {
+        part,
+        begins: [0; STRETCHES],
+    });
+    for stretch in 0..STRETCHES {
+        for one in &mut placed {
+            one.begins[stretch] = next;
+            next += one.part.stretches()[stretch].len();
+        }
     }
-    for placed in &mut places {
-        placed.functions = next;
-        next += placed.part.code.insns.len() - placed.part.body;
-    }
-    for functions in [false, true] {
-        for placed in &places {
-            placed.copy(functions, &mut code)?;
+    for stretch in 0..STRETCHES {
+        for one in &placed {
+            one.copy(stretch, &mut code)?;
         }
     }
     Ok(code)
@@ -67,57 +67,80 @@ fn long_jump(insn: usize, over: usize) -> Result<Insn, Error> {
     Ok(row.encode(0, 0, 0, distance))
 }
 
+/// What a program consists of: itself, functions that helpers call back, functions that it calls itself, in this order.
+const STRETCHES: usize = 3;
+
 /// One of the programs.
 struct Part<'c> {
     code: &'c Code,
-    /// Instructions before its first function.
-    body: usize,
+    /// Where its functions begin: those that helpers call back, and those that it calls itself.
+    callbacks: usize,
+    functions: usize,
     /// Maps before its own.
     maps: u32,
 }
 
 impl<'c> Part<'c> {
     fn of(code: &'c Code, maps: u32) -> Self {
-        let body = code.callbacks.first().copied().unwrap_or(code.insns.len());
-        Self { code, body, maps }
+        let functions = code.functions.first().map_or(code.insns.len(), |own| own.begin);
+        let callbacks = code.callbacks.first().copied().unwrap_or(functions);
+        Self {
+            code,
+            callbacks,
+            functions,
+            maps,
+        }
+    }
+
+    fn stretches(&self) -> [Range<usize>; STRETCHES] {
+        [
+            0..self.callbacks,
+            self.callbacks..self.functions,
+            self.functions..self.code.insns.len(),
+        ]
     }
 }
 
 /// Where a program stands among all.
-struct Placed<'p> {
-    part: &'p Part<'p>,
-    body: usize,
-    functions: usize,
+struct Placed<'c> {
+    part: Part<'c>,
+    begins: [usize; STRETCHES],
 }
 
 impl Placed<'_> {
     /// Where an instruction of the program is now.
     fn now(&self, insn: usize) -> usize {
-        match insn < self.part.body {
-            true => self.body + insn,
-            false => self.functions + insn - self.part.body,
-        }
+        let mut stretches = self.part.stretches().into_iter().zip(self.begins);
+        let place = stretches.find(|(stretch, _)| stretch.contains(&insn));
+        place.map_or(insn, |(stretch, begin)| begin + insn - stretch.start)
     }
 
-    /// Appends the program's body, or its functions.
-    fn copy(&self, functions: bool, to: &mut Code) -> Result<(), Error> {
+    /// Appends one of the program's stretches.
+    fn copy(&self, stretch: usize, to: &mut Code) -> Result<(), Error> {
         let from = self.part.code;
-        let within = |insn: &usize| (*insn >= self.part.body) == functions;
-        for (insn, copied) in from.insns.iter().enumerate().filter(|(insn, _)| within(insn)) {
-            to.insns.push(self.moved(insn, *copied)?);
+        let stretch = self.part.stretches()[stretch].clone();
+        for (insn, copied) in from.insns.iter().enumerate() {
+            if stretch.contains(&insn) {
+                to.insns.push(self.moved(insn, *copied)?);
+            }
         }
-        let relocations = from.relocations.iter().filter(|one| within(&one.insn));
+        let relocations = from.relocations.iter().filter(|one| stretch.contains(&one.insn));
         to.relocations.extend(relocations.map(|one| Relocation {
             insn: self.now(one.insn),
             target: self.target(&one.target),
         }));
-        let lines = from.lines.iter().filter(|line| within(&line.insn));
+        let lines = from.lines.iter().filter(|line| stretch.contains(&line.insn));
         to.lines.extend(lines.map(|line| Line {
             insn: self.now(line.insn),
             source: line.source,
         }));
-        let callbacks = from.callbacks.iter().filter(|insn| within(insn));
+        let callbacks = from.callbacks.iter().filter(|insn| stretch.contains(insn));
         to.callbacks.extend(callbacks.map(|insn| self.now(*insn)));
+        let functions = from.functions.iter().filter(|own| stretch.contains(&own.begin));
+        to.functions.extend(functions.map(|own| OwnFunction {
+            begin: self.now(own.begin),
+            ..*own
+        }));
         Ok(())
     }
 
@@ -151,13 +174,15 @@ mod tests {
     use crate::interp::Machine;
     use crate::isa::Size;
 
-    /// A program whose function says its number.
+    /// A program whose function of its own says its number, and another half of it.
     fn calls(number: i32) -> Code {
         let mut asm = Assembler::new();
-        let function = asm.label();
-        asm.load(Size::DW, Reg::R7, Reg::R1, 0).call_local(function);
+        let [callback, function] = [asm.label(), asm.label()];
+        asm.load(Size::DW, Reg::R7, Reg::R1, 0).call_local(callback);
+        asm.add(Reg::R7, Reg::R0).call_local(function);
         asm.add(Reg::R0, Reg::R7).exit();
-        asm.callback(function).mov(Reg::R0, number).exit();
+        asm.callback(callback).mov(Reg::R0, number / 2).exit();
+        asm.own_function(function, 0).mov(Reg::R0, number / 2).exit();
         asm.finish().unwrap()
     }
 
@@ -173,6 +198,13 @@ mod tests {
         assert_eq!((run(&code, false), run(&code, true)), (107, 207));
         assert_eq!(code.callbacks.len(), 2);
         assert!(code.callbacks.is_sorted());
+        let own: Vec<usize> = code.functions.iter().map(|own| own.begin).collect();
+        assert_eq!(own.len(), 2);
+        assert!(own.is_sorted() && code.callbacks < own);
+        // Each stretch ends with a program's, or a function's, end.
+        for begin in code.callbacks.iter().chain(&own) {
+            assert_eq!(code.insns[begin - 1], *code.insns.last().unwrap());
+        }
     }
 
     #[test]

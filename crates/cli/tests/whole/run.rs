@@ -20,6 +20,34 @@ fn programs_print_in_the_order_of_time() {
     assert!(out.contains("@n: 3\n"), "{out}");
 }
 
+/// What is said at the begin and at the end whatever happened needs no code, and comes in its place among what does.
+#[test]
+fn what_is_only_said_needs_no_program() {
+    needs_tracing!();
+    let said = r#"begin { printf("%-4s|\n", "a"); print(7); }"#;
+    let pid = r#"begin { printf("%d\n", pid > 0); }"#;
+    let end = r#"end { printf("d\n"); print(@x); clear(@x); print(@x); print(@y, 1); clear(@y); }"#;
+    let maps = "begin { @x[1] = 2; @y[1] = 3; @y[2] = 4; printf(\"c\\n\"); exit(); }";
+    let out = printed(&format!("{said} {pid} {maps} {end}"));
+    assert_eq!(
+        out.trim_end().replace("\n\n", "\n"),
+        "a   |\n7\n1\nc\nd\n@x[1]: 2\n@y[2]: 4"
+    );
+    let end = r#"end { printf("d\n"); print(@x); clear(@x); print(@y, 1); clear(@y); }"#;
+    let out = printed(&format!("{said} {maps} {end}"));
+    assert_eq!(
+        out.trim_end().replace("\n\n", "\n"),
+        "a   |\n7\nc\nd\n@x[1]: 2\n@y[2]: 4"
+    );
+    let idle = |program: &str| {
+        let shown = Place::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
+        shown.succeeds().err.contains("program: 2 instructions")
+    };
+    assert!(idle(said));
+    assert!(!idle(pid));
+    assert!(!idle(r#"begin { if (pid > 0) { printf("a\n"); } }"#));
+}
+
 /// A map is read before the handler that fills it, and a variable grows with what is stored in it.
 #[test]
 fn what_is_held_is_found_over_all_uses() {

@@ -1,7 +1,8 @@
 //! A hook compiled to a BPF program: for one of its strategies, with the buffers and tables of its plan.
 
 use super::check_handlers::members;
-use super::hook::{Hook, PlannedStrategy, Slot};
+use super::hook::{Hook, PlannedStrategy, Slot, layouts};
+use super::known;
 use super::planned::{BufferPlan, Plan};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_catalog::attach::Mechanism;
@@ -148,10 +149,19 @@ impl Hook {
             place,
             switches: place.and(context.types.as_deref()).and_then(Switches::find),
         };
-        let handlers: Vec<&CheckedProbe> = way.handlers.iter().collect();
-        compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
+        let split = known::split(way);
+        let handlers = split.as_ref().map_or(&way.handlers, |split| &split.rest);
+        let handlers: Vec<&CheckedProbe> = handlers.iter().collect();
+        let program = compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
             event: context.name.clone(),
             why: e.to_string(),
+        })?;
+        Ok(match split {
+            None => program,
+            Some(_) => Program {
+                layouts: layouts(&way.handlers),
+                ..program
+            },
         })
     }
 }

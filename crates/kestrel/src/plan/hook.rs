@@ -119,6 +119,7 @@ pub struct PlannedStrategy {
     /// The hooks that the context's pair needs beside this one.
     pub(crate) companions: Option<HelperHooks>,
 }
+
 /// The layouts of the handlers' records, one handler after the other, each in source order.
 pub(super) fn layouts(handlers: &[CheckedProbe]) -> Vec<Layout> {
     let records = handlers.iter().flat_map(|handler| handler.records());

@@ -10,6 +10,7 @@ mod events;
 mod existing;
 mod findings;
 mod hook;
+pub(crate) mod known;
 mod load;
 mod missing;
 mod own_events;

@@ -15,6 +15,7 @@ use crate::session::Session;
 use crate::tail::Live;
 use kestrel_catalog::Result;
 use kestrel_kernel::bpf::enable_stats;
+use kestrel_kernel::procfs;
 use kestrel_trace::record::Record;
 use std::time::{Duration, Instant};
 use walk::Walk;
@@ -88,9 +89,7 @@ impl Running {
     /// # Errors
     /// The kernel's, and what `perform` answers.
     pub fn begin(&mut self, perform: &mut Perform) -> Result<()> {
-        if self.session().fire("begin")? {
-            self.drain(perform)?;
-        }
+        self.fire_once("begin", perform)?;
         if self.exit.is_none() {
             // An interval counts from `begin` on, not from when it was attached.
             self.session().begin_periods()?;
@@ -123,8 +122,41 @@ impl Running {
         perform.ending = self.exit.is_none();
         self.drain(perform)?;
         perform.ending = false;
-        if self.session().fire("end")? {
-            self.drain(perform)?;
+        self.fire_once("end", perform)
+    }
+
+    /// Runs the handlers of an own event while no others run, and performs what they ask.
+    fn fire_once(&mut self, name: &str, perform: &mut Perform) -> Result<()> {
+        let mut fired = false;
+        for hook in self.session().own_hooks(name) {
+            let session = self.live.session();
+            if !session.known_records(hook)?.is_empty() && std::mem::take(&mut fired) {
+                self.drain(perform)?;
+            }
+            self.perform_known(hook, perform)?;
+            fired |= self.session().fire_one(hook)?;
+        }
+        match fired {
+            true => self.drain(perform),
+            false => Ok(()),
+        }
+    }
+
+    /// Performs the records that a hook stands for, as if they had been written now.
+    fn perform_known(&mut self, hook: usize, perform: &mut Perform) -> Result<()> {
+        let session = self.live.session();
+        for (event, bytes) in session.known_records(hook)? {
+            let record = Record {
+                time_ns: procfs::monotonic(),
+                cpu: 0,
+                pid: std::process::id(),
+                tid: std::process::id(),
+                event,
+                bytes: &bytes,
+                unwound: None,
+                rest: &[],
+            };
+            performed(perform, session, &record, &mut self.exit)?;
         }
         Ok(())
     }

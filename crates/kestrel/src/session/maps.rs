@@ -355,6 +355,20 @@ impl Maps {
         self.maps.iter().map(generation).collect()
     }
 
+    /// How often the map of a name was cleared so far.
+    ///
+    /// # Errors
+    /// None but those of a session that is damaged.
+    pub(super) fn generation(&self, name: &str) -> Result<u64> {
+        let known = self.maps.iter().find(|(ty, _)| ty.name == name);
+        match (&self.state, known) {
+            (Some(state), Some((ty, _))) => {
+                Ok(state.word(state::generation(ty.number))?.load(Ordering::SeqCst))
+            }
+            _ => Ok(0),
+        }
+    }
+
     /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
     ///
     /// # Errors

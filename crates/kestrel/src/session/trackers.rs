@@ -132,6 +132,8 @@ impl Session {
             module_build: None,
             copies: 0,
             module: None,
+            known: Vec::new(),
+            idle: false,
             hook: 0,
             way: 0,
         });

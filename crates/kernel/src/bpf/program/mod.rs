@@ -9,7 +9,7 @@ use super::sys::{self, Command, ProgramType};
 use crate::error::{Errno, Error, Result};
 use bytemuck::Zeroable;
 use kestrel_bpf::btf::TypeId;
-use kestrel_bpf::code::{MapRef, RelocationTarget};
+use kestrel_bpf::code::{Code, MapRef, RelocationTarget};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 pub use spec::{ProgramBtf, ProgramKind, ProgramSpec};

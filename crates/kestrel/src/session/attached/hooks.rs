@@ -1,6 +1,7 @@
 //! Attaching a hook: its strategies are tried in turn until this kernel takes one; what becomes of the others is noted.
 
 use super::{Attached, Session};
+use crate::plan::known::{self, KnownRecord};
 use crate::plan::{Hook, Plan, PlannedStrategy};
 use crate::session::prepare::{self, Ready};
 use crate::session::refusal::{is_final, reason};
@@ -11,7 +12,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_hook::hook::second_chance;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
-use kestrel_trace::event::EventClass;
+use kestrel_trace::event::{EventClass, EventId};
 use std::cell::{Cell, RefCell};
 
 impl Session {
@@ -168,6 +169,8 @@ impl Session {
         maps.extend(ready.numbers.map(|(_, map)| map));
         ready.seen.as_ref().map_or(Ok(()), second_chance::begin)?;
         let copies = ready.seen.as_ref().map_or(0, |_| ready.compiled.len() as u32);
+        let split = known::split(way).unwrap_or_default();
+        let number = |record: KnownRecord| (EventId(hook.first + record.record), record);
         Ok(Attached {
             event,
             others: hook.instances.len().saturating_sub(1),
@@ -182,6 +185,8 @@ impl Session {
             module: modules::InModule::of(&way.mechanism, &hook.instances, catalog),
             module_build: modules::awaited(&way.mechanism)
                 .and_then(|module| modules::build(catalog.host(), module)),
+            known: split.known.into_iter().map(number).collect(),
+            idle: split.idle,
             hook: 0,
             way: 0,
         })

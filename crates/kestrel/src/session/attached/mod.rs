@@ -20,6 +20,7 @@ use super::prepare;
 use super::refusal::name_what_is_missing;
 use super::resources::Resources;
 use super::{Fallback, Hits, Skipped, modules};
+use crate::plan::known::KnownRecord;
 use crate::plan::{BufferPlan, Hook, Plan};
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
@@ -35,7 +36,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::{self, possible_cpus};
-use kestrel_trace::event::EventClass;
+use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
 use std::ffi::CString;
@@ -93,6 +94,10 @@ pub(super) struct Attached {
     pub(super) module: Option<modules::InModule>,
     /// Where the kernel attaches it again with its module: the build of that.
     pub(super) module_build: Option<String>,
+    /// Its records with their numbers, where who reads them knows them, and its program does without.
+    pub(super) known: Vec<(EventId, KnownRecord)>,
+    /// Whether its handlers do nothing else.
+    pub(super) idle: bool,
     /// Which of the plan's hooks it is, and which of the hook's ways.
     pub(super) hook: usize,
     pub(super) way: usize,

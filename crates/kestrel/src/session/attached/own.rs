@@ -4,6 +4,7 @@ use super::{Attached, Session};
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::Mechanism;
 use kestrel_kernel::bpf::TestRun;
+use kestrel_trace::event::EventClass;
 use std::fs::File;
 
 impl Session {
@@ -20,14 +21,56 @@ impl Session {
     /// # Errors
     /// The kernel's.
     pub fn fire(&self, name: &str) -> Result<bool> {
-        let is_named =
-            |hook: &&Attached| matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name);
-        let mut any = false;
-        for hook in self.hooks.iter().filter(is_named) {
-            hook.program.test_run(&TestRun::default())?;
-            any = true;
+        let hooks = self.own_hooks(name);
+        for hook in &hooks {
+            self.fire_one(*hook)?;
         }
-        Ok(any)
+        Ok(!hooks.is_empty())
+    }
+
+    /// The places of its hooks at an event of its own, in the order of their texts.
+    pub(crate) fn own_hooks(&self, name: &str) -> Vec<usize> {
+        let is_named =
+            |hook: &Attached| matches!(&hook.mechanism, Some(Mechanism::OnRequest(own)) if own.name == name);
+        let hooks = self.hooks.iter().enumerate();
+        hooks
+            .filter(|(_, hook)| is_named(hook))
+            .map(|(place, _)| place)
+            .collect()
+    }
+
+    /// Runs the handlers of one of them; whether they did anything beside [`Session::known_records`].
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn fire_one(&self, hook: usize) -> Result<bool> {
+        let Some(hook) = self.hooks.get(hook).filter(|hook| !hook.idle) else {
+            return Ok(false);
+        };
+        hook.program.test_run(&TestRun::default())?;
+        Ok(true)
+    }
+
+    /// The records that one of them stands for, as they are now, before its handlers run.
+    ///
+    /// # Errors
+    /// None but those of a session that is damaged.
+    pub(crate) fn known_records(&self, hook: usize) -> Result<Vec<(&EventClass, Vec<u8>)>> {
+        let mut records = Vec::new();
+        for (id, known) in self.hooks.get(hook).into_iter().flat_map(|hook| &hook.known) {
+            let Some(class) = self.classes.iter().find(|class| class.id == *id) else {
+                continue;
+            };
+            let mut bytes = known.bytes.clone();
+            if let Some((at, map)) = &known.generation {
+                let now = self.resources.maps.generation(map)?.to_le_bytes();
+                if let Some(place) = bytes.get_mut(*at..at + now.len()) {
+                    place.copy_from_slice(&now);
+                }
+            }
+            records.push((class, bytes));
+        }
+        Ok(records)
     }
 
     /// Files of its iterators, in the order of their texts: who reads one to its end has walked once, and gets no bytes.
