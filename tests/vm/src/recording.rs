@@ -348,6 +348,14 @@ impl Recorder {
         self.signal(rustix::process::Signal::CONT);
     }
 
+    /// Asks it to go on in a new directory; does not wait.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    pub fn switch(&self) {
+        self.signal(rustix::process::Signal::USR2);
+    }
+
     /// Kills it: it can clean up nothing.
     ///
     /// # Panics
