@@ -39,6 +39,9 @@ pub const BLOCK_HEADER: usize = 48;
 /// The first word of a block.
 pub const MAGIC: u32 = 0x6b32_6c62;
 
+/// That of blocks of the first form, whose heads and fields were one frame.
+const FIRST_MAGIC: u32 = 0x6b31_6c62;
+
 /// Levels of compression: zstd's.
 pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=19;
 
@@ -96,6 +99,10 @@ pub enum Depth {
 pub enum Broken {
     #[error("no block of compressed packets begins there")]
     Header,
+    #[error(
+        "it is of the first form of compressed recordings, which this Kestrel does not read: `kestrel export --to ctf` of the one that wrote it unpacks it"
+    )]
+    FirstForm,
     #[error("its headers do not unpack")]
     Headers,
     #[error("its records do not unpack")]
@@ -113,6 +120,9 @@ impl BlockHeader {
         let mut words = Taken(bytes);
         let mut word = || words.u32().unwrap_or_default();
         let (magic, packets) = (word(), word() as usize);
+        if magic == FIRST_MAGIC {
+            return Err(Broken::FirstForm);
+        }
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
         let (begin_ns, end_ns) = (long(), long());
         let mut bytes_of = || word() as usize;

@@ -214,6 +214,16 @@ fn any_damaged_byte_is_noticed() {
 }
 
 /// Pages after a block was packed and unpacked.
+#[test]
+fn a_file_of_the_first_form_is_named_as_such() {
+    let mut file = file(&pages(10));
+    file[..4].copy_from_slice(b"bl1k");
+    let mut header = [0; BLOCK_HEADER];
+    header.copy_from_slice(&file[..BLOCK_HEADER]);
+    let why = BlockHeader::parse(&header).unwrap_err().to_string();
+    assert!(why.contains("first form"), "{why}");
+}
+
 fn there_and_back(pages: &[u8]) -> Vec<u8> {
     let block = packer().pack(pages).unwrap();
     let header = BlockHeader::parse(block.first_chunk().unwrap()).unwrap();
