@@ -50,10 +50,11 @@ pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<
                     .hint(format!("config = {{ unstable_{name} = enable }} allows it"))
             }
             _ => {
-                let message = format!("Script is using an unstable feature: {name}, which may still change");
-                Diagnostic::warning(place, message).hint(format!(
-                    "config = {{ unstable_{name} = enable }} says that you know"
-                ))
+                let message = format!(
+                    "Script is using an unstable feature: {name}, which may still change; `config = {{ unstable_{name} = enable }}` turns this warning off"
+                );
+                // It is about the whole script: its text is not repeated.
+                Diagnostic::warning(Span::NOWHERE, message)
             }
         })
     });
