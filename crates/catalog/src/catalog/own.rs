@@ -78,7 +78,13 @@ impl EventKind for OwnEvent {
     }
 
     fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
-        if self.name == SELF.name && patterns.len() == SELF.parts {
+        let is_signal = || {
+            patterns
+                .iter()
+                .zip(["signal", "SIGUSR1"])
+                .all(|(glob, part)| glob.matches(part))
+        };
+        if self.name == SELF.name && patterns.len() == SELF.parts && is_signal() {
             found("signal:SIGUSR1");
         }
         Ok(())

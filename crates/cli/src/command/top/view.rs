@@ -18,6 +18,8 @@ use ratatui::widgets::Paragraph;
 use std::time::Duration;
 
 const KEYS: &[Help] = &[
+    // First, as lines of few columns have room for some only.
+    keys::QUIT,
     help(
         "Enter",
         "into",
@@ -34,7 +36,6 @@ const KEYS: &[Help] = &[
         "goes back by one step (also Backspace), or drops what is to be found",
     ),
     keys::HELP,
-    keys::QUIT,
     help("p e c", "by", "tells events apart by process, event or CPU"),
     help(
         "h",
