@@ -21,6 +21,8 @@ pub(crate) struct Look {
     pub(crate) quiet: bool,
     /// Whether it may run commands.
     pub(crate) allows_unsafe: bool,
+    /// Whether what a terminal would obey in texts of others is spelled out.
+    pub(crate) escaped: bool,
 }
 
 /// A prepared program: its warnings are to be shown before it runs.
@@ -45,7 +47,7 @@ impl Prepared {
         let names = RecordedNames::new(host.clone(), &trace.reader.info().clock);
         let mut perform = Perform::of_recording(trace.symbols.clone(), Arc::new(names), host, look.json);
         perform.trailer.clone_from(&program.config.str_trunc_trailer);
-        perform.escaped = crate::screen::shows_programs();
+        perform.escaped = look.escaped;
         perform.max_cat = program.config.max_cat_bytes;
         Ok(Self {
             replaying,

@@ -5,7 +5,7 @@
 //! colours of Kestrel's own pass where colours are shown. In JSON such characters stand in strings only, and their spelling here is JSON's.
 
 use crate::style::colour;
-use kestrel_trace::print::escape::is_unsafe;
+use kestrel_trace::print::escape::{colour_length, is_unsafe};
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal as _, StderrLock, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,7 +128,7 @@ impl<W: Write> Screen<W> {
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
             let sets_colour = match c {
-                '\x1b' if self.colours => colour_length(rest),
+                '\x1b' if self.colours => colour_length(rest.as_bytes()),
                 _ => None,
             };
             let (this, after) = rest.split_at(sets_colour.unwrap_or(c.len_utf8()));
@@ -150,13 +150,6 @@ const BLOCK: usize = 256;
 fn is_plain(bytes: &[u8]) -> bool {
     let strange = |byte: u8| !((0x20..0x7f).contains(&byte) || byte == b'\n' || byte == b'\t');
     !bytes.iter().fold(false, |found, byte| found | strange(*byte))
-}
-
-/// The length of the escape sequence at the start of a text, if it does nothing but set a colour.
-fn colour_length(text: &str) -> Option<usize> {
-    let numbers = text.strip_prefix("\x1b[")?;
-    let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-    numbers[end..].starts_with('m').then_some(end + 3)
 }
 
 impl<W: Write> Write for Screen<W> {

@@ -290,6 +290,12 @@ impl Learner {
     }
 }
 
+/// Whether records of an event name threads: then their fields are looked at by whoever shows names.
+pub fn names_threads(event: &EventClass) -> bool {
+    let roles = Roles::of(event);
+    !roles.pairs.is_empty() || roles.own.is_some() || roles.file.is_some() && event.name == EXEC
+}
+
 impl Roles {
     fn of(event: &EventClass) -> Self {
         let fields = event.layout.fields();

@@ -1,5 +1,6 @@
 //! Patterns over texts as the kernel's `glob_match` reads them (lib/glob.c): `*`, `?`, `[a-z]`, `[!a-z]`, `\` before what is meant as it stands.
 
+use kestrel_trace::print::raw;
 use std::ops::RangeInclusive;
 
 /// Most bytes that a pattern describes, `*` not counted: where a text may be in the pattern is a bit of one word.
@@ -42,7 +43,8 @@ impl Glob {
     /// In words: one that is too long.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let (mut items, mut stars) = (Vec::new(), 0u64);
-        let mut rest = pattern.as_bytes();
+        let pattern = raw::to_bytes(pattern);
+        let mut rest: &[u8] = &pattern;
         while let [first, behind @ ..] = rest {
             rest = behind;
             if *first != b'*' && items.len() == MOST_ITEMS {

@@ -176,6 +176,8 @@ impl Running {
     /// As [`Running::begin`].
     pub fn test(&mut self, name: &str, perform: &mut Perform) -> Result<(i64, u64)> {
         let _timed = enable_stats()?;
+        // That of another benchmark ends that one.
+        self.exit = None;
         let before = self.session().own_runs(name)?;
         self.session().fire(name)?;
         let after = self.session().own_runs(name)?;

@@ -107,8 +107,13 @@ impl<R: Read + Seek> Blocks<R> {
                 break;
             }
             let rest = block.bytes(Depth::All) - bytes;
+            // A place behind the end of a file that was cut can be sought: its last byte is read.
             if rest > 0 {
-                self.input.seek_relative(rest as i64)?;
+                self.input.seek_relative(rest as i64 - 1)?;
+                if fill(&mut self.input, &mut [0])? == 0 {
+                    broken(number, "not all of it is there, the file was cut");
+                    break;
+                }
             }
             match self.unpacker.unpack(&block, &self.bytes, pages) {
                 Ok(()) => return Ok(true),

@@ -2,7 +2,7 @@
 
 use crate::aggregate::read::Snapshot;
 use crate::aggregate::{Show, json_line, written};
-use crate::print::{JsonStyle, Style, bpftrace_string, json, styled};
+use crate::print::{self, JsonStyle, Style, bpftrace_string, json, styled};
 use crate::symbol::Symbols;
 use crate::value::Value;
 
@@ -51,13 +51,32 @@ impl<'s> Form<'s> {
         out
     }
 
+    /// Appends a text of others.
+    pub(super) fn text(self, bytes: &[u8], out: &mut Vec<u8>) {
+        match self.json {
+            true => out.extend_from_slice(bytes),
+            false => print::text(bytes, self.text_style(), out),
+        }
+    }
+
+    /// A text of others as it may be shown.
+    fn shown(self, bytes: Vec<u8>) -> Vec<u8> {
+        if self.json || !self.escaped {
+            return bytes;
+        }
+        let mut out = Vec::new();
+        self.text(&bytes, &mut out);
+        out
+    }
+
     /// What a file held, for `cat`.
     pub fn file(self, held: Vec<u8>) -> Vec<u8> {
-        self.data("cat", held)
+        self.data("cat", self.shown(held))
     }
 
     /// What a command printed, for `system`: as text it has one line break more.
-    pub fn command(self, mut printed: Vec<u8>) -> Vec<u8> {
+    pub fn command(self, printed: Vec<u8>) -> Vec<u8> {
+        let mut printed = self.shown(printed);
         if !self.json {
             printed.push(b'\n');
         }

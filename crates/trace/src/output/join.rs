@@ -1,6 +1,8 @@
 //! `join`: texts on one line.
 
+use super::form::Form;
 use super::reached::{Effect, Output};
+use crate::print::raw;
 use crate::value::Value;
 
 pub(super) static JOIN: Output = Output {
@@ -8,7 +10,7 @@ pub(super) static JOIN: Output = Output {
     effect: |reached| {
         let mut line = Vec::new();
         for value in &reached.values {
-            if !join(*value, reached.text, &mut line) {
+            if !join(*value, reached.text, reached.form, &mut line) {
                 break;
             }
         }
@@ -20,17 +22,17 @@ pub(super) static JOIN: Output = Output {
 };
 
 /// Appends the texts in a value up to the first empty one, as which the end of an array of arguments is read; `false` if that has come.
-fn join(value: Value<'_>, between: &str, line: &mut Vec<u8>) -> bool {
+fn join(value: Value<'_>, between: &str, form: Form<'_>, line: &mut Vec<u8>) -> bool {
     match value {
         Value::Text(text) | Value::CutText(text) if !text.is_empty() => {
             if !line.is_empty() {
-                line.extend_from_slice(between.as_bytes());
+                line.extend_from_slice(&raw::to_bytes(between));
             }
-            line.extend_from_slice(text);
+            form.text(text, line);
             true
         }
-        Value::Array(elements) => elements.iter().all(|value| join(value, between, line)),
-        Value::Composite(parts) => parts.iter().all(|(_, value)| join(value, between, line)),
+        Value::Array(elements) => elements.iter().all(|value| join(value, between, form, line)),
+        Value::Composite(parts) => parts.iter().all(|(_, value)| join(value, between, form, line)),
         _ => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::reached::{Effect, Output};
 use crate::layout::DateClock;
-use crate::print::date;
+use crate::print::{date, raw};
 
 pub(super) static TIME: Output = Output {
     verb: "time",
@@ -13,6 +13,6 @@ pub(super) static TIME: Output = Output {
         };
         let offset = reached.symbols.names().clock_offset(DateClock::Monotonic);
         let text = date::written(format, reached.time_ns, offset);
-        Effect::Print(reached.form.data("time", text.into_bytes()))
+        Effect::Print(reached.form.data("time", raw::to_bytes(&text).into_owned()))
     },
 };

@@ -12,6 +12,37 @@ pub fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The length of the escape sequence at the start of a text, if it does nothing but set a colour.
+pub fn colour_length(text: &[u8]) -> Option<usize> {
+    let numbers = text.strip_prefix(b"\x1b[")?;
+    let end = numbers.iter().position(|c| !c.is_ascii_digit() && *c != b';')?;
+    (numbers.get(end) == Some(&b'm')).then_some(end + 3)
+}
+
+/// Appends text of others in the output of a program: ends of lines, tabs and colours are the program's own affair, what else a terminal would obey is
+/// spelled out.
+pub fn escape_in_output(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    while let Some(first) = rest.first() {
+        let kept = match first {
+            b'\n' | b'\t' => 1,
+            b'\x1b' => colour_length(rest).unwrap_or(0),
+            _ => 0,
+        };
+        let is_special = |byte: &u8| matches!(byte, b'\n' | b'\t' | b'\x1b');
+        let plain = rest[1..]
+            .iter()
+            .position(is_special)
+            .map_or(rest.len(), |at| at + 1);
+        let (this, after) = rest.split_at(if kept > 0 { kept } else { plain });
+        match kept > 0 {
+            true => out.extend_from_slice(this),
+            false => escape(this, out),
+        }
+        rest = after;
+    }
+}
+
 /// Appends bytes of others as text: unsafe characters and bytes that are no UTF-8 as `\x1b`, `\u202e`.
 pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.iter().all(|byte| (0x20..0x7f).contains(byte)) {
@@ -47,6 +78,21 @@ pub fn shown(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_keep_their_lines_and_colours() {
+        for (text, wanted) in [
+            ("a\nb\tc\n", "a\nb\tc\n"),
+            ("\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\n"),
+            ("a\x1b[2Jb\x1b[1;3", r"a\x1b[2Jb\x1b[1;3"),
+            ("\x1b\x1b[m\x1b", "\\x1b\x1b[m\\x1b"),
+            ("größe\u{9b}2J\r", "größe\\x9b2J\\x0d"),
+        ] {
+            let mut out = Vec::new();
+            escape_in_output(text.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), wanted, "{text:?}");
+        }
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_spelled_out() {

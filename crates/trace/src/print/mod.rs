@@ -22,8 +22,8 @@ pub(crate) use piece::{
     TRUNCATED, decimal, flag_names, hexadecimal, pad_left, padded, separate, source_line, symbol, user_frame,
 };
 pub(crate) use scratch::{Piece, Scratch};
-pub(crate) use text::tuple_members;
 pub use text::{Style, styled};
+pub(crate) use text::{text, tuple_members};
 
 use crate::symbol::Symbols;
 use crate::value::Value;

@@ -2,6 +2,7 @@
 
 use super::date;
 use super::piece::hexadecimal;
+use super::raw;
 use super::text::{Style, text};
 use crate::symbol::Symbols;
 use crate::syscall::{error_text, signal_text, system_call};
@@ -45,7 +46,7 @@ pub(super) fn named(named: NamedValue<'_>, style: Style<'_>, symbols: &Symbols, 
         }
         NamedValue::Date { ns, clock, format } => {
             let offset = symbols.names().clock_offset(clock);
-            return text(date::written(format, ns, offset).as_bytes(), style, out);
+            return text(&raw::to_bytes(&date::written(format, ns, offset)), style, out);
         }
         NamedValue::Cgroup { id, hierarchies } => {
             let paths = symbols.names().control_group(id, hierarchies);

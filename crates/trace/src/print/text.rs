@@ -1,6 +1,6 @@
 //! Values of all types as text: the one printer, for lines of records and for what programs print.
 
-use super::escape::escape;
+use super::escape::{escape, escape_in_output};
 use super::names;
 use super::piece::{
     TRUNCATED, decimal, enumeration, flag_names, frame, hexadecimal, named, separate, symbol, unsigned,
@@ -93,20 +93,11 @@ pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut V
     }
 }
 
-pub(super) fn text(bytes: &[u8], style: Style<'_>, out: &mut Vec<u8>) {
+pub(crate) fn text(bytes: &[u8], style: Style<'_>, out: &mut Vec<u8>) {
     match (style.escaped, style.raw) {
         (false, _) => out.extend_from_slice(bytes),
         (true, false) => escape(bytes, out),
-        (true, true) => {
-            for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\t')) {
-                let (text, end) = match part.split_last() {
-                    Some((b'\n' | b'\t', text)) => (text, &part[text.len()..]),
-                    _ => (part, &part[part.len()..]),
-                };
-                escape(text, out);
-                out.extend_from_slice(end);
-            }
-        }
+        (true, true) => escape_in_output(bytes, out),
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) fn answer(
         json,
         quiet: true,
         allows_unsafe: false,
+        escaped: crate::screen::shows_programs(),
     };
     let mut choice = filter.choose(&mut trace, false)?;
     let prepared = Prepared::new(&program, &look, &mut trace)?;
@@ -35,5 +36,8 @@ pub(super) fn answer(
         );
     }
     let wanted = &mut |record: &Record<'_>| choice.wants(record);
-    prepared.run(&mut trace, wanted, &mut crate::screen::of_program())
+    match json {
+        true => prepared.run(&mut trace, wanted, &mut crate::screen::out()),
+        false => prepared.run(&mut trace, wanted, &mut crate::screen::of_program()),
+    }
 }

@@ -234,6 +234,7 @@ fn output(options: &Options) -> Result<Box<dyn Write>, Failure> {
                 format!("failed to open file '{}': {why}", path.display()),
             )
         })?),
+        None if options.format == OutputFormat::Json => Box::new(crate::screen::out()),
         None => Box::new(crate::screen::of_program()),
     };
     Ok(match options.buffering {

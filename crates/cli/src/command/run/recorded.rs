@@ -16,6 +16,7 @@ pub(super) fn run(options: &Options, path: &Path) -> Result<Exit, Failure> {
         json: options.format == OutputFormat::Json,
         quiet: options.quiet,
         allows_unsafe: options.r#unsafe,
+        escaped: options.output.is_none() && crate::screen::shows_programs(),
     };
     let prepared = Prepared::new(&program, &look, &mut trace)
         .map_err(|error| message::failure(options, &program.name, error))?;

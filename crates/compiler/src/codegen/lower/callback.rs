@@ -205,7 +205,9 @@ impl Lower<'_> {
             self.b.branch(Condition::Equal, entered.key, MOST_TIMES, last, on);
             self.b.switch_to(last);
             self.ended_by_kernel();
-            self.b.jump(stop);
+            // Around it another may go on for as long: the handler is left.
+            let around = outer.0.is_some();
+            self.b.jump(if around { leave } else { stop });
             self.b.switch_to(on);
         }
         let lowered = self.statements(body);
