@@ -163,8 +163,8 @@ fn texts_and_values_are_printed_as_bpftrace_prints_them() {
         ..Form::TEXT
     };
     assert_eq!(
-        printed("printf", "\x1b[31m%s", &[text("\x1b[0m")], careful),
-        "\x1b[31m\\x1b[0m"
+        printed("printf", "\x1b[2J%s", &[text("\x1b[0m\x1b[2J")], careful),
+        "\x1b[2J\x1b[0m\\x1b[2J"
     );
     assert_eq!(
         printed("print", "", &[text("12345678901234567")], Form::TEXT),

@@ -125,20 +125,49 @@ fn every_record_comes_back_from_a_smaller_trace() {
     );
     let whole = read(&packed, false);
     assert!(read(&plain, false) == whole);
-    // Heads tell when it was, what, of whom, and how long it is.
-    let heads = read(&packed, true);
-    assert_eq!(heads.len(), whole.len());
-    assert!(heads != whole, "their fields were not unpacked");
-    for (head, all) in heads.iter().zip(&whole) {
-        assert_eq!(
-            (head.0, head.1, head.2, head.3.len()),
-            (all.0, all.1, all.2, all.3.len())
-        );
-        assert_eq!(head.3[..16], all.3[..16]);
-    }
+    // Switches name threads: who counts by thread has their records whole, and so the same names.
+    assert!(read(&packed, true) == whole);
     // A new recording takes its place, packed or not.
     drop(directory::create(&packed, info(), true).unwrap());
     assert!(!packed.join("main_0.packed").exists());
+}
+
+#[test]
+fn heads_are_unpacked_alone_where_no_record_names_threads() {
+    let mut ring = Ring::new(sample::UUID, 0, 0);
+    for n in 0..5_000 {
+        let time = 1000 + 10 * n;
+        ring.push(
+            time,
+            &record(&crooked(), time, n as u32 % 3, 1, &[Cell::U(n | 1)]),
+        );
+    }
+    ring.leave();
+    let file = file(&ring.bytes());
+    let read = |file: &[u8], heads: bool| {
+        let mut info = info();
+        info.events = vec![crooked()];
+        let input = Unpacked::new(Cursor::new(file.to_vec()));
+        let mut reader = Reader::new(info, vec![("main_0".into(), input)]);
+        if heads {
+            reader.heads_alone();
+        }
+        let mut all = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            all.push((record.time_ns, record.tid, record.bytes.to_vec()));
+        }
+        (all, reader.losses().is_none())
+    };
+    let ((whole, sound), (heads, also)) = (read(&file, false), read(&file, true));
+    assert!(sound && also && whole.len() == 5_000);
+    assert!(heads != whole, "their fields were not unpacked");
+    for (head, all) in heads.iter().zip(&whole) {
+        assert_eq!((head.0, head.1, head.2.len()), (all.0, all.1, all.2.len()));
+        assert_eq!(head.2[..16], all.2[..16]);
+    }
+    // What is cut is noticed, whether it was asked for or not.
+    let cut = &file[..file.len() - 10];
+    assert_eq!((read(cut, false).1, read(cut, true).1), (false, false));
 }
 
 #[test]
