@@ -20,6 +20,7 @@ use std::time::Duration;
 const KEYS: &[Help] = &[
     // First, as lines of few columns have room for some only.
     keys::QUIT,
+    keys::HELP,
     help(
         "Enter",
         "into",
@@ -35,7 +36,6 @@ const KEYS: &[Help] = &[
         "back",
         "goes back by one step (also Backspace), or drops what is to be found",
     ),
-    keys::HELP,
     help("p e c", "by", "tells events apart by process, event or CPU"),
     help(
         "h",
@@ -381,7 +381,7 @@ mod tests {
              sched:sched_switch       1,000  2,000     0       0\n\
              irq:softirq_entry            0      5     0       2\n\n\
              missed 2 events: a program was running already on that CPU\n\
-             Enter into  / find  < > sort  R reverse  Space pause  Tab next  Esc back  ? help\n"
+             q quit  ? help  Enter into  / find  < > sort  R reverse  Space pause  Tab next\n"
         );
     }
 
