@@ -25,7 +25,7 @@ pub(super) fn answer(
         json,
         quiet: true,
         allows_unsafe: false,
-        escaped: crate::screen::shows_programs(),
+        escaped: !json && crate::screen::shows_programs(),
     };
     let mut choice = filter.choose(&mut trace, false)?;
     let prepared = Prepared::new(&program, &look, &mut trace)?;

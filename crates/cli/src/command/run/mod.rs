@@ -110,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
     perform.trailer.clone_from(&program.config.str_trunc_trailer);
     perform.max_cat = program.config.max_cat_bytes;
-    perform.escaped = options.output.is_none() && crate::screen::shows_programs();
+    perform.escaped = !json && options.output.is_none() && crate::screen::shows_programs();
     perform.lines = program.config.show_debug_info;
     perform.unwound = unwound;
     if let Err(error) = perform.follow(&session) {

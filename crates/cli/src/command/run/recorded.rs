@@ -12,11 +12,12 @@ pub(super) fn run(options: &Options, path: &Path) -> Result<Exit, Failure> {
     let mut program = read::program(options, None)?;
     modes::keep(&mut program, None)?;
     let mut trace = opening::open(path)?;
+    let json = options.format == OutputFormat::Json;
     let look = Look {
-        json: options.format == OutputFormat::Json,
+        json,
         quiet: options.quiet,
         allows_unsafe: options.r#unsafe,
-        escaped: options.output.is_none() && crate::screen::shows_programs(),
+        escaped: !json && options.output.is_none() && crate::screen::shows_programs(),
     };
     let prepared = Prepared::new(&program, &look, &mut trace)
         .map_err(|error| message::failure(options, &program.name, error))?;
