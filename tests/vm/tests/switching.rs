@@ -36,9 +36,12 @@ fn calling() -> Child {
 
 /// The number behind a word in the line about all directories.
 fn in_all(said: &str, word: &str) -> u64 {
-    let line = said.lines().find(|line| line.contains(" in all")).expect(said);
+    let line = said
+        .lines()
+        .find(|line| line.contains(" in all"))
+        .unwrap_or_else(|| panic!("{said}"));
     let mut words = line.split_whitespace().skip_while(|it| *it != word);
-    let number = words.nth(1).expect(line);
+    let number = words.nth(1).unwrap_or_else(|| panic!("{line}"));
     number.replace(',', "").parse().unwrap()
 }
 
