@@ -20,7 +20,7 @@ fn programs_print_in_the_order_of_time() {
     assert!(out.contains("@n: 3\n"), "{out}");
 }
 
-/// What is said at the begin and at the end whatever happened needs no code, and comes in its place among what does.
+/// Constants that `begin` and `end` print are written by the reader, without a program, in their source order among records that programs write.
 #[test]
 fn what_is_only_said_needs_no_program() {
     needs_tracing!();
@@ -306,7 +306,7 @@ fn benchmarks_are_measured_and_nothing_else_is_shown() {
     assert_eq!(json[2]["data"], "ended\n");
 }
 
-/// Loops go on as long as their condition holds, up to what the kernel repeats, which is said.
+/// A `while` loop runs as long as its condition holds; one that reaches the limit of bpf_loop ends with a warning.
 #[test]
 fn loops_by_a_condition_are_ended_by_it_or_by_the_kernel() {
     needs_tracing!();

@@ -168,7 +168,7 @@ impl Checker<'_> {
 
     /// `while (condition) { body }`: how often is not known, so a helper repeats it. The verifier looks at its body a few times, whatever the condition is.
     pub(super) fn endless(&mut self, condition: Expr, body: Vec<Statement>) -> StatementKind {
-        // Where the kernel ends it, that is counted; in a session that stays nobody reads it.
+        // A loop that reaches the limit is counted in the map of failures, which a persistent session has no reader for.
         self.globals.divides |= !self.globals.persistent;
         let span = condition.span;
         let leave = StatementKind::If {

@@ -26,7 +26,7 @@ pub(crate) static USTACK_COPY: Builtin = Builtin {
     }),
 };
 
-/// A copy of so many bytes of the stack; its frames are shown so, where that is said.
+/// A copy of the stack, of this many bytes; its frames are shown in the mode that the program names, if it names one.
 pub(super) fn copied(
     checker: &mut Checker<'_>,
     span: Span,

@@ -118,7 +118,7 @@ impl Checker<'_> {
                 .zip(&own)
                 .map(|(known, own)| join(known, own).unwrap_or_else(|| known.clone()))
                 .collect(),
-            // That the numbers of keys do not agree is said where the map is looked at.
+            // A wrong number of keys is reported by the check of the map itself.
             Some(_) => return Ok((types, keys)),
             None => own,
         };

@@ -40,7 +40,7 @@ pub enum Type {
     /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.
     StackCopy {
         max: Option<u32>,
-        /// How it is shown, and how many of its frames, where that is said.
+        /// The mode it is shown in and the most frames shown, if the program names them.
         shown: Option<(StackMode, u32)>,
     },
 }

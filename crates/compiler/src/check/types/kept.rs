@@ -142,7 +142,7 @@ impl<'a> Checker<'a> {
                 space: *space,
                 max: *max,
             },
-            // Where nothing is said about its size, that is known when all fields are.
+            // A definition without a size has it once all its fields are known.
             Type::StackCopy { max, shown } => FieldType::StackCopy {
                 max: max.unwrap_or_default(),
                 shown: *shown,

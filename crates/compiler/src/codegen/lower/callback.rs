@@ -200,7 +200,7 @@ impl Lower<'_> {
             self.b.branch_if(Condition::NotEqual, then, now, next);
         }
         if matches!(over, Over::Endless) {
-            // The last time is not run, so that a loop that was to go on is told from one that left by itself.
+            // The body does not run in the last iteration: reaching it means that the loop did not end by its condition or by break.
             let (last, on) = (self.b.cold_block(), self.b.block());
             self.b.branch(Condition::Equal, entered.key, MOST_TIMES, last, on);
             self.b.switch_to(last);
