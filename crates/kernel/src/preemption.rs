@@ -6,6 +6,7 @@
 use crate::bpf::{Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::procfs;
 use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_bpf::code::MapRef;
@@ -50,7 +51,7 @@ impl Count {
 
 /// A tracepoint that fires where a thread is made, outside of all locks (`copy_process` in kernel/fork.c).
 const TRACEPOINT: &str = "task_newtask";
-/// Where the kernel says which of its models of preemption is in force: all of them, that one in parentheses.
+/// Where the kernel says which of its models of preemption is in force: all of them, that one in parentheses. Under debugfs, which is not always mounted or allowed.
 const MODEL: &str = "/sys/kernel/debug/sched/preempt";
 /// What the program adds to the count that it notes.
 const RAN: u64 = 1 << 32;
@@ -78,11 +79,36 @@ impl Preemption {
 fn preempts(host: &Host) -> bool {
     let read = |path: &str| std::fs::read_to_string(host.path(path)).unwrap_or_default();
     let model = read(MODEL);
-    match model.split_once('(').and_then(|(_, rest)| rest.split_once(')')) {
-        Some((model, _)) => !matches!(model, "none" | "voluntary"),
-        // `#1 SMP PREEMPT_DYNAMIC …`
-        None => read("/proc/sys/kernel/version").contains("PREEMPT"),
+    let model = model.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+    if let Some((model, _)) = model {
+        return is_preempting(model);
     }
+    // `#1 SMP PREEMPT_DYNAMIC …`
+    let version = read("/proc/sys/kernel/version");
+    match version.contains("PREEMPT_DYNAMIC") {
+        true => booted_model(host).is_none_or(|model| is_preempting(&model)),
+        false => version.contains("PREEMPT"),
+    }
+}
+
+fn is_preempting(model: &str) -> bool {
+    !matches!(model, "none" | "voluntary")
+}
+
+/// The model that a kernel with several of them was booted with, where debugfs is out of reach: that of its command line, or the default that it was built with.
+/// Another one can be chosen later, through debugfs alone; what is skipped then is counted as missed.
+fn booted_model(host: &Host) -> Option<String> {
+    let line = std::fs::read_to_string(host.path("/proc/cmdline")).unwrap_or_default();
+    let asked = line
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("preempt="));
+    if let Some(model) = asked.last() {
+        return Some(model.to_owned());
+    }
+    let config = procfs::config(host).ok().flatten()?;
+    let built = [("PREEMPT_NONE", "none"), ("PREEMPT_VOLUNTARY", "voluntary")];
+    let model = built.iter().find(|(option, _)| config.is_set(option));
+    Some(model.map_or("full", |(_, model)| model).to_owned())
 }
 
 /// A program that notes the preemption count, and what it notes it in; it is refused where the kernel's symbols do not have the variable.
@@ -116,4 +142,53 @@ fn see(place: (TypeId, u32)) -> Result<Option<u32>> {
     let value = map.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default();
     let word = value.try_into().map_or(0, u64::from_ne_bytes);
     Ok((word & RAN != 0).then_some(word as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::preempts;
+    use crate::host::Host;
+    use std::fs;
+
+    /// Whether a kernel with such files preempts its own code.
+    fn with(files: &[(&str, &str)]) -> bool {
+        let tree = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = tree.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        preempts(&Host::new(tree.path()))
+    }
+
+    #[test]
+    fn the_model_in_force_is_debugfs_then_the_command_lines_then_the_default() {
+        let model = "sys/kernel/debug/sched/preempt";
+        let version = ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian\n");
+        let release = ("proc/sys/kernel/osrelease", "6.18.1\n");
+        let built = |text| ("boot/config-6.18.1", text);
+        let line = |text| ("proc/cmdline", text);
+        let voluntary = built("# CONFIG_PREEMPT_NONE is not set\nCONFIG_PREEMPT_VOLUNTARY=y\n");
+        assert!(with(&[
+            (model, "none voluntary (full) lazy\n"),
+            version,
+            release,
+            voluntary
+        ]));
+        assert!(!with(&[(model, "none (voluntary) full\n"), line("preempt=full")]));
+        assert!(!with(&[version, release, voluntary, line("quiet")]));
+        assert!(with(&[version, release, voluntary, line("quiet preempt=full\n")]));
+        assert!(!with(&[
+            version,
+            release,
+            built("CONFIG_PREEMPT=y\n"),
+            line("preempt=none")
+        ]));
+        assert!(with(&[version, release, built("CONFIG_PREEMPT=y\n"), line("")]));
+        assert!(with(&[version, release, built("CONFIG_PREEMPT_LAZY=y\n")]));
+        // It does not tell.
+        assert!(with(&[version]));
+        assert!(with(&[("proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n")]));
+        assert!(!with(&[("proc/sys/kernel/version", "#1 SMP Debian\n")]));
+    }
 }
