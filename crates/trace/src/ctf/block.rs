@@ -1,7 +1,7 @@
 //! Runs of packets as small blocks: records taken apart into columns, so that like stands beside like, then compressed with zstd.
 //!
 //! ```text
-//! 0    magic u32, packets u32
+//! 0    magic u32, packets u32                              the highest bit of packets set where the heads name threads
 //! 8    times of the first and the last record u64, u64     ns; all times there are where a packet does not tell
 //! 24   bytes of the headers, compressed u32
 //! 28   bytes of the heads, compressed u32; as they were u32
@@ -13,19 +13,21 @@
 //!                    events    count u32; the shape of each (two planes of bytes)
 //!                              time since the event before it in the packet (six planes)
 //!                              pid and tid
-//!                    fields of the shapes of which they tell how long a record is
+//!                    fields of the shapes of which they tell how long a record is, or name threads
 //!                    packets that are kept as they are, without their headers
 //!      fields      a zstd frame, or nothing:
 //!                    by shape: of short records word by word, of long ones (texts, stacks) record by record
 //! ```
 //!
 //! Each frame has zstd's checksum. A packet comes back as it was up to the end of its content; what stood behind it is zeros. Headers alone are enough to tell what
-//! a packet holds, so a reader of other times does not unpack the rest; heads are enough to count.
+//! a packet holds, so a reader of other times does not unpack the rest; heads are enough to count, by thread with its name, too.
 
 use super::packet::{Packet, State};
 use crate::decode::EventTable;
+use crate::event::EventClass;
 use crate::packet::{CAPACITY, HEADER, PAGE, offset};
-use std::collections::HashMap;
+use crate::process::names_threads;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{CParameter, compress_bound};
@@ -58,6 +60,8 @@ const CONTENT_WORDS: usize = CAPACITY as usize / 8;
 const SHORT: usize = 8;
 /// The bit of a shape's words that says where its fields are.
 const IN_HEADS: u16 = 1 << 15;
+/// The bit of a block's packets that says that its heads have the fields of all records that name threads.
+const NAMES: u32 = 1 << 31;
 /// Bits of a time in a record's header.
 const TIME: u64 = (1 << 48) - 1;
 /// The most bytes of heads and fields: no column is longer than what it was in its packets, but for shapes and counts.
@@ -80,6 +84,8 @@ pub struct BlockHeader {
     pub fields: usize,
     /// Bytes of heads and fields.
     plain: [usize; 2],
+    /// Whether its heads have the fields of all records that name threads.
+    names: bool,
 }
 
 /// How much of a block is wanted.
@@ -87,7 +93,7 @@ pub struct BlockHeader {
 pub enum Depth {
     /// The headers of its packets.
     Headers,
-    /// And of each record the time, the event and the thread.
+    /// And of each record the time, the event and the thread, and all of those that name threads.
     Heads,
     /// All.
     All,
@@ -119,7 +125,8 @@ impl BlockHeader {
     pub fn parse(bytes: &[u8; BLOCK_HEADER]) -> Result<Self, Broken> {
         let mut words = Taken(bytes);
         let mut word = || words.u32().unwrap_or_default();
-        let (magic, packets) = (word(), word() as usize);
+        let (magic, packets) = (word(), word());
+        let (names, packets) = (packets & NAMES != 0, (packets & !NAMES) as usize);
         if magic == FIRST_MAGIC {
             return Err(Broken::FirstForm);
         }
@@ -145,6 +152,7 @@ impl BlockHeader {
                 heads,
                 fields,
                 plain: [plain_heads, plain_fields],
+                names,
             })
             .ok_or(Broken::Header)
     }
@@ -153,8 +161,8 @@ impl BlockHeader {
     pub fn bytes(&self, depth: Depth) -> usize {
         match depth {
             Depth::Headers => self.headers,
-            Depth::Heads => self.headers + self.heads,
-            Depth::All => self.headers + self.heads + self.fields,
+            Depth::Heads if self.names => self.headers + self.heads,
+            Depth::Heads | Depth::All => self.headers + self.heads + self.fields,
         }
     }
 }
@@ -169,6 +177,8 @@ fn check(bytes: &[u8]) -> u32 {
 /// Makes blocks.
 pub struct Packer {
     events: EventTable,
+    /// Numbers of the events whose fields are not among the heads.
+    apart: HashSet<u16>,
     zstd: Compressor<'static>,
     parts: Parts,
 }
@@ -205,7 +215,9 @@ impl Packer {
         let level = i32::from(level).clamp(i32::from(*LEVELS.start()), i32::from(*LEVELS.end()));
         let mut zstd = Compressor::new(level)?;
         zstd.set_parameter(CParameter::ChecksumFlag(true))?;
+        let is_apart = |event: &&EventClass| events.is_constant(event.id.0) && !names_threads(event);
         Ok(Self {
+            apart: events.iter().filter(is_apart).map(|event| event.id.0).collect(),
             events,
             zstd,
             parts: Parts::default(),
@@ -218,7 +230,7 @@ impl Packer {
     /// When there is no memory.
     pub fn pack(&mut self, pages: &[u8]) -> io::Result<Vec<u8>> {
         let times = self.parts.take_apart(pages, &self.events);
-        self.parts.join(pages, &self.events);
+        self.parts.join(pages, &self.apart);
         let packets = pages.len().div_ceil(BYTES);
         let parts = [&self.parts.headers, &self.parts.heads, &self.parts.fields];
         frame(&mut self.zstd, packets, times, parts.map(Vec::as_slice))
@@ -249,7 +261,7 @@ fn frame(
     let length = headers.len() + heads.len() + fields.len();
     let mut block = Vec::with_capacity(BLOCK_HEADER + length);
     block.extend(MAGIC.to_le_bytes());
-    block.extend((packets as u32).to_le_bytes());
+    block.extend((packets as u32 | NAMES).to_le_bytes());
     block.extend(begin_ns.to_le_bytes());
     block.extend(end_ns.to_le_bytes());
     for length in [headers.len(), heads.len(), plain[0], fields.len(), plain[1]] {
@@ -328,7 +340,7 @@ impl Parts {
     }
 
     /// Puts like beside like.
-    fn join(&mut self, pages: &[u8], events: &EventTable) {
+    fn join(&mut self, pages: &[u8], apart: &HashSet<u16>) {
         self.headers.clear();
         self.headers.extend(self.kept.iter().map(|kept| u8::from(*kept)));
         for word in 0..HEADER_WORDS {
@@ -344,7 +356,7 @@ impl Parts {
         fields.clear();
         heads.extend((self.records.len() as u16).to_le_bytes());
         for ((number, words), _) in &self.records {
-            let place = if events.is_constant(*number) { 0 } else { IN_HEADS };
+            let place = if apart.contains(number) { 0 } else { IN_HEADS };
             heads.extend(number.to_le_bytes());
             heads.extend((words | place).to_le_bytes());
         }
@@ -357,7 +369,7 @@ impl Parts {
         }
         heads.extend_from_slice(&self.threads);
         for ((number, words), records) in &self.records {
-            let into = if events.is_constant(*number) {
+            let into = if apart.contains(number) {
                 &mut *fields
             } else {
                 &mut *heads

@@ -6,7 +6,6 @@ use crate::decode::EventTable;
 use crate::error::{Error, Result};
 use crate::info::{BufferInfo, TraceInfo};
 use crate::packet::HEADER;
-use crate::process::names_threads;
 use crate::record::Record;
 use crate::stack_pieces::StackPieces;
 use crate::summary::{Absent, Summary};
@@ -257,12 +256,8 @@ impl<R: Source> Reader<R> {
         self.within = times;
     }
 
-    /// From now on only times, events, CPUs and threads of records are looked at: their fields may be zeros. For who counts. Where records name threads
-    /// they stay whole, so that who counts by thread has the same names.
+    /// From now on only times, events, CPUs and threads of records are looked at: the fields of records that name no thread may be zeros. For who counts.
     pub fn heads_alone(&mut self) {
-        if self.events.iter().any(names_threads) {
-            return;
-        }
         self.streams
             .iter_mut()
             .for_each(|stream| stream.input.heads_alone());
