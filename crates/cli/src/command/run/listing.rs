@@ -141,7 +141,7 @@ fn line(
     let shown = match (kind.name(), name.strip_suffix("COUNT")) {
         (_, Some(unit)) => unit.to_owned(),
         ("software" | "hardware", None) => format!("{name}:"),
-        ("fentry" | "fexit", None) if !name.contains(':') => format!("vmlinux:{name}"),
+        ("fentry" | "fexit" | "rawtracepoint", None) if !name.contains(':') => format!("vmlinux:{name}"),
         _ => name.to_owned(),
     };
     match shown.as_str() {
