@@ -6,7 +6,7 @@ use crate::insn::Insn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MapRef(pub u32);
 
-/// What an instruction refers to until the loader knows file descriptors and BTF ids.
+/// Target of a reference that stays open until the loader knows file descriptors and BTF ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RelocationTarget {
     /// A 64-bit load of a map (`BPF_PSEUDO_MAP_FD`).
@@ -18,7 +18,7 @@ pub enum RelocationTarget {
     Kfunc(String),
 }
 
-/// One reference to fill in.
+/// A reference in code that the loader fills in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Relocation {
     /// Index of the instruction (of its first slot, for a 64-bit load).

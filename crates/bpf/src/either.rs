@@ -70,7 +70,7 @@ fn long_jump(insn: usize, over: usize) -> Result<Insn, Error> {
 /// What a program consists of: itself, functions that helpers call back, functions that it calls itself, in this order.
 const STRETCHES: usize = 3;
 
-/// One of the programs.
+/// One of the joined programs.
 struct Part<'c> {
     code: &'c Code,
     /// Where its functions begin: those that helpers call back, and those that it calls itself.
@@ -101,7 +101,7 @@ impl<'c> Part<'c> {
     }
 }
 
-/// Where a program stands among all.
+/// Place of a program in the code of all.
 struct Placed<'c> {
     part: Part<'c>,
     begins: [usize; STRETCHES],

@@ -1,6 +1,6 @@
 //! The one error type of this crate; faults of interpreted programs are values of their own in `interp`.
 
-/// What went wrong while making or reading BPF.
+/// An error while making or reading BPF.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum Error {

@@ -14,7 +14,7 @@ use crate::insn::Insn;
 use crate::isa::{self, Meaning};
 use std::collections::{BTreeMap, HashSet};
 
-/// Where the distance to a label goes.
+/// A field that receives the distance to a label.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fixup {
     Offset,

@@ -1,6 +1,6 @@
 //! One BPF instruction as a value; what its numbers mean is said by the instruction table, not here.
 
-/// One 8-byte BPF instruction (`struct bpf_insn` of the kernel's `uapi/linux/bpf.h`).
+/// A BPF instruction of 8 bytes (`struct bpf_insn` of the kernel's `uapi/linux/bpf.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Insn {
     /// Operation code: class, size or source, operation.

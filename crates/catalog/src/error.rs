@@ -1,4 +1,4 @@
-//! What can go wrong in live tracing: what was attempted, on what, why not, what to do.
+//! Errors of live tracing: what was attempted, on what, why not, what to do.
 
 use crate::verifier::{Refusal, Rejection};
 use crate::waiting::Waiting;

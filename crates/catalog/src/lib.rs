@@ -1,4 +1,4 @@
-//! What this kernel can tell, where, and what can be traced on it: events, code, types and names; and how programs are attached to it.
+//! Events of this kernel and its programs: kinds and fields, code, types and names, and how programs are attached to them.
 #![forbid(unsafe_code)]
 
 pub mod arch;

@@ -5,7 +5,7 @@ use kestrel_trace::print::shown;
 use std::fmt;
 use std::path::Path;
 
-/// What a command waits for.
+/// A wait for another command that is changing the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The session that another command is changing.

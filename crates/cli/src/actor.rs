@@ -20,7 +20,7 @@ use kestrel_trace::symbol::Symbols;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What commands of handlers may do while `record` or `trace` runs.
+/// Permissions for the commands of handlers while `record` or `trace` runs.
 #[derive(Args, Debug)]
 pub(crate) struct Rights {
     /// The user that runs exec() commands of handlers; without it no command is run

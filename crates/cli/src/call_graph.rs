@@ -4,7 +4,7 @@ use crate::arguments::bytes;
 use kestrel::plan::UserStack;
 use kestrel_trace::stack_pieces::{MOST, USUAL};
 
-/// How the stack of the process is taken.
+/// Method of taking call stacks of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallGraph {
     /// By frame pointers, in the kernel.

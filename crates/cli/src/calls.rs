@@ -15,7 +15,7 @@ use kestrel_trace::syscall::{Set, usual_name};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Which system calls are traced.
+/// System calls to trace.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Traced {
     /// System calls with their arguments, results and durations, as strace shows them: all, or a SET of names, globs and classes

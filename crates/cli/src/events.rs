@@ -20,7 +20,7 @@ struct Typed {
     filters: Vec<String>,
 }
 
-/// What `-e` and `--filter` say.
+/// The `-e` and `--filter` options.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     /// Texts of `-e`, each with the filters behind it.

@@ -20,7 +20,7 @@ Exit codes:
   4  the kernel lacks a feature
   5  an internal error";
 
-/// How the command ends.
+/// Exit status of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {

@@ -10,7 +10,7 @@ use kestrel_trace::info::TraceInfo;
 use kestrel_trace::record::Record;
 use std::ops::RangeInclusive;
 
-/// Which records are wanted.
+/// Filter options of commands that read recordings.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Which records")]
 #[group(skip)]

@@ -1,4 +1,5 @@
-//! What people type who come from perf, trace-cmd and bpftrace, and what it is called here: one row of [`HABITS`] each. The table is asked only when a command line was refused or failed.
+//! Habits of users of perf, trace-cmd and bpftrace, and the names that things have here: one row of [`HABITS`] each. The table is asked only when a command
+//! line was refused or failed.
 
 use std::ffi::OsString;
 
@@ -19,7 +20,7 @@ pub(crate) struct Habit {
     answer: &'static str,
 }
 
-/// How a habit is known.
+/// Pattern by which a habit is recognised on a command line.
 #[derive(Clone, Copy, Debug)]
 enum Typed {
     /// One of these words, alone or with a value (`-m 128`, `-m128`, `--max=1`).

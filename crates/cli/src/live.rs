@@ -10,7 +10,7 @@ use ratatui::crossterm::{cursor, queue, terminal};
 use std::io::{IsTerminal as _, Write, stdout};
 use std::time::{Duration, Instant};
 
-/// How often what changes is shown.
+/// Refresh interval of live views.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct LiveOption {

@@ -38,7 +38,7 @@ const BUSY: Duration = Duration::from_millis(1);
 /// Priority of the recorder.
 const READER_NICENESS: i32 = -15;
 
-/// What a recording keeps.
+/// Options of what a recording keeps, and of its size on disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keep {
     /// The newest events when a ring is full, not the oldest.
@@ -230,7 +230,7 @@ struct Recording {
     calls: Option<OpenCalls>,
 }
 
-/// What each directory of a recording of system calls keeps.
+/// Per-directory state of a recording of system calls.
 struct OpenCalls {
     kept: Kept,
     target: ProcessFilter,

@@ -13,7 +13,7 @@ use kestrel_trace::record::Record;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-/// How a program's output looks.
+/// Style of a program's output.
 pub(crate) struct Look {
     /// Whether JSON lines are printed.
     pub(crate) json: bool,

@@ -22,7 +22,7 @@ use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
-/// What to trace.
+/// Selection of what to trace, from the command line.
 #[derive(Args, Debug)]
 pub(crate) struct Selection {
     #[command(flatten)]

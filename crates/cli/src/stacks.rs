@@ -43,7 +43,7 @@ pub(crate) struct StackOptions {
     off_cpu: bool,
 }
 
-/// Which way the branches of a call graph go.
+/// Direction of a call graph's branches.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Order {
     /// From a function to what it called

@@ -39,7 +39,7 @@ struct Shown {
     bar: Option<ProgressBar>,
 }
 
-/// What a recording has so far.
+/// Progress figures of a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) events: u64,

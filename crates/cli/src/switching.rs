@@ -49,7 +49,7 @@ pub(crate) fn switch_at(text: &str) -> Result<SwitchAt, String> {
 /// The shortest time between two directories.
 const LEAST: Duration = Duration::from_millis(10);
 
-/// How a recording goes on.
+/// Options for switching a recording to new directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Switches {
     /// When.
@@ -71,7 +71,7 @@ pub(crate) struct Switching {
     pub(crate) whole: Sum,
 }
 
-/// What directories hold together.
+/// Totals over the directories of a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
     /// Directories.

@@ -6,7 +6,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::procfs::{CpuList, comm, online_cpus, processes};
 use kestrel::session::process_filter::ProcessFilter;
 
-/// Whose events are traced.
+/// Target options: whose events are traced.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Targets {

@@ -39,7 +39,7 @@ impl ProgramKind {
     }
 }
 
-/// Where a value of the event comes from.
+/// Source of an event's value.
 #[allow(missing_docs, reason = "fields are described with their variant")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
@@ -164,7 +164,7 @@ pub struct Pair {
     pub aborted: Option<(Context, String)>,
 }
 
-/// How the number of the event in record headers is found.
+/// Source of the event id in record headers.
 ///
 /// A program that serves many events (*instances*) gives each as many numbers as its handlers have kinds of record: the number of record
 /// `r` of instance `i` is `first + i * stride + r`.
@@ -191,7 +191,7 @@ impl EventNumber {
     }
 }
 
-/// How one program tells many events apart.
+/// Selector by which one program tells many events apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     /// An expression over the event's fields.
@@ -220,7 +220,7 @@ pub struct PidNamespace {
     pub inode: u64,
 }
 
-/// What this kernel's BPF can do, found by trying.
+/// BPF features of this kernel, found by trying.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// `bpf_preempt_disable`/`bpf_preempt_enable` kernel functions (6.10).
@@ -243,7 +243,7 @@ pub struct Features {
     pub preempt_count: Option<PreemptCount>,
 }
 
-/// Where programs find the CPU's preemption count.
+/// Location of the CPU's preemption count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PreemptCount {
     /// The variable of each CPU that has it.
@@ -263,7 +263,7 @@ pub struct Member {
     pub function: Option<String>,
 }
 
-/// One resolved event on one kernel.
+/// Context of compilation: one resolved event on one kernel.
 #[derive(Clone)]
 pub struct Context {
     /// As people name it: `sched:sched_switch`, `kprobe:vfs_read`; what `probe` gives.

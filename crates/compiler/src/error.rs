@@ -3,7 +3,7 @@
 use crate::lang::diag::Diagnostic;
 use kestrel_bpf::code::SourceRange as Span;
 
-/// What went wrong while generating code.
+/// An error while generating code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum Error {

@@ -41,7 +41,7 @@ pub fn spec() -> MapSpec {
 /// The key of failures that have no room, which user space makes beforehand.
 pub const OTHERS: [u8; KEY as usize] = [0; KEY as usize];
 
-/// How often a helper failed in one way at one place.
+/// Count of a helper's failures of one kind at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The place in the text; none for all that had no room.

@@ -6,7 +6,7 @@ pub const MAP: &str = "packets";
 /// (behind those a few may follow that are none of its), each in eight bytes.
 pub const HEAD: usize = 24;
 
-/// Where packets go.
+/// Destination of packets sent to the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packets {
     /// The file.

@@ -1,4 +1,4 @@
-//! What compiling gives: a program that still has to be bound to maps, with all that its loader must know.
+//! The compiled program, not yet bound to maps, with all that its loader must know.
 
 use crate::context::ProgramKind;
 use crate::error::Error;

@@ -12,7 +12,7 @@ pub fn is_piece(number: Number) -> bool {
     number == Operand::Imm(i64::from(PIECE.0))
 }
 
-/// How long a record is.
+/// Size of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A fixed number of bytes, a multiple of 8.

@@ -1,4 +1,4 @@
-//! What can go wrong when talking to the kernel: what was attempted, on what, its answer, a hint; not how to print it.
+//! Errors of talking to the kernel: what was attempted, on what, its answer, a hint; not how to print it.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! What takes long to ask a kernel for, kept for the next process until the kernel is another or its modules are: its symbols, the
+//! Index of costly kernel data, kept for the next process until the kernel is another or its modules are: its symbols, the
 //! functions that ftrace can hook, where each of its types begins and is found by name, and the types where they cannot be mapped. In files below /run; where they cannot be written or do not fit, the kernel is asked. Not kept are the symbols of
 //! what comes and goes without a module (BPF programs, trampolines).
 //!
@@ -206,7 +206,7 @@ fn fields(line: &str) -> Option<(&str, &str, &str)> {
     Some((name, module, address))
 }
 
-/// Where something is kept, and for which kernel.
+/// File of a kept index, and the kernel it is for.
 struct IndexPlace<'h> {
     host: &'h Host,
     name: &'static str,

@@ -31,7 +31,7 @@ fn is_text(letter: u8) -> bool {
     matches!(letter, b'T' | b't' | b'W' | b'w')
 }
 
-/// All symbols, as they were when read: modules and BPF programs come and go.
+/// The kernel's symbol table, as it was when read: modules and BPF programs come and go.
 #[derive(Debug)]
 pub struct Kallsyms {
     text: String,

@@ -13,7 +13,7 @@ pub struct Kcore {
     segments: Vec<Segment>,
 }
 
-/// One `PT_LOAD` program header.
+/// A `PT_LOAD` program header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     address: u64,

@@ -1,9 +1,9 @@
-//! All kprobes that the kernel has now, of any process, as debugfs lists them (`kprobes/list`), and its global switch (`kprobes/enabled`).
+//! Kprobes that the kernel has now, of any process, as debugfs lists them (`kprobes/list`), and its global switch (`kprobes/enabled`).
 
 use crate::error::{Error, Result};
 use crate::host::Host;
 
-/// One row: a kprobe.
+/// A row of the list: a kprobe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Where it sits; 0 where the kernel hides addresses.

@@ -14,7 +14,7 @@ use kestrel_bpf::helper;
 use kestrel_bpf::isa::{Reg, Size};
 use std::os::fd::AsFd;
 
-/// Where threads are preempted inside programs.
+/// Preemption of threads inside programs: where it happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preemption {
     /// In programs on raw and typed tracepoints.

@@ -1,4 +1,4 @@
-//! What this process may do: user, capabilities, lockdown; whether the kernel *can* is `feature`'s question.
+//! Privilege of this process: user, capabilities, lockdown; whether the kernel *can* is `feature`'s question.
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -69,7 +69,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// What is missing for something that takes privilege.
+/// A missing privilege.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// What was wanted.
@@ -91,7 +91,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// This process's user and capabilities, as far as the kernel's checks go.
+/// Privilege of this process: user and capabilities, as far as the kernel's checks go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privilege {
     /// Effective user.

@@ -45,7 +45,7 @@ struct Source<'a> {
     clocks: ClockPair,
 }
 
-/// What of it is wanted.
+/// Parameters of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct DumpRequest {
     /// Names of buffers; none: all but that of the agent's messages.
@@ -54,7 +54,7 @@ pub struct DumpRequest {
     pub since: Option<Duration>,
 }
 
-/// What came of it.
+/// Result of a dump.
 #[derive(Debug)]
 pub struct Dumped {
     /// Where it lies.

@@ -32,7 +32,7 @@ pub use kestrel_catalog::{arch, attach, bounded_read, catalog, code, facts};
 /// The kernel as a safe API, for programs that need more of it than a session.
 pub use kestrel_kernel as kernel;
 
-/// What the language says about a text: diagnostics, and how they are shown.
+/// Diagnostics of the language about a text, and how they are shown.
 pub mod language {
     pub use kestrel_compiler::failures::{DIVISION, ENDLESS, Failure};
     pub use kestrel_compiler::lang::ast::Span;

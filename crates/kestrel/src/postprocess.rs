@@ -21,7 +21,7 @@ use std::path::Path;
 /// Called with how many packets of how many were looked through.
 pub type Progress = Box<dyn FnMut(u64, u64)>;
 
-/// What the pass finds.
+/// Result of the pass.
 #[derive(Debug)]
 pub(crate) struct Review {
     /// Records by buffer, event number and CPU.
@@ -115,7 +115,7 @@ fn running(host: &Host) -> Tasks {
     tasks
 }
 
-/// What the rings count of an event on a CPU: records written (in overwriting buffers), records lost.
+/// Counts in the rings of an event on a CPU: records written (in overwriting buffers), records lost.
 pub(crate) type Tally = BTreeMap<(u32, u16, u32), kestrel_hook::buffer::reader::Counts>;
 
 /// Reads the counters of these buffers, each with its number.

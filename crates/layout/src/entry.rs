@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Where a field's bytes are.
+/// Place of a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// At its offset.

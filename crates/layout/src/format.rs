@@ -12,7 +12,7 @@ pub enum Piece<'a> {
     Field { name: &'a str, style: Style },
 }
 
-/// How a field is printed.
+/// Print style of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// In hexadecimal digits.

@@ -35,7 +35,7 @@ pub const CONTEXT: &[(&str, u32)] = &[
 /// The empty field that stretches an event over its padding; no field is called so.
 pub const END: &str = "_end";
 
-/// What the place of an integer is a multiple of.
+/// Alignment of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aligned {
     /// Its own size.
@@ -149,7 +149,7 @@ pub fn trace(out: &mut dyn Write, uuid: &dyn fmt::Display) -> fmt::Result {
     out.write_str("    };\n};\n\n")
 }
 
-/// What `env` says of where a trace comes from.
+/// Origin of a trace, for `env` in its metadata.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names of entries")]
 pub struct Origin<'a> {

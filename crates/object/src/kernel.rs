@@ -1,4 +1,4 @@
-//! What objects ask of the kernel by name: types, functions, variables, addresses; read when first needed.
+//! Kernel names that objects refer to: types, functions, variables, addresses; read when first needed.
 
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_catalog::code::KnownCode;

@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What decides whether one map can stand for another.
+/// Shape of a map, which decides whether one map can stand for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Shape {

@@ -1,4 +1,4 @@
-//! What programs tell: records of ring buffers and perf event arrays, and lines of `bpf_printk`.
+//! Output of programs: records of ring buffers and perf event arrays, and lines of `bpf_printk`.
 
 use super::map::BpfMap;
 use super::running::Running;
@@ -8,7 +8,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{MapKind, PerfOutput, PerfRecord, RingBuffer};
 use kestrel_kernel::tracefs::{Instance, Tracefs};
 
-/// One record.
+/// An output record of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'r> {
     /// The map's name.

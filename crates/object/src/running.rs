@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// One program's attachment.
+/// An attached program.
 #[derive(Debug)]
 pub struct Attached {
     program: usize,

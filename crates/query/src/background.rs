@@ -1,10 +1,10 @@
-//! What expressions are answered from beside the record: names of threads at its time, and when the trace began.
+//! Background of expressions beside the record: names of threads at its time, and when the trace began.
 
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::record::Record;
 use kestrel_trace::tasks::Tasks;
 
-/// What is known about a trace while its records pass.
+/// Background knowledge about a trace, gathered while its records pass.
 #[derive(Clone, Debug, Default)]
 pub struct Background {
     /// Names of threads.

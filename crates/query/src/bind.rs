@@ -15,7 +15,7 @@ use kestrel_trace::layout::FieldType;
 /// An expression bound to an event, with warnings about it.
 pub(crate) type Bound<T> = Result<(T, Vec<Diagnostic>), NoMeaning>;
 
-/// What a key of groups is at an event.
+/// Value of a grouping key at an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// A number, of the type that says how it is shown.

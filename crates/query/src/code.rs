@@ -7,7 +7,7 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::value::{FAULT_IN_TEXT, Value};
 
-/// What an expression is evaluated for.
+/// Subject for which an expression is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     /// The record.
@@ -95,7 +95,7 @@ pub(crate) enum Number {
     TextGlob { text: Text, glob: Glob, bytes: usize },
 }
 
-/// What every record has.
+/// Header that every record has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     /// Process and thread, as `bpf_get_current_pid_tgid` gives them.

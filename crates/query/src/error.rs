@@ -2,7 +2,7 @@
 
 use kestrel_compiler::lang::diag::Diagnostic;
 
-/// What is wrong with a question.
+/// An error in a question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An expression is none, or means nothing at any event of the trace.

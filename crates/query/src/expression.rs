@@ -13,7 +13,7 @@ use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::collections::BTreeSet;
 
-/// What an expression became at each event of a trace, by the event's number.
+/// An expression bound to each event of a trace, by the event's number.
 #[derive(Clone, Debug)]
 pub(crate) struct ByEvent<T>(Vec<Option<T>>);
 

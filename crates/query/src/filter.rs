@@ -1,4 +1,4 @@
-//! Which records of a trace are wanted: those of some events, processes, threads, CPUs, names, times, and those of which a predicate holds.
+//! Filters of a trace's records: those of some events, processes, threads, CPUs, names, times, and those of which a predicate holds.
 
 use crate::background::Background;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use kestrel_trace::layout::Field;
 use kestrel_trace::record::Record;
 use std::ops::RangeInclusive;
 
-/// What is asked for; what is empty is not asked.
+/// Criteria of a filter; what is empty is not asked.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Patterns of events.

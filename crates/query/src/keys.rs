@@ -27,7 +27,7 @@ pub struct Keys {
     symbols: Symbols,
 }
 
-/// One expression at one event.
+/// An expression at one event.
 #[derive(Clone, Debug)]
 enum Column {
     /// A field by its index, whatever its type: it looks as in printed records.

@@ -1,4 +1,4 @@
-//! What threads have begun and not ended: the last of each thread at hand, the others in a map.
+//! Open intervals of threads: begun and not ended, the last of each thread at hand, the others in a map.
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Which events are the begin and the end of what: two names, two patterns that differ in the same place, or one pattern whose events come in pairs.
+//! Pairs of begin and end events: two names, two patterns that differ in the same place, or one pattern whose events come in pairs.
 
 use crate::error::{Error, Result};
 use crate::keys::parts;
@@ -13,7 +13,7 @@ pub struct Pairs {
     pub(crate) pairs: Vec<Pair>,
 }
 
-/// One pair; several classes of events may have one name.
+/// A pair of events; several classes of events may have one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) begin: Side,
@@ -22,7 +22,7 @@ pub(crate) struct Pair {
     pub(crate) key: Option<(String, String)>,
 }
 
-/// One side of a pair.
+/// A side of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Side {
     pub(crate) name: String,

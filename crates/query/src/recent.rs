@@ -1,4 +1,4 @@
-//! What was found for the last records of each thread: where it depends on no field, the next one of that thread is of the same place.
+//! Recent results per thread, for reuse: where it depends on no field, the next one of that thread is of the same place.
 
 use crate::background::Background;
 use kestrel_trace::record::Record;
@@ -15,7 +15,7 @@ struct Slot {
     place: usize,
 }
 
-/// What a place depends on.
+/// Inputs on which a place depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Of {
     version: u64,

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use serde_json::Value as Json;
 use std::cmp::Ordering;
 
-/// What rows are sorted by.
+/// Sort order of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sort {
     column: String,

@@ -1,4 +1,4 @@
-//! What bare words of an expression mean at one recorded event: a field, a name of one of its values, or a word that every record answers.
+//! Bare words of an expression at one recorded event: a field, a name of one of its values, or a word that every record answers.
 
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, SizeofOperand, Span, Spanned};
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};

@@ -30,5 +30,5 @@ pub enum Error {
     Compile(#[from] kestrel_compiler::Error),
 }
 
-/// What can go wrong here.
+/// Result of a replay.
 pub type Result<T> = std::result::Result<T, Error>;

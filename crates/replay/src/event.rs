@@ -10,7 +10,7 @@ use kestrel_trace::layout::{Field, FieldPlace, FieldType, Layout};
 use kestrel_trace::record::Record;
 use kestrel_trace::value::Value;
 
-/// How the records of a class are laid out for programs.
+/// Unpacking of a class's records into the layout that programs read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unpacking {
     /// Bytes that are taken as they are.

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionId(u32);
 
-/// All regions.
+/// The memory regions of a replayed program.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// By number; the first stays empty, so that no address is null.

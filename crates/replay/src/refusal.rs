@@ -1,4 +1,4 @@
-//! What a recording cannot answer, found in a checked handler: named, with what to record instead.
+//! Refusals of a replay, found in a checked handler: what a recording cannot answer, with what to record instead.
 
 use crate::subject::is_stack_of;
 use kestrel_bpf::helper::{self, Helper};

@@ -30,7 +30,7 @@ struct Handler {
     unpacking: Unpacking,
 }
 
-/// What a run has written: records, to be decoded by their classes.
+/// Output of a run: records, to be decoded by their classes.
 #[derive(Debug)]
 pub struct Written {
     classes: Rc<EventTable>,

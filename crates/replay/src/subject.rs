@@ -1,11 +1,11 @@
-//! What a program over a recording runs for: a record, or a moment between records.
+//! Subjects of a program over a recording: a record, or a moment between records.
 
 use kestrel_trace::layout::{FieldType, Space};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use kestrel_trace::value::Value;
 
-/// One event, as much as programs can ask about it.
+/// An event, as much as programs can ask about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// What happened; nothing for the events of the program itself.

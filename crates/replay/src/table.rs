@@ -21,7 +21,7 @@ pub(crate) struct Table {
     places: Places,
 }
 
-/// Where elements are.
+/// Index of a map's elements.
 #[derive(Debug)]
 enum Places {
     /// By their index.
@@ -37,7 +37,8 @@ enum Places {
     },
 }
 
-/// Which of a full map's keys goes: the hand passes those by once that were asked for since it passed them last. The kernel's choice is as rough.
+/// Eviction of a full map's keys by the clock algorithm: the hand passes those by once that were asked for since it passed them last. The kernel's choice is as
+/// rough.
 #[derive(Debug, Default)]
 struct Clock {
     used: Vec<Cell<bool>>,

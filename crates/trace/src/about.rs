@@ -1,4 +1,4 @@
-//! Which threads an event is about beside the one that it happened in: the woken one, the one that is switched to, the one that gets a signal.
+//! Threads that an event is about beside the one that it happened in: the woken one, the one that is switched to, the one that gets a signal.
 //!
 //! An event is about a thread when a field holds its number. Which fields do is a table: a field that is called `pid` may hold something else, and one
 //! that holds a thread's number may be called anything. Events that are not in it are about no other thread.

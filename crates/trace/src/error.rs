@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, in one enum: what was attempted, on what, and what the system said.
+//! Errors about traces, in one enum: what was attempted, on what, and what the system said.
 
 use std::io;
 use std::path::{Path, PathBuf};

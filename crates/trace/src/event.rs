@@ -1,4 +1,4 @@
-//! What can happen, declared: an event class has a number, a name, a kind and a layout; what did happen is a record.
+//! Event classes: each has a number, a name, a kind and a layout; what did happen is a record.
 
 use crate::action::Action;
 use crate::layout::Layout;
@@ -8,7 +8,7 @@ use crate::packet::CAPACITY;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(pub u16);
 
-/// One kind of record in a trace.
+/// An event class: one kind of record in a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventClass {
     /// Its number in record headers.

@@ -1,4 +1,4 @@
-//! What a trace says about itself: identity, clock, origin, buffers, events; all of it survives a round trip through CTF metadata.
+//! Description of a trace in itself: identity, clock, origin, buffers, events; all of it survives a round trip through CTF metadata.
 
 use crate::event::EventClass;
 
@@ -15,7 +15,7 @@ pub struct ClockOffset {
     pub nanoseconds: u32,
 }
 
-/// What happens when a buffer is full.
+/// Behaviour of a full buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferMode {
     /// The oldest packet is overwritten (flight recorder).
@@ -37,7 +37,7 @@ pub struct BufferInfo {
     pub bytes_per_cpu: u64,
 }
 
-/// All that the metadata of a trace holds.
+/// Contents of a trace's metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceInfo {
     /// Its identity.

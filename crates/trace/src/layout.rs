@@ -24,7 +24,7 @@ pub use kestrel_layout::record::PAYLOAD;
 /// Name of a field that only fills room; output hides it.
 pub const UNUSED: &str = "_unused";
 
-/// How an integer is shown.
+/// Base in which an integer is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Base {
     /// `42`, `-1`.
@@ -51,7 +51,7 @@ pub enum Space {
 /// Names of numbers, shared between fields.
 pub type Names = Arc<[(i64, String)]>;
 
-/// What a number of an event stands for, where a handler keeps or writes the number for a name.
+/// Meaning of an event number, where a handler keeps or writes the number for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventName {
     /// The event's own name.
@@ -174,7 +174,7 @@ pub enum FieldType {
 /// Words before the stack's own in a [`FieldType::StackCopy`]: `ip`, `sp`, `bp`, and when it was copied (0 where the record holds all of it).
 pub const COPIED_WORDS: u32 = 4;
 
-/// Where a field lies; offsets count from the start of the record (its header).
+/// Place of a field in its record; offsets count from the start of the record (its header).
 #[allow(missing_docs, reason = "the variants say what each offset is")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldPlace {
@@ -184,7 +184,7 @@ pub enum FieldPlace {
     Tail { count_offset: u32 },
 }
 
-/// One field.
+/// A field of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
     /// A C identifier; `kstack`, `arg0`, `prev_comm`.

@@ -4,7 +4,7 @@ use crate::layout::DateClock;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Who knows names of numbers. A program that runs asks its system when it prints; a trace has what its recorder asked.
+/// Source of names for numbers. A program that runs asks its system when it prints; a trace has what its recorder asked.
 pub trait Names: Debug + Send + Sync {
     /// The name of a user.
     fn user(&self, number: u32) -> Option<String>;

@@ -1,11 +1,11 @@
-//! What did happen, once: an event class, its context, and bytes that the class's layout explains.
+//! A record: an event class, its context, and bytes that the class's layout explains.
 
 use crate::event::EventClass;
 use crate::layout::{Field, FieldPlace, FieldType};
 use crate::unwound::{Key, Unwound};
 use crate::value::{Beside, StackCopy, Value};
 
-/// One record, borrowed from the page it lies in.
+/// A record, borrowed from the page it lies in.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// ns of `CLOCK_MONOTONIC`.

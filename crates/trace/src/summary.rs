@@ -1,4 +1,4 @@
-//! What the recorder counted, kept beside the streams: events recorded and lost per kind and CPU, which packets alone cannot tell.
+//! Counts of the recorder, kept beside the streams: events recorded and lost per kind and CPU, which packets alone cannot tell.
 
 use crate::error::{Error, Result};
 use crate::info::TraceInfo;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// What to say of a trace that has no summary.
 pub const UNFINISHED: &str = "its recorder wrote no counts at the end: it was killed, or is still at work; what was lost is known as far as the packets tell";
 
-/// What the recorder knows at the end of a recording.
+/// Summary by the recorder at the end of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
@@ -77,7 +77,7 @@ impl std::fmt::Display for CutShort {
     }
 }
 
-/// What became of the hits of one event on one CPU.
+/// Counts of one event's hits on one CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventCount {

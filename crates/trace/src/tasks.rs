@@ -1,4 +1,5 @@
-//! Which processes threads belong to, and which threads a recording followed: kept beside the streams, because events about a thread have its number only.
+//! Tasks: the processes that threads belong to, and the threads that a recording followed: kept beside the streams, because events about a thread have its
+//! number only.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

@@ -61,7 +61,7 @@ pub struct Binary {
     pub code: Vec<Code>,
 }
 
-/// Where a binary lay in a process's memory for a while.
+/// A mapping of a binary into a process's memory for a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapping {
     /// When it was mapped, ns of the trace's clock.
@@ -78,7 +78,7 @@ pub struct Mapping {
     pub binary: u32,
 }
 
-/// All that a trace knows of its processes' code.
+/// Mappings and symbols of a trace's processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserSymbols {
     binaries: Vec<Binary>,

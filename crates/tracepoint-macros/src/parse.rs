@@ -16,21 +16,21 @@ mod word {
     syn::custom_keyword!(char);
 }
 
-/// All of one macro.
+/// Definitions of one macro call.
 pub(crate) struct Definitions {
     pub(crate) group: Ident,
     pub(crate) classes: Vec<(Ident, Class)>,
     pub(crate) events: Vec<Event>,
 }
 
-/// What events share: prototype, fields, print format.
+/// Event class: what events share: prototype, fields, print format.
 pub(crate) struct Class {
     pub(crate) arguments: Vec<Argument>,
     pub(crate) fields: Vec<Field>,
     pub(crate) print: LitStr,
 }
 
-/// One event.
+/// A defined event.
 pub(crate) struct Event {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -39,19 +39,19 @@ pub(crate) struct Event {
     pub(crate) condition: Option<Expr>,
 }
 
-/// Where an event's prototype and fields are.
+/// Place of an event's prototype and fields.
 pub(crate) enum Body {
     Own(Box<Class>),
     OfClass { class: Ident, print: Option<LitStr> },
 }
 
-/// One argument of the prototype.
+/// An argument of the prototype.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
 }
 
-/// One field.
+/// A field.
 pub(crate) struct Field {
     pub(crate) name: Ident,
     pub(crate) ty: FieldType,

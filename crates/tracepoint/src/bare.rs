@@ -29,7 +29,7 @@ pub(crate) fn deliver(_: &'static Event, deliver: impl FnOnce(&Inside<'_>)) -> b
     true
 }
 
-/// What frees memory.
+/// A function that frees memory.
 type Free = Box<dyn FnOnce() + Send>;
 
 static LATER: Mutex<Vec<Free>> = Mutex::new(Vec::new());

@@ -1,4 +1,4 @@
-//! Which page of a ring is whose: what the one thread that writes a ring and those that read it tell each other.
+//! Control words of a ring's pages: what the one thread that writes a ring and those that read it tell each other.
 //!
 //! Pages are counted from the ring's beginning. `opened` of them have been begun, `sealed` are whole, `consumed` have been read. In a stream the writer opens no page before the one
 //! that lies in its place has been read. An overwriting writer says first that it opens a page, and then touches it, so that a reader that finds a page's

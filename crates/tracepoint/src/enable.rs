@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Names of the events that are enabled when the program starts, patterns with commas between them: what [`init`] reads.
 pub const VARIABLE: &str = "KESTREL_TRACEPOINTS";
 
-/// Where records of enabled events go.
+/// Consumer of the records of enabled events.
 type Sink = Arc<dyn Fn(&Record<'_>) + Send + Sync>;
 
 /// The recording that [`RECORD`] asks for: it ends with the program.

@@ -13,10 +13,10 @@ pub trait Tracepoint {
     fn event() -> &'static Event;
 }
 
-/// What is called with an event and the values of its fields.
+/// A callback that receives an event and the values of its fields.
 pub(crate) type ValuesCallback = dyn Fn(&'static Event, &[Value<'_>]) + Send + Sync;
 
-/// Who listens to an event, whatever its arguments are.
+/// Listeners of an event, whatever its arguments are.
 pub(crate) trait Listeners: Sync {
     /// Registers a callback that takes values; gives the registration's number.
     fn add(
@@ -34,7 +34,7 @@ pub(crate) trait Listeners: Sync {
 /// Hits an event's mark with arguments, or looks at it where they are null; gives its semaphore ([`crate::mark::hit`]).
 pub(crate) type Mark = fn(*const u64) -> &'static AtomicU16;
 
-/// One event of the program.
+/// An event of the program.
 pub struct Event {
     group: &'static str,
     name: &'static str,

@@ -7,7 +7,7 @@
 
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, fence, pause};
 
-/// What a thread writes to say that it reads. 0: it does not.
+/// Word in which a thread says that it reads. 0: it does not.
 #[derive(Debug)]
 pub(crate) struct Reader(AtomicU64);
 

@@ -18,6 +18,6 @@ impl core::fmt::Display for Error {
 #[cfg(not(feature = "std"))]
 impl core::error::Error for Error {}
 
-/// What a registration gives.
+/// Result of a registration.
 #[cfg(not(feature = "std"))]
 pub type Result<T> = core::result::Result<T, Error>;

@@ -4,7 +4,7 @@ use crate::sync::{AtomicPtr, Mutex, Ordering, lock};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// One element and where it stands: higher priorities first, in one priority the earlier.
+/// An element of the list and its place: higher priorities first, in one priority the earlier.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
     pub(crate) priority: i32,
@@ -150,7 +150,7 @@ mod model {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// What a callback owns: readers look at it, and the one that has taken it out of the list writes to it.
+    /// Ownership of a callback: readers look at it, and the one that has taken it out of the list writes to it.
     struct Owned(UnsafeCell<u32>);
 
     #[allow(unsafe_code, reason = "loom checks what it guards")]

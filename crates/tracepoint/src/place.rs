@@ -5,7 +5,7 @@ use kestrel_layout::packet::CAPACITY;
 use kestrel_layout::record::{COUNT, PAYLOAD, Shape, most, place};
 use std::marker::PhantomData;
 
-/// Where the fields of an event lie.
+/// Places of an event's fields.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Places<const N: usize> {

@@ -1,4 +1,4 @@
-//! What each thread keeps while it delivers events: its word of the grace periods, the events that it is in, and what it frees when it is out of them.
+//! Per-thread state of delivery: its word of the grace periods, the events that it is in, and what it frees when it is out of them.
 
 use crate::event::Event;
 use crate::grace::{self, Domain, Inside, Reader};
@@ -14,7 +14,7 @@ fn domain() -> &'static Domain {
     DOMAIN.get_or_init(|| Domain::new(grace::register()))
 }
 
-/// What is done when the thread is inside of no event.
+/// Work postponed until the thread is inside of no event.
 type Later = Box<dyn FnOnce()>;
 
 struct Own {
@@ -91,7 +91,7 @@ fn do_later(own: &Own) {
     }
 }
 
-/// What frees memory of lists.
+/// A function that frees memory of lists.
 type Free = Box<dyn FnOnce() + Send>;
 
 /// What is freed with the next grace period, whoever waits for it.

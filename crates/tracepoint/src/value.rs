@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What a field is.
+/// Kind of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An integer of so many bytes.
@@ -50,7 +50,7 @@ pub struct Field {
     pub c_type: &'static str,
 }
 
-/// What a mark of the type `T` is called and has.
+/// Group and name of the mark whose type is `T`.
 pub trait Marked {
     /// Group and name.
     const NAMES: (&'static str, &'static str);
@@ -238,7 +238,7 @@ impl FieldType for f64 {
     }
 }
 
-/// What a field of text or of bytes is assigned from.
+/// Values that can be assigned to a field of text or of bytes.
 pub trait AsField<T: ?Sized> {
     /// The text or the bytes.
     fn as_field(&self) -> &T;

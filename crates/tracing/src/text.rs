@@ -7,7 +7,7 @@ use tracing_core::field::Visit;
 /// The field that `tracing` keeps an event's words in.
 const MESSAGE: &str = "message";
 
-/// What a span or an event carries.
+/// Text fields of a span or an event.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     pub(crate) message: String,

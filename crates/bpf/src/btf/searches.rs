@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// Searches after which an index is made.
 const FEW: usize = 32;
 
-/// What was searched for, and found.
+/// Results of earlier searches by name, so that each name is searched once.
 #[derive(Debug, Default)]
 pub(super) struct Searches(Mutex<Vec<(Box<str>, Vec<TypeId>)>>);
 

@@ -285,7 +285,7 @@ impl<'a> Prototype<'a> {
     }
 }
 
-/// Where a variable lies in its section.
+/// Place of a variable in its section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatasecEntry {
     /// The variable.

@@ -11,7 +11,7 @@ const SEARCH: u32 = 100_000;
 /// Anonymous structs and unions inside one another.
 const DEPTH: u32 = 32;
 
-/// Where a member lies.
+/// Place of a member in a struct or union.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemberPlace {
     /// Bits from the start of the struct.

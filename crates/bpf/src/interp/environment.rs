@@ -1,4 +1,4 @@
-//! What helpers report of the world: every value is the test's to set.
+//! The environment that helpers report to an interpreted program: every value is the test's to set.
 
 /// Time, task, processor and stacks as helpers see them.
 #[derive(Clone, Debug, PartialEq, Eq)]

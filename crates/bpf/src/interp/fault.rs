@@ -12,7 +12,7 @@ pub struct Fault {
     pub reason: Reason,
 }
 
-/// What an interpreted program did wrong.
+/// Reason for which an interpreted program was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum Reason {

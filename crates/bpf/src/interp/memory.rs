@@ -61,7 +61,7 @@ impl Default for Memory {
     }
 }
 
-/// What an access is for.
+/// Kind of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,

@@ -25,7 +25,7 @@ const FUNCTIONS: u64 = 0xfffd_0000_0000_0000;
 /// Called before each instruction with its index.
 type Hook<'a> = &'a mut dyn FnMut(&mut Machine, usize);
 
-/// One run of a program.
+/// A run of a program in the interpreter.
 struct Run {
     code: Rc<Code>,
     at: usize,

@@ -1,4 +1,4 @@
-//! What arithmetic and conditions compute: pure functions of numbers.
+//! Arithmetic and conditions of BPF: pure functions of numbers.
 
 use super::{Alu, Atomic, Cond, Order, Width};
 

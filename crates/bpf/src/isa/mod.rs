@@ -103,7 +103,7 @@ impl Size {
     }
 }
 
-/// Where the second operand comes from.
+/// Source of the second operand: a register or an immediate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Second {
     /// The source register.
@@ -208,7 +208,7 @@ pub enum Atomic {
     Cmpxchg,
 }
 
-/// What the 64-bit immediate of a two-slot load stands for (`BPF_PSEUDO_*`).
+/// Meaning of the 64-bit immediate of a two-slot load (`BPF_PSEUDO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Imm64 {
     /// A number.
@@ -227,7 +227,7 @@ pub enum Imm64 {
     MapIndexValue,
 }
 
-/// Whom a call calls.
+/// Target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Callee {
     /// A helper; the immediate is its number.
@@ -238,7 +238,7 @@ pub enum Callee {
     Kfunc,
 }
 
-/// What an instruction means.
+/// Meaning of an instruction, independent of its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the fields' types explain them")]
 pub enum Meaning {
@@ -274,7 +274,7 @@ pub enum Meaning {
     Exit,
 }
 
-/// Whether a field of the encoding is an operand or part of the operation.
+/// Use of a field of the encoding: an operand, or part of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// An operand.
@@ -299,7 +299,7 @@ impl Field {
     }
 }
 
-/// One instruction of the set: encoding, spelling, meaning.
+/// A row of the instruction table: encoding, spelling, meaning.
 ///
 /// In `text`, operands stand in braces: `d` `s` the 64-bit and `D` `S` the 32-bit names of destination and source
 /// register, `o` the signed offset, `i` the immediate, `j` a jump by the offset, `J` by the immediate, `l` the 64-bit

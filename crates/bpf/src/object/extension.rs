@@ -37,7 +37,7 @@ pub(super) fn place(record: &[u8]) -> u32 {
     word(record, 0).unwrap_or(0)
 }
 
-/// What `.BTF.ext` holds.
+/// The parsed contents of `.BTF.ext`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extension {
     pub(super) functions: Records<FUNCTION>,

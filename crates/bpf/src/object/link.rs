@@ -9,7 +9,7 @@ use crate::btf::TypeId;
 use crate::insn::Insn;
 use std::collections::HashMap;
 
-/// What an instruction refers to that only the kernel that it is loaded into knows.
+/// Reference of an instruction to something that only the loading kernel knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// A map of the object, by its index: a 64-bit load of its descriptor.
@@ -116,7 +116,7 @@ pub(super) struct Linker<'o> {
     calls: Vec<(usize, usize)>,
 }
 
-/// Where a relocation applies.
+/// Place in the code to which a relocation applies.
 pub(super) struct Site<'a> {
     pub(super) function: &'a Function,
     /// Index in the program.

@@ -1,9 +1,9 @@
-//! What a relocation means for the instruction that it stands at: one row per kind, first match wins.
+//! Relocations of instructions: one row per kind, first match wins.
 
 use super::link::{Linker, Reference, Site};
 use crate::Error;
 
-/// One kind.
+/// A kind of relocation.
 pub(super) struct RelocationKind {
     /// For people.
     pub(super) name: &'static str,

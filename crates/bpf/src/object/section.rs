@@ -1,8 +1,8 @@
-//! What section names say about the programs in them: one row per kind, in the spelling of libbpf and of tc's objects.
+//! Program types by section name (`SEC(…)`): one row per kind, in the spelling of libbpf and of tc's objects.
 //!
 //! Names: the kernel's `Documentation/bpf/libbpf/program_types.rst`; numbers: `uapi/linux/bpf.h`.
 
-/// What runs a program.
+/// The hook that runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of the sections")]
 pub enum Hook {
@@ -38,7 +38,7 @@ pub enum Hook {
     Left,
 }
 
-/// One kind of section.
+/// A kind of section.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionKind {
     /// What stands before the first `/`.

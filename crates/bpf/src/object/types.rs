@@ -14,7 +14,7 @@ pub(super) struct Extern {
     pub(super) function: bool,
 }
 
-/// What of the kernel an object asks for.
+/// Externs of an object: what it asks of the kernel by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Externs {
     pub(super) kconfig: Vec<Extern>,

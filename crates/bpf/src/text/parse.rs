@@ -34,7 +34,7 @@ struct Parser<'a> {
     maps: &'a [&'a str],
 }
 
-/// What the operands of a line said.
+/// Operands that a listing's line named.
 #[derive(Default)]
 struct Operands<'a> {
     dst: Option<u8>,

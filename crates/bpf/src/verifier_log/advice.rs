@@ -1,4 +1,4 @@
-//! What authors of C programs can change about the verifier's most frequent refusals: one row each, first match wins.
+//! Advice on the verifier's most frequent refusals, for authors of C programs: one row each, first match wins.
 
 /// What a message contains, and what to do. All parts must occur in one line of the message.
 const ADVICE: &[(&[&str], &str)] = &[

@@ -9,7 +9,7 @@ mod messages;
 pub use advice::advice;
 pub use messages::explain;
 
-/// What a log says.
+/// A verifier log, parsed.
 ///
 /// ```
 /// let log = "\
@@ -135,7 +135,7 @@ pub fn parse(log: &str) -> VerifierLog {
 /// The registers that a call loses.
 const ARGUMENTS: [&str; 5] = ["R1", "R2", "R3", "R4", "R5"];
 
-/// What a line tells about registers; a whole state forgets what was before.
+/// Register state as a line of the log tells it; a whole state forgets what was before.
 struct State {
     whole: bool,
     values: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! What differs between processors: registers, calling convention, system-call numbers; one folder per architecture.
+//! Processor architectures: registers, calling convention, system-call numbers; one folder per architecture.
 
 mod x86_64;
 
@@ -8,7 +8,7 @@ use kestrel_trace::layout::Base;
 /// No system call of any architecture has a greater number.
 pub const HIGHEST_SYSCALL: u32 = 1023;
 
-/// One architecture's conventions.
+/// Conventions of one architecture.
 #[derive(Debug)]
 pub struct Arch {
     /// As `uname -m` says it.
@@ -75,7 +75,7 @@ pub struct Saved {
     pub holds: Holds,
 }
 
-/// What a register holds.
+/// Content of a register at a function's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Anything of 8 bytes.

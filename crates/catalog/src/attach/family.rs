@@ -7,7 +7,7 @@ use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::preemption::Preemption;
 
-/// What every mechanism answers. Nothing has a default: one that does not answer all of it does not compile.
+/// Interface of a mechanism of attaching. Nothing has a default: one that does not answer all of it does not compile.
 pub trait Attach {
     /// The kinds of program that it takes for so many events, best first: the next is tried where this kernel does not know the one before.
     ///
@@ -31,7 +31,7 @@ pub trait Attach {
     fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links>;
 }
 
-/// What is the same for all hooks of a mechanism.
+/// Properties that all hooks of a mechanism share.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// Sections of objects whose programs it can run.

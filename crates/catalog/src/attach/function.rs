@@ -24,7 +24,7 @@ pub struct Functions {
     pub maxactive: Option<u32>,
 }
 
-/// One function's entry by a multi link, which costs less than a kprobe; handlers see fewer registers. Where the kernel has no multi links, by kprobe.
+/// A function's entry hooked by a multi link, which costs less than a kprobe; handlers see fewer registers. Where the kernel has no multi links, by kprobe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Entry {

@@ -21,7 +21,7 @@ pub struct KprobeSite {
     pub by_name: bool,
 }
 
-/// One instruction by kprobe, or one function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
+/// An instruction hooked by kprobe, or a function's return by kretprobe, wherever in the kernel or its modules; by name where that is exact,
 /// else by address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves or are those of a site")]
@@ -78,7 +78,7 @@ pub enum KprobeVia {
     Tracefs,
 }
 
-/// One kprobe, or kretprobe.
+/// A kprobe or kretprobe.
 #[derive(Clone, Copy, Debug)]
 pub struct Kprobe<'a> {
     /// Where.

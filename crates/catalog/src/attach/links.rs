@@ -1,4 +1,4 @@
-//! What keeps programs attached.
+//! Links and events that keep programs attached.
 
 use super::own_event::{self, OwnEvent};
 use crate::error::Result;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// What keeps a program attached; dropping it detaches. Links go first, so that their events can go.
+/// The links and events that keep a program attached; dropping it detaches. Links go first, so that their events can go.
 #[derive(Debug, Default)]
 pub struct Links {
     pub(super) links: Vec<Link>,

@@ -38,7 +38,7 @@ pub use usdt::Usdt;
 
 macro_rules! mechanisms {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a hook is attached to, and how. States of persistent sessions keep it.
+        /// Mechanism by which a hook is attached, with its target. States of persistent sessions keep it.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Mechanism {
             $($(#[$doc])* $name($name),)*

@@ -10,7 +10,7 @@ use kestrel_kernel::perf::UprobePlace;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// All places of a mark whose arguments lie alike, in all processes that run the file.
+/// All places of a USDT mark whose arguments lie alike, in all processes that run the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Usdt {

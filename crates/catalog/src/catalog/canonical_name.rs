@@ -1,4 +1,4 @@
-//! Which event a name is of, where one event has several: a function with aliases, an instruction by name and by address; nothing is resolved here.
+//! Canonical names of events that have several: a function with aliases, an instruction by name and by address; nothing is resolved here.
 //!
 //! ```text
 //!   kprobe:__x64_sys_getppid ─┐

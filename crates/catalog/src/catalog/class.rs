@@ -11,7 +11,7 @@ use kestrel_compiler::lang::ast::{EventPart, EventSpec, Span};
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// One class.
+/// A named class of events.
 #[derive(Debug)]
 pub struct Class {
     /// As in `class:memory`.

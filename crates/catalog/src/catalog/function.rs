@@ -38,7 +38,7 @@ pub(super) const KRETPROBE: FunctionProbe = FunctionProbe {
     at_return: true,
 };
 
-/// Where a parameter is at a function's entry.
+/// Place of a parameter at a function's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// In so many registers of arguments, from one on.

@@ -1,4 +1,4 @@
-//! What every kind of event answers; one file per kind beside this, one row each in the table of kinds.
+//! Interface of an event kind; one file per kind beside this, one row each in the table of kinds.
 
 use super::glob::Glob;
 use super::lookup::Catalog;
@@ -124,7 +124,7 @@ const LATER: &[(&str, &[&str])] = &[
     ("asyncwatchpoint", &["aw"]),
 ];
 
-/// How tracepoints are read.
+/// Way of reading tracepoints: raw or by their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Via {
     /// Raw where a rule says how, else the formatted entry.
@@ -136,7 +136,7 @@ pub enum Via {
     Classic,
 }
 
-/// One field for people.
+/// A field of an event as `list` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedField {
     /// Its name.
@@ -145,7 +145,7 @@ pub struct DescribedField {
     pub ty: String,
 }
 
-/// One event for people.
+/// An event as `list` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// Fields or parameters.
@@ -154,7 +154,7 @@ pub struct Description {
     pub returns: Option<String>,
 }
 
-/// One event among those that share a program.
+/// An event among those that share a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
     /// As people name it: `kprobe:vfs_read`, `sched:sched_switch`.
@@ -171,7 +171,7 @@ pub struct Instance {
     pub print: Option<OwnFormat>,
 }
 
-/// One way to see one event (or a set of functions): enough to compile a handler and attach it.
+/// A strategy to see one event (or a set of functions): enough to compile a handler and attach it.
 #[derive(Clone)]
 pub struct Strategy {
     /// What to attach to, and how.
@@ -249,7 +249,7 @@ impl HelperHook {
     }
 }
 
-/// One event, or a set of functions that one program serves.
+/// A resolved event, or a set of functions that one program serves.
 #[derive(Clone)]
 pub struct Resolved {
     /// The kind's canonical name.

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::ops::Deref;
 use std::path::PathBuf;
 
-/// One kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
+/// The catalog of one kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
 #[derive(Debug)]
 pub struct Catalog {
     known: KnownCode,

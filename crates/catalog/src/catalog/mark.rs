@@ -23,7 +23,7 @@ use kestrel_trace::layout::Base;
 /// What it is called.
 pub(super) const NAME: &str = "mark";
 
-/// One way in which writes reach the null device (`drivers/char/mem.c`). The fields of all are made of the same three: `bytes` (where they are in
+/// A path by which writes reach the null device (`drivers/char/mem.c`). The fields of all are made of the same three: `bytes` (where they are in
 /// the writer's memory), `length` (how many) and `position` (in the file).
 struct Entry {
     /// The event.

@@ -30,7 +30,7 @@ const FIXUP: &str = "fixup_exception";
 /// What stands before the number of calls in a return's name.
 const MAXACTIVE: &str = "maxactive=";
 
-/// What stands behind the place in an event's name.
+/// Phase of an event: the suffix of its name (entry, return, post).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Before the instruction, or at the return.

@@ -23,7 +23,7 @@ const NAMED: &str = "__traceiter_";
 /// The module that the kernel itself counts as.
 const KERNEL: &str = "vmlinux";
 
-/// What BTF says of one raw tracepoint.
+/// A raw tracepoint as BTF declares it.
 pub(super) struct RawTarget {
     pub(super) types: Arc<Btf>,
     pub(super) id: TypeId,

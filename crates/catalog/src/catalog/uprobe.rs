@@ -50,7 +50,7 @@ struct Probed<'a> {
     path: &'a str,
 }
 
-/// What one event's name asks for.
+/// Location as an event's name spells it.
 struct LocationSpec<'s> {
     path: &'s str,
     language: Option<Language>,

@@ -1,4 +1,5 @@
-//! What debug information says of functions of programs as an event's fields: where each parameter is at the entry, by the calling convention (System V) or as the
+//! Parameters and return values of user functions as fields, from debug information says of functions of programs as an event's fields: where each parameter is
+//! at the entry, by the calling convention (System V) or as the
 //! compiler says it.
 
 use super::kind::DescribedField;
@@ -17,7 +18,7 @@ const DEPTH: u32 = 16;
 /// For the parameters of a function so many types are looked at.
 const MOST_TYPES: u32 = 1 << 16;
 
-/// Where a word of a value travels.
+/// Register class of a word of a value (System V).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// In a register of integers.
@@ -26,7 +27,7 @@ enum Class {
     Vector,
 }
 
-/// How values are passed.
+/// Calling convention by which values are passed.
 struct Convention<'d> {
     types: &'d Btf,
     by_address: &'d HashSet<TypeId>,

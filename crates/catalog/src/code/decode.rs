@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Mnemonic, OpKind, Register};
 
-/// One decoded instruction.
+/// A decoded instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
     pub(super) offset: usize,

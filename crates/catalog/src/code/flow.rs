@@ -1,4 +1,4 @@
-//! What runs after an instruction, and what it does to the stack pointer: from its bytes alone.
+//! Control flow after an instruction, and its effect on the stack pointer: from its bytes alone.
 
 use super::function::CodePlace;
 use iced_x86::{

@@ -50,7 +50,7 @@ pub struct Function {
     pub instructions: Vec<Instruction>,
 }
 
-/// One instruction.
+/// An instruction of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// Bytes from the function's beginning.
@@ -121,7 +121,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// What stands in memory in the place of an instruction's own bytes.
+/// A patch in memory over an instruction's own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {
     /// A kprobe's breakpoint.

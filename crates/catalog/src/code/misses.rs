@@ -74,7 +74,7 @@ pub fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
     Ok(sums)
 }
 
-/// What of the kernel's memory is read.
+/// Table, offsets and handlers by which kprobes are found in the kernel's memory.
 struct Where {
     table: Table,
     shape: Shape,
@@ -101,7 +101,7 @@ impl Where {
     }
 }
 
-/// Where the members lie that are needed.
+/// Offsets of the members that are needed.
 struct Shape {
     /// Of `struct kprobe`.
     address: u64,

@@ -50,7 +50,7 @@ struct Probe {
     behind: Option<[u8; 4]>,
 }
 
-/// Where the members lie that are needed.
+/// Offsets of the members that are needed.
 struct Shape {
     address: u64,
     opcode: u64,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Where packages put debug files.
 const PACKAGES: &str = "/usr/lib/debug";
 
-/// What a file says about itself, and about where its debug information lies.
+/// Build id and links by which a file's debug information is found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Identity {
     build_id: Option<Vec<u8>>,

@@ -8,7 +8,7 @@ use kestrel_bpf::btf::TypeId;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Where the compiler says that a parameter is at the entry of its function.
+/// Place of a parameter at the entry of its function, as the compiler recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterPlace {
     /// In the register of this number of DWARF.
@@ -32,7 +32,7 @@ pub struct Parameter {
     pub place: ParameterPlace,
 }
 
-/// What is known of a function.
+/// Signature of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// Its parameters, in order.

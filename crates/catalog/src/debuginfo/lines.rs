@@ -6,7 +6,7 @@ use gimli::{ColumnType, LineProgramHeader, Unit, constants as dw};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// What was found of a line.
+/// Addresses of a source line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
     /// Where its statements begin.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::Read as _;
 
-/// What the reader of DWARF reads.
+/// A slice of a DWARF section.
 pub(super) type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
 
 /// A section has at most so many bytes, however many it says that it has when it is decompressed.

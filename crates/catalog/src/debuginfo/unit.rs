@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// An entry as it is read.
 pub(super) type Entry<'d> = DebuggingInformationEntry<Slice<'d>>;
 
-/// All units of one file, each read once.
+/// All compilation units of one file, each read once.
 pub(super) struct Units<'d> {
     pub(super) dwarf: Dwarf<Slice<'d>>,
     /// Their headers, by where they begin.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io::Seek;
 use std::sync::Arc;
 
-/// One place of a mark.
+/// A place of a USDT mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The first half of its name.
@@ -28,7 +28,7 @@ pub struct Mark {
     pub arguments: String,
 }
 
-/// What an event says of itself beside its mark.
+/// Description of an event from the note beside its mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// How its records are printed: text with `{field}`.
@@ -48,7 +48,7 @@ pub struct Field {
     pub c_type: String,
 }
 
-/// What a field is.
+/// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "sizes are in bytes")]
 pub enum FieldKind {
@@ -98,7 +98,7 @@ impl FieldKind {
     }
 }
 
-/// All marks of a file.
+/// All USDT marks of a file.
 #[derive(Debug, Default)]
 pub struct Marks {
     marks: Vec<Mark>,
@@ -278,7 +278,7 @@ fn field(text: &str) -> Option<Field> {
     })
 }
 
-/// One note of an ELF file.
+/// A note of an ELF file.
 struct Note<'b> {
     owner: &'b [u8],
     kind: u32,
@@ -336,7 +336,7 @@ pub fn arguments(text: &str) -> std::result::Result<Vec<Argument>, String> {
     text.split_whitespace().map(argument).collect()
 }
 
-/// Where an argument is.
+/// Place of an argument of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the assembler's own words")]
 pub enum ArgumentPlace {

@@ -6,7 +6,7 @@ use crate::debuginfo::Line;
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// Which place of a file.
+/// A place in an executable file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Site {
     /// An address, as `nm` and `objdump` show it.

@@ -1,4 +1,4 @@
-//! Which functions have a place for ftrace: by address where the kernel tells, else by name.
+//! Functions that ftrace can hook: by address where the kernel tells, else by name.
 
 use kestrel_kernel::index::Traceable;
 use kestrel_kernel::kallsyms::Kallsyms;

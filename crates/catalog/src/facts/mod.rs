@@ -1,4 +1,4 @@
-//! What is costly to ask a kernel, asked when it is first needed and kept: types, symbols, functions, where it preempts programs.
+//! A cache of facts that are costly to ask of a kernel, each asked when it is first needed and kept: types, symbols, functions, where it preempts programs.
 
 mod ftrace_sites;
 
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// What one kernel says of itself.
+/// Facts about one kernel.
 #[derive(Debug)]
 pub struct Facts {
     host: Host,
@@ -37,7 +37,7 @@ pub struct Facts {
     script: Option<ScriptView>,
 }
 
-/// How a program of the language sees files; persistent sessions have no such view.
+/// View of files that a program of the language has; persistent sessions have no such view.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptView {
     /// The process whose files are meant.

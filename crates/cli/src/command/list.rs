@@ -32,7 +32,7 @@ pub(crate) struct Options {
     format: ListFormat,
 }
 
-/// How lists look.
+/// Output format of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ListFormat {
     /// Lines for people
@@ -55,7 +55,7 @@ Examples:
   kestrel list --classes                                  process, memory, …: what class:NAME stands for
   kestrel list '*openat*' --format json | jq -r .event";
 
-/// One pattern: the kinds it is about, and a glob per part of the name.
+/// A pattern of `list`: the kinds it is about, and a glob per part of the name.
 struct Pattern {
     kind: Option<&'static dyn EventKind>,
     parts: Vec<Glob>,

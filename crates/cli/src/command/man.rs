@@ -68,7 +68,7 @@ fn ascii(text: &str) -> String {
     out
 }
 
-/// One command, and the one that it is a part of.
+/// A manual page: a command, and the one that it is a part of.
 struct Page<'a> {
     command: &'a Command,
     parent: Option<&'a Command>,

@@ -52,7 +52,7 @@ pub(crate) struct Options {
     filter: filter::Options,
 }
 
-/// What times are counted from.
+/// Origin of printed times.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Time {
     /// The machine's start, as the kernel counts it

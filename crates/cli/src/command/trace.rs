@@ -255,7 +255,7 @@ struct LiveTrace {
     status: StatusLine,
 }
 
-/// What a live view has had so far.
+/// Tally of a live view's records.
 #[derive(Debug, Default)]
 struct Tally {
     records: u64,

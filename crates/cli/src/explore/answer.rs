@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is asked.
+/// A question about the records of a level.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
     /// What plain `report` tells, and where the records lie.
@@ -39,7 +39,7 @@ pub(crate) enum Question {
     Detail(Lines),
 }
 
-/// Which records.
+/// Records to show as lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
     /// Where reading begins.
@@ -52,7 +52,7 @@ pub(crate) struct Lines {
     pub(crate) style: Style,
 }
 
-/// What is answered.
+/// Answer to a question.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// To [`Question::Overview`].

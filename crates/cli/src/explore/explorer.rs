@@ -35,7 +35,7 @@ pub(crate) struct Explorer {
     pub(super) notice: Option<String>,
 }
 
-/// What keys are for.
+/// Mode of the keyboard.
 #[derive(Debug)]
 pub(crate) enum Mode {
     /// What is shown.
@@ -61,7 +61,7 @@ pub(crate) struct Typing {
     pub(super) wrong: Vec<String>,
 }
 
-/// What a line is for.
+/// Purpose of the input line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A predicate.

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What came of a question; none where it was cancelled.
+/// Outcome of a question; none where it was cancelled.
 pub(crate) type Outcome = Result<Option<Answer>, Failure>;
 
 /// Questions that are being answered.

@@ -39,7 +39,7 @@ pub(crate) struct Level {
     failures: BTreeMap<Asked, String>,
 }
 
-/// What was asked about a level.
+/// Questions already asked about a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asked {
     /// The report, and where records lie.

@@ -1,4 +1,4 @@
-//! What is missing from the records, in a line.
+//! Losses and gaps of the recording, in a line.
 
 use kestrel_trace::print::thousands;
 use kestrel_trace::report::Report;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far a pass is.
+/// Progress of a pass.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     packets: AtomicU64,
@@ -97,7 +97,7 @@ impl Pass {
     }
 }
 
-/// What comes after a record.
+/// Next step of a pass after a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// The next one.

@@ -5,7 +5,7 @@ use super::index::Index;
 use crate::terminal::{KeyCode, KeyEvent};
 use kestrel_trace::export::Style;
 
-/// Where in the records the view is, and the lines that are there.
+/// The list of records: the view's place in it, and the lines at that place.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     /// The chosen record.

@@ -1,4 +1,4 @@
-//! Which records are looked at: conditions, one for each step that was taken into the recording.
+//! The scope of a view: conditions on records, one for each step that was taken into the recording.
 
 use kestrel_query::{Background, Error, Filter, Keys, Wanted};
 use kestrel_trace::calls::{Reader as CallReader, Signatures};
@@ -10,7 +10,7 @@ use kestrel_trace::record::Record;
 use kestrel_trace::stacks::{Direction, Frame, Stacks, Weight};
 use std::ops::RangeInclusive;
 
-/// One condition, with the words for it.
+/// A condition on records, with the words for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     label: String,
@@ -52,7 +52,7 @@ pub(crate) struct Chain {
     pub(crate) direction: Direction,
 }
 
-/// All conditions together.
+/// The conditions of a level, taken together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     conditions: Vec<Condition>,

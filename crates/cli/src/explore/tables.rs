@@ -11,7 +11,7 @@ use kestrel_trace::report::Report;
 use kestrel_trace::stacks::Direction;
 use std::collections::BTreeMap;
 
-/// What is looked at.
+/// A tab of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tab {
     /// How often which event happened.
@@ -47,7 +47,7 @@ pub(crate) const TABS: [(Tab, &str); 9] = [
     (Tab::Records, "Records"),
 ];
 
-/// What a row is about.
+/// Subject of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An event.

@@ -14,7 +14,7 @@ pub(crate) struct Selecting {
     columns: usize,
 }
 
-/// What a key did to the choice.
+/// Effect of a key on the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Chosen {
     /// It goes on.

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use kestrel_trace::calls::{self, Group, table};
 use std::io::Write;
 
-/// What a table of calls is about.
+/// Grouping of a table of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
     /// All threads together, as strace -c

@@ -17,7 +17,7 @@ use kestrel_trace::ctf::directory::replace_file;
 use kestrel_trace::files::Folder;
 use std::path::Path;
 
-/// How data is shown.
+/// Output format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Lines or tables for people

@@ -1,4 +1,4 @@
-//! What views draw: tables, lines of keys, help.
+//! Drawing of views: tables, lines of keys, help.
 
 use super::prompt::Prompt;
 use super::table::{Row, Table};
@@ -146,7 +146,7 @@ fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
     widths
 }
 
-/// What a key does, for the line of keys and for the help.
+/// A key and its description, for the line of keys and for the help.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Help {
     /// As it is called: `Enter`, `/`.

@@ -28,7 +28,7 @@ pub(super) struct Filled {
     keys: Option<File>,
 }
 
-/// What ended a sleep.
+/// Cause for which a sleep ended.
 #[derive(Debug, Default)]
 pub(super) struct Woken {
     /// The keys that were pressed, and new sizes of the terminal.

@@ -10,7 +10,7 @@ pub(crate) struct Prompt {
     at: usize,
 }
 
-/// What a key did to the line.
+/// Effect of a key on the edited line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edited {
     /// It is typed on.

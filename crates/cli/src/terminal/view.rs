@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModif
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// What fills the terminal.
+/// A view that fills the terminal.
 pub(crate) trait View {
     /// Draws what there is; nothing is computed that a test of the view's data would not see.
     fn draw(&mut self, frame: &mut Frame<'_>);
@@ -24,7 +24,7 @@ pub(crate) trait View {
     }
 }
 
-/// What comes after a key.
+/// Next step after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// The view stays, and is drawn anew.

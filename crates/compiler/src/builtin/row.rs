@@ -25,7 +25,7 @@ pub struct Builtin {
     pub(super) meaning: Meaning,
 }
 
-/// What a name stands for.
+/// Meaning of a name.
 pub(super) enum Meaning {
     /// A value.
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),

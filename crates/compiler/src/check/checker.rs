@@ -17,7 +17,7 @@ pub(crate) struct Reported;
 
 pub(crate) type Checked<T> = Result<T, Reported>;
 
-/// What is known while a probe is checked.
+/// State of the checker while a probe is checked.
 pub(crate) struct Checker<'a> {
     pub(crate) context: &'a Context,
     pub(crate) globals: Globals,

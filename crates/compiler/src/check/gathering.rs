@@ -1,9 +1,9 @@
-//! What an aggregation puts into a map.
+//! Aggregations: what they put into a map.
 
 use super::tree::Expr;
 use kestrel_trace::aggregate::Gathered;
 
-/// How a map gathers, and what.
+/// Aggregation of a map: its function and the gathered value.
 pub(crate) struct Gathering {
     /// How.
     pub(crate) gathered: Gathered,

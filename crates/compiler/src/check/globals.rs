@@ -1,4 +1,4 @@
-//! What the probes of one text share: the names of tables and buffers, parameters, maps; no probes, no code.
+//! Names that the probes of one text share: tables and buffers, parameters, maps; no probes, no code.
 
 use super::shape::Shapes;
 use super::tree::Type;
@@ -9,7 +9,7 @@ use kestrel_trace::layout::StackMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a program says of a map that it declares.
+/// A map as a program declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeclaredMap {
     /// Most keys.
@@ -18,7 +18,7 @@ pub struct DeclaredMap {
     pub evicts: bool,
 }
 
-/// What the probes of one table file or script share. Checking a probe may add to it.
+/// Names that the probes of one table file or script share. Checking a probe may add to it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Globals {
     /// Names that `use_table` may say.
@@ -86,7 +86,7 @@ pub struct Globals {
     pub counted: BTreeSet<u32>,
 }
 
-/// Where a symbol of a program lies in the process that runs.
+/// Place of a program's symbol in the process that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPlace {
     /// Its address, as an expression of the language at the event.

@@ -16,7 +16,7 @@ use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::{MapType, ValueKind};
 use kestrel_trace::layout::FieldType;
 
-/// Which of the tree's operators a written one is.
+/// Operator of the checked tree for a written one.
 enum Meaning {
     Arithmetic(BinaryOp),
     Compare(CompareOp),

@@ -1,4 +1,4 @@
-//! What variables and maps hold as types, found over all their uses: each use widens it, and texts are checked again until nothing grows any more.
+//! Types of variables and maps, inferred over all their uses: each use widens it, and texts are checked again until nothing grows any more.
 
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Gathered;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// How often a text is checked at most: each time something must have grown.
 pub const ROUNDS: usize = 12;
 
-/// What is known of a text's variables and maps from all of their uses so far.
+/// Types of a text's variables and maps, as inferred from the uses seen so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shapes {
     /// Variables by the text they stand in, their names, and where they are first set.
@@ -40,7 +40,7 @@ impl Shapes {
     }
 }
 
-/// What is known of a map.
+/// Inferred shape of a map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MapShape {
     /// Its keys; none while no use has said.
@@ -53,7 +53,7 @@ pub(super) struct MapShape {
     pub(super) narrow_value: Option<Type>,
 }
 
-/// What a map is filled with.
+/// Content type of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stored {
     Value(Type),

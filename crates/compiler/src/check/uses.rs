@@ -1,9 +1,9 @@
-//! Which maps and parameters a checked handler uses; not which tables and buffers it names.
+//! Maps and parameters used by a checked handler; not which tables and buffers it names.
 
 use super::tree::{CheckedProbe, Expr, ExprKind, MapPlace, Over, StatementKind};
 use std::collections::BTreeSet;
 
-/// What a handler shares with others and with user space.
+/// Resources that a handler shares with others and with user space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// Numbers of the maps that it reads or writes, those among them that it keeps for itself.

@@ -13,7 +13,7 @@ use crate::lang::diag::Diagnostic;
 use kestrel_bpf::btf::{MemberPlace, TypeId};
 use kestrel_trace::layout::Space;
 
-/// Where a value lies in memory.
+/// Place of a value in memory.
 pub(crate) struct Spot {
     pub(crate) address: Expr,
     pub(crate) offset: i64,

@@ -8,7 +8,7 @@ use super::spill::{Part, Spills};
 use crate::ir::{BlockId, Function, Op, Vreg};
 use kestrel_bpf::isa::Reg;
 
-/// Where a virtual register lives, all of its life.
+/// Location of a virtual register, for all of its life.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Location {
     /// Never occurs.
@@ -67,7 +67,7 @@ pub(crate) fn allocate(function: &mut Function) -> (Live, Allocation) {
     }
 }
 
-/// What is known before scanning.
+/// Input of the register scan.
 struct Problem<'a> {
     live: &'a Live,
     spills: &'a Spills,
@@ -83,7 +83,7 @@ struct Problem<'a> {
     worths: Vec<Worth>,
 }
 
-/// Where a register would like to be.
+/// Preferred location of a register.
 #[derive(Clone, Default)]
 struct Hint {
     /// In one of these, most wanted first.
@@ -92,10 +92,10 @@ struct Hint {
     like: Vec<Vreg>,
 }
 
-/// How much a register is worth to a value: whether it must be stored otherwise, then reads and writes per length.
+/// Spill weight of a register: whether it must be stored otherwise, then reads and writes per length.
 type Worth = (bool, u64);
 
-/// One scan's result.
+/// Result of a register scan.
 struct Scan {
     regs: Vec<Option<Reg>>,
     /// By machine register: when it was given to whom, by time. Stretches of one register have no position in common, so the order of their starts

@@ -48,7 +48,7 @@ pub(crate) fn emit(
     asm.finish()
 }
 
-/// Where the functions of a program begin.
+/// Offsets of the functions of a program.
 struct Functions<'a> {
     /// Those that helpers call back, by number.
     callbacks: Vec<Label>,

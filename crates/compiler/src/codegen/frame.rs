@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Bytes of stack that a BPF program has (`MAX_BPF_STACK`).
 pub(crate) const LIMIT: u32 = 512;
 
-/// Where things lie, as negative offsets from the frame pointer.
+/// Stack frame: negative offsets of everything in it from the frame pointer.
 pub(crate) struct Frame {
     objects: Vec<i32>,
     /// Bytes in use.

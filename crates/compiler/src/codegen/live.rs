@@ -1,4 +1,4 @@
-//! Which registers are needed where: an order of blocks, positions in it, and the stretches of each register's life.
+//! Liveness of registers: an order of blocks, positions in it, and the stretches of each register's life.
 //!
 //! Instructions are numbered in order, ends of blocks included; number 0 is the entry. Instruction `n` reads at position `4n`,
 //! loses registers at `4n + 1` and writes at `4n + 2`; a *late* read at `4n + 2` keeps an operand apart from the result.

@@ -8,7 +8,7 @@ use crate::ir::{BlockId, End, Function, Inst, Object, Op, Operand, Slot, Vreg, W
 use kestrel_bpf::code::SourceRange;
 use std::collections::{HashMap, HashSet};
 
-/// How far a register has been split up already.
+/// Split state of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     /// As the passes left it.
@@ -20,14 +20,14 @@ pub(crate) enum Part {
     Moment,
 }
 
-/// Where a value is while it is in no register.
+/// Home of a value while it is in no register.
 #[derive(Clone, Debug)]
 enum Home {
     Slot(Slot),
     Again(Op),
 }
 
-/// What was split so far.
+/// Record of all splits so far.
 #[derive(Debug, Default)]
 pub(crate) struct Spills {
     parts: HashMap<Vreg, Part>,

@@ -1,6 +1,6 @@
 //! Where C puts the members of a struct or union: the rules of the System V ABI, which gcc and clang follow.
 
-/// What the layout depends on.
+/// Size and alignment of a member, on which the layout depends.
 pub(super) struct Field {
     pub(super) size: u64,
     pub(super) align: u64,
@@ -11,7 +11,7 @@ pub(super) struct Field {
     pub(super) named: bool,
 }
 
-/// Where one member lies.
+/// Place of a member in its structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) bit_offset: u32,

@@ -1,6 +1,6 @@
 //! The numbers of C by all the names that people have for them.
 
-/// How a number is read.
+/// Encoding of a number in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Signed,

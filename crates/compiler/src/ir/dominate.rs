@@ -1,4 +1,4 @@
-//! Which blocks every path to a block passes; after Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
+//! Dominators of blocks; after Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm".
 
 use super::{BlockId, End, Function};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! The maps a program needs: private ones to be made for it, and those of its surroundings, by name; never descriptors.
 
-/// What a map is.
+/// Kind of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MapKind {
     /// `BPF_MAP_TYPE_ARRAY`.

@@ -40,7 +40,7 @@ pub struct Inst {
     pub span: Span,
 }
 
-/// How a block ends.
+/// Terminator of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// Goes to a block.
@@ -90,7 +90,7 @@ pub struct Object {
     pub framed: bool,
 }
 
-/// What a function is given that a helper calls back.
+/// Parameters of a function that a helper calls back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The frame object that keeps them, 8 bytes each.
@@ -101,7 +101,7 @@ pub struct Parameters {
     pub count: u8,
 }
 
-/// One program in the intermediate code.
+/// A function in the intermediate representation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     /// The first is the entry.

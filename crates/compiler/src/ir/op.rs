@@ -40,7 +40,7 @@ impl Width {
     }
 }
 
-/// How many low bits an operation works on; 32-bit results are zero-extended.
+/// Width of an operation, in low bits; 32-bit results are zero-extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bits {
     /// 32.
@@ -271,7 +271,7 @@ const PURE: &[Helper] = &[
     helper::MAP_LOOKUP_ELEM,
 ];
 
-/// One operation.
+/// An operation of the intermediate representation.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the fields speak for themselves")]
 pub enum Op {

@@ -18,7 +18,7 @@ pub struct Script {
     pub items: Vec<Item>,
 }
 
-/// What can stand at the top of a source text.
+/// An item at the top of a source text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// Events, an optional predicate, an optional block.
@@ -43,7 +43,7 @@ pub enum Item {
     Param(Spanned<String>, Expr),
 }
 
-/// What one declaration of C says, up to its semicolon.
+/// A C declaration, up to its semicolon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// The types that are defined in it, inner ones first.
@@ -67,7 +67,7 @@ pub struct CType {
     pub span: Span,
 }
 
-/// What stands between the braces.
+/// Body of a C struct, union or enum.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CBody {
     /// Of a `struct` or `union`.
@@ -83,7 +83,7 @@ pub enum CBody {
     Values(Vec<(Spanned<String>, Option<Expr>)>),
 }
 
-/// One name of a declaration and its type; the name of an anonymous member is empty.
+/// A declared name and its type; the name of an anonymous member is empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declarator {
     /// What is declared.
@@ -109,7 +109,7 @@ pub struct CTypeUse {
     pub span: Span,
 }
 
-/// One layer around a named type.
+/// One layer (pointer, array, function) around a named C type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CShape {
     /// `*`.
@@ -146,7 +146,7 @@ pub struct Macro {
     pub span: Span,
 }
 
-/// One parameter of a macro.
+/// A parameter of a macro.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MacroParameter {
     /// What the call must give.
@@ -157,7 +157,7 @@ pub struct MacroParameter {
     pub span: Span,
 }
 
-/// What the call of a macro must give for a parameter.
+/// Kind of argument that a macro's parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacroParameterKind {
     /// `$x`: a variable, which the body may change.
@@ -229,7 +229,7 @@ pub struct EventSpec {
     pub span: Span,
 }
 
-/// One part of an event's name.
+/// A part of an event's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPart {
     /// Text, quotes removed; may hold `*`, `?` and `[…]`.
@@ -260,7 +260,7 @@ pub struct ValueBlock {
     pub span: Span,
 }
 
-/// One statement.
+/// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
     /// What it is.
@@ -320,7 +320,7 @@ pub enum StatementKind {
     Continue,
 }
 
-/// What a `for` goes over.
+/// Range of a `for` loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForRange {
     /// `start..end`, end excluded.
@@ -329,7 +329,7 @@ pub enum ForRange {
     Map(Expr),
 }
 
-/// One expression.
+/// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     /// What it is.
@@ -429,7 +429,7 @@ pub struct Arg {
     pub value: Expr,
 }
 
-/// One step of the path that `offsetof` goes.
+/// A step of the path in `offsetof`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathStep {
     /// `.name`; the first has no point.
@@ -438,7 +438,7 @@ pub enum PathStep {
     Index(Expr),
 }
 
-/// What `sizeof` and its kin are asked about.
+/// Operand of `sizeof` and its kin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizeofOperand {
     /// A type.
@@ -462,7 +462,7 @@ pub struct TypeName {
     pub span: Span,
 }
 
-/// What follows the name of a type.
+/// Suffix after the name of a type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TypeSuffix {
     /// `*`.

@@ -1,10 +1,10 @@
-//! What is wrong with a source text, where, and what to do about it; and how that is shown. No terminal here: colour is
+//! Diagnostics about a source text: what is wrong, where, what to do about it; and how that is shown. No terminal here: colour is
 //! chosen by the printer.
 
 use super::ast::Span;
 use unicode_width::UnicodeWidthChar;
 
-/// How grave it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// The text cannot be used.
@@ -22,7 +22,7 @@ pub struct Label {
     pub message: String,
 }
 
-/// One finding about a source text.
+/// A diagnostic: one finding about a source text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How grave it is.
@@ -88,7 +88,7 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// How diagnostics are dressed.
+/// Style of printed diagnostics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// With ANSI colours.
@@ -303,7 +303,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     near.into_iter().take(3).map(|(_, candidate)| candidate).collect()
 }
 
-/// How often each letter is in a word, small or capital.
+/// Letter counts of a word, ignoring case.
 struct Letters {
     count: [u8; 256],
     length: usize,

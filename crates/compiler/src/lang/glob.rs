@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 /// Most bytes that a pattern describes, `*` not counted: where a text may be in the pattern is a bit of one word.
 pub const MOST_ITEMS: usize = 63;
 
-/// One byte of a pattern.
+/// An item of a pattern: the set of bytes that match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The bytes it stands for, unless `negated`.

@@ -10,7 +10,7 @@ pub struct Sources {
     files: Vec<Source>,
 }
 
-/// One of the texts.
+/// A source text with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     /// What people know it as: a path, `<expression>`.

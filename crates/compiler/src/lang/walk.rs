@@ -5,7 +5,7 @@ use super::ast::{
     TypeSuffix, ValueBlock,
 };
 
-/// What a walk comes upon.
+/// A node that a walk visits.
 #[derive(Clone, Copy, Debug)]
 pub enum Node<'a> {
     /// An expression, before those in it.

@@ -11,7 +11,7 @@ mod thread;
 
 use crate::ir::Function;
 
-/// One pass.
+/// A compiler pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     /// As `--dump` names it.

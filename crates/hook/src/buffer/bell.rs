@@ -28,7 +28,7 @@ const FORCE_WAKEUP: i64 = 1 << 1;
 /// The share of a ring whose fill wakes its reader.
 const FULL_ENOUGH: u64 = 4;
 
-/// What wakes the reader of a buffer.
+/// The bell that wakes the reader of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bell {
     /// Nothing: it looks by itself.

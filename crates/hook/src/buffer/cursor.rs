@@ -21,7 +21,7 @@ use kestrel_trace::packet::{self, CAPACITY, HEADER, PAGE, SEALED};
 use std::ops::{AddAssign, ControlFlow};
 use std::time::Duration;
 
-/// What reading does to the ring, and where it ends.
+/// Reading policy: effect on the ring, and where reading ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Policy<'a> {
     /// Takes nothing: records as they come, while other readers go on.
@@ -35,7 +35,7 @@ pub enum Policy<'a> {
     Rest(&'a EventTable),
 }
 
-/// Where a cursor begins.
+/// Start position of a cursor.
 #[derive(Clone, Copy, Debug)]
 pub enum Begin {
     /// Behind all that the ring holds now.
@@ -50,7 +50,7 @@ pub enum Begin {
     Start,
 }
 
-/// How far a reader has read a CPU's ring.
+/// Position of a reader in a CPU's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     cpu: u32,
@@ -63,7 +63,7 @@ pub struct Cursor {
     unread: Unread,
 }
 
-/// What a reader did not get to read.
+/// Records that a reader did not get to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
     /// Pages overwritten before they were reached; of the first of them some records may have been shown.
@@ -121,7 +121,7 @@ const LOOKS: u32 = 50;
 const PAUSES: u32 = 10;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What is found at a cursor.
+/// The next thing at a cursor: a page, a gap, or the end.
 enum Found {
     /// A page to which nothing more comes.
     Whole,

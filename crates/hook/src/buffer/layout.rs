@@ -57,7 +57,7 @@ pub const SLACK: u32 = 2 * PAGE;
 /// Bytes of counters per event number: recorded, lost.
 pub const COUNTER: u32 = 16;
 
-/// What happens when a ring is full.
+/// Behaviour of a full ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The newest record is lost and counted; a reader drains the ring.

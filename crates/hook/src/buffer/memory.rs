@@ -1,4 +1,4 @@
-//! What a ring's reader asks of the memory that it shares with writers.
+//! Access of a ring's reader to the memory that it shares with writers.
 
 use kestrel_catalog::Result;
 use kestrel_kernel::mmap::Mapping;

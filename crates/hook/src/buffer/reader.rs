@@ -35,7 +35,7 @@ pub struct Counts {
     pub lost: u64,
 }
 
-/// What a new ring is made from.
+/// Parameters of a new ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingSpec<'a> {
     /// The buffer's number within its session.

@@ -1,4 +1,4 @@
-//! What a buffer holds at a glance, while its writers go on: read only, and cheap beside a copy.
+//! Status of a buffer at a glance, while its writers go on: read only, and cheap beside a copy.
 
 use super::layout::{Geometry, Mode, offset};
 use super::memory::Memory;
@@ -6,7 +6,7 @@ use super::reader::{PAGE64, Ring};
 use kestrel_trace::packet::{self, HEADER};
 use serde::{Serialize, Serializer};
 
-/// What one CPU's ring holds.
+/// Status of one CPU's ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RingStatus {
     /// The CPU.
@@ -26,7 +26,7 @@ pub struct RingStatus {
     pub lost: u64,
 }
 
-/// What a buffer holds.
+/// Status of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Its name.
@@ -41,7 +41,7 @@ pub struct Status {
     pub before: Option<Before>,
 }
 
-/// What a buffer was before it was last resized.
+/// Status of a buffer before it was last resized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Before {
     /// Its shape.
@@ -63,7 +63,7 @@ fn bytes_per_cpu<S: Serializer>(geometry: &Geometry, to: S) -> Result<S::Ok, S::
 
 impl Serialize for Status {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        /// What of it is worth reading beside its rings.
+        /// The status as it is serialized.
         #[derive(Serialize)]
         struct View<'a> {
             name: &'a str,

@@ -122,7 +122,7 @@ struct Attempt {
     done: BlockId,
 }
 
-/// What attempts have in common that are made again and again.
+/// State that repeated attempts of a reservation share.
 struct Repeated {
     /// How many there were.
     tries: Operand,

@@ -27,7 +27,7 @@ use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 /// Name by which a hook refers to the program array of handlers that were loaded after it.
 pub const SLOTS: &str = "slots";
 
-/// Which handler an event meets.
+/// Choice of the handler for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerChoice {
     /// The only one, whenever any table is active.
@@ -58,7 +58,7 @@ pub enum HandlerChoice {
     Renewed(named::Own),
 }
 
-/// What may happen to a session's buffers while its hooks run, which their code must then ask about.
+/// Changes of a session's buffers while its hooks run, for which their code must then check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BufferPolicy {
     /// Names of the buffers that can become a CPU's current one; empty where the first always is.

@@ -8,7 +8,7 @@ pub const SLOTS: u32 = 2;
 /// Name by which programs refer to the counts of hits.
 pub const HITS: &str = "hits";
 
-/// Which named probe a hook is a part of.
+/// Identity of the named probe that a hook is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
     /// The place of its word in the control page, and of its hits.

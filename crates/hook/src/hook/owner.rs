@@ -13,7 +13,7 @@ use kestrel_compiler::sink::Refused;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which process a buffer is for.
+/// Process to which a buffer belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Owner {

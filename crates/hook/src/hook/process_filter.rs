@@ -1,4 +1,4 @@
-//! Which processes a session is about: all, some with their threads, single threads, or a command with its children, followed by programs of our own.
+//! Process filter of a session: all, some with their threads, single threads, or a command with its children, followed by programs of our own.
 //!
 //! The threads that are followed stand in a map of bits, one for every number that a thread can have: asking costs a load, where a hash costs a call
 //! and its collisions, and what one CPU enters every other sees at its next event. Threads, not processes: the fields of events (`next_pid`,

@@ -40,7 +40,7 @@ pub struct Relay {
     pub channel: u32,
 }
 
-/// What stands in for a handler of another hook.
+/// Stand-in for a handler of another hook: it passes the active word on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passing {
     /// To whom.

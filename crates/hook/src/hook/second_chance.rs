@@ -50,7 +50,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 pub const PROGRAMS: u32 = 4;
 /// With more hooks than this on one function none of them is several programs: a function takes 38 of all tracers together.
 pub const MOST_ON_A_FUNCTION: usize = 4;
-/// One of the programs of a hook that is several.
+/// Position of a program in a hook that consists of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramPlace {
     /// Its number, from 0: the order in which the kernel runs them.
@@ -365,7 +365,7 @@ fn branch_over(b: &mut Builder, mark: Vreg, over: BlockId, not: BlockId) {
     b.branch(Condition::Equal, far, 0, over, not);
 }
 
-/// Where in `task_struct` it stands how often the thread was switched out.
+/// Offset in `task_struct` of the counts of context switches.
 #[derive(Clone, Copy, Debug)]
 pub struct Switches {
     /// Because it waited.

@@ -6,7 +6,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
 use std::path::Path;
 
-/// One of them.
+/// A shipped table file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
     /// What it is asked for by.

@@ -1,10 +1,10 @@
-//! What a BPF descriptor is of: a map, a program or a link.
+//! Kinds of BPF descriptors: a map, a program or a link.
 
 use crate::error::{Error, Result};
 use crate::host::Host;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What a BPF descriptor can be of.
+/// Kind of a BPF descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DescriptorKind {
     Map,

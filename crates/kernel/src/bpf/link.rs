@@ -343,7 +343,7 @@ impl Link {
     }
 }
 
-/// What the kernel says about a link.
+/// Description of a link by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
     /// The kernel's number for it while it lives.
@@ -356,7 +356,7 @@ pub struct LinkInfo {
     pub detail: LinkDetail,
 }
 
-/// What a link is attached to, as far as this kernel tells (perf events from 6.6 on, cookies later still; 0 where it does not).
+/// Target of a link, as far as this kernel tells (perf events from 6.6 on, cookies later still; 0 where it does not).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub enum LinkDetail {
@@ -470,7 +470,7 @@ unsafe fn raw_tracepoint_open(program: &Program, name: u64, cookie: u64) -> std:
 /// `BPF_CGROUP_ITER_DESCENDANTS_PRE`.
 const CGROUP_DESCENDANTS: u32 = 2;
 
-/// What an iterator is to walk, where that is not everything of a kind.
+/// Restriction of an iterator to a part of what it walks.
 #[derive(Clone, Copy, Debug)]
 pub enum Walked<'a> {
     /// The entries of a map.

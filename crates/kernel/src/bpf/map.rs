@@ -8,7 +8,7 @@ use bytemuck::Zeroable;
 use kestrel_bpf::btf::TypeId;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// What a map is to be.
+/// Parameters of a new map.
 #[derive(Clone, Copy, Debug)]
 pub struct MapSpec<'a> {
     /// Its kind.
@@ -65,7 +65,7 @@ pub struct MapBtf<'a> {
     pub value: u32,
 }
 
-/// What the kernel says about a map.
+/// Description of a map by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapInfo {
     /// The kernel's number for it while it lives.
@@ -138,7 +138,7 @@ impl MapInfo {
     }
 }
 
-/// What must hold for an update to happen.
+/// Condition of a map update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ValueCheck {
     /// Make it or replace it.

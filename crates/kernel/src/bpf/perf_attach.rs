@@ -4,7 +4,7 @@ use super::{Link, Program};
 use crate::error::{Errno, Result};
 use crate::perf::PerfEvent;
 
-/// What keeps a program on a perf event; dropping it detaches.
+/// The event or link that keeps a program on a perf event; dropping it detaches.
 #[derive(Debug)]
 pub enum Attachment {
     /// A link: can be pinned and asked about.

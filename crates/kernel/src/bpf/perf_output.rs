@@ -14,7 +14,7 @@ const PAGES: usize = 64;
 /// `PERF_RECORD_SAMPLE`.
 const SAMPLE: u32 = 9;
 
-/// What came.
+/// A record read from a perf output buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerfRecord<'a> {
     /// What a program wrote; the kernel pads it to 8 bytes less 4, so a few zeroes may follow.

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What was found under a pin.
+/// Object found under a pin.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the variants speak for themselves")]
 pub enum Pinned {

@@ -1,4 +1,4 @@
-//! What this kernel can do, found out by trying (attaching, where loading proves nothing), each once and only when asked; never by version.
+//! Features of this kernel, found out by trying (attaching, where loading proves nothing), each once and only when asked; never by version.
 //!
 //! Attach probes go to a function that the kernel calls only in its own BPF self-test (`bpf_fentry_test1`) and to rare tracepoints, with a program
 //! that returns at once, and are detached again. Detaching a perf event or `fentry` costs 50 to 150 ms: hence lazily.
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Whether something works here.
+/// Support for a feature, or the reason for its absence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
     /// It was tried and works.
@@ -124,7 +124,7 @@ features! {
     KprobeEvents "kprobe-events" "named probes through tracefs, with maxactive for returns" attach::kprobe_events;
 }
 
-/// What is known so far about this kernel. Asking is thread-safe.
+/// Cache of this kernel's features. Asking is thread-safe.
 #[derive(Debug)]
 pub struct Features {
     host: Host,

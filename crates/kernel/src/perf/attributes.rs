@@ -1,4 +1,4 @@
-//! What perf_event_open(2) and the ioctls of its events are given: `struct perf_event_attr`, and the numbers of its fields.
+//! Arguments of perf_event_open(2) and its ioctls: `struct perf_event_attr`, and the numbers of its fields.
 
 use bytemuck::{Pod, Zeroable};
 

@@ -89,7 +89,7 @@ pub struct Counter {
     pub counts_time: bool,
 }
 
-/// What a debug register of the processor is to watch.
+/// A hardware breakpoint: address, length and kind of access that a debug register watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breakpoint {
     /// The address.

@@ -7,7 +7,7 @@ use bytemuck::Zeroable;
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Whose events are counted.
+/// Thread or cgroup whose events are counted, or everybody.
 #[derive(Clone, Copy, Debug)]
 pub enum Whose<'a> {
     /// Everybody's; needs a CPU.
@@ -18,7 +18,7 @@ pub enum Whose<'a> {
     Cgroup(&'a File),
 }
 
-/// What happens in user space, in the kernel, or both.
+/// Privilege levels that are counted: user space, the kernel, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
     /// User space.
@@ -35,7 +35,7 @@ impl Levels {
     };
 }
 
-/// Which tasks that come later are counted with the one that the event is opened for.
+/// Inheritance of a counter by tasks that are created later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inherit {
     /// None.
@@ -72,7 +72,7 @@ pub struct Counted<'a> {
     pub begin: Begin,
 }
 
-/// What an event has counted so far, with the time for which it was wanted and that for which it had a counter: they differ where the
+/// Reading of an event's count, with the time for which it was wanted and that for which it had a counter: they differ where the
 /// processor has too few counters for all events and the kernel lets them take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {

@@ -43,7 +43,7 @@ impl PerfTarget {
     }
 }
 
-/// Where a kprobe goes.
+/// Target of a kprobe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbePlace<'a> {
     /// A symbol and an offset in bytes. `module:symbol` picks a module's.
@@ -62,7 +62,7 @@ impl fmt::Display for ProbePlace<'_> {
     }
 }
 
-/// Where a uprobe goes.
+/// Target of a uprobe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UprobePlace {
     /// Its offset in the file, which is no address in memory.

@@ -15,7 +15,7 @@ const HEADER: usize = 8;
 /// `PERF_RECORD_LOST`.
 const LOST: u32 = 2;
 
-/// One record as it lies in a ring.
+/// A record as it lies in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingRecord<'a> {
     /// `PERF_RECORD_LOST`: so many records found no room.

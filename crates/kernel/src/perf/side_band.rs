@@ -26,7 +26,7 @@ const MMAP2: u32 = 10;
 /// `PERF_RECORD_MISC_COMM_EXEC`.
 const MISC_EXEC: u16 = 1 << 13;
 
-/// What a process did to its memory map.
+/// A change of a process's memory map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryChange {
     /// It mapped executable memory.

@@ -1,4 +1,4 @@
-//! Whose rights this process has, and a thread's rights to files for a while.
+//! User identity of this process, and a thread's rights to files for a while.
 
 use crate::error::{Errno, Error, Result};
 use std::marker::PhantomData;

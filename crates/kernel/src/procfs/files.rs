@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use std::path::PathBuf;
 
-/// What a process has open, as /proc calls it: `/etc/passwd`, `socket:[123]`.
+/// Open files of a process, as /proc names them: `/etc/passwd`, `socket:[123]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenFiles {
     /// By descriptor.

@@ -1,4 +1,4 @@
-//! What /proc/locks says: which process holds a file.
+//! File locks as /proc/locks lists them: which process holds a file.
 
 use crate::host::Host;
 use std::os::unix::fs::MetadataExt;

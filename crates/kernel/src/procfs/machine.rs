@@ -1,4 +1,4 @@
-//! What the machine and its kernel are: release, names, configuration, lockdown, settings that decide about tracing.
+//! The machine and its kernel: release, names, configuration, lockdown, settings that decide about tracing.
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -150,7 +150,7 @@ fn last_frame(zones: &str) -> Option<u64> {
     last
 }
 
-/// How far the kernel is locked down.
+/// Lockdown level of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lockdown {
     /// Not at all, or the kernel knows no lockdown.
@@ -183,7 +183,7 @@ pub fn lockdown(host: &Host) -> Lockdown {
     }
 }
 
-/// What the kernel was built with.
+/// Build configuration of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelConfig {
     options: HashMap<String, String>,

@@ -1,4 +1,4 @@
-//! What /proc and its like say about processors, time, processes and the machine; not symbols (`kallsyms`), not privilege.
+//! Readers of /proc and its like: processors, time, processes and the machine; not symbols (`kallsyms`), not privilege.
 
 mod clock;
 mod cpu;

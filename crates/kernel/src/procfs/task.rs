@@ -1,4 +1,4 @@
-//! What /proc says about one process: names, threads, memory map; watching processes is tracing.
+//! A process as /proc describes it: names, threads, memory map; watching processes is tracing.
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -117,7 +117,7 @@ pub fn is_in_background(host: &Host, pid: u32) -> Result<bool> {
     )
 }
 
-/// What a process may do with a part of its memory.
+/// Permissions of a memory mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Permissions {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// One of the files through which tracefs takes definitions of events.
+/// A tracefs file that takes definitions of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DynamicEvents {
     /// Probes on kernel code.
@@ -31,7 +31,7 @@ impl DynamicEvents {
     }
 }
 
-/// How often a dynamic event was hit, and how often the kernel had to skip it.
+/// Hits and misses of a dynamic event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeProfile {
     /// Its name, without the group.

@@ -1,4 +1,4 @@
-//! Which kernel functions can be traced, as ftrace and kprobes list them; their addresses by name are `kallsyms`'s.
+//! Kernel functions that can be traced, as ftrace and kprobes list them; their addresses by name are `kallsyms`'s.
 
 use super::Tracefs;
 use crate::error::Result;

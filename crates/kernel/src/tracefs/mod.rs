@@ -1,4 +1,4 @@
-//! What tracefs offers: events with their formats, traceable functions, dynamic probes; reading its rings is not for us.
+//! Tracefs: events with their formats, traceable functions, dynamic probes; reading its rings is not for us.
 
 mod dynamic;
 mod function;

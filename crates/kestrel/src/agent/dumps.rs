@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What traces may be written.
+/// Policy for trace files of dumps.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// Where they are.
@@ -31,7 +31,7 @@ pub struct Policy {
     pub burst: u32,
 }
 
-/// What became of a request.
+/// Outcome of a dump request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// It is being written.

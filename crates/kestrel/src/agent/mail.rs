@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 /// A ring's number among those of its buffer, and a CPU.
 type RingPlace = (u32, u32);
 
-/// What of one CPU's ring is known here.
+/// Reading position in one CPU's ring.
 #[derive(Debug)]
 struct Progress {
     /// Everything before it was taken from the ring.

@@ -28,7 +28,7 @@ pub use kestrel_hook::buffer::name::MESSAGES as BUFFER;
 /// Bytes of it per CPU.
 pub use kestrel_hook::buffer::name::MESSAGES_BYTES as BYTES;
 
-/// What to do about a message that was just read.
+/// Reaction to a message that was just read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was acted on, or never will be.

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What commands may do.
+/// Permissions for commands.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The user whose rights commands have; without one none is run.
@@ -53,7 +53,7 @@ impl Default for Policy {
     }
 }
 
-/// What became of a request.
+/// Outcome of a request to start a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Started {
     /// It runs.
@@ -66,7 +66,7 @@ pub enum Started {
     Forbidden,
 }
 
-/// How a command ended.
+/// A command that ended.
 #[derive(Debug)]
 pub struct Ended {
     /// Its words.
@@ -75,7 +75,7 @@ pub struct Ended {
     pub how: End,
 }
 
-/// How a command ended.
+/// Exit of a command.
 #[derive(Debug)]
 pub enum End {
     /// By itself.

@@ -31,7 +31,7 @@ pub(super) fn predicate(filter: &str, format: Option<&Format>) -> Result<String,
     }
 }
 
-/// What an expression is compared as.
+/// Type as which an expression is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subject {
     Number,

@@ -125,7 +125,7 @@ pub(crate) struct Refused {
     pub(crate) why: Vec<Diagnostic>,
 }
 
-/// What came of the candidates for one event, or one set.
+/// Result of checking the candidates for one event, or one set.
 #[derive(Clone)]
 pub(crate) struct Checked {
     /// Absent where none holds.
@@ -167,7 +167,7 @@ pub(crate) fn without_set(
     check_rows(resolved, candidates, globals)
 }
 
-/// What checking one candidate on one way gave.
+/// Result of checking one candidate with one strategy.
 type Outcome = Result<(CheckedProbe, Vec<Diagnostic>), Vec<Diagnostic>>;
 
 /// A way with the outcome for every candidate.

@@ -5,7 +5,7 @@ use super::planned::Plan;
 use kestrel_catalog::catalog::class;
 use std::collections::HashMap;
 
-/// One event of a table.
+/// An event of a table, as `table check` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// The event kind's canonical name.

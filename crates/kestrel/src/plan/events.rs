@@ -25,7 +25,7 @@ pub(super) struct Events<'a> {
     pub(super) with_modules: bool,
 }
 
-/// One event.
+/// An event of the plan.
 struct Event {
     kind: &'static str,
     instance: Instance,
@@ -48,7 +48,7 @@ impl Event {
     }
 }
 
-/// What events of one family share when one program serves them.
+/// A set of events of one family that one program serves.
 struct Set {
     kind: &'static str,
     family: String,

@@ -22,7 +22,7 @@ pub struct Existing {
     pub next_number: u32,
 }
 
-/// One hook of a running session.
+/// A hook of a running session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExistingHook {
     /// Its number.

@@ -1,4 +1,4 @@
-//! What planning finds wrong with a text, or remarks about it: each finding once, those about many events with a list of the events.
+//! Findings of planning about a text: each once, those about many events with a list of the events.
 
 use kestrel_compiler::lang::ast::{Probe, Span};
 use kestrel_compiler::lang::diag::Diagnostic;

@@ -13,7 +13,7 @@ use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::sync::Arc;
 
-/// One program to attach, with its alternatives.
+/// A hook to attach: one program, with its alternatives.
 #[derive(Clone)]
 pub struct Hook {
     /// The event kind's canonical name.
@@ -84,7 +84,7 @@ pub struct Slot {
     pub only: Option<usize>,
 }
 
-/// One handler of an event.
+/// A handler of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedHandler {
     /// The text it comes from; spans of the checked handler count in it.
@@ -107,7 +107,7 @@ impl PlannedHandler {
     }
 }
 
-/// One way, with the handlers checked for it.
+/// A strategy, with the handlers checked for it.
 #[derive(Clone)]
 pub struct PlannedStrategy {
     /// What to attach to.

@@ -14,7 +14,7 @@ use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_object::HandlerFile;
 use std::sync::Arc;
 
-/// One buffer.
+/// A buffer of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferPlan {
     /// Its name.

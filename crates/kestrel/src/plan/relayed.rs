@@ -1,4 +1,4 @@
-//! Which of a table's handlers need a hook of their own beside one that the running session has on their event: objects whose programs that one
+//! Handlers of a table that need a relay, a hook of their own beside one that the running session has on their event: objects whose programs that one
 //! cannot call, because they are of another type.
 
 use super::existing::ExistingHook;

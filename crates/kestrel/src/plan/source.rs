@@ -1,4 +1,4 @@
-//! What is planned: texts of `-e` or a table file, and how the session will use it.
+//! Sources of a plan: texts of `-e` or a table file, and how the session will use it.
 
 use kestrel_catalog::catalog::Via;
 use kestrel_catalog::{Error, Result};
@@ -17,7 +17,7 @@ use regex_lite::Regex;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Where the handlers stand.
+/// Source of the handlers.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// Texts of `-e`: an event meets the handler of every text that names it, in the one table [`TABLE`](super::TABLE).
@@ -122,7 +122,7 @@ fn without_block(span: Span) -> Diagnostic {
         .hint("say what to do: { print(comm); }; kestrel trace -e shows events by themselves")
 }
 
-/// How the call stack of the process is taken.
+/// Method of taking the call stack of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserStack {
     /// Not at all.
@@ -167,7 +167,7 @@ impl ProbeFilter {
     }
 }
 
-/// How a source is put to use.
+/// Options of planning.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The processes whose events are traced.

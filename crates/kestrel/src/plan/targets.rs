@@ -1,4 +1,4 @@
-//! Which events the targets' are: those of their threads, and those about their threads, which other tasks cause: a wakeup, the switch to one, a signal.
+//! Events of the traced targets: those of their threads, and those about their threads, which other tasks cause: a wakeup, the switch to one, a signal.
 
 use super::source::Options;
 use kestrel_catalog::catalog::{Resolved, is_own_event};

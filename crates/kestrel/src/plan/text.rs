@@ -1,4 +1,4 @@
-//! What is added to a probe as it was written: stacks to the default record, a condition to the predicate.
+//! Additions to a probe as it was written: stacks to the default record, a condition to the predicate.
 
 use super::source::Options;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};

@@ -1,4 +1,4 @@
-//! What a table file may ask for, by the users that could have written it: one that another user could have written, or put where it is, may record, count and
+//! Trust in a table file, by the users that could have written it: one that another user could have written, or put where it is, may record, count and
 //! switch tables; it may not have commands run or objects loaded. The file's own descriptor was looked at when it was opened.
 
 use super::planned::Plan;

@@ -4,7 +4,7 @@ use super::{Hit, Phase};
 use kestrel_catalog::{Error, Result};
 use std::fmt;
 
-/// What a hit is given to.
+/// The closure that receives hits.
 pub(super) type Closure = dyn FnMut(&Hit) + Send;
 
 /// A probe of any kind, not registered yet: what [`Kprobe`](super::Kprobe), [`Jprobe`](super::Jprobe),

@@ -32,7 +32,7 @@ pub(super) struct Dispatch {
     host: Host,
 }
 
-/// One kind of record.
+/// Route of one kind of record to its closure.
 #[derive(Debug)]
 struct Route {
     probes: Vec<usize>,

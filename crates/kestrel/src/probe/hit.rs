@@ -1,4 +1,4 @@
-//! What a closure is given: one hit of a probe, decoded, and a value of its own.
+//! A hit of a probe as a closure sees it, decoded, with a value of its own.
 
 use super::{Registers, Value};
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Frame {
     pub symbol: Option<String>,
 }
 
-/// One hit of a probe.
+/// A hit of a probe.
 ///
 /// Which of its parts are there depends on what the probe's handler records: the default handlers (those of a probe that is given a closure
 /// and no text) record all that the kind of probe has; a handler of one's own records what it says.

@@ -4,7 +4,7 @@ use super::Value;
 use kestrel_catalog::arch::{self, Saved};
 use std::fmt;
 
-/// All registers of `struct pt_regs` at a hit, in the order in which the kernel prints them.
+/// Registers of `struct pt_regs` at a hit, in the order in which the kernel prints them.
 ///
 /// ```
 /// # fn f(hit: &kestrel::probe::Hit) -> Option<()> {

@@ -54,7 +54,7 @@ pub struct Registration {
     lost: u64,
 }
 
-/// What is known of a probe beside its closure.
+/// A registered probe without its closure.
 #[derive(Debug)]
 struct KnownProbe {
     name: String,
@@ -75,7 +75,7 @@ pub struct Status {
     pub hits: u64,
 }
 
-/// What [`Registration::unregister`] leaves.
+/// Final counts that [`Registration::unregister`] returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
@@ -87,7 +87,7 @@ pub struct Ended {
     pub missed: Vec<Missed>,
 }
 
-/// How probes are registered.
+/// Options of registration.
 ///
 /// ```no_run
 /// use kestrel::probe::{Kprobe, Options};

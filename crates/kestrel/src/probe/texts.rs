@@ -20,7 +20,7 @@ pub(super) const COMM: &str = "__comm";
 /// The name of the field for the stack.
 pub(super) const STACK: &str = "__stack";
 
-/// One text, and whose it is.
+/// A source text and its owner.
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) text: String,
@@ -35,7 +35,7 @@ pub(super) enum Owners {
     ByEvent(BTreeMap<String, Vec<usize>>),
 }
 
-/// All texts, and the switches that stand in them.
+/// The source texts, and the switches that stand in them.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     pub(super) texts: Vec<Text>,

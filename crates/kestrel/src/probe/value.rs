@@ -6,7 +6,7 @@ use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value as lent;
 use std::fmt;
 
-/// One decoded value.
+/// A decoded value.
 ///
 /// ```
 /// use kestrel::probe::Value;

@@ -84,7 +84,7 @@ pub struct Recorder {
     code_mapped: bool,
 }
 
-/// What a recording in progress has: writers go on meanwhile, so it is of about one moment.
+/// Progress of a recording: writers go on meanwhile, so it is of about one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoFar {
     /// Records on file and in the rings.
@@ -97,7 +97,7 @@ pub struct SoFar {
     pub overwritten: u64,
 }
 
-/// What came of a recording.
+/// Result of a recording.
 #[derive(Debug)]
 pub struct Recorded {
     /// Where it lies.

@@ -22,10 +22,10 @@ use std::time::{Instant, SystemTime};
 /// Directories that are being ended at once, beside the one that is written: then a switch has to wait.
 const MOST_ENDING: usize = 4;
 
-/// What is known of the processes' code: followed while a recording runs, asked when one of its directories ends.
+/// User code of processes, shared between threads: followed while a recording runs, asked when one of its directories ends.
 pub(super) type SharedCode = Arc<Mutex<UserCode>>;
 
-/// What the rings and the kernel had counted at a moment.
+/// Totals of the rings and the kernel at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
     /// Of the rings.

@@ -6,7 +6,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
 use kestrel_trace::event::EventClass;
 
-/// What a specification means in a recording.
+/// Event specification as it applies to a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Trigger<'e> {
     /// Before the first record.

@@ -21,7 +21,7 @@ use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::record::Record;
 use plan::Planned;
 
-/// How a program is run over a recording.
+/// Options of a replay.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Whether it may run commands (`--unsafe`).

@@ -1,4 +1,4 @@
-//! What a recording calls users, and how its clocks differ: users as this system does, times as its recorder's system did.
+//! Names of users and clock offsets of a recording: users as this system does, times as its recorder's system did.
 
 use crate::script::SystemNames;
 use kestrel_kernel::Host;

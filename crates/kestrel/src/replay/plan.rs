@@ -103,7 +103,7 @@ pub(super) fn plan(
     })
 }
 
-/// One time that all handlers are checked.
+/// One round of checking all handlers.
 struct Round<'e> {
     program: &'e ProgramText,
     events: &'e [EventClass],

@@ -4,7 +4,7 @@ use crate::session::Session;
 use kestrel_catalog::Result;
 use kestrel_trace::aggregate::read::Snapshot;
 
-/// Who has a program's maps.
+/// Access to the maps of a program.
 pub trait ProgramMaps {
     /// What a map held as of a generation.
     ///

@@ -1,4 +1,4 @@
-//! What this system calls users and control groups, and how its clocks differ: asked when output needs it.
+//! Names of users and control groups on this system, and how its clocks differ: asked when output needs it.
 
 use kestrel_catalog::catalog::Glob;
 use kestrel_kernel::Host;

@@ -1,4 +1,4 @@
-//! What records of a program ask for, done: texts printed, maps shown.
+//! Performing a program's output records: texts printed, maps shown.
 
 use super::maps::ProgramMaps;
 use super::names::SystemNames;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// Most bytes that `cat` shows of a file, where nothing else is said.
 const MOST_OF_A_FILE: u64 = 10_240;
 
-/// What came of performing a record.
+/// Outcome of performing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was printed, if anything.

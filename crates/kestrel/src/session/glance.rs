@@ -28,7 +28,7 @@ struct Parts {
     maps: Maps,
 }
 
-/// What an event did to the buffers on one CPU.
+/// Counts of one event on one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnCpu {
     /// The event's name.
@@ -41,7 +41,7 @@ pub struct OnCpu {
     pub lost: u64,
 }
 
-/// What a look has seen.
+/// Result of a glance at the buffers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// The table that is active.

@@ -1,4 +1,4 @@
-//! What the state of a persistent session says about an attached hook, and the hook's pins.
+//! State of an attached hook of a persistent session, and the hook's pins.
 
 use super::attached::Attached;
 use super::objects::Objects;

@@ -1,4 +1,4 @@
-//! What a session's trace says of itself: its identity, its clock, where it was made.
+//! Identity of a session's trace: its uuid, its clock, where it was made.
 
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::Buffer;

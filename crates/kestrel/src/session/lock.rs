@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How a command waits for another one that changes the same session.
+/// Patience with another command that changes the same session.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// How long.

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// All maps of a session, and the state map where there are any.
+/// The maps of a session, and the state map where there are any.
 #[derive(Debug, Default)]
 pub struct Maps {
     state: Option<State>,

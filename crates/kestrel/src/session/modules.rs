@@ -15,7 +15,7 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
-/// Where a hook sits in a module.
+/// Place of a hook in a kernel module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InModule {
     pub(super) module: String,
@@ -44,7 +44,7 @@ pub struct ModuleGap {
     pub(super) look: u64,
 }
 
-/// What a session knows of its modules.
+/// Watch over kernel modules: the last look, and the gaps in what was seen.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     pub(super) looked: Option<Instant>,

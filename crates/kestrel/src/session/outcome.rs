@@ -1,4 +1,4 @@
-//! What a session tells of its events that did not go as planned: seen in another way, left out, missed.
+//! Outcomes of events that did not go as planned: seen in another way, left out, missed.
 
 use kestrel_trace::print::{counted, were};
 
@@ -37,7 +37,7 @@ pub struct Missed {
     pub what: Hits,
 }
 
-/// What a program sees, as far as it matters for what it misses.
+/// Kind of hits a program sees, as far as it matters for what it misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hits {
     /// Hits of a place, or of an event.

@@ -27,7 +27,7 @@ const THREADS: usize = 8;
 /// The type that programs were loaded as, and each of them with maps of its own.
 pub(super) type LoadedAs = (ProgramKind, Vec<(Program, Vec<Map>)>);
 
-/// One way of a hook on its way to being attached.
+/// A strategy of a hook, prepared for attaching.
 #[derive(Debug)]
 pub(super) struct Ready {
     /// The hook's programs: several where threads can be preempted inside of them.

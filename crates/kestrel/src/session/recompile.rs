@@ -27,7 +27,7 @@ use kestrel_trace::event::EventClass;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What all programs of a session are made anew with.
+/// Inputs with which all programs of a session are compiled again.
 pub(super) struct Recompile<'a> {
     session: &'a Session,
     directory: &'a Directory,

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// Most kinds of record of a session: their numbers have 16 bits.
 const MOST_KINDS: u32 = 1 << 16;
 
-/// What a number belonged to before, best first.
+/// Former owner of a record id, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     /// The same handler of the table that is replaced.

@@ -1,4 +1,4 @@
-//! What a kernel's refusal means: that it lacks what nothing can do without, that this process may not, or that another way may do.
+//! Refusals by the kernel and their meaning: that it lacks what nothing can do without, that this process may not, or that another way may do.
 
 use kestrel_catalog::Error;
 use kestrel_kernel::Host;

@@ -1,4 +1,4 @@
-//! Another size for a buffer of a session that runs: a new ring takes the old one's place; no event is lost, and none is in both.
+//! Resizing a buffer of a session that runs: a new ring takes the old one's place; no event is lost, and none is in both.
 //!
 //! ```text
 //!   new ring, pinned ──► every handler once more, bound to it, into free slots ──► new state: one rename
@@ -30,7 +30,7 @@ use kestrel_trace::info::{BufferInfo, TraceInfo};
 use serde::Serialize;
 use std::os::fd::AsFd;
 
-/// What came of resizing.
+/// Result of resizing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resized {
     /// The buffer.

@@ -1,4 +1,4 @@
-//! What the programs of a session are bound to, made of a plan or found again by its pins: control page, buffers, maps, objects.
+//! Resources that the programs of a session are bound to, made of a plan or found again by its pins: control page, buffers, maps, objects.
 
 use super::maps::{self, Maps};
 use super::objects::Objects;
@@ -16,7 +16,7 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// What the programs of a session are bound to.
+/// Resources that the programs of a session are bound to.
 #[derive(Debug)]
 pub(super) struct Resources {
     pub(super) host: Host,

@@ -16,7 +16,7 @@ use kestrel_hook::hook::control::Table;
 use kestrel_kernel::procfs::ClockPair;
 use std::os::fd::AsFd;
 
-/// Where a session comes from, as `status` shows it later.
+/// Origin of a session, as `status` shows it later.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin<'a> {
     /// The command, as typed.

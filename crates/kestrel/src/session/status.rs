@@ -1,4 +1,4 @@
-//! What a persistent session is doing: tables, buffers, counts of events, and over an interval rates and costs; read only.
+//! Status of a persistent session: tables, buffers, counts of events, and over an interval rates and costs; read only.
 
 use super::missed::{self, Misses};
 use super::module_status::ModuleStatus;
@@ -39,7 +39,7 @@ pub struct TableStatus {
     pub loaded: u64,
 }
 
-/// What one event did to the buffers, all of them together.
+/// Counts of one event over all buffers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EventStatus {
     /// As people name it.
@@ -52,7 +52,7 @@ pub struct EventStatus {
     pub rate: Option<f64>,
 }
 
-/// What one program costs.
+/// Cost of one program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProgramStatus {
     /// Its event, or the first of its set.
@@ -69,7 +69,7 @@ pub struct ProgramStatus {
     pub cost: Option<f64>,
 }
 
-/// What the kernel has counted of a hook, all in all.
+/// Runs and time of a hook, all its programs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookCost {
     /// Its event, or the first of its set.
@@ -105,7 +105,7 @@ fn seconds<S: Serializer>(duration: &Duration, to: S) -> std::result::Result<S::
     to.serialize_f64(duration.as_secs_f64())
 }
 
-/// What a session is doing.
+/// Status of a session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
     /// Its name.
@@ -416,7 +416,7 @@ impl ProgramStatus {
     }
 }
 
-/// What the kernel has counted of a program.
+/// Run counts of a program, from the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runs {
     count: u64,

@@ -1,4 +1,4 @@
-//! What a session attaches beside its hooks: programs that follow a command's processes, and that keep the names of threads.
+//! Tracking programs that a session attaches beside its hooks: they follow a command's processes, and keep the names of threads.
 
 use super::attached::{Attached, Session};
 use super::pinned::ThreadNames;

@@ -18,7 +18,7 @@ use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_trace::aggregate::MapType;
 use std::os::fd::AsFd;
 
-/// What a change has made and pinned.
+/// A staged change: made and pinned, not yet committed.
 pub(super) struct Staged {
     /// The session's next state.
     pub(super) next: State,

@@ -8,7 +8,7 @@ use super::traced::Text;
 use super::wanted::Wanted;
 use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
 
-/// What texts ask for.
+/// Counting requests of all texts, arranged by event.
 pub(super) struct Arranged {
     /// The events of counters, each with its place in the texts.
     pub(super) events: Vec<(usize, Event)>,

@@ -1,4 +1,4 @@
-//! Who causes events: hits of events of tracers by event, process and CPU, counted in the kernel while their own handlers run.
+//! Causes of events: hits of events of tracers by event, process and CPU, counted in the kernel while their own handlers run.
 
 use crate::plan::{self, Options, Source};
 use crate::session::{Missed, Session};
@@ -41,7 +41,7 @@ pub struct Cause {
     pub hits: u64,
 }
 
-/// What was counted so far.
+/// Counts by cause so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caused {
     /// By whom.

@@ -1,9 +1,9 @@
-//! What was counted: events, their parts, and how much of each.
+//! Counts: events, their parts, and how much of each.
 
 use kestrel_catalog::catalog::counter::counted::Named;
 use kestrel_kernel::perf::Reading;
 
-/// One event that is counted.
+/// An event that is counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// As people know it: the counter as it was typed, or the event with its predicate.
@@ -12,7 +12,7 @@ pub struct Event {
     pub counter: Option<Named>,
 }
 
-/// Which part of an event's hits.
+/// Part of an event's hits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
     /// All of them.
@@ -30,7 +30,7 @@ pub enum Part {
     By(Vec<String>),
 }
 
-/// What was counted.
+/// Amount of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// This machine cannot count it.
@@ -39,7 +39,7 @@ pub enum Amount {
     Counted(Reading),
 }
 
-/// One figure.
+/// A counted figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
     /// Which of [`Stat::events`](super::Stat::events).

@@ -19,7 +19,7 @@ pub(super) struct Group {
     pub(super) named: Vec<Named>,
 }
 
-/// One event at all its places.
+/// An event opened on all its CPUs or tasks.
 #[derive(Debug)]
 struct Opened {
     event: usize,
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-/// All counters of a request.
+/// The counters of a request.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     opened: Vec<Opened>,

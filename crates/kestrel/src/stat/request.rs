@@ -1,9 +1,9 @@
-//! What is asked to be counted.
+//! Request to count events.
 
 use super::scope::{Scope, Split};
 use kestrel_catalog::catalog::Via;
 
-/// What is to be counted, and how it is told apart.
+/// Request to count events, and how the counts are told apart.
 #[derive(Debug)]
 pub struct Request {
     /// Texts as `-e` takes them; without any perf's usual counters.

@@ -1,4 +1,4 @@
-//! Whose events are counted, said in the ways of both kinds: targets of perf events, conditions of the language.
+//! Scope of counting, said in the ways of both kinds: targets of perf events, conditions of the language.
 
 use super::cgroup::Cgroup;
 use super::count::Part;
@@ -9,7 +9,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::perf::{Begin, Inherit, Software, Whose};
 use kestrel_kernel::procfs::{self, CpuList};
 
-/// What the counts of an event are told apart by.
+/// Key by which the counts of an event are split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Split {
     /// One count for each event.
@@ -23,7 +23,7 @@ pub enum Split {
     By(String),
 }
 
-/// Whose events are counted.
+/// Scope of counting.
 #[derive(Debug)]
 pub enum Scope {
     /// Everybody's.
@@ -40,7 +40,7 @@ pub enum Scope {
     Command(u32),
 }
 
-/// Where one perf event goes.
+/// Target of one perf event.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
     pub(super) whose: Whose<'a>,

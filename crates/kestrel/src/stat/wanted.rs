@@ -8,7 +8,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_compiler::lang::parse_probes;
 use kestrel_kernel::Host;
 
-/// What pieces of a text ask for. Places are the pieces' numbers in all texts: figures are shown in their order.
+/// Counting request of a piece of text. Places are the pieces' numbers in all texts: figures are shown in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wanted {
     /// Counters; whether they are a group, which has counters of the processor all together or not at all; the place.

@@ -8,7 +8,8 @@ use kestrel_trace::syscall::shape::Shape;
 use kestrel_trace::syscall::{Kind, Set};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What kind of memory a call's arguments point to, the most frequent first, as it is asked first; where that has pointers itself, with the place of the argument.
+/// Group of calls by the memory that their arguments point to, the most frequent first, as it is asked first; where that has pointers itself, with the place of
+/// the argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
     Buffers,
@@ -163,7 +164,8 @@ fn reading(signature: &Signature) -> String {
     arguments.collect::<Vec<_>>().join(",")
 }
 
-/// Where a call has texts. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all else that
+/// Places of a call's string arguments. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all
+/// else that
 /// is done for a call. Others share one with those that have structures, too, as each record takes its part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Texts {

@@ -15,7 +15,7 @@ use kestrel_trace::calls::{Abi, Descriptors, Signatures};
 use kestrel_trace::syscall::{CLASSES, Set, usual_name};
 use std::collections::BTreeSet;
 
-/// What is recorded of each call.
+/// Detail with which calls are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// Number and result.

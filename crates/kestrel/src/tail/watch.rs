@@ -53,7 +53,7 @@ const AT_ONCE: usize = 256;
 /// How long a ring that is described takes to be there.
 const RESIZING: Duration = Duration::from_secs(2);
 
-/// One CPU's ring.
+/// A watched ring of one CPU.
 #[derive(Debug)]
 struct Watched {
     /// The number in its packets.
@@ -80,7 +80,7 @@ impl Watched {
     }
 }
 
-/// What was overwritten or lost unseen since the last call.
+/// Records overwritten or lost unseen since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unseen {
     /// Packets of records that were overwritten before they were shown.

@@ -28,10 +28,10 @@ const TRIES: u32 = 8;
 /// What the kernel puts behind the path of a file that has no name any more.
 const DELETED: &str = " (deleted)";
 
-/// Which binary, by path and inode: those of one path may be several, one after another or in several containers.
+/// Identity of a binary, by path and inode: those of one path may be several, one after another or in several containers.
 type Identity = (String, u64);
 
-/// What a process has mapped, as perf's side band or /proc tell it.
+/// A sighted mapping of a process, from perf's side band or /proc.
 #[derive(Clone, Copy, Debug)]
 struct Sight<'m> {
     pid: u32,
@@ -42,7 +42,7 @@ struct Sight<'m> {
     time_ns: Option<u64>,
 }
 
-/// One binary.
+/// A mapped binary.
 #[derive(Debug)]
 pub(super) struct MappedBinary {
     /// As the process saw it.
@@ -78,7 +78,7 @@ impl MappedBinary {
     }
 }
 
-/// All binaries, by number.
+/// The mapped binaries, by number.
 #[derive(Debug)]
 pub(super) struct Binaries {
     host: Host,

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 /// Processes that have ended and are remembered: their records may lie in the trace.
 const ENDED: usize = 100_000;
 
-/// All processes' maps.
+/// Memory maps of all processes.
 #[derive(Debug, Default)]
 pub(super) struct MemoryMaps {
     processes: HashMap<u32, Vec<Mapping>>,

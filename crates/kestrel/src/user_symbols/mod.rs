@@ -34,7 +34,7 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use unwinding::Unwinding;
 
-/// What a look at the side band found.
+/// Result of polling the side band.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Polled {
     /// All changes until this time are known, ns.
@@ -52,7 +52,7 @@ pub(crate) fn holds_user_stacks(classes: &[EventClass]) -> bool {
     fields.any(|field| has_code(&field.ty))
 }
 
-/// What is known of the processes' code.
+/// Knowledge about the code of processes: their mappings and binaries.
 #[derive(Debug)]
 pub struct UserCode {
     host: Host,

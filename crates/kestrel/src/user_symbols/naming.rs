@@ -57,7 +57,7 @@ pub(super) struct Namer {
     lines: bool,
 }
 
-/// What is known of a place: by the symbol table, and by debug information where that was asked.
+/// Names of a place: by the symbol table, and by debug information where that was asked.
 type Answer<'n> = (Option<Symbolized<'n>>, Option<Symbolized<'n>>);
 
 impl Namer {

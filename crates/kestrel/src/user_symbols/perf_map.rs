@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The longest file that is read.
 const LONGEST: u64 = 1 << 28;
 
-/// Where a process writes its file: seen while it lives, held for when it has ended.
+/// Where a process writes its perf map file: seen while it lives, held for when it has ended.
 #[derive(Debug)]
 pub(super) struct Home {
     /// Its root directory, where that is another than ours.

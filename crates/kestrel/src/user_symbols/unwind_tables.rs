@@ -37,7 +37,7 @@ struct Segment {
     address: u64,
 }
 
-/// What a binary says about its frames.
+/// Unwind tables of a binary.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnwindTables {
     segments: Vec<Segment>,

@@ -15,7 +15,7 @@ const READY: usize = 256;
 /// How far beyond the copy an address may lie and still be the stack's (its usual limit).
 const STACK: u64 = 8 << 20;
 
-/// What is known of the tables so far.
+/// The unwinder with the tables read so far.
 #[derive(Default)]
 pub(super) struct Unwinding {
     /// By binary.

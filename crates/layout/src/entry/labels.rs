@@ -4,7 +4,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How the names combine.
+/// Way in which names stand for numbers: by value, or by bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelKind {
     /// One name for one value.

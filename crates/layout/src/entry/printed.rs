@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How numbers of a field are shown.
+/// Printed form of a field's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Printed {
     /// `42`

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// What is to be walked.
+/// Restriction of an iterator to a part of what it walks.
 enum Over<'a> {
     All,
     Map(&'a str),

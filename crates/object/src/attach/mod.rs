@@ -22,7 +22,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{AttachType, Program, ProgramKind, ProgramType};
 use request::{AttachRequest, Binding};
 
-/// What a program is loaded as and attached to.
+/// Program kind and target to which a section's name binds a program.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) kind: ProgramKind,
@@ -96,7 +96,7 @@ fn function(target: &str) -> &str {
     target.split_once(':').map_or(target, |(_, name)| name)
 }
 
-/// One family of hooks.
+/// A family of hooks.
 struct Family {
     hooks: &'static [Hook],
     /// The type that the program is bound to when it is loaded, with its module; or another program type than the section's.

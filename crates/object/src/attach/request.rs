@@ -1,4 +1,4 @@
-//! What a family is given of a program that is to be attached.
+//! Attach requests: what a family is given of a program that is to be attached.
 
 use crate::kernel::Kernel;
 use crate::map::BpfMap;
@@ -57,7 +57,7 @@ impl AttachRequest<'_> {
     }
 }
 
-/// What binding changes about what the section's row says.
+/// Result of binding, where it differs from the section's row.
 #[derive(Default)]
 pub(super) struct Binding {
     pub(super) id: Option<TypeId>,

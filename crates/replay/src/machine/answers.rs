@@ -1,4 +1,4 @@
-//! What the kernel's helpers answer where there is a recording in the place of a kernel.
+//! Answers of helpers where there is a recording in the place of a kernel.
 
 use super::{Machine, Registers};
 use crate::decode::Decoded;

@@ -13,7 +13,7 @@ pub use verb::{Effect, Verb};
 /// A table: the verbs.
 pub static VERBS: &[&Verb] = &[&notify::NOTIFY, &exec::EXEC, &dump::DUMP, &time::TIME];
 
-/// What the records of an event class ask.
+/// Action that the records of an event class ask for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Action {
     /// The verb's name. A newer Kestrel may have had more of them.

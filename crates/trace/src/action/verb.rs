@@ -27,7 +27,7 @@ pub struct Verb {
     pub effect: fn(&str, u64) -> Effect,
 }
 
-/// What is to be done about a record.
+/// Effect of a record's action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The message is shown, with the record's values.

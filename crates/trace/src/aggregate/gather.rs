@@ -1,4 +1,5 @@
-//! What a map gathers, `@x[keys] = count()`: a function with its parameters, what it keeps on each CPU, how CPUs are joined, and how that is shown; the functions
+//! Aggregations of maps, `@x[keys] = count()`: a function with its parameters, what it keeps on each CPU, how CPUs are joined, and how that is shown; the
+//! functions
 //! themselves are `function`'s.
 
 use super::histogram::Buckets;
@@ -6,7 +7,7 @@ use crate::print::{signed, whole};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt::{self, Write as _};
 
-/// How one number is made of the words that CPUs keep.
+/// Reduction of the CPUs' words to one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsNumber {
     /// The sum of the first words.
@@ -112,7 +113,7 @@ pub enum Metric {
     Histogram(Buckets),
 }
 
-/// What a map gathers: a function and its parameters.
+/// An aggregation as a map keeps it: a function and its parameters.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gathered {
     /// The function.
@@ -124,7 +125,7 @@ pub struct Gathered {
     pub parameters: Vec<i64>,
 }
 
-/// One of the functions.
+/// An aggregating function, by reference to its row.
 #[derive(Clone, Copy)]
 pub struct Which(pub(super) &'static dyn Function);
 

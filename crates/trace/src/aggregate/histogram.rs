@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How values are sorted into buckets.
+/// Bucketing of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Buckets {
     /// By powers of two, each cut into `2^bits` parts (0 to 5). The first bucket is for negative values: all are taken as signed.

@@ -1,4 +1,4 @@
-//! What maps held when a recording ended, as a file of its trace; how it is shown is `text`'s and `json`'s.
+//! Contents of maps at the end of a recording, as a file of its trace; how it is shown is `text`'s and `json`'s.
 
 use super::map_type::{MOST_KEY, MapType, ValueKind};
 use super::read::Snapshot;

@@ -21,7 +21,7 @@ const STACK: u32 = 16;
 /// Stacks that are kept for a map at least: their numbers are hashes, so that a table that is nearly empty has few that meet.
 const STACKS: u32 = 1 << 14;
 
-/// One map of a text: all that its writers and readers must agree about.
+/// A map of a text: all that its writers and readers must agree about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapType {
     /// Its name without the at sign; may be empty.

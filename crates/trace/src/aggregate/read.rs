@@ -14,7 +14,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a map held at one time.
+/// Contents of a map at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// What it is.
@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub lost: u64,
 }
 
-/// One key with its value.
+/// A key with its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     key: Vec<u8>,

@@ -9,7 +9,7 @@ use crate::symbol::Symbols;
 use crate::value::Value;
 use std::collections::BTreeMap;
 
-/// What of a map is shown, and how: `print(@x, top, div)`.
+/// Options of showing a map: `print(@x, top, div)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Show<'s> {
     /// How values are written.
@@ -131,7 +131,7 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
     all
 }
 
-/// One key of a map, as it is shown by itself.
+/// A key of a map, as it is shown by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The key; empty where the map has none.

@@ -1,4 +1,4 @@
-//! What an analysis is that is answered by a table of counts, and its row in the table of analyses.
+//! Interface of an analysis that is answered by a table of counts, and its row in the table of analyses.
 
 use super::count::Count;
 use crate::process::Processes;

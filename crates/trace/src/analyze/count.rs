@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// How often something was seen.
+/// Number of times something was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// What: an event's name, `comm-pid`, `CPU 3`, a value.

@@ -1,4 +1,4 @@
-//! Which values does one field take, and how often?
+//! Distribution of a field's values.
 
 use super::count::{Count, largest_first};
 use crate::print;

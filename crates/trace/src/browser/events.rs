@@ -36,7 +36,7 @@ struct Class {
     rows: Vec<Row>,
 }
 
-/// What all events have.
+/// A row of the columns that all events have.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     time_ns: u64,
@@ -57,7 +57,7 @@ struct Column {
     values: Vec<u64>,
 }
 
-/// What values look like.
+/// Form of a field's values in the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Words {
     Signed,

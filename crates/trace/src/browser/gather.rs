@@ -18,7 +18,7 @@ use crate::symbol::Symbols;
 use crate::tasks::Tasks;
 use serde_json::json;
 
-/// What a page says about its recording besides what its records do.
+/// Description of a page's recording besides its records.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The machine that was traced, its kernel, the command that recorded it.
@@ -31,7 +31,7 @@ pub struct About {
     pub notes: Vec<String>,
 }
 
-/// How much of a recording a page has at most.
+/// Limits of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Events, of which the most frequent are sampled.

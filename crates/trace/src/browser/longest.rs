@@ -1,4 +1,4 @@
-//! What takes time, in bounded memory: where there is too much of it, the shortest goes.
+//! The longest of many stretches of time, in bounded memory: where there is too much of it, the shortest goes.
 
 /// Something that begins and ends.
 pub(super) trait Lasting {
@@ -61,7 +61,7 @@ impl<T: Lasting> Longest<T> {
     }
 }
 
-/// What is left at the end.
+/// What is kept at the end.
 #[derive(Debug)]
 pub(super) struct Left<T> {
     /// By begin.

@@ -15,7 +15,7 @@ const SPANNED: u64 = 4096;
 /// What is told apart: running, runnable, blocked.
 const KINDS: usize = 3;
 
-/// Whose buckets.
+/// Owner of a row of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     Thread(u32),

@@ -1,4 +1,4 @@
-//! What each thread did and waited for, from one change to the next, as [`Scheduler`]'s steps tell it.
+//! States of each thread over time, from one change to the next, as [`Scheduler`]'s steps tell it.
 
 use super::columns::Columns;
 use super::longest::{Lasting, Left, Longest};
@@ -54,7 +54,7 @@ impl Lasting for State {
     }
 }
 
-/// How long a thread was in which states, whatever is kept of these.
+/// Total time of a thread in each state, whatever is kept of the single ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     running_ns: u64,

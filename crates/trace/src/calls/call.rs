@@ -9,7 +9,7 @@ use crate::syscall::{
 };
 use std::sync::Arc;
 
-/// How a call ended.
+/// End of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It returned this.

@@ -60,7 +60,7 @@ const NETLINK: i64 = 16;
 /// F_DUPFD and F_DUPFD_CLOEXEC.
 const DUPLICATES: [i64; 2] = [0, 1030];
 
-/// What descriptors of processes mean.
+/// Descriptors of processes, and the files behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Descriptors {
     of: HashMap<u32, HashMap<i64, String>>,

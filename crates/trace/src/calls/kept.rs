@@ -1,4 +1,4 @@
-//! What a recording of calls keeps beside its records, so that they read as they did live: the calls of its kernel with their arguments, which of them
+//! Side files of a recording of calls, so that they read as they did live: the calls of its kernel with their arguments, which of them
 //! were asked for, and what processes had open before the first.
 
 use super::signature::{Abi, Signature, Signatures};

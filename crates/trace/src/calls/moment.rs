@@ -28,7 +28,7 @@ pub const MEMORY: &str = "mem";
 /// Most bytes of a text in such a field.
 pub const EXIT_TEXT: usize = 255;
 
-/// What a record says of a call.
+/// A record as a moment of a call: entry, return, or neither.
 #[derive(Clone, Debug)]
 pub enum Moment {
     /// It began.
@@ -60,7 +60,7 @@ impl Moment {
     }
 }
 
-/// What the records of an event are, by its name.
+/// Kind of an event's records, by its name.
 #[derive(Clone, Debug)]
 enum Event {
     RawEntry,

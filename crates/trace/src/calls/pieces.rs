@@ -1,4 +1,4 @@
-//! What arguments of a call point to, as far as it was recorded: by argument, and by the pointers in what is there.
+//! Pieces of memory that arguments of a call point to, as far as it was recorded: by argument, and by the pointers in what is there.
 
 /// Pieces of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Which numbers and registers a call was made with.
+/// ABI of a call: numbers and registers with which it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Abi {
     /// The kernel's own.
@@ -28,7 +28,7 @@ const WORD: FieldType = FieldType::Integer {
     base: Base::Hexadecimal,
 };
 
-/// One argument of a call.
+/// A parameter of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// The kernel's name: `dfd`.

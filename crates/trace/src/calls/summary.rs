@@ -5,7 +5,7 @@ use crate::syscall::Errno;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a table is about.
+/// Grouping of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// All threads together.

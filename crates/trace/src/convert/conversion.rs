@@ -1,4 +1,4 @@
-//! What a file of another tool in the making is, and its row in the table of formats.
+//! Interface of a conversion to another tool's file, and its row in the table of formats.
 
 use super::place::Place;
 use crate::calls::Kept;
@@ -24,7 +24,7 @@ pub struct Target {
     pub begin: fn(Recording, Place) -> Result<Box<dyn Conversion>>,
 }
 
-/// What is known of a recording beside its records.
+/// Data of a recording beside its records.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// What it says about itself.

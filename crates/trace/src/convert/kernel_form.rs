@@ -156,7 +156,7 @@ fn locate(start: usize, to: usize, from: usize, out: &mut Vec<u8>) {
     out[to..to + 4].copy_from_slice(&located.to_le_bytes());
 }
 
-/// How a field is declared and printed.
+/// Declared type and print format of a field.
 struct Shape {
     declared: String,
     size: usize,

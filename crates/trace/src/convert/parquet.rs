@@ -77,7 +77,7 @@ enum Values {
     Texts(Vec<ByteArray>),
 }
 
-/// What a column is made of: its values, and its type without them.
+/// Parquet type of a column: its values, and its type without them.
 struct Shape {
     physical: Physical,
     logical: Option<LogicalType>,

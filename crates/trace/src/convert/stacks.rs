@@ -5,7 +5,7 @@ use crate::layout::{Field, FieldType, Space};
 use crate::record::Record;
 use crate::value::{Frames, Value};
 
-/// Which fields of an event are its call chain.
+/// Call-chain fields of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chain {
     /// Index of the field with the kernel's frames.

@@ -1,4 +1,4 @@
-//! What `perf.data` and `trace.dat` have in common: the head in which the kernel's tracers describe pages, events, symbols and names
+//! The common head of `perf.data` and `trace.dat`, in which the kernel's tracers describe pages, events, symbols and names
 //! (`tracing_data_get` in tools/perf/util/trace-event-info.c, `trace-cmd.dat.v6.5`).
 
 use super::kernel_form::Form;

@@ -20,7 +20,7 @@ use std::thread::{Builder, available_parallelism};
 #[derive(Clone, Debug, Default)]
 pub struct Unpackers(Arc<OnceLock<Option<Sender<Job>>>>);
 
-/// What the thread does.
+/// A job for the unpacking thread.
 struct Job(Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Job {
@@ -55,7 +55,7 @@ pub struct Ahead<R> {
     damage: Option<String>,
 }
 
-/// Where a stream's blocks are.
+/// Location of the blocks of a stream: here, or with the thread that unpacks them.
 #[derive(Debug)]
 enum Coming<R> {
     /// Here, with a buffer for the next block.

@@ -67,7 +67,7 @@ const TIME: u64 = (1 << 48) - 1;
 /// The most bytes of heads and fields: no column is longer than what it was in its packets, but for shapes and counts.
 const MOST_BODY: usize = PACKETS * BYTES * 2 + (1 << 16);
 
-/// What a block says of itself.
+/// Header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
     /// Packets in it.
@@ -88,7 +88,7 @@ pub struct BlockHeader {
     names: bool,
 }
 
-/// How much of a block is wanted.
+/// Depth to which a block is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// The headers of its packets.

@@ -4,7 +4,7 @@ use super::block::{BLOCK_HEADER, BlockHeader, Depth, Unpacker};
 use std::io::{self, Read, Seek};
 use std::ops::RangeInclusive;
 
-/// What is asked for.
+/// A request to the block file.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     /// The times: of blocks without records in them only the headers count.

@@ -29,7 +29,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Where a trace is written.
+/// A trace's directory while it is written.
 #[derive(Debug)]
 pub struct Directory {
     folder: Folder,

@@ -58,7 +58,7 @@ pub struct Merge {
     remarks: Vec<String>,
 }
 
-/// What came of a merge.
+/// Result of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Records written.
@@ -357,7 +357,7 @@ fn count_recorded(summary: &mut Summary, found: Vec<EventCount>) {
     }
 }
 
-/// What lies beside a recording's records.
+/// Data beside a recording's records.
 type Side = (
     Option<Summary>,
     Symbols,

@@ -5,10 +5,10 @@ use crate::info::Uuid;
 use crate::packet::{CAPACITY, HEADER, MAGIC, METADATA_STREAM, PAGE, SEALED, offset};
 use crate::record::Record;
 
-/// One page of bytes.
+/// A page of bytes.
 pub type Page = [u8; PAGE as usize];
 
-/// How far a page got.
+/// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing was committed to it.
@@ -186,7 +186,7 @@ pub struct Continuity {
     last: Option<(u64, u64)>,
 }
 
-/// What is missing before a packet.
+/// A gap before a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
     /// Packets overwritten before they were read.
@@ -212,7 +212,7 @@ impl Continuity {
     }
 }
 
-/// What `seal` found in a page.
+/// Result of sealing a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// Records kept.

@@ -30,7 +30,7 @@ pub struct Rewriter {
     span: Option<(u64, u64)>,
 }
 
-/// What a new trace has beside its records.
+/// Data of a new trace beside its records.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
     /// What the recorder of the old one counted; of the new one its records are.
@@ -198,7 +198,7 @@ impl Rewriter {
     }
 }
 
-/// Where a record goes, and as what.
+/// Target of a record in the new trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
     pub(super) buffer: u32,

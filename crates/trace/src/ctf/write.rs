@@ -16,7 +16,7 @@ use crate::user_symbol::UserSymbols;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Where a trace's files go.
+/// Folder that receives a trace's files.
 pub trait Folder {
     /// A stream.
     type File: StreamFile;
@@ -60,7 +60,7 @@ struct Stream<W> {
     bytes: u64,
 }
 
-/// How much was written.
+/// Amount that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Files with packets.

@@ -16,7 +16,7 @@ use crate::syscall::Set;
 use std::collections::HashMap;
 use std::io::Write;
 
-/// How calls look.
+/// Layout of printed calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// strace's lines.
@@ -25,7 +25,7 @@ pub enum Layout {
     Json,
 }
 
-/// Which calls are shown.
+/// Selection of the calls to show.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// Calls of all these sets.
@@ -61,7 +61,7 @@ impl Shown {
     }
 }
 
-/// What becomes of calls: lines, or a table.
+/// Consumer of calls: lines, or a table.
 #[derive(Clone, Debug)]
 pub struct Calls {
     reader: CallReader,

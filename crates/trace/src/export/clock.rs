@@ -1,10 +1,10 @@
-//! Which times of records are shown: the kernel's, those of a clock on the wall, since the start, since the record before; and how they look in lines.
+//! Clocks of printed times: the kernel's, those of a clock on the wall, since the start, since the record before; and how they look in lines.
 
 use crate::print::{Piece, Scratch, padded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// What the time of a record is counted from.
+/// Origin of a record's printed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Times {
     /// The machine's start, as the kernel counts it (`CLOCK_MONOTONIC`).

@@ -39,7 +39,7 @@ struct Csv {
     line: Scratch,
 }
 
-/// What the rows of an event have in common.
+/// The common part of an event's rows.
 #[derive(Clone, Debug)]
 struct Row {
     /// `,sched:sched_switch`

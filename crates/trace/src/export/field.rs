@@ -8,7 +8,7 @@ use crate::print::{Piece, Scratch};
 use crate::record::Record;
 use crate::value::Value;
 
-/// How a format writes the usual values.
+/// Words of a format for the usual values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Words {
     /// For people: numbers in the base that they have.
@@ -30,7 +30,7 @@ pub(super) struct Part {
     memo: Memo,
 }
 
-/// How a value becomes text.
+/// Converter of a value to text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
     /// A number at an offset.
@@ -49,7 +49,7 @@ enum Read {
     Other,
 }
 
-/// How a number lies and looks.
+/// Place and format of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
     Signed(u8),

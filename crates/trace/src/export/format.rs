@@ -1,4 +1,4 @@
-//! What a format of records is, and its row in the table of formats.
+//! Interface of a record format, and its row in the table of formats.
 
 use super::clock::Times;
 use crate::event::EventClass;
@@ -9,7 +9,7 @@ use crate::symbol::Symbols;
 /// The kind of event whose records read like the call in C.
 pub const CALLS: &str = "jprobe";
 
-/// How records look.
+/// Style of printed records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Times with 9 decimals instead of 6.

@@ -19,7 +19,7 @@ pub(super) struct Lines {
     lines: Vec<Option<Line>>,
 }
 
-/// What the lines of one event have in common.
+/// The common part of one event's lines.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     event: String,

@@ -1,4 +1,4 @@
-//! All registers of the processor as a block of lines in columns, where a record holds them all; one register alone is a field like others.
+//! Registers of the processor as a block of lines in columns, where a record holds them all; one register alone is a field like others.
 
 use crate::layout::Field;
 use crate::print::{escape::escape, pad_left, value};

@@ -18,7 +18,7 @@ pub struct Folder {
     path: PathBuf,
 }
 
-/// What lies in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name.

@@ -42,7 +42,7 @@ pub fn user() -> u32 {
     about.map_or_else(|_| rustix::process::geteuid().as_raw(), |about| about.st_uid)
 }
 
-/// Where a path ends.
+/// End of a walked path.
 pub(super) enum End {
     /// At something, opened by name only.
     There(OwnedFd),

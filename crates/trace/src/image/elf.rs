@@ -21,7 +21,7 @@ const fn broken(what: &'static str) -> Unreadable {
     }
 }
 
-/// Where the numbers stand in headers of either class (ELF specification, gABI 4).
+/// Offsets in ELF headers of either class (ELF specification, gABI 4).
 struct Class {
     /// Of the file header: program header offset, section header offset, size and number of program headers.
     phoff: usize,

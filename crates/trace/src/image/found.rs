@@ -4,11 +4,11 @@ use crate::ctf::packet::Page;
 use crate::packet::{MAGIC, PAGE};
 use serde::Serialize;
 
-/// Where a page lies in its image.
+/// Place of a page in its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PagePlace(pub(crate) u64);
 
-/// What could not be looked at.
+/// Parts of an image that could not be scanned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Scanned {
     /// Bytes of memory looked at; pages that the image says are all alike (zeros) count once.

@@ -47,7 +47,7 @@ pub struct Kdump<R> {
     pages: u64,
 }
 
-/// Where one page lies.
+/// A page descriptor of a kdump file.
 #[derive(Clone, Copy, Debug)]
 struct Descriptor {
     offset: u64,
@@ -69,7 +69,7 @@ impl Descriptor {
     }
 }
 
-/// Where the numbers stand in headers of 64 and of 32 bits: time stamps and addresses differ.
+/// Offsets in kdump headers of 64 and of 32 bits: time stamps and addresses differ.
 struct Shape {
     block_size: usize,
     /// Of the sub header: the first and last page number of this file.

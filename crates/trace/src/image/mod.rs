@@ -27,7 +27,7 @@ use kdump::Kdump;
 use runs::Runs;
 use serde::Serialize;
 
-/// What kind of file an image is.
+/// Format of an image file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {

@@ -15,7 +15,7 @@ pub(super) struct KernelEvent {
     pub(super) own: usize,
 }
 
-/// Where a field lies in an entry.
+/// Place of a field in an entry.
 #[derive(Clone, Debug)]
 struct Slot {
     from: usize,

@@ -5,7 +5,7 @@ use crate::process::Processes;
 use crate::symbol::Symbols;
 use kestrel_layout::entry::Format;
 
-/// What the head says.
+/// The parsed head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TracingData {
     pub(super) version: String,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Types within types that are taken: metadata of others may say anything.
 pub(super) const DEPTH: u32 = 32;
 
-/// What a composite is in the language, and so how it is shown.
+/// Kind of a composite in the language, and so how it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompositeKind {
     /// `(1, 2)`; its members have no names.

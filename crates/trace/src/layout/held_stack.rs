@@ -3,7 +3,7 @@
 use super::Space;
 use serde::{Deserialize, Serialize};
 
-/// How a stack is shown.
+/// Format of printed stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StackMode {
     /// `vfs_read+5`, a frame a line.
@@ -17,7 +17,7 @@ pub enum StackMode {
     BuildId,
 }
 
-/// Where its frames are.
+/// Storage of a stack's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Frames {
     /// `count i64 | frames, innermost first | pid u32, zero u32`: below 0 the count is an error. A frame is an address (8 bytes), or the kernel's

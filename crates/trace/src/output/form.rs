@@ -6,7 +6,7 @@ use crate::print::{self, JsonStyle, Style, bpftrace_string, json, styled};
 use crate::symbol::Symbols;
 use crate::value::Value;
 
-/// How output looks.
+/// Form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form<'s> {
     /// Whether it is lines of JSON.

@@ -7,7 +7,7 @@ use crate::symbol::Symbols;
 use crate::value::Value;
 use std::collections::HashMap;
 
-/// What is to be done about a record of a site.
+/// Effect of a site's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// These bytes go to standard output.
@@ -55,7 +55,7 @@ pub struct MapShown {
     pub div: u64,
 }
 
-/// What is known of sites: their formats, parsed once.
+/// The output sites of a program: their formats, parsed once.
 #[derive(Debug, Default)]
 pub struct Sites {
     formats: HashMap<String, Format>,

@@ -1,9 +1,9 @@
-//! What tests and benchmarks of a program came to, as bpftrace prints it: lines of text with marks in front, or lines of JSON.
+//! Verdicts of a program's tests and benchmarks, as bpftrace prints them: lines of text with marks in front, or lines of JSON.
 
 use crate::print::bpftrace_string;
 use std::fmt::Write;
 
-/// What one test came to.
+/// Result of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The name behind `test:`.
@@ -16,7 +16,7 @@ pub struct Verdict {
     pub printed: Vec<u8>,
 }
 
-/// What one benchmark came to.
+/// Result of one benchmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Benchmark {
     /// The name behind `bench:`.
@@ -27,7 +27,7 @@ pub struct Benchmark {
     pub runs: u64,
 }
 
-/// How verdicts look.
+/// Form of printed verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerdictForm {
     /// Whether they are lines of JSON.

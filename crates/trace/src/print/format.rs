@@ -10,7 +10,7 @@ use crate::value::Value;
 use kestrel_layout::format::Shown;
 pub(crate) use kestrel_layout::format::{Piece, Style, pieces};
 
-/// How an event's record is printed, and which fields are its own.
+/// Print format of an event's record, and its own fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnFormat {
     /// The format.

@@ -7,7 +7,7 @@ use crate::layout::{Base, CompositeKind};
 use crate::symbol::Symbols;
 use crate::value::{Value, name_of};
 
-/// How values are written as JSON.
+/// Style of values in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonStyle<'s> {
     /// Kestrel's: integers are numbers whatever their base; pointers, frames and flags are strings as people read them, a named value of an enumeration is its

@@ -10,7 +10,7 @@ use crate::layout::{Base, CompositeKind};
 use crate::symbol::Symbols;
 use crate::value::{Elements, Frames, Parts, Value};
 
-/// How values are written.
+/// Style of printed values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style<'s> {
     /// Whether stacks are a frame a line and arrays have no blanks, as bpftrace has them; else all is one line: `a <- b`, `[1, 2]`.

@@ -1,4 +1,4 @@
-//! What says how to read a trace's packets: its metadata, put together from pages of one generation where several are about.
+//! Metadata of a recovered trace, put together from pages of one generation where several are about.
 
 use super::index::Metadata;
 use crate::ctf::metadata;

@@ -24,14 +24,14 @@ pub(super) type Metadata = BTreeMap<(u64, u64, u64), Vec<Box<Page>>>;
 /// Different contents of one page of metadata that are kept.
 const VARIANTS: usize = 16;
 
-/// What there is of one trace.
+/// Remains of one trace in the image.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
     pub(super) packets: Vec<Found>,
     pub(super) metadata: Metadata,
 }
 
-/// All pages found so far.
+/// Index of the pages found so far.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     traces: HashMap<Uuid, Remains>,

@@ -25,7 +25,7 @@ use serde::Serialize;
 
 pub use save::{Recovered, RingCounts};
 
-/// What an image holds.
+/// Findings in an image.
 #[derive(Debug)]
 pub struct Findings {
     /// What kind of file it is.

@@ -4,7 +4,7 @@ use crate::ctf::packet::{NotAPacket, Packet, Page, Sealed, State, close, seal};
 use crate::decode::EventTable;
 use crate::packet::{HEADER, offset};
 
-/// What came of a page.
+/// Result of repairing a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repaired {
     /// Whether nothing of it is missing.

@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What was recovered of one session.
+/// Result of recovering one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Recovered {
     /// The trace directory.
@@ -62,7 +62,7 @@ pub struct Recovered {
     pub rings: Vec<RingCounts>,
 }
 
-/// What was recovered of one ring.
+/// Counts of one recovered ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RingCounts {
     /// Name of its buffer; of a thread's ring also its number: `process+3`.
@@ -146,7 +146,7 @@ impl Session {
     }
 }
 
-/// What the records tell as they pass.
+/// Facts gathered from records as they pass.
 #[derive(Default)]
 struct Seen {
     counts: BTreeMap<(u16, u32), u64>,

@@ -1,4 +1,4 @@
-//! All the usual questions about a trace answered in one pass, as data and as text.
+//! The report: the usual questions about a trace answered in one pass, as data and as text.
 
 mod text;
 
@@ -95,7 +95,7 @@ pub struct FieldValues {
     pub counts: Vec<Count>,
 }
 
-/// One map of the handlers.
+/// A map of the handlers, for the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MapReport {
     /// As [`aggregate::json`] has it.
@@ -106,7 +106,7 @@ pub struct MapReport {
     pub text: String,
 }
 
-/// What to look at besides the records; `Trace::report` fills it from a directory.
+/// Options of a report; `Trace::report` fills it from a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Known names of threads.

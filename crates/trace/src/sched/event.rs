@@ -80,7 +80,7 @@ pub(super) struct Named {
     pub(super) comm: Comm,
 }
 
-/// What a record says.
+/// A scheduler event, decoded from a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event<'a> {
     Switch {

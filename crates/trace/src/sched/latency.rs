@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// What a row is about.
+/// Grouping of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// One thread.
@@ -22,7 +22,7 @@ pub enum By {
     Comm,
 }
 
-/// What rows are ordered by; the largest come first.
+/// Sort order of the rows; the largest come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// Time run.

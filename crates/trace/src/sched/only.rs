@@ -1,9 +1,9 @@
-//! Which tasks, CPUs and times a question is about.
+//! Filters of scheduling questions by tasks, CPUs and times a question is about.
 
 use super::comm::Who;
 use crate::tasks::Tasks;
 
-/// What is asked for; an empty list asks for all.
+/// Criteria of the filter; an empty list asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Only {
     /// Processes.

@@ -1,4 +1,4 @@
-//! Which of the scheduler's events a trace records, and what a question lacks.
+//! Scheduler events that a trace records, and what a question lacks.
 
 use super::event::Kind;
 use crate::info::TraceInfo;
@@ -20,7 +20,7 @@ pub struct Present {
     pub migrations: bool,
 }
 
-/// What a trace lacks for an answer.
+/// Events that a trace lacks for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lacks {
     /// Nothing tells what runs where.

@@ -29,7 +29,7 @@ pub struct Scheduler {
     names: Processes,
 }
 
-/// What a record changes.
+/// A step: the change that a record makes.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     /// A CPU leaves one task and takes another.
@@ -81,7 +81,7 @@ pub struct Arrival {
     pub delay: Option<Delay>,
 }
 
-/// How long a task that could run did not.
+/// Scheduling delay of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
     /// Since when.
@@ -92,7 +92,7 @@ pub struct Delay {
     pub reason: Reason,
 }
 
-/// What made a task wait for a CPU.
+/// Reason for which a task waits for a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
@@ -153,7 +153,7 @@ pub struct Run {
     pub ns: u64,
 }
 
-/// What a task does.
+/// State of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Standing {
     #[default]

@@ -1,4 +1,4 @@
-//! What did each CPU run, one spell after the other, and what had each task waited for before? As `perf sched timehist` answers.
+//! Timeline of each CPU's spells, with waiting times. As `perf sched timehist` answers.
 
 use super::comm::Who;
 use super::only::Only;
@@ -23,7 +23,7 @@ pub struct Timehist {
     span: Option<(u64, u64)>,
 }
 
-/// What is to be shown of a record.
+/// A printed line for a record.
 #[derive(Clone, Copy, Debug)]
 pub enum Line<'a> {
     /// A spell ended.
@@ -34,7 +34,7 @@ pub enum Line<'a> {
     Migration(Migration),
 }
 
-/// One task on one CPU, from a switch to the next.
+/// A spell: one task on one CPU, from a switch to the next.
 ///
 /// ```text
 ///   left ─────────── woken ─────────── came ─────────── leaves
@@ -84,7 +84,7 @@ pub struct RunTimes {
     squares: f64,
 }
 
-/// All spells of a task.
+/// Summary of a task's spells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSummary {
     /// The task.
@@ -114,7 +114,7 @@ struct IdleCpu {
     last: Option<u32>,
 }
 
-/// How long a CPU was idle.
+/// Idle time of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Idle {
     /// The CPU.
@@ -125,7 +125,7 @@ pub struct Idle {
     pub percent: f64,
 }
 
-/// All of it.
+/// Summary over everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The tasks, by their numbers.

@@ -1,4 +1,4 @@
-//! Who woke whom, how often, and with which delay; and what led to the longest delays: the wakeups before, and what the CPU ran instead.
+//! Wakeups: who woke whom, how often, and with which delay; and what led to the longest delays: the wakeups before, and what the CPU ran instead.
 
 use super::comm::Who;
 use super::only::Only;
@@ -29,7 +29,7 @@ pub struct Wakeups {
     longest: Vec<Worst>,
 }
 
-/// One task that woke another.
+/// A waker and the task that it woke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pair {
     /// What ran where the wakeup came from; `<idle>` was an interrupt.
@@ -63,7 +63,7 @@ pub struct Link {
     pub delay_ns: Option<u64>,
 }
 
-/// What a CPU ran while a task waited for it.
+/// Task that ran on a CPU while another waited for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Occupant {
     /// The CPU.

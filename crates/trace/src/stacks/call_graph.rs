@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-/// Which way the branches below a row go.
+/// Direction of the branches below a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// From the function to what it called (perf's `caller`).
@@ -18,7 +18,7 @@ pub enum Direction {
     Callee,
 }
 
-/// How a call graph looks.
+/// Options of a call graph.
 #[derive(Clone, Copy, Debug)]
 pub struct CallGraph {
     /// Which way branches go.
@@ -42,7 +42,7 @@ impl Default for CallGraph {
     }
 }
 
-/// One function of one command.
+/// A function of a command.
 #[derive(Clone, Debug)]
 pub struct Function {
     /// The command: a frame.

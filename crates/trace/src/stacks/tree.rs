@@ -22,7 +22,7 @@ pub struct Node {
     pub children: Vec<u32>,
 }
 
-/// All stacks: commands below the root, then frames from the outermost to the innermost.
+/// Call tree of all stacks: commands below the root, then frames from the outermost to the innermost.
 #[derive(Clone, Debug)]
 pub struct CallTree {
     unit: Unit,

@@ -1,10 +1,10 @@
-//! What a stack adds to the tree: one for each record, or the time that its thread was off the CPU after it.
+//! Weights of stacks in the tree: one for each record, or the time that its thread was off the CPU after it.
 
 use super::tree::CallTree;
 use crate::record::Record;
 use std::collections::HashMap;
 
-/// What stacks are weighed by.
+/// Weighing of stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weight {
     /// Each record counts 1: profiles, and how often an event came from where.
@@ -14,7 +14,7 @@ pub enum Weight {
     OffCpu,
 }
 
-/// What weights count.
+/// Unit of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Records.

@@ -1,10 +1,10 @@
-//! What the arguments of system calls are: a table of calls and arguments, by the names that the kernel's own definitions give them.
+//! Arguments of system calls: a table of calls and arguments, by the names that the kernel's own definitions give them.
 
 use super::meaning::Meaning;
 use super::pointed::{POINTED, Pointed};
 use super::shape::Structure;
 
-/// What an argument is, beyond its C type.
+/// Kind of an argument, beyond its C type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A descriptor of a file.

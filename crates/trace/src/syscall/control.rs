@@ -4,7 +4,7 @@ use super::Meaning;
 use super::pointed::When;
 use super::shape::{self, Shape, Show};
 
-/// What a command takes.
+/// Argument type of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// Nothing.

@@ -1,11 +1,11 @@
-//! What a number of a system call stands for, so that it is shown by the names that the kernel's headers have for it.
+//! Meanings of a system call's numbers, so that they are shown by the names that the kernel's headers have for it.
 
 use serde::{Deserialize, Serialize};
 
 /// Declares the meanings, each with the word that metadata of traces has for it.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $name:ident = $word:literal,)*) => {
-        /// What a number stands for: a family of names.
+        /// Meaning of a number: a family of names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Meaning {
             $($(#[doc = $doc])* $name,)*

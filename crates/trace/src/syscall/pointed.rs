@@ -3,7 +3,7 @@
 use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, TEXTS};
 use super::{Kind, Meaning};
 
-/// How many there are where an argument points.
+/// Number of elements where an argument points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Many {
     /// One.
@@ -31,7 +31,7 @@ pub enum When {
     Both,
 }
 
-/// What an argument points to.
+/// Memory that an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointed {
     /// What lies there.
@@ -42,7 +42,7 @@ pub struct Pointed {
     pub when: When,
 }
 
-/// How many bytes are read.
+/// Length of what is read, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// A fixed number.
@@ -57,7 +57,7 @@ pub enum Length {
     Request(u8),
 }
 
-/// How the memory behind an argument is read.
+/// Reading of the memory behind an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// When.

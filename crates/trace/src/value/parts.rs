@@ -41,7 +41,7 @@ impl Stacks {
     }
 }
 
-/// What bytes of a value refer to beside them.
+/// Data beside a value's bytes to which they refer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside<'a> {
     /// Frames of stacks that are kept by number.

@@ -3,7 +3,7 @@
 use crate::event::Event;
 use alloc::vec::Vec;
 
-/// One place. Both are distances from the word itself, so that no loader has to relocate them.
+/// A place that emits an event. Both are distances from the word itself, so that no loader has to relocate them.
 #[repr(C)]
 pub(super) struct Site {
     code: i64,

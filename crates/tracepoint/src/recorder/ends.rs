@@ -27,7 +27,7 @@ const REQUESTS: [c_int; 6] = [
     libc::SIGXFSZ,
 ];
 
-/// What was done about each signal before.
+/// Signal actions from before the recorder's own.
 struct Before([std::sync::OnceLock<libc::sigaction>; 65]);
 
 static BEFORE: Before = Before([const { std::sync::OnceLock::new() }; 65]);

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Where rings lie.
+/// Memory of the rings.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// The file and its length so far.

@@ -1,4 +1,4 @@
-//! What a trace says about itself: its events as text that readers of CTF know, and that text in pages beside the rings, so that an image of memory explains itself.
+//! Metadata of a recording: its events as text that readers of CTF know, and that text in pages beside the rings, so that an image of memory explains itself.
 
 use super::ring::Page;
 use crate::event::Event;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fmt::{self, Write as _};
 
-/// What a recording is.
+/// Description of a recording.
 pub(crate) struct About<'a> {
     pub(crate) uuid: [u8; 16],
     pub(crate) is_overwriting: bool,

@@ -38,7 +38,7 @@ use std::thread::{self, JoinHandle};
 /// [`crate::VARIABLE`] names, or all.
 pub const RECORD: &str = "KESTREL_TRACEPOINTS_RECORD";
 
-/// What happens when a ring is full.
+/// Behaviour of a full ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The newest record is lost and counted; a thread writes pages to files before that.
@@ -47,7 +47,7 @@ pub enum Mode {
     Overwrite,
 }
 
-/// How to record.
+/// Options of recording.
 #[derive(Clone, Debug)]
 pub struct Options {
     folder: PathBuf,
@@ -130,7 +130,7 @@ impl Options {
     }
 }
 
-/// What was recorded.
+/// Result of recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Records in the rings, also those that were overwritten.

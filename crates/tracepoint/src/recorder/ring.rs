@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, compiler_fence};
 /// Bytes of a page.
 pub(crate) type Page = [u8; PAGE as usize];
 
-/// One ring.
+/// A thread's ring.
 pub(crate) struct Ring {
     /// What it is a ring of.
     pub(crate) session: &'static Session,
@@ -35,7 +35,7 @@ pub(crate) struct Ring {
     writer: UnsafeCell<Writer>,
 }
 
-/// What the thread that writes knows.
+/// State of the thread that writes.
 struct Writer {
     page: *mut u8,
     /// The next byte of the page to be written.

@@ -41,7 +41,7 @@ pub(crate) struct Session {
     written: AtomicU64,
 }
 
-/// How much is written.
+/// Extent of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Whole pages.
@@ -59,7 +59,7 @@ const SUMMARY: &str = concat!(
     "\", \"frozen\": 0}\n"
 );
 
-/// What is needed to write files, for one thread at a time.
+/// State for writing files, used by one thread at a time.
 #[derive(Debug)]
 struct Files {
     /// The thread that has it.
@@ -80,7 +80,7 @@ unsafe impl Sync for Files {}
 /// The recording that goes on; null: none.
 static NOW: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What a session is made of.
+/// Parts of a session.
 pub(crate) struct Made {
     pub(crate) is_overwriting: bool,
     pub(crate) pages: u64,

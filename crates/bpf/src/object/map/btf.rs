@@ -10,7 +10,7 @@ fn wrong(map: &str, what: impl std::fmt::Display) -> Error {
     Error::Object(format!("the map {map}: {what}"))
 }
 
-/// One attribute of such a struct.
+/// An attribute of a BTF-style map declaration, one member of its struct.
 struct Attribute {
     name: &'static str,
     set: fn(&mut Map, &Btf, &Member<'_>) -> Result<(), Error>,

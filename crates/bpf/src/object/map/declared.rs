@@ -4,7 +4,7 @@ use crate::btf::{Btf, TypeId};
 use crate::object::elf::Elf;
 use crate::object::types::Externs;
 
-/// Where a map is to be found after its makers have gone.
+/// Pinning policy of a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pinning {
     /// Nowhere.
@@ -18,7 +18,7 @@ pub enum Pinning {
     ByName,
 }
 
-/// What a map holds from the start.
+/// Initial content of a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Content {
     /// What a new map holds: nothing, or zeroes.
@@ -45,7 +45,7 @@ pub struct KconfigVariable {
     pub weak: bool,
 }
 
-/// What a slot of a map is filled with before programs run.
+/// Initial value of a slot of a map, set before programs run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filling {
     /// The map of that index.
@@ -106,7 +106,7 @@ pub struct Map {
     pub(in crate::object) numbers: Option<(u32, u32)>,
 }
 
-/// What the styles read from.
+/// Parts of the object from which map declarations are read.
 pub(in crate::object) struct Source<'o> {
     pub(in crate::object) elf: &'o Elf,
     pub(in crate::object) btf: Option<&'o Btf>,

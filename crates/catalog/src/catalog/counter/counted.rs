@@ -8,7 +8,7 @@ use kestrel_kernel::perf::{Counter, Levels, Software};
 use kestrel_kernel::procfs::CpuList;
 use std::borrow::Cow;
 
-/// What a counter counts, as far as figures are derived from it.
+/// Event that a counter counts, as far as figures are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meaning {
     /// One of the kernel's own.
@@ -47,7 +47,7 @@ pub struct Named {
     pub cpus: Option<CpuList>,
 }
 
-/// What counts are multiplied by where they are shown.
+/// Factor and unit with which counts are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
     /// The factor.

@@ -14,7 +14,7 @@ const SHORTEST: u64 = 10_000;
 /// perf refuses a period with the highest bit (`perf_event_open` in kernel/events/core.c).
 const LONGEST: u64 = i64::MAX as u64;
 
-/// How often.
+/// Period of a clock's event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Period {
     /// `ms:100`, however it was written.

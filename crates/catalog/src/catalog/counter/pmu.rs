@@ -75,7 +75,7 @@ pub fn find(text: &str, host: &Host) -> Result<Option<Named>> {
     }))
 }
 
-/// What goes into perf's attributes: `config`, `config1`, `config2`.
+/// Config words of a PMU event in perf's attributes: `config`, `config1`, `config2`.
 #[derive(Default)]
 struct Config {
     words: [u64; 3],

@@ -9,7 +9,7 @@
 
 use super::plain::is_plain;
 
-/// One tracepoint that is read raw.
+/// Rule that reads one tracepoint raw.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule<'a> {
     /// `group:name` as in tracefs.

@@ -42,7 +42,7 @@ Programs that this kernel has nothing for are left out, each with a note, as lon
 and what is asked for as NAME=TARGET always is one.
 Types of records: `__type(value, struct event)` in a ring buffer or perf event array.";
 
-/// How kprobes are attached.
+/// Attach mechanism for kprobes.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum KprobeVia {
     /// A perf kprobe; where the kernel has none, an event of tracefs

@@ -30,7 +30,7 @@ pub(super) struct Options {
     session: SessionOption,
 }
 
-/// What happens when a buffer is full.
+/// Behaviour of a full buffer.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Mode {
     /// The oldest records are overwritten

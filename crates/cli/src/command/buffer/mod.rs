@@ -22,7 +22,7 @@ pub(crate) struct Options {
     verb: Verb,
 }
 
-/// What to do with them.
+/// A subcommand of `kestrel buffer`.
 #[derive(Subcommand, Debug)]
 enum Verb {
     /// List buffers: size, mode, fill, times of their records, losses
@@ -48,7 +48,7 @@ enum Verb {
     Resize(resize::Options),
 }
 
-/// Which buffers of which session.
+/// Session and buffers named on the command line.
 #[derive(Args, Debug)]
 struct Which {
     /// The buffers [default: all]
@@ -58,7 +58,7 @@ struct Which {
     session: SessionOption,
 }
 
-/// One buffer of which session.
+/// Session and one buffer named on the command line.
 #[derive(Args, Debug)]
 struct Named {
     /// The buffer

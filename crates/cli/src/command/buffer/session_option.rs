@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// Which session.
+/// The `--session` option.
 #[derive(Args, Debug)]
 pub(super) struct SessionOption {
     /// The session; not needed where there is only one

@@ -18,7 +18,7 @@ pub(crate) struct Options {
     verb: Verb,
 }
 
-/// What to do with it.
+/// A subcommand that controls a handler.
 #[derive(Subcommand, Debug)]
 enum Verb {
     /// Clear its maps and counts

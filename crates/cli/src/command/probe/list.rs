@@ -17,7 +17,7 @@ use kestrel_trace::print::thousands;
 use serde::Serialize;
 use std::io::Write;
 
-/// How they are shown.
+/// Output format of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// A table for people

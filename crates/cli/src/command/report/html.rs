@@ -13,7 +13,7 @@ use kestrel_trace::export::{Layout, Style};
 use kestrel_trace::print::counted;
 use std::path::Path;
 
-/// What is asked for.
+/// Options of the HTML report.
 pub(super) struct Wanted<'a> {
     /// The file to write.
     pub(super) file: &'a Path,

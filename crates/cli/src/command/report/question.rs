@@ -61,7 +61,7 @@ pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -
     }
 }
 
-/// What is asked in the place of the usual tables.
+/// Question that replaces the usual tables.
 #[derive(Debug)]
 enum Question {
     Groups(Groups),

@@ -5,7 +5,7 @@ use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, Span};
 use kestrel_trace::print::counted;
 use std::collections::BTreeMap;
 
-/// What has been said so far.
+/// Helper failures that have been reported so far.
 #[derive(Debug, Default)]
 pub(super) struct Failures(BTreeMap<(u32, u32, u32, i32), u64>);
 

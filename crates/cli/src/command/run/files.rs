@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where the files of a script are.
+/// Access to the files of a script.
 pub(super) struct ScriptFiles<'a> {
     /// Where headers are sought (`-I`).
     pub(super) directories: &'a [PathBuf],

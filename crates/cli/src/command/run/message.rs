@@ -1,4 +1,4 @@
-//! What goes wrong, in Kestrel's shape or, where the command was called by that name, in bpftrace's.
+//! Error messages, in Kestrel's shape or, where the command was called by that name, in bpftrace's.
 
 use super::options::Options;
 use crate::exit::Failure;

@@ -4,7 +4,7 @@ use clap::Args;
 use kestrel_trace::sched::Only;
 use kestrel_trace::tasks::Tasks;
 
-/// What is shown.
+/// Filter of the shown rows.
 #[derive(Args, Debug)]
 pub(super) struct Filter {
     /// Only these processes

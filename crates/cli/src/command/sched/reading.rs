@@ -24,7 +24,7 @@ pub(super) struct Reading {
     records: u64,
 }
 
-/// What a trace lacks.
+/// Gaps of a recording: lost events, missed hits, damaged packets.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Gaps {
     /// Events lost, whatever they were.

@@ -4,7 +4,7 @@ use kestrel::kernel::perf::Software;
 use kestrel::stat::{Amount, Count, Event, Meaning, Part};
 use std::collections::HashMap;
 
-/// One row.
+/// A row of the figures.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figure<'a> {
     /// Which event.
@@ -43,7 +43,7 @@ pub(super) struct Derived {
     pub(super) unit: String,
 }
 
-/// One run, or an interval of one.
+/// A run, or an interval of one.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) counts: Vec<Count>,
@@ -182,7 +182,7 @@ fn noise(amounts: &[Amount], runs: usize) -> f64 {
     }
 }
 
-/// What figures are derived from others.
+/// Inputs from which derived figures are computed.
 struct Derivation<'a, 'n> {
     events: &'a [Event],
     numbers: &'n HashMap<Key<'a>, Number>,

@@ -1,4 +1,4 @@
-//! What fell between two readings: every hit into exactly one interval, so that intervals add up to the total.
+//! Differences of two readings: every hit into exactly one interval, so that intervals add up to the total.
 
 use kestrel::stat::{Amount, Count, Part, Reading};
 use std::collections::HashMap;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How rows look.
+/// Layout of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// perf's table.
@@ -18,7 +18,7 @@ pub(super) enum Layout {
     Json,
 }
 
-/// What a run, or several, took.
+/// Time that one run or several took.
 #[derive(Clone, Debug)]
 pub(super) struct Taken<'a> {
     pub(super) runs: &'a [Run],

@@ -175,7 +175,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     Ok(last.exit)
 }
 
-/// What one run left.
+/// Results of one finished run.
 struct Finished {
     run: Run,
     events: Vec<Event>,

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// Where figures go.
+/// Destination of the figures.
 pub(super) enum Output {
     File(File),
     Stdout,

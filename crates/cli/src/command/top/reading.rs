@@ -4,7 +4,7 @@ use kestrel_trace::aggregate::Entry;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What was counted up to a moment.
+/// Counts up to a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     /// When, since the beginning.
@@ -25,7 +25,7 @@ pub(super) struct Reading {
     pub(super) notes: Vec<String>,
 }
 
-/// What a reading is to say beside the counts of events, which costs more.
+/// Costly parts that a reading contains only on request, beside the counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// On which CPUs events came.
@@ -78,7 +78,7 @@ pub(super) struct Process {
     pub(super) comm: String,
 }
 
-/// What a map holds.
+/// Contents of a map at a reading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MapReading {
     pub(super) session: String,
@@ -98,7 +98,7 @@ pub(super) struct MapReading {
     pub(super) json: serde_json::Value,
 }
 
-/// What a buffer holds, all CPUs together.
+/// State of a buffer, all CPUs together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct BufferReading {
     pub(super) session: String,
@@ -114,7 +114,7 @@ pub(super) struct BufferReading {
     pub(super) lost: u64,
 }
 
-/// What hits are told apart by.
+/// Key by which hits are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Event,
@@ -122,7 +122,7 @@ pub(super) enum By {
     Cpu,
 }
 
-/// Which hits are meant: those that agree with all that is said.
+/// A slice of the hits: those that agree with all that is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     /// A session and an event of it.
@@ -140,7 +140,7 @@ pub(super) struct Sum {
     pub(super) comm: String,
 }
 
-/// Which row hits belong to.
+/// Key of the row to which hits belong.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     Event(String, String),

@@ -17,7 +17,7 @@ use kestrel_trace::print::{counted, were};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What can be read again and again.
+/// A source of repeated readings.
 pub(super) trait Source {
     /// Reads all that was counted so far.
     fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure>;

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The longest pause where stacks of processes are named: the way to a binary may end with its process.
 const FOLLOWING: Duration = Duration::from_millis(10);
 
-/// How lines look.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum LineFormat {
     /// Lines for people

@@ -1,4 +1,4 @@
-//! What an address is said to be.
+//! Address spaces of pointers.
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};

@@ -1,4 +1,4 @@
-//! What functions that gather values share: how they are checked, and how values are added.
+//! Functions that gather values: the checks and the code that they share.
 
 use crate::builtin::row::Use;
 use crate::check::checker::{Checked, Checker};

@@ -1,4 +1,4 @@
-//! What maps hold: the type of their values, and that every use of a map agrees with its first.
+//! Contents of maps: the type of their values, and the check that every use of a map agrees with its first.
 
 use crate::check::checker::{Checked, Checker};
 use crate::check::shape::{Stored, join};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Generations of a map without keys that are kept apart, a power of two: those that were cleared are read a moment later.
 const GENERATIONS: u32 = 64;
 
-/// Whether a use of a map changes what it holds.
+/// Kind of use of a map: reading or changing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) enum Usage {
     Reads,

@@ -218,7 +218,7 @@ pub struct MapPlace {
     pub keys: Vec<Expr>,
 }
 
-/// How memory is read.
+/// Method of reading memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// The hook's context, or a frame object: the address is [`ExprKind::ContextPointer`] or [`ExprKind::Gathered`] itself and the offset constant; a
@@ -232,7 +232,7 @@ pub enum Access {
     User,
 }
 
-/// What a helper gives; every one is a scalar of 64 bits.
+/// A value that a helper of the kernel gives; every one is a scalar of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intrinsic {
     /// What a helper of the kernel says that takes no arguments.

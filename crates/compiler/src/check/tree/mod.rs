@@ -19,7 +19,7 @@ pub use expression::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, Map
 pub use statement::{Action, Destination, MapChange, Over, Record, Statement, StatementKind};
 pub use ty::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 
-/// What one event's hook does: evaluate the predicate, and where it is not zero run the body.
+/// A checked probe, which one event's hook runs: evaluate the predicate, and where it is not zero run the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedProbe {
     /// A scalar; absent means true.
@@ -36,7 +36,7 @@ pub struct CheckedProbe {
     pub pair: Option<CheckedPair>,
 }
 
-/// How a handler finds the event that came first, and what must happen there.
+/// Pairing of a handler with the event that came first, and the code to run there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedPair {
     /// Holds something where the first event came; the handler runs only then.

@@ -8,7 +8,7 @@ use kestrel_trace::aggregate::MapType;
 use kestrel_trace::layout::Layout;
 use std::sync::Arc;
 
-/// One statement.
+/// A statement of the checked tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
     /// What it does.
@@ -64,7 +64,7 @@ pub enum StatementKind {
     Return,
 }
 
-/// What a loop that a helper makes goes over.
+/// Range of a loop that a helper drives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Over {
     /// The elements of a map: their addresses are `ExprKind::ElementKey` and `ExprKind::ElementValue`.
@@ -75,7 +75,7 @@ pub enum Over {
     Endless,
 }
 
-/// What is done to a map.
+/// A change of a map.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MapChange {
     /// `@x[keys] = value`: a scalar, or a text as in a key.
@@ -93,7 +93,7 @@ pub enum MapChange {
     },
 }
 
-/// One record: values for the fields of a layout.
+/// A record to write: values for the fields of a layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Where each value goes.
@@ -116,7 +116,7 @@ pub struct Record {
     pub asks: Option<kestrel_trace::action::Action>,
 }
 
-/// Where a record goes.
+/// Destination of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Destination {
     /// The buffer that this CPU uses now.
@@ -128,7 +128,7 @@ pub enum Destination {
     Messages,
 }
 
-/// What a handler does to its session; names are those of the table file, known to exist.
+/// An action of a handler on its session; names are those of the table file, known to exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// `use_table("t")`: another table is active from the next event of every CPU on.

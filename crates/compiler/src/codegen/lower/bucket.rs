@@ -1,4 +1,4 @@
-//! Which bucket of a histogram a number falls into, as code: comparisons and shifts, no helper.
+//! Bucket of a number in a histogram, as code: comparisons and shifts, no helper.
 
 use super::Lower;
 use crate::ir::{AluOp, Bits, Builder, Condition, Operand, Vreg};

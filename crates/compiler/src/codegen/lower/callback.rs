@@ -23,7 +23,7 @@ const CAPTURED: i16 = 24;
 /// The kernel repeats no more than 2^23 times (`BPF_MAX_LOOPS`).
 const MOST_TIMES: i64 = (1 << 23) - 1;
 
-/// Where a function that is called back finds things.
+/// Registers in which a callback function has what its caller shares, and the element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inside {
     /// What the caller shares.

@@ -1,4 +1,4 @@
-//! What a map gathers as one number: the values of all CPUs put together by a loop over them.
+//! Totals of per-CPU maps: the values of all CPUs put together by a loop over them.
 
 use super::Lower;
 use crate::check::tree::MapPlace;

@@ -111,7 +111,7 @@ pub fn emit_preemption_on(b: &mut Builder) {
     b.kfunc("bpf_local_irq_restore", &[flags.into()]);
 }
 
-/// Where a scratch variable is.
+/// Place of a scratch variable.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Register(Vreg),
@@ -126,7 +126,7 @@ enum Place {
     Elsewhere,
 }
 
-/// What a variable takes.
+/// Size and alignment of a variable.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     scalar: bool,

@@ -30,7 +30,7 @@ const USER_STACK: i64 = 1 << 8;
 /// Bytes that are worth a copy word by word; more are read straight into the record.
 const WORDS: u32 = 64;
 
-/// What is left to do for a field once there is a record.
+/// Remaining work for a field once its record is reserved.
 pub(super) enum Plan<'e> {
     /// Evaluate it: it calls nothing.
     Late(&'e Expr),

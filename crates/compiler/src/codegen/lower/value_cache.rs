@@ -1,4 +1,4 @@
-//! Which values of the kernel are in registers already on every path to a point, so that one call serves predicate and record.
+//! Cache of the kernel's values that are in registers already on every path to a point, so that one call serves predicate and record.
 
 use crate::check::tree::Intrinsic;
 use crate::ir::Vreg;

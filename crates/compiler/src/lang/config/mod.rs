@@ -69,7 +69,7 @@ impl Default for Config {
     }
 }
 
-/// How many processes share the symbols that have been read.
+/// Sharing of symbol caches between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolCache {
     /// Those of one program.
@@ -80,7 +80,7 @@ pub enum SymbolCache {
     None,
 }
 
-/// What happens where a probe's event does not exist or cannot be attached to.
+/// Policy for probes whose event does not exist or cannot be attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingProbes {
     /// Nothing runs.
@@ -91,7 +91,7 @@ pub enum MissingProbes {
     Ignore,
 }
 
-/// How stacks are printed.
+/// Format of printed stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackMode {
     /// Symbol and offset.
@@ -104,7 +104,7 @@ pub enum StackMode {
     BuildId,
 }
 
-/// What happens where a feature that may still change is used.
+/// Policy for features that may still change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstable {
     /// It is refused.

@@ -3,7 +3,7 @@
 use super::{Config, MissingProbes, StackMode, SymbolCache, Unstable};
 use crate::lang::ast::ExprKind;
 
-/// What a setting is given.
+/// Value given to a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Given {
     Number(u64),
@@ -12,7 +12,7 @@ pub(super) enum Given {
     Text(String),
 }
 
-/// One setting: its name, what it means in a sentence, and how it is set.
+/// A setting: its name, what it means in a sentence, and how it is set.
 pub struct Setting {
     /// As in a script; in the environment it is in capitals and begins with `BPFTRACE_`.
     pub name: &'static str,
@@ -25,7 +25,7 @@ pub struct Setting {
 
 type Part<T> = fn(&mut Config) -> &mut T;
 
-/// What values a setting has, and where they are kept.
+/// Type of a setting's values, and where they are kept.
 enum Kind {
     Truth(Part<bool>),
     Number {

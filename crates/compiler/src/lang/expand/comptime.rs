@@ -1,4 +1,4 @@
-//! What is known of an expression before types are: numbers, texts and truths that are written, and what operators make of
+//! Compile-time evaluation before types are known: numbers, texts and truths that are written, and what operators make of
 //! them.
 
 use crate::lang::ast::{BinaryOp, Expr, ExprKind, UnaryOp};

@@ -11,7 +11,7 @@ const MOST_FILES: usize = 256;
 /// Most bytes of all texts.
 const MOST_BYTES: usize = 16 << 20;
 
-/// What all texts hold.
+/// Parsed contents of all files of a script.
 pub(super) struct Read {
     pub(super) sources: Sources,
     /// Those of imports before those of the text that imports them.
@@ -21,7 +21,7 @@ pub(super) struct Read {
     pub(super) found: Vec<Diagnostic>,
 }
 
-/// What a text is to the script.
+/// Role of a text in the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Script,

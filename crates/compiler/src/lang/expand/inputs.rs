@@ -1,6 +1,6 @@
-//! What the caller of the expander gives.
+//! Inputs of the expander gives.
 
-/// What a script is expanded with.
+/// Inputs with which a script is expanded.
 pub struct Inputs<'a> {
     /// Where imports and headers come from.
     pub files: &'a dyn Files,
@@ -26,7 +26,7 @@ impl Default for Inputs<'_> {
     }
 }
 
-/// One file that a script takes in.
+/// A file that a script imports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedText {
     /// What people know it as; a file that is imported twice has the same name both times.
@@ -35,7 +35,7 @@ pub struct ImportedText {
     pub text: String,
 }
 
-/// Where the files of a script come from.
+/// Access to the files of a script.
 pub trait Files {
     /// The file, or the files of the folder, that `import "path"` in the file `from` means.
     ///

@@ -18,7 +18,7 @@ pub struct NamedOption {
     pub help: Option<String>,
 }
 
-/// All options that a script asks for.
+/// All options that a script declares.
 #[derive(Default)]
 pub(super) struct Options {
     all: Vec<NamedOption>,

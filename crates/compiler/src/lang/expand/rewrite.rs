@@ -40,7 +40,7 @@ pub(super) struct Expander<'a> {
     refused: bool,
 }
 
-/// What is known when all items have been walked.
+/// Result of walking all items.
 pub(super) struct Finished {
     pub(super) options: Vec<NamedOption>,
     pub(super) unknown: Vec<String>,

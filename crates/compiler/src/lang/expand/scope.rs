@@ -1,9 +1,9 @@
-//! What names mean where an expression stands: in the script itself, or in the body of a macro that is called.
+//! Scopes of names: in the script itself, or in the body of a macro that is called.
 
 use crate::lang::ast::{Expr, Span};
 use std::collections::BTreeMap;
 
-/// What a call gives for a parameter.
+/// Argument for a macro's parameter.
 #[derive(Debug)]
 pub(super) enum Given {
     /// The variable that it is in the caller.
@@ -14,7 +14,7 @@ pub(super) enum Given {
     Expr { expr: Expr, height: u32, nodes: u32 },
 }
 
-/// Where an expression stands.
+/// Scope of an expression.
 pub(super) enum Scope<'a> {
     /// In the script.
     Script,
@@ -22,7 +22,7 @@ pub(super) enum Scope<'a> {
     Call(Call<'a>),
 }
 
-/// One call of a macro.
+/// A call of a macro.
 pub(super) struct Call<'a> {
     pub(super) name: &'a str,
     pub(super) library: bool,

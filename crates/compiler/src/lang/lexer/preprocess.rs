@@ -13,7 +13,7 @@ const MOST_LEVELS: u32 = 32;
 /// Most conditions that are open at once.
 const MOST_CONDITIONS: usize = 64;
 
-/// What a defined name stands for.
+/// Replacement of a defined name.
 #[derive(Debug)]
 struct Defined<'a> {
     /// What a call gives; `None` for a name that is not called.
@@ -24,7 +24,7 @@ struct Defined<'a> {
 /// Names and what they stand for.
 pub(in crate::lang) type DefinedNames<'a> = BTreeMap<&'a str, Rc<Definition<'a>>>;
 
-/// One `#define`.
+/// A `#define`.
 #[derive(Debug)]
 pub(in crate::lang) struct Definition<'a>(Defined<'a>);
 
@@ -47,7 +47,7 @@ struct Condition {
     otherwise: bool,
 }
 
-/// What the lines have said so far; a clone costs nothing.
+/// State of the preprocessor after the lines so far; a clone costs nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Preprocessor<'a> {
     names: Rc<DefinedNames<'a>>,

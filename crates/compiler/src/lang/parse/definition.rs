@@ -20,7 +20,7 @@ const QUALIFIERS: &[&str] = &[
     "__extension__",
 ];
 
-/// What an attribute says of a layout.
+/// Attributes that change a C layout.
 #[derive(Default)]
 struct Attributes {
     packed: bool,

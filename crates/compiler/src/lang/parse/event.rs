@@ -14,7 +14,7 @@ const COUNTED_KINDS: &[&str] = &["hardware", "h", "software", "s"];
 /// First parts of events whose file and group may be left out between their colons.
 const MARK_KINDS: &[&str] = &["usdt", "U"];
 
-/// What a part of an event's name can be.
+/// Kind of a part of an event's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// A kind, a group, a function.

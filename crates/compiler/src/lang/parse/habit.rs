@@ -1,4 +1,4 @@
-//! What people write out of habit, from C, Python or a shell, and what is written here instead.
+//! Habits from C, Python or a shell, and the spelling of the same here.
 
 use super::Parser;
 use crate::lang::lexer::TokenKind;

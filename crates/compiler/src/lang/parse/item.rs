@@ -8,7 +8,7 @@ use crate::lang::ast::{
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;
 
-/// Where a probe stands.
+/// Place of a probe in its file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemPlace {
     /// In a text of probes (`-e`): the block of the last one may be left out.

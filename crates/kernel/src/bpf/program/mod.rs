@@ -23,7 +23,7 @@ const LINE_INFO: usize = 16;
 
 const CORE_RELO: usize = 16;
 
-/// What the kernel says about a program.
+/// Description of a program by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramInfo {
     /// The kernel's number for it while it lives.
@@ -297,7 +297,7 @@ impl Program {
 /// A program may grow its packet a little.
 const DATA_SLACK: usize = 256;
 
-/// What a test run is given.
+/// Input of a test run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TestRun<'a> {
     /// The packet, for socket filters and their like: at least 14 bytes.
@@ -308,7 +308,7 @@ pub struct TestRun<'a> {
     pub repeat: u32,
 }
 
-/// What came of a test run.
+/// Result of a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRunResult {
     /// What the program returned.

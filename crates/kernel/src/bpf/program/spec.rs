@@ -1,4 +1,4 @@
-//! What a program is loaded as: its kind, code, maps and types.
+//! Parameters of a program load: its kind, code, maps and types.
 
 use crate::bpf::sys::{AttachType, ProgramType};
 use kestrel_bpf::btf::TypeId;
@@ -6,7 +6,7 @@ use kestrel_bpf::code::Code;
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
-/// What a program is run by, which decides its context argument and what it may call.
+/// Kind of a program, which decides its context argument and what it may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramKind {
     /// A probe on kernel or user code, through a perf event; context `struct pt_regs`.
@@ -148,7 +148,7 @@ impl std::fmt::Debug for ProgramSpec<'_> {
     }
 }
 
-/// What an object file says about a program, in the kernel's own layouts (`.BTF.ext`).
+/// BTF information of a program from its object file, in the kernel's own layouts (`.BTF.ext`).
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramBtf<'a> {
     /// The object's types, loaded by [`crate::bpf::load_btf`].

@@ -41,7 +41,7 @@ impl Default for Rotation {
     }
 }
 
-/// What is kept, where.
+/// Settings of a log: limits and directory.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where: a folder for each session, in that a trace for each segment.
@@ -63,7 +63,7 @@ pub struct Note {
     pub what: What,
 }
 
-/// What happens to a log.
+/// An event in the life of a log, as it is reported.
 #[derive(Debug)]
 pub enum What {
     /// These buffers are kept from now on.
@@ -108,7 +108,7 @@ struct Open {
     stall_reported: bool,
 }
 
-/// How a session's log is doing.
+/// Progress of a session's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The session.

@@ -33,17 +33,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// What buffers have lost so far, by place, event number and CPU; zeros are left out.
+/// Lost records of buffers so far, by place, event number and CPU; zeros are left out.
 pub(super) type LostRecords = BTreeMap<(u32, u16, u32), u64>;
 
-/// What the session's buffers have lost when a segment ended.
+/// Losses of the session's buffers up to the end of a segment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Ledger {
     uuid: String,
     lost: Vec<(u32, u16, u32, u64)>,
 }
 
-/// What is needed to end a segment.
+/// The journal: what another agent needs to end a segment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Journal {
     /// The identity of the session's trace.
@@ -54,7 +54,7 @@ pub(super) struct Journal {
     pub(super) closing: Option<Closing>,
 }
 
-/// How a segment ends.
+/// Reason for which a segment ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Closing {
     /// What the buffers have lost.
@@ -74,7 +74,7 @@ pub(super) struct PartEntry {
     pub(super) end: u64,
 }
 
-/// What is known of the processes' code: followed while a log is written, asked when one of its files ends.
+/// User code of processes, shared between threads: followed while a log is written, asked when one of its files ends.
 pub(super) type SharedCode = Arc<Mutex<UserCode>>;
 
 /// What is known of the processes' code, to be shared with the files that end.
@@ -90,7 +90,7 @@ pub(super) struct Segment {
     journal: Journal,
 }
 
-/// Where a segment lies.
+/// Paths of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SegmentPlace {
     folder: PathBuf,

@@ -34,7 +34,7 @@ const RESIZING: Duration = Duration::from_secs(2);
 /// How long programs that were running when a session ended may take for their records.
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// Where a log goes and how.
+/// Destination and settings of a log.
 #[derive(Clone, Debug)]
 pub(super) struct LogTarget {
     pub(super) folder: PathBuf,
@@ -43,7 +43,7 @@ pub(super) struct LogTarget {
     pub(super) host: Host,
 }
 
-/// One session's log.
+/// The log of one session.
 #[derive(Debug)]
 pub(super) struct Spool {
     target: LogTarget,

@@ -1,4 +1,4 @@
-//! What an agent and its sessions are doing, as metrics: gathered when they are scraped, and served on this machine.
+//! Metrics of an agent and its sessions: gathered when they are scraped, and served on this machine.
 
 mod map;
 pub mod serve;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use text::{Family, Format, MetricKind, Number};
 
-/// What an agent has done for a session.
+/// Counts of messages that an agent handled for a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     /// Shown as a line: `notify`, `time`.
@@ -32,7 +32,7 @@ pub struct Messages {
     pub lost: u64,
 }
 
-/// What became of commands.
+/// Counts of commands by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
     /// Ended well.
@@ -47,7 +47,7 @@ pub struct Commands {
     pub running: u64,
 }
 
-/// What an agent has done since it began.
+/// Activity of an agent since it began.
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
     /// By session.

@@ -80,7 +80,7 @@ fn listen(listener: &TcpListener, page: &Arc<Page>, stop: &AtomicBool) {
     }
 }
 
-/// One of the connections that may be there at once.
+/// A permit for one of the connections that may exist at once.
 struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
@@ -97,7 +97,7 @@ impl Drop for Seat {
     }
 }
 
-/// What is answered.
+/// An HTTP answer.
 struct Answer {
     status: &'static str,
     kind: &'static str,

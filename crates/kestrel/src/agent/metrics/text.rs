@@ -35,7 +35,7 @@ impl Format {
     }
 }
 
-/// What numbers of a family mean.
+/// Type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// Only grows, from 0; its samples are named with `_total`.
@@ -72,7 +72,7 @@ pub struct Family {
     pub samples: Vec<Sample>,
 }
 
-/// One number.
+/// A sample: one number of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// What is put behind the family's name: `_bucket`.

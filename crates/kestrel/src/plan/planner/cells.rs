@@ -9,7 +9,7 @@ use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_hook::table::TableFile;
 
-/// What an event meets in one table.
+/// Handler of an event in one table.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::plan) struct Cell {
     /// Which handler.
@@ -22,7 +22,7 @@ pub(in crate::plan) struct Cell {
     pub(super) start: u32,
 }
 
-/// What a row gives its events.
+/// A row of a table: the handler for its events.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// Its handler; none where it masks them.
@@ -31,7 +31,7 @@ struct Row {
     start: u32,
 }
 
-/// One table: what each event meets in it; events beyond the end meet nothing.
+/// A table as cells: what each event meets in it; events beyond the end meet nothing.
 pub(in crate::plan) type Cells = Vec<Option<Cell>>;
 
 impl Planner<'_> {

@@ -1,4 +1,4 @@
-//! What the maps of a session's handlers and objects hold, and what its programs hand over.
+//! Contents of the maps of a session's handlers and objects, and what its programs hand over.
 
 use super::Session;
 use crate::session::maps::Maps;

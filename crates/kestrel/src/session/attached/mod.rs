@@ -1,4 +1,4 @@
-//! What a session attaches: its hooks' programs, what they could not see, and the switch that lets them work.
+//! Attachments of a session: its hooks' programs, what they could not see, and the switch that lets them work.
 //!
 //! | room | what it does |
 //! |---|---|

@@ -1,10 +1,10 @@
-//! Which rows of a session's programs make one handler, and which handlers a command line names.
+//! Rows of a session's programs that make one handler, and which handlers a command line names.
 
 use crate::session::state::{HandlerState, HookState, ProgramState, State};
 use kestrel_catalog::catalog::Glob;
 use std::collections::{BTreeSet, HashMap};
 
-/// Where a handler stands in the state.
+/// Place of a handler in the state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HandlerPlace {
     pub(super) hook: usize,
@@ -12,7 +12,7 @@ pub(super) struct HandlerPlace {
     pub(super) row: usize,
 }
 
-/// One of the rows that a handler is made of.
+/// A row among those of a handler.
 #[derive(Clone, Debug)]
 pub(super) struct Part<'s> {
     pub(super) place: HandlerPlace,
@@ -129,7 +129,7 @@ pub(super) fn groups(state: &State) -> Vec<Group<'_>> {
     all.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Whether a name in full and its event fit what was typed.
+/// Predicate over a handler's full name and its event: whether they fit what was typed.
 type Fits<'a> = dyn Fn(&str, &str) -> bool + 'a;
 
 /// Which handlers a text means: the first way of reading it that fits any.

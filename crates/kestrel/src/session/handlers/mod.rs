@@ -63,7 +63,7 @@ pub struct ObjectProgram {
     pub program: String,
 }
 
-/// What came of the records that a handler wrote for one event, since its last reset or since its table was loaded. A handler that came with a
+/// Counts of the records that a handler wrote for one event, since its last reset or since its table was loaded. A handler that came with a
 /// table loaded later shares its counts with another one that writes records of the same shape if the buffers had no room for a number of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventCounts {
@@ -84,7 +84,7 @@ pub struct ParameterValue {
     pub value: String,
 }
 
-/// What came of setting a parameter.
+/// Result of setting a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The handler's name.
@@ -99,7 +99,7 @@ pub struct Setting {
     pub others: Vec<String>,
 }
 
-/// What came of starting a handler anew.
+/// Result of resetting a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emptied {
     /// The handler's name.
@@ -240,7 +240,7 @@ impl Change {
     }
 }
 
-/// What a session's handlers have done so far.
+/// Counts of a session's handlers at a moment.
 struct Now<'s> {
     session: &'s PinnedSession,
     buffers: Vec<Buffer>,

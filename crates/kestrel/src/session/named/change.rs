@@ -26,7 +26,7 @@ use kestrel_trace::aggregate::MapType;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
-/// What came of adding probes.
+/// Result of adding probes.
 #[derive(Debug, Default)]
 pub struct Added {
     /// Programs attached.

@@ -1,4 +1,4 @@
-//! What named probes have done: hits, what was missed or lost, and what the kernel's own list says of the places where they sit.
+//! Status of named probes: hits, what was missed or lost, and what the kernel's own list says of the places where they sit.
 
 use crate::session::missed::Misses;
 use crate::session::pinned::PinnedSession;
@@ -41,7 +41,7 @@ pub struct Probe {
     pub sites: Vec<Site>,
 }
 
-/// One event of a named probe.
+/// An event of a named probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// As people name it.
@@ -119,7 +119,7 @@ impl Serialize for Site {
     }
 }
 
-/// What the kernel says of a place with a probe.
+/// Flags of a kprobe in the kernel's own list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Flags {
     /// Its module was unloaded.

@@ -238,7 +238,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// One of a hook's events.
+/// State of an event of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventState {
     /// As people name it.
@@ -257,7 +257,7 @@ impl EventState {
     }
 }
 
-/// One program of a hook.
+/// State of a program of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramState {
     /// Its slot; none for the hook itself.
@@ -292,7 +292,7 @@ impl ProgramState {
     }
 }
 
-/// One handler.
+/// State of a handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerState {
     /// Its text.

@@ -1,4 +1,4 @@
-//! What the state says about compiled objects whose programs are handlers.
+//! State of compiled objects whose programs are handlers.
 
 use super::{HandlerState, State};
 use serde::{Deserialize, Serialize};

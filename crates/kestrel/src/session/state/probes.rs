@@ -1,4 +1,4 @@
-//! What the state says about named probes.
+//! State of named probes.
 
 use kestrel_hook::hook::control::ProbeWord;
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ impl ProbeState {
     }
 }
 
-/// One event of a named probe.
+/// State of an event of a named probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteState {
     /// As people name it, its kind included.

@@ -1,4 +1,4 @@
-//! What planning needs of a session's state: what its handlers share, and its buffers.
+//! Planning inputs from a session's state: what its handlers share, and its buffers.
 
 use super::{BufferState, State};
 use crate::plan::BufferPlan;

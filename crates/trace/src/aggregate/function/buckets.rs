@@ -1,4 +1,4 @@
-//! What functions that count values by buckets share.
+//! Bucket-counting functions: what they share.
 
 use crate::aggregate::bars;
 use crate::aggregate::gather::{Function, Gathered, Metric};

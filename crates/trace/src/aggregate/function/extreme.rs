@@ -1,4 +1,4 @@
-//! What `min` and `max` share: the greatest of the ranks of values on each CPU, so that 0 stands for nothing.
+//! The base of `min` and `max`: the greatest of the ranks of values on each CPU, so that 0 stands for nothing.
 
 use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first, rank};
 

@@ -1,4 +1,4 @@
-//! What functions of a count and a sum share.
+//! The base of functions of a count and a sum share.
 
 use crate::aggregate::gather::{Gathered, Metric, first};
 

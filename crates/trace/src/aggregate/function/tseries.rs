@@ -31,7 +31,7 @@ pub const MOST: i64 = (crate::aggregate::state::MOST_VALUE as i64 / 8 - 1) / WOR
 /// Columns between the borders of the picture.
 const WIDTH: i128 = 52;
 
-/// How values of one interval become one.
+/// Way in which the values of one interval become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words of HOW say it")]
 pub enum How {

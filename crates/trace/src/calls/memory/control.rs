@@ -1,4 +1,4 @@
-//! What fcntl(2), ioctl(2) and prctl(2) are given, by their commands.
+//! Arguments of fcntl(2), ioctl(2) and prctl(2), by their commands.
 
 use super::super::call::{Argument, Call};
 use super::super::quoted::quoted;

@@ -1,4 +1,4 @@
-//! What poll(2) and its like are asked, and what they report behind their result.
+//! Arguments of poll(2) and its like, and what they report behind their result.
 
 use super::super::call::{Call, End};
 use super::number::number;

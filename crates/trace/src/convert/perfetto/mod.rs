@@ -64,7 +64,7 @@ struct Perfetto {
     bytes: Vec<u8>,
 }
 
-/// How records of an event are written.
+/// Encoding of an event's records.
 #[derive(Clone, Debug)]
 enum Event {
     Scheduler(Sched),

@@ -1,4 +1,4 @@
-//! What lies in a trace's directory: which of it is a trace's, and which is something else.
+//! Contents of a trace's directory: which of it is a trace's, and which is something else.
 
 use super::{METADATA, SIDE};
 use crate::aggregate::KeptMaps;

@@ -9,7 +9,7 @@ use crate::packet::PAGE;
 use std::io;
 use std::path::Path;
 
-/// Where a stream ends.
+/// End of a stream: its last packet's number, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// The number of its buffer.

@@ -11,7 +11,7 @@ use crate::syscall::Meaning;
 use kestrel_layout::tsdl::Word;
 use std::fmt::Write as _;
 
-/// What is to be known about one field beyond TSDL.
+/// Hint about one field, beyond TSDL.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Hint {
     Bool,

@@ -233,7 +233,7 @@ fn begins_word(ty: &Type) -> bool {
     matches!(ty, Type::Integer(integer) if integer.bits < 64 && integer.align == 64)
 }
 
-/// What `env` says of an event.
+/// Hints about an event, read from `env`.
 struct Hinted {
     kind: String,
     /// What the records ask.

@@ -18,7 +18,7 @@ use stream::Stream;
 
 pub use stream::Source;
 
-/// What is not in a trace though it happened, as far as its packets tell.
+/// Losses of a trace, as far as its packets tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
     /// Events that a full buffer lost.

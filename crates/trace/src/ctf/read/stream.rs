@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
 
-/// Where a stream's pages come from: anything that can be read, or what knows more about them.
+/// Source of a stream's pages: anything that can be read, or what knows more about them.
 pub trait Source {
     /// Reads as [`Read::read`] does.
     ///

@@ -1,4 +1,4 @@
-//! What LTTng calls the kernel's events and their fields, and what the kernel calls them, as reports of the scheduler and of system calls expect.
+//! LTTng's names of the kernel's events and their fields, and what the kernel calls them, as reports of the scheduler and of system calls expect.
 
 /// What LTTng's names begin with, the kernel's system, and what its own name begins with instead. The first that fits counts.
 const SUBSYSTEMS: &[(&str, &str, &str)] = &[

@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-/// What all streams of a trace have in common.
+/// State that all streams of a trace share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) little: bool,
@@ -70,7 +70,7 @@ pub(super) struct Stream {
     damage: Option<String>,
 }
 
-/// What the head of a packet says.
+/// Header of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
     content: Option<u64>,

@@ -7,7 +7,7 @@ use crate::error::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// All that metadata describe.
+/// Parsed metadata.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Metadata {
     pub(super) little: bool,

@@ -1,4 +1,4 @@
-//! What a `perf.data` file says beside its records: attributes of events, and the sections of *features* behind the data, or among the records of a pipe.
+//! Features of a `perf.data` file: attributes of events, and the sections of *features* behind the data, or among the records of a pipe.
 
 use super::super::input::{Input, text_of};
 use super::super::tracing_data::TracingData;
@@ -13,7 +13,7 @@ const MOST: u64 = 1 << 28;
 /// Bytes of attributes up to what is read of them.
 const LEAST: u64 = 64;
 
-/// What an event was asked for.
+/// Attributes with which an event was opened.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
     pub(super) kind: u32,
@@ -26,7 +26,7 @@ pub(super) struct Attributes {
     pub(super) name: Option<String>,
 }
 
-/// All that is known beside records.
+/// Facts of the file beside its records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Features {
     pub(super) attributes: Vec<Attributes>,

@@ -24,7 +24,7 @@ const PIECE: usize = 1 << 17;
 /// Bytes of a piece of a file that are read at once.
 const CHUNK: usize = 1 << 17;
 
-/// Where records lie in a file.
+/// Byte range of records in a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     begin: u64,

@@ -12,7 +12,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
 
-/// Which event a sample is of: by its number, which stands at a place that all events of a file have in common.
+/// Sample ids, which tell the event of a sample: by its number, which stands at a place that all events of a file have in common.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ids {
     by_id: HashMap<u64, usize, foldhash::fast::RandomState>,
@@ -20,7 +20,7 @@ pub(super) struct Ids {
     place: Option<(usize, usize)>,
 }
 
-/// What stands at the end of records that are no samples.
+/// Trailer of records that are no samples (`sample_id_all`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trailer {
     pub(super) time_ns: u64,

@@ -11,7 +11,7 @@ use crate::user_symbol::{Binary, Mapping, UserSymbols};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
-/// What the first pass found.
+/// Result of the first pass.
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) features: Features,

@@ -1,4 +1,4 @@
-//! What a `trace.dat` says before its records: of version 6 in one piece, of version 7 in sections that options lead to.
+//! The head of a `trace.dat`: of version 6 in one piece, of version 7 in sections that options lead to.
 
 use super::super::input::Input;
 use super::super::tracing_data::TracingData;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 
-/// Where records of a CPU lie.
+/// Range of a CPU's records in the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
     /// The name of the tracing instance; empty for the first.
@@ -20,7 +20,7 @@ pub(super) struct Part {
     pub(super) packed: bool,
 }
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Packing {
     #[default]
@@ -38,7 +38,7 @@ pub(super) struct Clock {
     counter: Option<(u32, u32, u64)>,
 }
 
-/// What stands before the records.
+/// The parsed head of a file.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     pub(super) data: TracingData,

@@ -10,7 +10,7 @@ use kestrel_layout::entry::Format;
 use std::io;
 use std::sync::Arc;
 
-/// Where the parts of a page lie.
+/// Layout of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) page: usize,

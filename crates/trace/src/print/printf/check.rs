@@ -5,7 +5,7 @@ use crate::layout::FieldType;
 use std::fmt;
 use std::ops::Range;
 
-/// What is wrong with a format and its arguments.
+/// A mismatch of a format and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The place in the format, in bytes; none where it is about the whole.

@@ -27,7 +27,7 @@ enum Piece {
     Argument(Conversion),
 }
 
-/// How an argument is written.
+/// A conversion of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversion {
     /// Where it stands, in bytes of the format.
@@ -41,7 +41,7 @@ pub struct Conversion {
     letter: Letter,
 }
 
-/// How many bits of a number are meant.
+/// Length modifier: the bits of a number that are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Length {
     Char,
@@ -50,7 +50,7 @@ enum Length {
     Long,
 }
 
-/// What an argument is written as.
+/// Conversion letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Letter {
     Signed,
@@ -70,7 +70,7 @@ enum Letter {
     Unsupported(char),
 }
 
-/// How the bytes of a buffer are written.
+/// Form of a buffer's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// `a\x00`.

@@ -1,6 +1,6 @@
-//! What a family of names is, how its table is made of the constants of the headers, and how a number is written with it.
+//! Families of names for numbers: tables made of the constants of the headers, and how a number is written with it.
 
-/// One name: it stands where `bits & mask == value`.
+/// A row with one name: it stands where `bits & mask == value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The bits that the name is about; all of them where the whole number has one name.
@@ -11,7 +11,7 @@ pub struct Row {
     pub name: &'static str,
 }
 
-/// How a number is written where it has no name.
+/// Form of a number without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unnamed {
     /// `42`, `-1`.

@@ -2,7 +2,7 @@
 
 use crate::syscall::Meaning;
 
-/// How a number in memory is shown.
+/// Format of a number in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Show {
     /// `-1`.

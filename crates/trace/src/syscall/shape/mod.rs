@@ -1,4 +1,4 @@
-//! What memory behind an argument holds: the structures of the kernel's interface, one table row for each, with the members that are shown.
+//! Structures of the kernel's interface behind arguments, one table row for each, with the members that are shown.
 
 mod event;
 mod file;
@@ -12,7 +12,7 @@ mod time;
 pub use member::{Member, Show, Structure};
 pub(super) use narrow::narrow;
 
-/// What lies where an argument points.
+/// Shape of the memory where an argument points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// A structure of these members.

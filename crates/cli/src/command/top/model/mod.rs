@@ -1,4 +1,4 @@
-//! What `top` shows, as data: pages with tables, one above the other as the user goes into rows, made of the last two readings.
+//! The model of `top`: pages with tables, one above the other as the user goes into rows, made of the last two readings.
 //!
 //! | room | what it holds |
 //! |---|---|
@@ -15,7 +15,7 @@ use crate::terminal::{KeyCode, KeyEvent, Table};
 use kestrel_trace::aggregate::Entry;
 use page::{Opened, Page, TABS};
 
-/// What is shown.
+/// The model: the last two readings, and the pages that are open over them.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     before: Option<Reading>,

@@ -3,7 +3,7 @@
 use crate::command::top::reading::{By, Slice};
 use crate::terminal::{Column, Table};
 
-/// What a page shows.
+/// Kind of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::command::top) enum Page {
     /// Hits of a slice.

@@ -3,7 +3,7 @@
 /// Words of a kernel stack (`THREAD_SIZE`).
 pub(super) const STACK_WORDS: u64 = 2048;
 
-/// One value.
+/// A fetch: one value of a probe line.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fetch {
     /// A saved register.
@@ -30,7 +30,7 @@ pub(super) enum Fetch {
     },
 }
 
-/// How a value is kept.
+/// Storage type of a fetched value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Store {
     Integer {

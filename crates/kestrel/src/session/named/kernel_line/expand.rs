@@ -1,4 +1,4 @@
-//! What stands for words of a line: parameters by their names for `$argN` and `$arg*`, fetches of names for `%pd` and `%pD`.
+//! Expansion of words of a line: parameters by their names for `$argN` and `$arg*`, fetches of names for `%pd` and `%pD`.
 
 use super::fetch::{MOST_ARGUMENTS, Reader};
 use super::number;

@@ -19,7 +19,7 @@ const MOST_STEPS: u32 = 15;
 pub(super) const MOST_ARGUMENTS: usize = 128;
 /// Arguments that a return knows of its entry: arg0 to arg9 of the language.
 const KEPT_ARGUMENTS: u64 = 10;
-/// What the last step of a fetch is known to give.
+/// Type of the last step of a fetch, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownType {
     pub(super) ty: TypeId,

@@ -7,7 +7,7 @@ use kestrel_catalog::code::{Code, LocationSpec};
 use kestrel_catalog::facts::Facts;
 use std::sync::Arc;
 
-/// What a place is to the function that it lies in.
+/// Resolution of a place: at a function's entry, inside of one, or at none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
     /// Its first instruction, where arguments are in their registers.
@@ -60,7 +60,7 @@ impl Dialect {
     }
 }
 
-/// What lines are read against.
+/// Kernel facts against which lines are read.
 pub trait Kernel {
     /// Where a symbol lies.
     fn address(&self, symbol: &str) -> Option<u64>;

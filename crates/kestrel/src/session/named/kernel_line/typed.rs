@@ -1,4 +1,4 @@
-//! What the kernel's types (BTF) say of a line's arguments: parameters and members by name, the return value, and how each is kept.
+//! Typed arguments of a line, by the kernel's types (BTF): parameters and members by name, the return value, and how each is kept.
 
 use super::argument::{Fetch, Store};
 use super::fetch::{KnownType, Reader};

@@ -1,6 +1,6 @@
 //! A word of a line of `kprobe_events`, and what is wrong with one.
 
-/// What is wrong with a line, and how many bytes from its beginning.
+/// An error in a line, and its offset in bytes.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) at: usize,
@@ -13,7 +13,7 @@ impl Wrong {
     }
 }
 
-/// What parsing a part of a line gives.
+/// Result of parsing a part of a line.
 pub(super) type Parsed<T> = std::result::Result<T, Wrong>;
 
 /// A word of a line and where it begins.

@@ -6,7 +6,7 @@ use crate::import::ctf::types::{Integer, Type, bare};
 use crate::layout::{Base, FieldType};
 use crate::packet::CAPACITY;
 
-/// Where a value goes.
+/// Destination of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
     /// The field of that index, as it is.

@@ -35,7 +35,7 @@ enum Node {
     Leaf(Type, To),
 }
 
-/// Which of several numbers of a process counts: the one of the machine, not that of a container.
+/// Rank of a process number among several: the one of the machine, not that of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     #[default]
@@ -44,7 +44,7 @@ enum Rank {
     Machine,
 }
 
-/// What a record says of its thread.
+/// Thread of a record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Thread {
     /// Its name; empty where the record does not say.
