@@ -5,8 +5,8 @@ use crate::output::Format;
 use crate::style::bytes;
 use clap::Args;
 use kestrel::agent::Lost;
-use kestrel::agent::dumps::{Begun, Dumps};
-use kestrel::agent::run::{End, Policy, Runner, Started};
+use kestrel::agent::dumps::{DumpOutcome, Dumps};
+use kestrel::agent::run::{End, Policy, Runner, StartOutcome};
 use kestrel::agent::user;
 use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
@@ -113,17 +113,17 @@ impl Actor {
         let acted = match &effect {
             Effect::Show | Effect::Print(_) => ActionOutcome::Shown,
             Effect::Run(command) => match self.runner.start(session, command, record) {
-                Started::Busy => ActionOutcome::Later,
-                Started::Running => ActionOutcome::Started,
-                Started::Forbidden => ActionOutcome::Forbidden,
-                Started::Limited => self.count_left_out(command.clone()),
+                StartOutcome::Busy => ActionOutcome::Later,
+                StartOutcome::Running => ActionOutcome::Started,
+                StartOutcome::Forbidden => ActionOutcome::Forbidden,
+                StartOutcome::Limited => self.count_left_out(command.clone()),
             },
             Effect::Dump(before) => {
                 let dumps = self.dumps.as_mut();
                 match dumps.map(|dumps| dumps.begin(session, *before, record.time_ns)) {
-                    Some(Begun::Writing) => ActionOutcome::Dumped,
-                    Some(Begun::Busy) => ActionOutcome::Later,
-                    Some(Begun::Limited) => self.count_left_out(format!("dump({})", action.text)),
+                    Some(DumpOutcome::Writing) => ActionOutcome::Dumped,
+                    Some(DumpOutcome::Busy) => ActionOutcome::Later,
+                    Some(DumpOutcome::Limited) => self.count_left_out(format!("dump({})", action.text)),
                     None => ActionOutcome::Forbidden,
                 }
             }

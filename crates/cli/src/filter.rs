@@ -4,7 +4,7 @@ use crate::exit::{Exit, Failure};
 use crate::style;
 use crate::targets::nobodys_own;
 use clap::Args;
-use kestrel_query::{Background, Clocks, Filter, Moment, Wanted};
+use kestrel_query::{Background, Clocks, Criteria, Filter, Moment};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::record::Record;
@@ -77,8 +77,8 @@ impl Options {
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted {
+    fn wanted(&self) -> Criteria {
+        Criteria {
             events: self.patterns().map(str::to_owned).collect(),
             pids: self.pids.clone(),
             tids: self.tids.clone(),

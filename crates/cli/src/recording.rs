@@ -12,7 +12,7 @@ use crate::screen::{is_quiet, set_quiet};
 use crate::selection::{self, Selection};
 use crate::status_line::{Figures, MissedSoFar, StatusLine};
 use crate::style::bytes;
-use crate::switching::{Sum, Switches, Switching};
+use crate::switching::{DirectoryTotals, Switches, Switching};
 use kestrel::agent::Answer;
 use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
@@ -40,7 +40,7 @@ const READER_NICENESS: i32 = -15;
 
 /// Options of what a recording keeps, and of its size on disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keep {
+pub(crate) struct RecordingOptions {
     /// The newest events when a ring is full, not the oldest.
     pub(crate) newest: bool,
     /// Inlined functions and source lines of user stacks.
@@ -56,7 +56,7 @@ pub(crate) struct Keep {
 }
 
 /// Records what is selected into the directory `output`.
-pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Exit, Failure> {
+pub(crate) fn run(selection: &Selection, output: &Path, keep: RecordingOptions) -> Result<Exit, Failure> {
     set_quiet(selection.quiet);
     let begun = Instant::now();
     let catalog = selection::catalog(selection);
@@ -176,13 +176,13 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: Keep) -> Result<Ex
                 &plan.target,
                 actor.count,
                 selection.verbose,
-                Sum::default(),
+                DirectoryTotals::default(),
             );
             detach(&mut recorded.session);
             return Err(failure);
         }
     };
-    let mut whole = Sum::default();
+    let mut whole = DirectoryTotals::default();
     if let Some(switching) = &mut switching {
         whole = switching.whole;
         switching.keep_path(&recorded.path);
@@ -354,7 +354,13 @@ fn print_piece(piece: &Piece) {
 }
 
 /// Prints the number of events recorded and lost; `whole` are those of directories before the last.
-fn print_summary(recorded: &Recorded, target: &ProcessFilter, messages: u64, verbose: bool, whole: Sum) {
+fn print_summary(
+    recorded: &Recorded,
+    target: &ProcessFilter,
+    messages: u64,
+    verbose: bool,
+    whole: DirectoryTotals,
+) {
     let summary = &recorded.summary;
     let missed = summary.missed.map_or(0, |missed| missed.hits);
     let all = [summary.lost(), missed, whole.lost, whole.missed];

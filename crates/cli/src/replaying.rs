@@ -14,7 +14,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 /// Style of a program's output.
-pub(crate) struct Look {
+pub(crate) struct OutputStyle {
     /// Whether JSON lines are printed.
     pub(crate) json: bool,
     /// Whether only the program's own output is.
@@ -37,7 +37,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Prepares a program for a recording of which nothing was read.
-    pub(crate) fn new(program: &ProgramText, look: &Look, trace: &mut Trace) -> kestrel::Result<Self> {
+    pub(crate) fn new(program: &ProgramText, look: &OutputStyle, trace: &mut Trace) -> kestrel::Result<Self> {
         let options = Options {
             allows_unsafe: look.allows_unsafe,
         };

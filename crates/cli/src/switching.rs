@@ -68,12 +68,12 @@ pub(crate) struct Switching {
     named: SystemTime,
     kept: VecDeque<PathBuf>,
     /// Of all that are whole: how many, their records, and the events lost.
-    pub(crate) whole: Sum,
+    pub(crate) whole: DirectoryTotals,
 }
 
 /// Totals over the directories of a recording.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sum {
+pub(crate) struct DirectoryTotals {
     /// Directories.
     pub(crate) directories: u64,
     /// Records.
@@ -96,7 +96,7 @@ impl Switching {
             since: Instant::now(),
             named: SystemTime::UNIX_EPOCH,
             kept: VecDeque::new(),
-            whole: Sum::default(),
+            whole: DirectoryTotals::default(),
         })
     }
 

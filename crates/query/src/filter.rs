@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 /// Criteria of a filter; what is empty is not asked.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct Criteria {
     /// Patterns of events.
     pub events: Vec<String>,
     /// Processes.
@@ -50,7 +50,7 @@ pub struct Filter {
     predicate: Option<Predicate>,
 }
 
-impl Wanted {
+impl Criteria {
     /// Whether all records are wanted.
     pub fn is_all(&self) -> bool {
         let lists = self.events.is_empty() && self.comms.is_empty() && self.cpus.is_empty();
@@ -64,7 +64,7 @@ impl Filter {
     ///
     /// # Errors
     /// When no event fits a pattern, or the predicate means nothing at any event that is wanted.
-    pub fn new(wanted: &Wanted, events: &[EventClass], clocks: &Clocks) -> Result<Self> {
+    pub fn new(wanted: &Criteria, events: &[EventClass], clocks: &Clocks) -> Result<Self> {
         let mut chosen: Vec<&EventClass> = events.iter().collect();
         let mut numbers = None;
         if !wanted.events.is_empty() {

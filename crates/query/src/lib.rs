@@ -33,7 +33,7 @@ mod words;
 pub use background::Background;
 pub use error::{Error, Result};
 pub use expression::Predicate;
-pub use filter::{Filter, Wanted};
+pub use filter::{Criteria, Filter};
 pub use groups::{Group, Grouped, Groups};
 pub use keys::Keys;
 pub use latency::{Latencies, Latency, Unpaired};

@@ -11,13 +11,13 @@ pub(crate) struct Recent {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    of: Of,
+    of: PlaceInputs,
     place: usize,
 }
 
 /// Inputs on which a place depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Of {
+struct PlaceInputs {
     version: u64,
     tid: u32,
     pid: u32,
@@ -31,7 +31,7 @@ const SLOTS: usize = 512;
 impl Default for Recent {
     fn default() -> Self {
         let nothing = Slot {
-            of: Of {
+            of: PlaceInputs {
                 // No names have this version.
                 version: u64::MAX,
                 tid: 0,
@@ -58,7 +58,7 @@ impl Recent {
         background: &Background,
         find: impl FnOnce() -> usize,
     ) -> usize {
-        let of = Of {
+        let of = PlaceInputs {
             version: background.processes.version(),
             tid: record.tid,
             pid: record.pid,

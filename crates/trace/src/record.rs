@@ -3,7 +3,7 @@
 use crate::event::EventClass;
 use crate::layout::{Field, FieldPlace, FieldType};
 use crate::unwound::{Key, Unwound};
-use crate::value::{Beside, StackCopy, Value};
+use crate::value::{StackCopy, Value, ValueContext};
 
 /// A record, borrowed from the page it lies in.
 #[derive(Clone, Copy, Debug)]
@@ -59,9 +59,9 @@ impl<'a> Record<'a> {
             .filter(|_| matches!(field.ty, FieldType::StackCopy { .. }))
             .and_then(|unwound| unwound.get(self.key()));
         let found = found.map(|frames| frames.shown(&field.ty));
-        let beside = Beside {
+        let beside = ValueContext {
             time_ns: self.time_ns,
-            ..Beside::default()
+            ..ValueContext::default()
         };
         let read = || {
             bytes.map_or(Value::Missing, |bytes| {

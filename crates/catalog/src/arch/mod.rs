@@ -72,12 +72,12 @@ pub struct Saved {
     /// Its byte offset.
     pub offset: u32,
     /// What it holds.
-    pub holds: Holds,
+    pub holds: RegisterContent,
 }
 
 /// Content of a register at a function's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum RegisterContent {
     /// Anything of 8 bytes.
     Word,
     /// The address of an instruction.
@@ -97,7 +97,14 @@ pub enum Holds {
 pub(super) fn registers(added: u64) -> Vec<Register> {
     let of = |saved: &Saved| {
         let source = Source::Register { offset: saved.offset };
-        saved.register(source, if saved.holds == Holds::Code { added } else { 0 })
+        saved.register(
+            source,
+            if saved.holds == RegisterContent::Code {
+                added
+            } else {
+                0
+            },
+        )
     };
     current().registers.iter().map(of).collect()
 }
@@ -119,10 +126,10 @@ impl Saved {
             base: Base::Hexadecimal,
         };
         let ty = match self.holds {
-            Holds::Word => integer(8),
-            Holds::Segment => integer(2),
-            Holds::Code => ValueType::Pointer { user: false },
-            Holds::Flags { names, .. } => ValueType::Flags {
+            RegisterContent::Word => integer(8),
+            RegisterContent::Segment => integer(2),
+            RegisterContent::Code => ValueType::Pointer { user: false },
+            RegisterContent::Flags { names, .. } => ValueType::Flags {
                 size: 8,
                 names: names
                     .iter()
@@ -137,7 +144,7 @@ impl Saved {
             source,
             added,
             meaningless: match self.holds {
-                Holds::Flags { always, .. } => always,
+                RegisterContent::Flags { always, .. } => always,
                 _ => 0,
             },
         }

@@ -1,6 +1,6 @@
 //! x86-64: the System V calling convention and `struct pt_regs` of the kernel's `arch/x86/include/asm/ptrace.h`.
 
-use super::{Arch, Holds, Saved};
+use super::{Arch, RegisterContent, Saved};
 use std::str::FromStr;
 
 pub(super) const ARCH: Arch = Arch {
@@ -50,13 +50,13 @@ const REGISTERS: &[Saved] = &[
         name: "ip",
         aliases: &["rip", "pc"],
         offset: 128,
-        holds: Holds::Code,
+        holds: RegisterContent::Code,
     },
     Saved {
         name: "flags",
         aliases: &["eflags", "rflags"],
         offset: 144,
-        holds: Holds::Flags {
+        holds: RegisterContent::Flags {
             names: FLAGS,
             always: 1 << 1,
         },
@@ -65,13 +65,13 @@ const REGISTERS: &[Saved] = &[
         name: "cs",
         aliases: &[],
         offset: 136,
-        holds: Holds::Segment,
+        holds: RegisterContent::Segment,
     },
     Saved {
         name: "ss",
         aliases: &[],
         offset: 160,
-        holds: Holds::Segment,
+        holds: RegisterContent::Segment,
     },
     word("orig_ax", &["orig_rax"], 120),
 ];
@@ -123,7 +123,7 @@ const fn word(name: &'static str, aliases: &'static [&'static str], offset: u32)
         name,
         aliases,
         offset,
-        holds: Holds::Word,
+        holds: RegisterContent::Word,
     }
 }
 
@@ -143,7 +143,7 @@ fn operand(name: &str) -> Option<u32> {
     };
     let known = REGISTERS
         .iter()
-        .filter(|saved| matches!(saved.holds, Holds::Word));
+        .filter(|saved| matches!(saved.holds, RegisterContent::Word));
     known
         .filter(|saved| saved.name == full && full != "orig_ax")
         .map(|saved| saved.offset)

@@ -6,7 +6,7 @@ use super::trampoline::bound;
 use crate::error::Result;
 use kestrel_bpf::btf::TypeId;
 use kestrel_bpf::object::Hook;
-use kestrel_kernel::bpf::{AttachType, Link, Program, ProgramKind, ProgramType, Walked};
+use kestrel_kernel::bpf::{AttachType, IteratorScope, Link, Program, ProgramKind, ProgramType};
 use serde::{Deserialize, Serialize};
 
 /// A walk of the kernel's; the id is that of its function, the process the one whose threads alone are walked.
@@ -57,7 +57,7 @@ impl Attach for Iterator {
 
     fn attach(&self, kind: ProgramKind, programs: &[&Program], _events: &Events<'_>) -> Result<Links> {
         let attach = |program: &&Program| match self.process {
-            Some(pid) => Ok(Link::iterator(program, &Walked::Process(pid))?),
+            Some(pid) => Ok(Link::iterator(program, &IteratorScope::Process(pid))?),
             None => bound(program, kind),
         };
         let links: Result<Vec<Link>> = programs.iter().map(attach).collect();

@@ -40,7 +40,7 @@ pub(super) const KRETPROBE: FunctionProbe = FunctionProbe {
 
 /// Place of a parameter at a function's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum ParameterHome {
     /// In so many registers of arguments, from one on.
     Registers { first: usize, count: usize },
     /// In the stack, so many bytes from its pointer on: behind the return address.
@@ -52,7 +52,7 @@ pub(super) enum Held {
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) ty: TypeId,
-    pub(super) held: Held,
+    pub(super) held: ParameterHome,
     /// Words that it takes.
     pub(super) words: u64,
     /// Whether it is a struct or a union by value.
@@ -86,14 +86,14 @@ pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<Parameter>
         let held = match fits && !(composite && is_packed(types, parameter.ty)) {
             true => {
                 used += count;
-                Held::Registers {
+                ParameterHome::Registers {
                     first: used - count,
                     count,
                 }
             }
             false => {
                 stack += words * 8;
-                Held::Stack(stack - words * 8)
+                ParameterHome::Stack(stack - words * 8)
             }
         };
         all.push(Parameter {
@@ -132,7 +132,7 @@ impl Parameter {
     pub(super) fn source(&self, types: &Btf) -> Source {
         let arch = arch::current();
         match self.held {
-            Held::Registers { first, count } => {
+            ParameterHome::Registers { first, count } => {
                 let offsets = arch.arguments.iter().skip(first).take(count);
                 let mut words: Vec<Source> = offsets.map(|&offset| Source::Register { offset }).collect();
                 match (self.composite, words.pop()) {
@@ -143,7 +143,7 @@ impl Parameter {
                     }
                 }
             }
-            Held::Stack(behind) => {
+            ParameterHome::Stack(behind) => {
                 let ty = match self.composite {
                     true => types.render(self.ty),
                     false => "uint64".to_owned(),

@@ -1,6 +1,6 @@
 //! `jprobe`: a function's call with every parameter by name and type, as its own code sees it; by trampoline where that can be, else by kprobe.
 
-use super::function::{Held, KPROBE, Parameter, describe, no_kprobes, parameters};
+use super::function::{KPROBE, Parameter, ParameterHome, describe, no_kprobes, parameters};
 use super::glob::Glob;
 use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
 use super::lookup::Catalog;
@@ -146,7 +146,7 @@ impl Jprobe {
             .collect();
         let mut ways = Vec::new();
         // A trampoline keeps a module from being unloaded, which a kprobe does not.
-        let in_registers = |parameter: &Parameter| matches!(parameter.held, Held::Registers { .. });
+        let in_registers = |parameter: &Parameter| matches!(parameter.held, ParameterHome::Registers { .. });
         if typed.module.is_none()
             && parameters(types, &function).iter().all(in_registers)
             && catalog.functions().is_ok()

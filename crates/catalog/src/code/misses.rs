@@ -32,11 +32,11 @@ pub struct Registered {
 /// Where the kernel's memory cannot be read (/proc/kcore, a lockdown), or its symbols and types do not say what is in it.
 pub fn registered(host: &Host) -> Result<Vec<Registered>> {
     // The same as long as the kernel runs, and long to find.
-    static WHERE: OnceLock<Where> = OnceLock::new();
+    static WHERE: OnceLock<KprobeMemory> = OnceLock::new();
     let place = match WHERE.get() {
         Some(place) => place,
         None => {
-            let found = Where::find(&Facts::new(host.clone()))?;
+            let found = KprobeMemory::find(&Facts::new(host.clone()))?;
             WHERE.get_or_init(|| found)
         }
     };
@@ -75,14 +75,14 @@ pub fn by_program(host: &Host) -> Result<HashMap<u32, u64>> {
 }
 
 /// Table, offsets and handlers by which kprobes are found in the kernel's memory.
-struct Where {
+struct KprobeMemory {
     table: Table,
     shape: Shape,
     /// A `struct kprobe` with one of these is part of a `struct trace_kprobe`.
     handlers: Vec<u64>,
 }
 
-impl Where {
+impl KprobeMemory {
     fn find(facts: &Facts) -> Result<Self> {
         let symbols = facts.symbols()?;
         let address = |name: &&str| {

@@ -9,7 +9,7 @@ use crate::progress;
 use crate::style::bytes;
 use clap::Args;
 use kestrel_trace::ctf::directory;
-use kestrel_trace::ctf::rewrite::{Beside, Rewriter};
+use kestrel_trace::ctf::rewrite::{Rewriter, SideData};
 use kestrel_trace::print::{counted, thousands};
 use std::path::PathBuf;
 
@@ -92,7 +92,7 @@ fn write(
             records += 1;
         }
     }
-    let beside = Beside {
+    let beside = SideData {
         summary: trace.summary.clone(),
         symbols: trace.symbols.clone(),
         processes: trace.processes.clone(),

@@ -3,7 +3,7 @@
 use crate::arguments::{DEFAULT_TRACE, directory, level, nonzero_bytes};
 use crate::calls;
 use crate::exit::{Exit, Failure};
-use crate::recording::{self, Keep};
+use crate::recording::{self, RecordingOptions};
 use crate::selection::Selection;
 use crate::switching::{SwitchAt, Switches, switch_at};
 use clap::Args;
@@ -62,7 +62,7 @@ Events lost because a ring was full are counted and reported. `kestrel report` a
 
 /// Records.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let keep = Keep {
+    let keep = RecordingOptions {
         newest: options.overwrite,
         lines: options.lines,
         compress: options.compress,

@@ -1,7 +1,7 @@
 //! Questions about the records of a scope, each answered in one pass by what `report` and `print` answer it with, too.
 
 use super::index::{Index, Mark};
-use super::pass::{Pass, Progress, Then};
+use super::pass::{AfterRecord, Pass, Progress};
 use super::scope::Scope;
 use crate::calls;
 use crate::exit::Failure;
@@ -138,7 +138,7 @@ impl Source {
         let whole = pass.run(|record, wanted, _| {
             gathering.take(record, wanted);
             index.take(record.time_ns, wanted);
-            Then::GoOn
+            AfterRecord::GoOn
         })?;
         let answer = || Answer::Overview(Box::new(gathering.finish(&pass.trace.reader)), index);
         Ok(whole.then(answer))
@@ -155,7 +155,7 @@ impl Source {
                 true => stacks.add(record),
                 false => stacks.pass(record),
             }
-            Then::GoOn
+            AfterRecord::GoOn
         })?;
         Ok(whole.then(|| Answer::Stacks(Box::new(stacks.finish()))))
     }
@@ -169,7 +169,7 @@ impl Source {
         let mut none = Vec::new();
         let whole = pass.run(|record, wanted, _| {
             counted.record(record, wanted, &mut none);
-            Then::GoOn
+            AfterRecord::GoOn
         })?;
         let summary = counted.finish(&mut none).unwrap_or_default();
         let group = summary.finish(&|_, _| None).pop().unwrap_or_default();
@@ -183,19 +183,19 @@ impl Source {
         let end = lines.first.saturating_add(lines.count);
         pass.run(|record, wanted, _| {
             if !wanted || record.time_ns < lines.mark.time_ns {
-                return Then::GoOn;
+                return AfterRecord::GoOn;
             }
             if before > 0 {
                 before -= 1;
-                return Then::GoOn;
+                return AfterRecord::GoOn;
             }
             if number >= lines.first && number < end {
                 take(record, number);
             }
             number += 1;
             match number < end {
-                true => Then::GoOn,
-                false => Then::Stop,
+                true => AfterRecord::GoOn,
+                false => AfterRecord::Stop,
             }
         })
     }
@@ -271,7 +271,7 @@ fn latencies(mut pass: Pass, pairs: Vec<Pairs>) -> Result<Option<Answer>, Failur
         if wanted {
             latencies.add(record, background);
         }
-        Then::GoOn
+        AfterRecord::GoOn
     })?;
     let (rows, unpaired) = latencies.finish(None)?;
     Ok(whole.then_some(Answer::Latencies(rows, unpaired)))
@@ -284,7 +284,7 @@ fn groups(mut pass: Pass, keys: Keys) -> Result<Option<Answer>, Failure> {
         if wanted {
             groups.add(record, background);
         }
-        Then::GoOn
+        AfterRecord::GoOn
     })?;
     let grouped = groups.finish(None, None)?;
     Ok(whole.then(|| Answer::Groups(Box::new(grouped))))

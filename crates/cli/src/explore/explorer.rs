@@ -2,12 +2,12 @@
 
 use super::answer::{Question, next_style, usual_pairs, wrong};
 use super::jobs::Jobs;
-use super::level::{Asked, Level};
+use super::level::{Level, LevelQuestion};
 use super::scope::{Condition, Scope, has_calls, has_stacks, range_label};
 use super::tables::{TABS, Tab, Target};
-use super::timeline::{self, Chosen, Selecting};
+use super::timeline::{self, Selecting, SelectionChange};
 use crate::exit::Failure;
-use crate::terminal::{Edited, KeyCode, KeyEvent, KeyModifiers, Prompt, Then};
+use crate::terminal::{AfterKey, Edited, KeyCode, KeyEvent, KeyModifiers, Prompt};
 use kestrel_query::{Keys, Pairs};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::Style;
@@ -54,7 +54,7 @@ pub(crate) enum Mode {
 #[derive(Debug)]
 pub(crate) struct Typing {
     /// What it is for.
-    pub(super) what: What,
+    pub(super) what: PromptPurpose,
     /// The line.
     pub(super) prompt: Prompt,
     /// What is wrong with it, as far as it was tried.
@@ -63,7 +63,7 @@ pub(crate) struct Typing {
 
 /// Purpose of the input line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum PromptPurpose {
     /// A predicate.
     Predicate,
     /// A text that lines of records have.
@@ -76,7 +76,7 @@ pub(crate) enum What {
     Number,
 }
 
-impl What {
+impl PromptPurpose {
     /// What stands before the line.
     pub(super) fn label(self) -> &'static str {
         match self {
@@ -168,7 +168,7 @@ impl Explorer {
         self.levels.iter().any(Level::waits).then_some(SOON)
     }
 
-    fn ask(&mut self, asked: Asked, question: Question) {
+    fn ask(&mut self, asked: LevelQuestion, question: Question) {
         let scope = self.level().scope.clone();
         let job = self.jobs.ask(scope, question);
         self.level_mut().asked(asked, job);
@@ -202,15 +202,15 @@ impl Explorer {
     }
 
     /// Answers a key.
-    pub(crate) fn press(&mut self, key: KeyEvent) -> Then {
+    pub(crate) fn press(&mut self, key: KeyEvent) -> AfterKey {
         self.notice = None;
         match &mut self.mode {
             Mode::Looking => return self.look(key),
             Mode::Typing(_) => self.typed(key),
             Mode::Selecting(selecting) => match selecting.key(key) {
-                Chosen::More => {}
-                Chosen::Dropped => self.mode = Mode::Looking,
-                Chosen::Columns(columns) => {
+                SelectionChange::More => {}
+                SelectionChange::Dropped => self.mode = Mode::Looking,
+                SelectionChange::Columns(columns) => {
                     self.mode = Mode::Looking;
                     self.select(&columns);
                 }
@@ -228,11 +228,11 @@ impl Explorer {
                 }
             }
         }
-        Then::Tick
+        AfterKey::Tick
     }
 
     /// A key while looking.
-    fn look(&mut self, key: KeyEvent) -> Then {
+    fn look(&mut self, key: KeyEvent) -> AfterKey {
         if self
             .level()
             .table()
@@ -241,16 +241,16 @@ impl Explorer {
             if let Some(shown) = self.level_mut().table_mut() {
                 shown.table.key(key);
             }
-            return Then::Stay;
+            return AfterKey::Stay;
         }
         if key
             .modifiers
             .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
         {
-            return Then::Stay;
+            return AfterKey::Stay;
         }
         match key.code {
-            KeyCode::Char('q') => return Then::Quit,
+            KeyCode::Char('q') => return AfterKey::Quit,
             KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Esc | KeyCode::Backspace => self.back(),
             KeyCode::Tab => self.turn(1),
@@ -261,9 +261,9 @@ impl Explorer {
                     self.level_mut().tab = *tab;
                 }
             }
-            KeyCode::Char('f') => self.ask_for(What::Predicate),
-            KeyCode::Char('b') => self.ask_for(What::Groups),
-            KeyCode::Char('p') => self.ask_for(What::Pair),
+            KeyCode::Char('f') => self.ask_for(PromptPurpose::Predicate),
+            KeyCode::Char('b') => self.ask_for(PromptPurpose::Groups),
+            KeyCode::Char('p') => self.ask_for(PromptPurpose::Pair),
             KeyCode::Char('t') => match &self.level().report {
                 Some(report) if report.records > 0 => {
                     let columns = timeline::columns(&report.timeline, self.columns.max(1));
@@ -279,7 +279,7 @@ impl Explorer {
             KeyCode::Char('h') if self.level().tab == Tab::Latencies => self.read_histogram(),
             _ => self.in_table(key),
         }
-        Then::Tick
+        AfterKey::Tick
     }
 
     fn in_table(&mut self, key: KeyEvent) {
@@ -297,7 +297,7 @@ impl Explorer {
         }
     }
 
-    fn ask_for(&mut self, what: What) {
+    fn ask_for(&mut self, what: PromptPurpose) {
         self.mode = Mode::Typing(Typing {
             what,
             prompt: Prompt::default(),
@@ -389,11 +389,11 @@ impl Explorer {
         match key.code {
             KeyCode::Enter | KeyCode::Char('r') => {
                 if let Some(lines) = level.records.detail(&level.index) {
-                    self.ask(Asked::Detail, Question::Detail(lines));
+                    self.ask(LevelQuestion::Detail, Question::Detail(lines));
                 }
             }
-            KeyCode::Char('/') => self.ask_for(What::Text),
-            KeyCode::Char('#') => self.ask_for(What::Number),
+            KeyCode::Char('/') => self.ask_for(PromptPurpose::Text),
+            KeyCode::Char('#') => self.ask_for(PromptPurpose::Number),
             KeyCode::Char('T') => {
                 self.style = next_style(self.style, self.jobs.source.begin_ns, self.offset_ns);
                 let style = self.style;
@@ -426,16 +426,16 @@ impl Explorer {
     }
 
     /// Does what a line asks for; what is wrong with it, in lines.
-    fn typed_whole(&mut self, what: What, text: &str) -> Result<(), Vec<String>> {
+    fn typed_whole(&mut self, what: PromptPurpose, text: &str) -> Result<(), Vec<String>> {
         let events = &self.trace.reader.info().events;
         match what {
-            What::Predicate => {
+            PromptPurpose::Predicate => {
                 let condition = Condition::predicate(text, &self.trace).map_err(|error| wrong(&error))?;
                 let tab = self.level().tab;
                 self.enter(condition, tab);
             }
-            What::Text => self.enter(Condition::text(text), Tab::Records),
-            What::Groups => {
+            PromptPurpose::Text => self.enter(Condition::text(text), Tab::Records),
+            PromptPurpose::Groups => {
                 let keys = Keys::new(text, events, self.jobs.source.symbols.clone());
                 let keys = keys.map_err(|error| wrong(&error))?;
                 let level = self.level_mut();
@@ -443,7 +443,7 @@ impl Explorer {
                 level.forget(Tab::Groups);
                 level.tab = Tab::Groups;
             }
-            What::Pair => {
+            PromptPurpose::Pair => {
                 let pairs = Pairs::new(text, events).map_err(|error| wrong(&error))?;
                 // Its keys are looked at where they are bound.
                 let bound =
@@ -455,7 +455,7 @@ impl Explorer {
                     .for_each(|level| level.forget(Tab::Latencies));
                 self.level_mut().tab = Tab::Latencies;
             }
-            What::Number => {
+            PromptPurpose::Number => {
                 let number: Result<u64, _> = text.replace(',', "").parse();
                 let number = number.map_err(|_| vec![format!("`{}` is no number", shown(text))])?;
                 let level = self.level_mut();
@@ -501,7 +501,7 @@ impl crate::terminal::View for Explorer {
         super::draw::draw(self, frame);
     }
 
-    fn key(&mut self, key: KeyEvent) -> Result<Then, Failure> {
+    fn key(&mut self, key: KeyEvent) -> Result<AfterKey, Failure> {
         Ok(self.press(key))
     }
 

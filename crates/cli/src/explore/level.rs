@@ -35,13 +35,13 @@ pub(crate) struct Level {
     /// All of a record, once it has come and until it was taken.
     pub(crate) detail: Option<Vec<String>>,
     tables: BTreeMap<Tab, Shown>,
-    jobs: BTreeMap<Asked, Job>,
-    failures: BTreeMap<Asked, String>,
+    jobs: BTreeMap<LevelQuestion, Job>,
+    failures: BTreeMap<LevelQuestion, String>,
 }
 
 /// Questions already asked about a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Asked {
+pub(crate) enum LevelQuestion {
     /// The report, and where records lie.
     Overview,
     /// What a tab shows.
@@ -72,8 +72,8 @@ impl Level {
     }
 
     /// What has to be asked so that the tab can be shown; nothing where it was asked before.
-    pub(crate) fn wants(&self, pairs: &[kestrel_query::Pairs]) -> Vec<(Asked, Question)> {
-        let mut wants = vec![(Asked::Overview, Question::Overview)];
+    pub(crate) fn wants(&self, pairs: &[kestrel_query::Pairs]) -> Vec<(LevelQuestion, Question)> {
+        let mut wants = vec![(LevelQuestion::Overview, Question::Overview)];
         let question = match self.tab {
             Tab::Graph => Some(Question::Stacks(self.weight)),
             Tab::Latencies => Some(Question::Latencies(pairs.to_vec())),
@@ -81,27 +81,27 @@ impl Level {
             Tab::Groups => self.keys.clone().map(Question::Groups),
             Tab::Events | Tab::Processes | Tab::Threads | Tab::Cpus | Tab::Records => None,
         };
-        wants.extend(question.map(|question| (Asked::Tab(self.tab), question)));
+        wants.extend(question.map(|question| (LevelQuestion::Tab(self.tab), question)));
         wants.retain(|(asked, _)| {
             let known = match asked {
-                Asked::Overview => self.report.is_some(),
-                Asked::Tab(tab) => self.tables.contains_key(tab),
-                Asked::Lines | Asked::Detail => false,
+                LevelQuestion::Overview => self.report.is_some(),
+                LevelQuestion::Tab(tab) => self.tables.contains_key(tab),
+                LevelQuestion::Lines | LevelQuestion::Detail => false,
             };
             !known && !self.jobs.contains_key(asked) && !self.failures.contains_key(asked)
         });
         if self.tab == Tab::Records
-            && !self.jobs.contains_key(&Asked::Lines)
-            && !self.failures.contains_key(&Asked::Lines)
+            && !self.jobs.contains_key(&LevelQuestion::Lines)
+            && !self.failures.contains_key(&LevelQuestion::Lines)
         {
             let lines = self.records.wanted(&self.index);
-            wants.extend(lines.map(|lines| (Asked::Lines, Question::Lines(lines))));
+            wants.extend(lines.map(|lines| (LevelQuestion::Lines, Question::Lines(lines))));
         }
         wants
     }
 
     /// A question was asked.
-    pub(crate) fn asked(&mut self, asked: Asked, job: Job) {
+    pub(crate) fn asked(&mut self, asked: LevelQuestion, job: Job) {
         self.failures.remove(&asked);
         if let Some(before) = self.jobs.insert(asked, job) {
             before.progress.cancel();
@@ -111,7 +111,7 @@ impl Level {
     /// The table of a tab is not true any more.
     pub(crate) fn forget(&mut self, tab: Tab) {
         self.tables.remove(&tab);
-        let asked = Asked::Tab(tab);
+        let asked = LevelQuestion::Tab(tab);
         self.failures.remove(&asked);
         if let Some(job) = self.jobs.remove(&asked) {
             job.progress.cancel();
@@ -121,7 +121,7 @@ impl Level {
     /// Lines look otherwise.
     pub(crate) fn restyle(&mut self, style: Style) {
         self.records.restyle(style);
-        self.jobs.remove(&Asked::Lines);
+        self.jobs.remove(&LevelQuestion::Lines);
     }
 
     /// Takes the answer with this number, if it was asked here.
@@ -191,7 +191,12 @@ impl Level {
 
     /// What is wrong with what the tab shows.
     pub(crate) fn failure(&self) -> Option<&str> {
-        let of = [Asked::Overview, Asked::Tab(self.tab), Asked::Lines, Asked::Detail];
+        let of = [
+            LevelQuestion::Overview,
+            LevelQuestion::Tab(self.tab),
+            LevelQuestion::Lines,
+            LevelQuestion::Detail,
+        ];
         let found = of.iter().find_map(|asked| self.failures.get(asked));
         found.map(String::as_str)
     }
@@ -208,7 +213,7 @@ impl Level {
 
     /// Stops what is read for the tab, and goes to the first one; false if nothing is.
     pub(crate) fn stop(&mut self) -> bool {
-        let stopped = self.jobs.contains_key(&Asked::Tab(self.tab));
+        let stopped = self.jobs.contains_key(&LevelQuestion::Tab(self.tab));
         if stopped {
             self.forget(self.tab);
             self.tab = Tab::Events;

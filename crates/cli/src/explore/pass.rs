@@ -80,12 +80,12 @@ impl Pass {
     /// Calls `take` with every record and whether it is looked at, until it says that it has enough; false where the answer is not wanted any more.
     pub(crate) fn run(
         &mut self,
-        mut take: impl FnMut(&Record<'_>, bool, &Background) -> Then,
+        mut take: impl FnMut(&Record<'_>, bool, &Background) -> AfterRecord,
     ) -> Result<bool, Failure> {
         let mut records: u64 = 0;
         while let Some(record) = self.trace.reader.next()? {
             let wanted = self.judge.wants(&record);
-            if take(&record, wanted, &self.judge.background) == Then::Stop {
+            if take(&record, wanted, &self.judge.background) == AfterRecord::Stop {
                 return Ok(true);
             }
             records += 1;
@@ -99,7 +99,7 @@ impl Pass {
 
 /// Next step of a pass after a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum AfterRecord {
     /// The next one.
     GoOn,
     /// Nothing: there is enough.

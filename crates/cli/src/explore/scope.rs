@@ -1,6 +1,6 @@
 //! The scope of a view: conditions on records, one for each step that was taken into the recording.
 
-use kestrel_query::{Background, Error, Filter, Keys, Wanted};
+use kestrel_query::{Background, Criteria, Error, Filter, Keys};
 use kestrel_trace::calls::{Reader as CallReader, Signatures};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::event::EventClass;
@@ -105,9 +105,9 @@ impl Condition {
     /// # Errors
     /// When it means nothing at any of the events.
     pub(crate) fn predicate(text: &str, trace: &Trace) -> Result<Self, Error> {
-        let wanted = Wanted {
+        let wanted = Criteria {
             predicate: Some(text.to_owned()),
-            ..Wanted::default()
+            ..Criteria::default()
         };
         let clocks = kestrel_query::Clocks::here(0, 0);
         let filter = Filter::new(&wanted, &trace.reader.info().events, &clocks)?;

@@ -5,7 +5,7 @@ use super::jobs::Jobs;
 use super::tables::Tab;
 use crate::filter::Choice;
 use crate::terminal::testing::{picture, press};
-use crate::terminal::{KeyCode, KeyEvent, KeyModifiers, Then};
+use crate::terminal::{AfterKey, KeyCode, KeyEvent, KeyModifiers};
 use kestrel_trace::ctf::directory;
 use std::path::{Path, PathBuf};
 use testkit::recording::{self, PER_ROUND, READER, SERVER};
@@ -45,7 +45,7 @@ fn shown() -> Shown {
 }
 
 impl Shown {
-    fn key(&mut self, key: KeyEvent) -> Then {
+    fn key(&mut self, key: KeyEvent) -> AfterKey {
         let then = self.explorer.press(key);
         self.explorer.go_on();
         then
@@ -161,7 +161,7 @@ fn each_step_counts_what_its_row_said_and_leads_back() {
     assert_eq!(shown.records(), ROUNDS * PER_ROUND);
     shown.tab(Tab::Threads).letters("r");
     assert_eq!((shown.records(), shown.explorer.level().tab), (600, Tab::Records));
-    assert_eq!(shown.key(press(KeyCode::Char('q'))), Then::Quit);
+    assert_eq!(shown.key(press(KeyCode::Char('q'))), AfterKey::Quit);
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) struct Selecting {
 
 /// Effect of a key on the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Chosen {
+pub(crate) enum SelectionChange {
     /// It goes on.
     More,
     /// These columns.
@@ -42,7 +42,7 @@ impl Selecting {
     }
 
     /// Takes a key.
-    pub(crate) fn key(&mut self, key: KeyEvent) -> Chosen {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> SelectionChange {
         let steps = match key
             .modifiers
             .intersects(KeyModifiers::SHIFT | KeyModifiers::CONTROL)
@@ -62,11 +62,11 @@ impl Selecting {
                     Some(_) => None,
                 }
             }
-            KeyCode::Enter => return Chosen::Columns(self.columns()),
-            KeyCode::Esc | KeyCode::Backspace | KeyCode::Char('t' | 'q') => return Chosen::Dropped,
+            KeyCode::Enter => return SelectionChange::Columns(self.columns()),
+            KeyCode::Esc | KeyCode::Backspace | KeyCode::Char('t' | 'q') => return SelectionChange::Dropped,
             _ => {}
         }
-        Chosen::More
+        SelectionChange::More
     }
 }
 
@@ -135,12 +135,15 @@ mod tests {
             (KeyCode::End, 19..=39),
             (KeyCode::Right, 19..=39),
         ] {
-            assert_eq!(selecting.key(press(code)), Chosen::More);
+            assert_eq!(selecting.key(press(code)), SelectionChange::More);
             assert_eq!(selecting.columns(), columns, "{code:?}");
         }
         let far = KeyEvent::new(KeyCode::Left, KeyModifiers::SHIFT);
-        assert_eq!(selecting.key(far), Chosen::More);
-        assert_eq!(selecting.key(press(KeyCode::Enter)), Chosen::Columns(19..=29));
-        assert_eq!(selecting.key(press(KeyCode::Esc)), Chosen::Dropped);
+        assert_eq!(selecting.key(far), SelectionChange::More);
+        assert_eq!(
+            selecting.key(press(KeyCode::Enter)),
+            SelectionChange::Columns(19..=29)
+        );
+        assert_eq!(selecting.key(press(KeyCode::Esc)), SelectionChange::Dropped);
     }
 }

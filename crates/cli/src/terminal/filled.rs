@@ -30,7 +30,7 @@ pub(super) struct Filled {
 
 /// Cause for which a sleep ended.
 #[derive(Debug, Default)]
-pub(super) struct Woken {
+pub(super) struct WakeCause {
     /// The keys that were pressed, and new sizes of the terminal.
     pub(super) events: Vec<Event>,
     /// A signal asks for the end.
@@ -91,7 +91,11 @@ impl Filled {
     }
 
     /// Sleeps until a key is pressed, a signal comes, one of the bells rings or the moment is there.
-    pub(super) fn sleep(&self, until: Option<Instant>, bells: &[BorrowedFd<'_>]) -> Result<Woken, Failure> {
+    pub(super) fn sleep(
+        &self,
+        until: Option<Instant>,
+        bells: &[BorrowedFd<'_>],
+    ) -> Result<WakeCause, Failure> {
         let left = until.map_or(LONG, |until| until.saturating_duration_since(Instant::now()));
         let (input, signals) = (stdin(), self.signals.fd());
         let keys = self.keys.as_ref().map_or(input.as_fd(), File::as_fd);
@@ -99,10 +103,10 @@ impl Filled {
         awaited.extend(bells);
         readable::wait(&awaited, left);
         self.signals.clear();
-        let mut woken = Woken {
+        let mut woken = WakeCause {
             ended: self.signals.ended(),
             paused: self.signals.take_pause(),
-            ..Woken::default()
+            ..WakeCause::default()
         };
         let more = || event::poll(Duration::ZERO).map_err(|error| failure("read keys from", &error));
         while !woken.ended && more()? {

@@ -18,4 +18,4 @@ pub(crate) use filled::is_possible;
 pub(crate) use prompt::{Edited, Prompt};
 pub(crate) use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub(crate) use table::{Cell, Column, Row, Table};
-pub(crate) use view::{Then, View, fill};
+pub(crate) use view::{AfterKey, View, fill};

@@ -13,7 +13,7 @@ pub(crate) trait View {
     fn draw(&mut self, frame: &mut Frame<'_>);
 
     /// Answers a key. Ctrl-C, Ctrl-Z and Ctrl-L are answered by the loop.
-    fn key(&mut self, key: KeyEvent) -> Result<Then, Failure>;
+    fn key(&mut self, key: KeyEvent) -> Result<AfterKey, Failure>;
 
     /// Goes on with the work; returns the time until the next tick, `None` if there is nothing to do until a key is pressed. The first comes at once.
     fn tick(&mut self) -> Result<Option<Duration>, Failure>;
@@ -26,7 +26,7 @@ pub(crate) trait View {
 
 /// Next step after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum AfterKey {
     /// The view stays, and is drawn anew.
     Stay,
     /// The view goes on, and gets a tick at once.
@@ -70,9 +70,9 @@ pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
                 KeyCode::Char('z') if is_control => filled.pause()?,
                 KeyCode::Char('l') if is_control => filled.clear()?,
                 _ => match view.key(key)? {
-                    Then::Stay => {}
-                    Then::Tick => next = Some(Instant::now()),
-                    Then::Quit => return Ok(()),
+                    AfterKey::Stay => {}
+                    AfterKey::Tick => next = Some(Instant::now()),
+                    AfterKey::Quit => return Ok(()),
                 },
             }
         }

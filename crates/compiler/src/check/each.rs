@@ -2,10 +2,10 @@
 
 use super::checker::{Checked, Checker};
 use super::tree::{
-    Access, BinaryOp, CompareOp, Expr, ExprKind, MapPlace, Over, Statement, StatementKind, Type,
+    Access, BinaryOp, CompareOp, Expr, ExprKind, LoopRange, MapPlace, Statement, StatementKind, Type,
 };
 use super::value::{comparison, constant, operation, room};
-use super::walk::Spot;
+use super::walk::MemoryPlace;
 use crate::lang::ast::{self, Block, Span, Spanned};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::{MapType, ValueKind};
@@ -60,7 +60,7 @@ impl Checker<'_> {
         inner.extend(self.looped(body));
         self.scopes.pop();
         Ok(StatementKind::ForEach {
-            over: Over::Map(map),
+            over: LoopRange::Map(map),
             body: inner,
         })
     }
@@ -82,7 +82,7 @@ impl Checker<'_> {
                 (kept, None) if kept.integer_size().is_some() => super::map::read_type(kept),
                 _ => return Err(self.not_yet(span, "a loop over a map of keys like these")),
             };
-            let spot = Spot {
+            let spot = MemoryPlace {
                 address: Expr::new(ExprKind::ElementKey, Type::hexadecimal(8), span),
                 offset: i64::from(offset),
                 access: Access::Context,
@@ -126,7 +126,7 @@ impl Checker<'_> {
                 };
             }
         };
-        let spot = Spot {
+        let spot = MemoryPlace {
             address: Expr::new(ExprKind::ElementValue, Type::hexadecimal(8), span),
             offset: 0,
             access: Access::Context,
@@ -153,7 +153,7 @@ impl Checker<'_> {
             span,
         };
         let counted = StatementKind::ForEach {
-            over: Over::Map(map),
+            over: LoopRange::Map(map),
             body: vec![set(more)],
         };
         let kind = ExprKind::Sequence {
@@ -182,7 +182,7 @@ impl Checker<'_> {
         let mut all = vec![Statement { kind: leave, span }];
         all.extend(body);
         StatementKind::ForEach {
-            over: Over::Endless,
+            over: LoopRange::Endless,
             body: all,
         }
     }
@@ -240,7 +240,7 @@ impl Checker<'_> {
         };
         let times = constant(u64::from(long.max(1)), Type::I64, span);
         let search = StatementKind::ForEach {
-            over: Over::Times(times),
+            over: LoopRange::Times(times),
             body: vec![Statement { kind: here, span }],
         };
         let none = constant(u64::MAX, Type::I64, span);
@@ -292,7 +292,7 @@ impl Checker<'_> {
             span,
         };
         let repeat = StatementKind::ForEach {
-            over: Over::Times(Expr::new(times, Type::I64, span)),
+            over: LoopRange::Times(Expr::new(times, Type::I64, span)),
             body,
         };
         vec![

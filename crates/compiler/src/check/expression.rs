@@ -4,7 +4,7 @@ use super::checker::{Checked, Checker};
 use super::text;
 use super::tree::{Access, CompareOp, Expr, ExprKind, Pointer, Show, Type};
 use super::value::{comparison, constant, literal, narrowed, text_constant, widened};
-use super::walk::Spot;
+use super::walk::MemoryPlace;
 use crate::builtin;
 use crate::lang::ast::{self, Arg, PathStep, SizeofOperand, Span, Spanned, TypeName};
 use crate::lang::diag::Diagnostic;
@@ -286,7 +286,7 @@ impl Checker<'_> {
                 access,
                 ..
             } => {
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address: *address,
                     offset: i64::from(offset),
                     access,

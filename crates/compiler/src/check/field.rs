@@ -4,7 +4,7 @@
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, BinaryOp, Expr, ExprKind, Pointee, Pointer, Type};
 use super::value::{STRING, constant, narrowed, operation, read_string, shortened};
-use super::walk::Spot;
+use super::walk::MemoryPlace;
 use crate::context::{EventField, Register, Source};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, has_errors};
@@ -53,7 +53,7 @@ impl<'a> Checker<'a> {
 
     /// A value of type `ty` from a source that is not a rule.
     pub(crate) fn input(&mut self, source: &Source, ty: Type, span: Span) -> Checked<Expr> {
-        let spot = |offset: u32| Spot {
+        let spot = |offset: u32| MemoryPlace {
             address: context_pointer(span),
             offset: i64::from(offset),
             access: Access::Context,
@@ -98,7 +98,7 @@ impl<'a> Checker<'a> {
                 behind,
             } => {
                 let address = self.value_at(spot(register), Type::U64, span)?;
-                let there = |address, offset| Spot {
+                let there = |address, offset| MemoryPlace {
                     address,
                     offset,
                     access: Access::User,
@@ -118,7 +118,7 @@ impl<'a> Checker<'a> {
                     .map(|source| self.input(source, Type::U64, span))
                     .collect();
                 let address = Expr::new(ExprKind::Gathered(words?), Type::U64, span);
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address,
                     offset: 0,
                     access: Access::Context,

@@ -7,7 +7,7 @@ use super::tree::{
     VariableId,
 };
 use super::value::{constant, text_constant, widened};
-use super::walk::Spot;
+use super::walk::MemoryPlace;
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Checker<'_> {
                 access,
                 ..
             } => {
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address: (**address).clone(),
                     offset: i64::from(*offset) + i64::from(member.offset),
                     access: *access,

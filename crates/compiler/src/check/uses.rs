@@ -1,6 +1,6 @@
 //! Maps and parameters used by a checked handler; not which tables and buffers it names.
 
-use super::tree::{CheckedProbe, Expr, ExprKind, MapPlace, Over, StatementKind};
+use super::tree::{CheckedProbe, Expr, ExprKind, LoopRange, MapPlace, StatementKind};
 use std::collections::BTreeSet;
 
 /// Resources that a handler shares with others and with user space.
@@ -23,7 +23,8 @@ impl CheckedProbe {
         }
         for statement in self.statements() {
             if let StatementKind::ForEach {
-                over: Over::Map(map), ..
+                over: LoopRange::Map(map),
+                ..
             } = &statement.kind
             {
                 uses.maps.insert(map.number);

@@ -1,7 +1,7 @@
 //! The walk over a checked handler: all its statements, and what each statement and each expression is made of. A new kind of either says here what is inside
 //! of it, once for all passes that look for something.
 
-use super::tree::{CheckedProbe, Expr, ExprKind, MapChange, MapPlace, Over, Statement, StatementKind};
+use super::tree::{CheckedProbe, Expr, ExprKind, LoopRange, MapChange, MapPlace, Statement, StatementKind};
 
 impl CheckedProbe {
     /// All statements of the body, those inside of others behind them, whether or not they are reached.
@@ -115,11 +115,11 @@ impl StatementKind {
             },
             Self::Perform { operands, .. } => operands.iter().collect(),
             Self::ForEach {
-                over: Over::Times(count),
+                over: LoopRange::Times(count),
                 ..
             } => vec![count],
             Self::ForEach {
-                over: Over::Map(_) | Over::Endless,
+                over: LoopRange::Map(_) | LoopRange::Endless,
                 ..
             } => Vec::new(),
             Self::Act(_)

@@ -14,7 +14,7 @@ use kestrel_bpf::btf::{MemberPlace, TypeId};
 use kestrel_trace::layout::Space;
 
 /// Place of a value in memory.
-pub(crate) struct Spot {
+pub(crate) struct MemoryPlace {
     pub(crate) address: Expr,
     pub(crate) offset: i64,
     pub(crate) access: Access,
@@ -31,8 +31,8 @@ fn earlier_name(member: &str) -> Option<&str> {
 
 impl Checker<'_> {
     /// The value of type `ty` at a place in memory.
-    pub(crate) fn value_at(&mut self, spot: Spot, ty: Type, span: Span) -> Checked<Expr> {
-        let Spot {
+    pub(crate) fn value_at(&mut self, spot: MemoryPlace, ty: Type, span: Span) -> Checked<Expr> {
+        let MemoryPlace {
             address,
             offset,
             access,
@@ -66,7 +66,7 @@ impl Checker<'_> {
     }
 
     /// Where the struct lies that an expression is or points to.
-    fn struct_at(&mut self, base: Expr, name: &Spanned<String>) -> Checked<(Spot, TypeId)> {
+    fn struct_at(&mut self, base: Expr, name: &Spanned<String>) -> Checked<(MemoryPlace, TypeId)> {
         match (base.ty.clone(), base.kind.clone()) {
             (
                 Type::Struct(id),
@@ -77,7 +77,7 @@ impl Checker<'_> {
                     ..
                 },
             ) => {
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address: *address,
                     offset: i64::from(offset),
                     access,
@@ -169,7 +169,7 @@ impl Checker<'_> {
     /// `bits` bits from bit `bit_offset` on after a spot; read as the smallest aligned integer that holds them.
     fn bit_field(
         &mut self,
-        mut spot: Spot,
+        mut spot: MemoryPlace,
         bit_offset: u32,
         bits: u32,
         ty: Type,
@@ -256,7 +256,7 @@ impl Checker<'_> {
                     Type::Text { size } => (Type::integer(1, true), size),
                     _ => (Type::U64, 0),
                 };
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address: *address,
                     offset: i64::from(offset),
                     access,
@@ -283,7 +283,7 @@ impl Checker<'_> {
     /// Element `index` of elements that begin at a spot; a variable index beyond a known count gives zero.
     fn element(
         &mut self,
-        mut spot: Spot,
+        mut spot: MemoryPlace,
         element: Type,
         count: Option<u32>,
         index: Expr,
@@ -446,14 +446,14 @@ fn points_at(ty: &Type, space: Space) -> Pointer {
 }
 
 /// What a pointer points to.
-fn target(base: Expr, pointer: Pointer) -> Spot {
+fn target(base: Expr, pointer: Pointer) -> MemoryPlace {
     let access = match (pointer.space, pointer.trusted) {
         _ if base.kind == ExprKind::ContextPointer => Access::Context,
         (Space::User, _) => Access::User,
         (Space::Kernel, true) => Access::Direct,
         (Space::Kernel, false) => Access::Kernel,
     };
-    Spot {
+    MemoryPlace {
         address: base,
         offset: 0,
         access,

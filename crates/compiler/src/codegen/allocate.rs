@@ -80,7 +80,7 @@ struct Problem<'a> {
     /// By register: read only where an address in the frame or a fresh load of a map costs nothing extra.
     free: Vec<bool>,
     /// By register: what having one is worth to it.
-    worths: Vec<Worth>,
+    worths: Vec<SpillWeight>,
 }
 
 /// Preferred location of a register.
@@ -93,7 +93,7 @@ struct Hint {
 }
 
 /// Spill weight of a register: whether it must be stored otherwise, then reads and writes per length.
-type Worth = (bool, u64);
+type SpillWeight = (bool, u64);
 
 /// Result of a register scan.
 struct Scan {
@@ -290,7 +290,7 @@ impl<'a> Problem<'a> {
 
     fn settle(&self, scan: &mut Scan, v: Vreg, allowed: Mask) {
         let stretches = self.live.stretches[v.0 as usize].as_slice();
-        let mut best: Option<(Worth, Reg)> = None;
+        let mut best: Option<(SpillWeight, Reg)> = None;
         let mut free = None;
         // Each is looked at once, where it is wanted most.
         let mut left = allowed;
@@ -328,12 +328,12 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn worth(&self, v: Vreg) -> Worth {
+    fn worth(&self, v: Vreg) -> SpillWeight {
         self.worths[v.0 as usize]
     }
 
     /// How much a register is worth to it: reads and writes per length; nothing for what is cheap to make again.
-    fn find_worth(&self, v: Vreg) -> Worth {
+    fn find_worth(&self, v: Vreg) -> SpillWeight {
         let stretches = &self.live.stretches[v.0 as usize];
         let length: u32 = stretches.iter().map(|s| s.end - s.start + 1).sum();
         let weight = u64::from(self.live.weights[v.0 as usize]);

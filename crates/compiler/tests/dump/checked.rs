@@ -62,9 +62,9 @@ impl Dump<'_> {
             }
             StatementKind::ForEach { over, body } => {
                 let over = match over {
-                    Over::Map(map) => format!("@{}", map.name),
-                    Over::Times(count) => self.expr(count),
-                    Over::Endless => "time".to_owned(),
+                    LoopRange::Map(map) => format!("@{}", map.name),
+                    LoopRange::Times(count) => self.expr(count),
+                    LoopRange::Endless => "time".to_owned(),
                 };
                 format!("{pad}for each {over}\n{}", self.statements(body, depth + 1))
             }

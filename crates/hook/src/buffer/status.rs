@@ -38,12 +38,12 @@ pub struct Status {
     /// By CPU; counts are those from the beginning.
     pub rings: Vec<RingStatus>,
     /// What it was before it was last resized, and holds still.
-    pub before: Option<Before>,
+    pub before: Option<BeforeResize>,
 }
 
 /// Status of a buffer before it was last resized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Before {
+pub struct BeforeResize {
     /// Its shape.
     #[serde(rename = "bytes_per_cpu", serialize_with = "bytes_per_cpu")]
     pub geometry: Geometry,
@@ -76,7 +76,7 @@ impl Serialize for Status {
             recorded: u64,
             overwritten: u64,
             lost: u64,
-            before_resize: &'a Option<Before>,
+            before_resize: &'a Option<BeforeResize>,
             cpus: &'a [RingStatus],
         }
         let view = View {
@@ -191,7 +191,7 @@ impl super::Buffer {
                 now.overwritten += earlier.overwritten;
                 now.lost += earlier.lost;
             }
-            Before {
+            BeforeResize {
                 geometry: before.ring().geometry(),
                 held: earlier.iter().map(|ring| ring.held).max().unwrap_or(0),
                 oldest: earlier.iter().filter_map(|ring| ring.oldest).min(),

@@ -12,7 +12,7 @@
 //! Before that, the buffers that are for one process are asked ([`super::owner`]).
 
 use super::owner::{self, Owner};
-use super::relay::{self, Passing, Relay};
+use super::relay::{self, Relay, RelayedHandler};
 use super::second_chance::{self, ProgramPlace, Switches};
 use super::{Call, control, named, process_filter};
 use crate::buffer::REMOVED;
@@ -50,12 +50,12 @@ pub enum HandlerChoice {
     /// The handler of a named probe, whatever table is active. Where it has `slots`, its word may name one: a program that was made after the hook.
     Named {
         /// Which probe.
-        own: named::Own,
+        own: named::ProbeIdentity,
         /// Whether the hook has slots.
         slots: bool,
     },
     /// The handler of a named probe, recompiled: it is called from a slot, so the probe's word was read before.
-    Renewed(named::Own),
+    Renewed(named::ProbeIdentity),
 }
 
 /// Changes of a session's buffers while its hooks run, for which their code must then check.
@@ -126,7 +126,7 @@ pub struct Dispatch {
     /// Relays of this hook: they act on the table that it passes on.
     pub leads: Vec<Relay>,
     /// Where it is what stands in for a handler of another hook: the word that it passes on in the place of the call.
-    pub passing: Option<Passing>,
+    pub passing: Option<RelayedHandler>,
     /// Where the hook is several programs: which of them this is.
     pub place: Option<ProgramPlace>,
     /// Where the kernel counts how often the thread was switched out, if that is known.

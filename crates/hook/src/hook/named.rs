@@ -10,7 +10,7 @@ pub const HITS: &str = "hits";
 
 /// Identity of the named probe that a hook is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Own {
+pub struct ProbeIdentity {
     /// The place of its word in the control page, and of its hits.
     pub place: u32,
     /// Its number, never used twice in a session.
@@ -20,7 +20,7 @@ pub struct Own {
 }
 
 /// Counts a hit on this CPU.
-pub(crate) fn emit_hit(b: &mut Builder, own: Own, refused: BlockId) {
+pub(crate) fn emit_hit(b: &mut Builder, own: ProbeIdentity, refused: BlockId) {
     let key = b.slot(4, 4);
     let key = b.slot_address(key, 0);
     b.store(Width::B4, key, 0, i64::from(own.place));

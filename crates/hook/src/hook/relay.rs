@@ -42,7 +42,7 @@ pub struct Relay {
 
 /// Stand-in for a handler of another hook: it passes the active word on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passing {
+pub struct RelayedHandler {
     /// To whom.
     pub relay: Relay,
     /// The table's word; none where the table has no handler for the event.
@@ -109,7 +109,7 @@ pub(crate) fn emit_clear(b: &mut Builder, relay: Relay) {
 }
 
 /// In what stands in a table's slot of the hook that looks at the active word: passes the table's word on.
-pub(crate) fn emit_pass(b: &mut Builder, passing: Passing) {
+pub(crate) fn emit_pass(b: &mut Builder, passing: RelayedHandler) {
     let Some(word) = passing.word else { return };
     let (key, cell) = cell(b, passing.relay);
     let word = b.constant(word.cast_signed());
@@ -144,7 +144,7 @@ mod tests {
             let mut b = Builder::new();
             emit_pass(
                 &mut b,
-                Passing {
+                RelayedHandler {
                     relay,
                     word: Some(WORD),
                 },

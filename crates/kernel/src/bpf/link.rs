@@ -131,12 +131,12 @@ impl Link {
     ///
     /// # Errors
     /// [`Error::System`]: `EINVAL` if it walks something else, `EACCES` if it reads more of a map's entries than these have.
-    pub fn iterator(program: &Program, over: &Walked<'_>) -> Result<Self> {
+    pub fn iterator(program: &Program, over: &IteratorScope<'_>) -> Result<Self> {
         // `union bpf_iter_link_info`.
         let info: [u32; 4] = match over {
-            Walked::Map(map) => [map.as_raw_fd() as u32, 0, 0, 0],
-            Walked::Cgroup(directory) => [CGROUP_DESCENDANTS, directory.as_raw_fd() as u32, 0, 0],
-            Walked::Process(pid) => [0, *pid, 0, 0],
+            IteratorScope::Map(map) => [map.as_raw_fd() as u32, 0, 0, 0],
+            IteratorScope::Cgroup(directory) => [CGROUP_DESCENDANTS, directory.as_raw_fd() as u32, 0, 0],
+            IteratorScope::Process(pid) => [0, *pid, 0, 0],
         };
         let mut argument = sys::LinkCreate {
             prog_fd: program.as_fd().as_raw_fd() as u32,
@@ -472,7 +472,7 @@ const CGROUP_DESCENDANTS: u32 = 2;
 
 /// Restriction of an iterator to a part of what it walks.
 #[derive(Clone, Copy, Debug)]
-pub enum Walked<'a> {
+pub enum IteratorScope<'a> {
     /// The entries of a map.
     Map(BorrowedFd<'a>),
     /// A cgroup and all below it, by its directory.
@@ -481,7 +481,7 @@ pub enum Walked<'a> {
     Process(u32),
 }
 
-impl std::fmt::Display for Walked<'_> {
+impl std::fmt::Display for IteratorScope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Map(_) => write!(f, "a map"),

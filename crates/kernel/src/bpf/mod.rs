@@ -15,7 +15,7 @@ pub mod sys;
 
 pub use btf::{btf_bytes, load_btf, module_btf, module_btf_id};
 pub use id::{Stats, btf_ids, enable_stats, link_ids, map_ids, program_ids};
-pub use link::{KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, UprobeMulti, Walked};
+pub use link::{IteratorScope, KprobeMulti, KprobeTargets, Link, LinkDetail, LinkInfo, UprobeMulti};
 pub use map::{Map, MapBtf, MapInfo, MapSpec, ValueCheck};
 pub use perf_attach::Attachment;
 pub use perf_output::{PerfOutput, PerfRecord};

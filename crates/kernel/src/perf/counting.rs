@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Thread or cgroup whose events are counted, or everybody.
 #[derive(Clone, Copy, Debug)]
-pub enum Whose<'a> {
+pub enum CountedTasks<'a> {
     /// Everybody's; needs a CPU.
     All,
     /// One thread's.
@@ -63,7 +63,7 @@ pub struct Counted<'a> {
     /// Where it happens.
     pub levels: Levels,
     /// Whose.
-    pub whose: Whose<'a>,
+    pub whose: CountedTasks<'a>,
     /// On this CPU only; without one, wherever the thread runs.
     pub cpu: Option<u32>,
     /// Who else's.
@@ -119,9 +119,9 @@ impl Counted<'_> {
     fn place(&self) -> (i32, i32, u64) {
         let cpu = self.cpu.map_or(-1, u32::cast_signed);
         match self.whose {
-            Whose::All => (-1, cpu, 0),
-            Whose::Thread(thread) => (thread.cast_signed(), cpu, 0),
-            Whose::Cgroup(directory) => (directory.as_raw_fd(), cpu, FLAG_CGROUP),
+            CountedTasks::All => (-1, cpu, 0),
+            CountedTasks::Thread(thread) => (thread.cast_signed(), cpu, 0),
+            CountedTasks::Cgroup(directory) => (directory.as_raw_fd(), cpu, FLAG_CGROUP),
         }
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         Counted {
             counter,
             levels: Levels::ALL,
-            whose: Whose::Thread(0),
+            whose: CountedTasks::Thread(0),
             cpu: None,
             inherit,
             begin: Begin::WhenEnabled,

@@ -8,7 +8,7 @@ pub mod ring;
 pub mod side_band;
 
 pub use counter::{Breakpoint, Counter, Software};
-pub use counting::{Begin, Counted, Inherit, Levels, Reading, Whose};
+pub use counting::{Begin, Counted, CountedTasks, Inherit, Levels, Reading};
 
 use crate::error::{Errno, Error, Interface, Result};
 use crate::host::Host;

@@ -33,7 +33,7 @@ pub struct Policy {
 
 /// Outcome of a dump request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum DumpOutcome {
     /// It is being written.
     Writing,
     /// Another one is being written: ask again later.
@@ -83,28 +83,28 @@ impl Dumps {
     }
 
     /// Begins to write what a session holds of so long before a moment (ns of CLOCK_MONOTONIC), and of what came after it.
-    pub fn begin(&mut self, session: &str, before: Duration, time_ns: u64) -> Begun {
+    pub fn begin(&mut self, session: &str, before: Duration, time_ns: u64) -> DumpOutcome {
         let waited = self.waiting.get(session) == Some(&time_ns);
         if self.writing.is_some() && self.waiting.contains_key(session) && !waited {
             // What is asked for while one is written and one waits is in the one that waits.
-            return Begun::Limited;
+            return DumpOutcome::Limited;
         }
         let (rate, burst) = (self.policy.rate, self.policy.burst);
         let bucket = self.limits.entry(session.to_owned());
         let bucket = bucket.or_insert_with(|| Bucket::new(rate, burst));
         if !waited && !bucket.take(procfs::monotonic()) {
-            return Begun::Limited;
+            return DumpOutcome::Limited;
         }
         if self.writing.is_some() {
             self.waiting.insert(session.to_owned(), time_ns);
-            return Begun::Busy;
+            return DumpOutcome::Busy;
         }
         self.waiting.remove(session);
         let since = Duration::from_nanos(procfs::monotonic().saturating_sub(time_ns)) + before;
         let (name, policy, host) = (session.to_owned(), self.policy.clone(), self.host.clone());
         let write = std::thread::spawn(move || write(&name, since, &policy, host));
         self.writing = Some((session.to_owned(), write));
-        Begun::Writing
+        DumpOutcome::Writing
     }
 
     /// The trace that was finished since the last call, if one was.

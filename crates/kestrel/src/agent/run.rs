@@ -55,7 +55,7 @@ impl Default for Policy {
 
 /// Outcome of a request to start a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Started {
+pub enum StartOutcome {
     /// It runs.
     Running,
     /// It may run, and as many run as may at once: ask again later.
@@ -68,7 +68,7 @@ pub enum Started {
 
 /// A command that ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct CommandEnded {
     /// Its words.
     pub command: String,
     /// How.
@@ -102,7 +102,7 @@ pub struct Runner {
     limits: HashMap<String, Bucket>,
     /// Requests that had their permission and found all places taken.
     waiting: HashSet<Request>,
-    ended: Vec<Ended>,
+    ended: Vec<CommandEnded>,
 }
 
 /// A request: its session, the CPU and the time of its record, its command.
@@ -124,9 +124,9 @@ impl Runner {
     }
 
     /// Starts a command for a record of a session, if that may be now.
-    pub fn start(&mut self, session: &str, command: &str, record: &Record<'_>) -> Started {
+    pub fn start(&mut self, session: &str, command: &str, record: &Record<'_>) -> StartOutcome {
         let Some(user) = self.policy.user.clone() else {
-            return Started::Forbidden;
+            return StartOutcome::Forbidden;
         };
         self.reap();
         let request = (session.to_owned(), record.cpu, record.time_ns, command.to_owned());
@@ -137,11 +137,11 @@ impl Runner {
             .entry(command.to_owned())
             .or_insert_with(|| Bucket::new(self.policy.rate, self.policy.burst));
         if !waited && (self.waiting.len() >= MOST_WAITING || !bucket.take(procfs::monotonic())) {
-            return Started::Limited;
+            return StartOutcome::Limited;
         }
         if self.jobs.len() >= self.policy.jobs.max(1) {
             self.waiting.insert(request);
-            return Started::Busy;
+            return StartOutcome::Busy;
         }
         match spawn(session, command, record, &user, self.policy.output_aside) {
             Ok(child) => self.jobs.push(Job {
@@ -149,16 +149,16 @@ impl Runner {
                 child,
                 deadline: Instant::now().checked_add(self.policy.timeout),
             }),
-            Err(error) => self.ended.push(Ended {
+            Err(error) => self.ended.push(CommandEnded {
                 command: command.to_owned(),
                 how: End::Failed(error),
             }),
         }
-        Started::Running
+        StartOutcome::Running
     }
 
     /// Commands that ended since the last call; those whose time is over are killed now.
-    pub fn ended(&mut self) -> Vec<Ended> {
+    pub fn ended(&mut self) -> Vec<CommandEnded> {
         self.reap();
         std::mem::take(&mut self.ended)
     }
@@ -189,7 +189,7 @@ impl Runner {
                 }
                 Err(error) => End::Failed(error),
             };
-            self.ended.push(Ended {
+            self.ended.push(CommandEnded {
                 command: job.command,
                 how,
             });

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// An event of a table, as `table check` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct TableEvent {
     /// The event kind's canonical name.
     pub kind: &'static str,
     /// As people name it.
@@ -23,7 +23,7 @@ pub struct Shown {
 }
 
 /// The table of this number: its events by kind and name.
-pub fn describe(plan: &Plan, number: u32) -> Vec<Shown> {
+pub fn describe(plan: &Plan, number: u32) -> Vec<TableEvent> {
     let mut all = Vec::new();
     // One row of the file is a row of each event that it names.
     let mut texts: HashMap<&str, String> = HashMap::new();
@@ -33,7 +33,7 @@ pub fn describe(plan: &Plan, number: u32) -> Vec<Shown> {
         let handler = row.map(|row| texts.entry(row.text()).or_insert_with(|| handler(row)).clone());
         let way = hook.ways.first().map_or_else(String::new, ToString::to_string);
         for instance in &hook.instances {
-            all.push(Shown {
+            all.push(TableEvent {
                 kind: hook.kind,
                 event: instance.name.clone(),
                 class: class::of(&instance.name).map(|class| class.name),

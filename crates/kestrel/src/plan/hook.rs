@@ -6,8 +6,8 @@ use kestrel_catalog::catalog::{Instance, find_kind};
 use kestrel_compiler::check::tree::{Action, CheckedProbe, StatementKind};
 use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
-use kestrel_hook::hook::named::Own;
-use kestrel_hook::hook::relay::{Passing, Relay};
+use kestrel_hook::hook::named::ProbeIdentity;
+use kestrel_hook::hook::relay::{Relay, RelayedHandler};
 use kestrel_hook::hook::{Call, SLOTS};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
@@ -35,7 +35,7 @@ pub struct Hook {
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,
     /// Which named probe it is a part of.
-    pub own: Option<Own>,
+    pub own: Option<ProbeIdentity>,
     /// The number that it has in common with the hook at the other end of the same functions' calls, where one program sees both.
     pub(crate) call: Option<u32>,
     /// Whether it only serves another hook: its hits are not what the user asked for.
@@ -51,7 +51,7 @@ pub struct Hook {
     /// Relays of the hook that calls this program.
     pub(crate) leads: Vec<Relay>,
     /// Where it stands in for a handler of such a one: what it passes on to that.
-    pub(crate) passing: Option<Passing>,
+    pub(crate) passing: Option<RelayedHandler>,
 }
 
 /// An event's name with its kind, which those of tracepoints do not have.

@@ -28,7 +28,7 @@ mod together;
 mod trust;
 
 pub(crate) use check_handlers::{CalledProgram, Candidate, Checked, without_set};
-pub use describe::{Shown, describe, handler};
+pub use describe::{TableEvent, describe, handler};
 pub use existing::{Existing, ExistingHook};
 pub use hook::{Hook, PlannedHandler, PlannedStrategy, Slot};
 pub(crate) use hook::{called, whole_name};

@@ -53,7 +53,7 @@ pub use definition::{Probe, ProbeKind};
 pub use hit::{Frame, Hit, Phase};
 pub use kinds::{Jprobe, Kprobe, Kretprobe, Tracepoint};
 pub use registers::Registers;
-pub use registration::{Ended, Listeners, Options, Registration, Status};
+pub use registration::{FinalCounts, Listeners, Options, Registration, Status};
 pub use value::Value;
 
 use kestrel_catalog::Result;
@@ -102,7 +102,7 @@ pub fn register_all<P: Into<Probe>>(probes: impl IntoIterator<Item = P>) -> Resu
 ///
 /// # Errors
 /// As [`Registration::unregister`].
-pub fn unregister(registration: Registration) -> Result<Ended> {
+pub fn unregister(registration: Registration) -> Result<FinalCounts> {
     registration.unregister()
 }
 

@@ -78,7 +78,7 @@ pub struct Status {
 /// Final counts that [`Registration::unregister`] returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ended {
+pub struct FinalCounts {
     /// Hits that were read, all probes together.
     pub hits: u64,
     /// Hits that handlers wanted to record when the buffer was full.
@@ -371,7 +371,7 @@ impl Registration {
     ///
     /// # Errors
     /// When the buffer cannot be read or the kernel does not answer; the probes are off all the same.
-    pub fn unregister(mut self) -> Result<Ended> {
+    pub fn unregister(mut self) -> Result<FinalCounts> {
         self.read(true)?;
         let missed = self.missed()?;
         self.detach();
@@ -383,7 +383,7 @@ impl Registration {
     ///
     /// # Errors
     /// As [`unregister`](Self::unregister).
-    pub fn unregister_in_background(mut self) -> Result<Ended> {
+    pub fn unregister_in_background(mut self) -> Result<FinalCounts> {
         self.read(true)?;
         let missed = self.missed()?;
         self.live.session_mut().detach_apart();
@@ -391,8 +391,8 @@ impl Registration {
         Ok(self.ended(missed))
     }
 
-    fn ended(&self, missed: Vec<Missed>) -> Ended {
-        Ended {
+    fn ended(&self, missed: Vec<Missed>) -> FinalCounts {
+        FinalCounts {
             hits: (0..self.probes.len())
                 .map(|probe| self.dispatch.hits(probe))
                 .sum(),

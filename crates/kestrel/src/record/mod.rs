@@ -86,7 +86,7 @@ pub struct Recorder {
 
 /// Progress of a recording: writers go on meanwhile, so it is of about one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SoFar {
+pub struct RecordingProgress {
     /// Records on file and in the rings.
     pub events: u64,
     /// Bytes of them.
@@ -236,11 +236,11 @@ impl Recorder {
     }
 
     /// What it has so far.
-    pub fn so_far(&self) -> SoFar {
-        let mut sum = SoFar {
+    pub fn so_far(&self) -> RecordingProgress {
+        let mut sum = RecordingProgress {
             events: self.on_file,
             bytes: self.written().bytes,
-            ..SoFar::default()
+            ..RecordingProgress::default()
         };
         for (_, buffer) in recorded(&self.session) {
             let ring = buffer.ring();

@@ -30,7 +30,7 @@ struct Parts {
 
 /// Counts of one event on one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnCpu {
+pub struct CpuCounts {
     /// The event's name.
     pub event: String,
     /// The CPU.
@@ -43,11 +43,11 @@ pub struct OnCpu {
 
 /// Result of a glance at the buffers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct GlanceResult {
     /// The table that is active.
     pub table: Option<String>,
     /// Events that were recorded or lost.
-    pub events: Vec<OnCpu>,
+    pub events: Vec<CpuCounts>,
     /// What the maps of its handlers hold.
     pub maps: Vec<Snapshot>,
     /// Its buffers.
@@ -79,7 +79,7 @@ impl Glance {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn look(&mut self) -> Result<Option<Seen>> {
+    pub fn look(&mut self) -> Result<Option<GlanceResult>> {
         if !self.session.is_current() {
             let now = match self.session.reopen() {
                 Ok(now) if now.uuid()? == self.session.uuid()? => now,
@@ -97,7 +97,7 @@ impl Glance {
         let status = |(number, buffer): (u32, &Buffer)| {
             buffer.status(control.since(number), control.is_frozen(number))
         };
-        Ok(Some(Seen {
+        Ok(Some(GlanceResult {
             table: session.active().map(|table| table.name.clone()),
             events: parts.events(),
             maps: parts.maps.read(&session.state().event_names())?,
@@ -133,7 +133,7 @@ impl Parts {
         })
     }
 
-    fn events(&self) -> Vec<OnCpu> {
+    fn events(&self) -> Vec<CpuCounts> {
         let mut all = Vec::new();
         for class in &self.classes {
             for buffer in &self.buffers {
@@ -144,7 +144,7 @@ impl Parts {
                 for cpu in ring.cpus() {
                     let counts = buffer.counts(cpu, class.id.0);
                     if counts.recorded + counts.lost > 0 {
-                        all.push(OnCpu {
+                        all.push(CpuCounts {
                             event: class.name.clone(),
                             cpu,
                             recorded: counts.recorded,

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Place of a hook in a kernel module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct InModule {
+pub(super) struct ModulePlace {
     pub(super) module: String,
     /// Which loading of it the hook is attached to; none while it is not loaded.
     pub(super) loaded: Option<u64>,
@@ -46,7 +46,7 @@ pub struct ModuleGap {
 
 /// Watch over kernel modules: the last look, and the gaps in what was seen.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct ModuleWatch {
     pub(super) looked: Option<Instant>,
     /// How often.
     pub(super) look: u64,
@@ -86,7 +86,7 @@ pub(super) fn build(host: &Host, module: &str) -> Option<String> {
     )
 }
 
-impl InModule {
+impl ModulePlace {
     /// Where a hook sits, if that is in a module.
     pub(super) fn of(mechanism: &Mechanism, instances: &[Instance], catalog: &Catalog) -> Option<Self> {
         let (places, at_return, maxactive) = match mechanism {
@@ -128,7 +128,7 @@ impl InModule {
     }
 }
 
-impl Followed {
+impl ModuleWatch {
     /// The gap that a hook of a module is in, which begins where the hook has just been found gone (`fresh`) and none is open.
     pub(super) fn gap(&mut self, module: &str, fresh: bool, time: u64) -> &mut ModuleGap {
         let look = self.look;
@@ -192,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_gap_is_that_of_all_hooks_of_a_module() {
-        let mut all = Followed {
+        let mut all = ModuleWatch {
             look: 1,
-            ..Followed::default()
+            ..ModuleWatch::default()
         };
         all.gap("m", true, 5).events.push("a".to_owned());
         all.gap("m", true, 5).events.push("b".to_owned());

@@ -21,7 +21,7 @@ use kestrel_compiler::lang::ast::Probe;
 use kestrel_compiler::lang::diag::has_errors;
 use kestrel_compiler::lang::parse_events;
 use kestrel_hook::hook::process_filter::ProcessFilter;
-use kestrel_hook::hook::relay::{self, Passing, Relay};
+use kestrel_hook::hook::relay::{self, Relay, RelayedHandler};
 use kestrel_kernel::bpf::Program;
 use kestrel_trace::event::EventClass;
 use std::collections::HashMap;
@@ -201,7 +201,7 @@ impl<'a> Recompile<'a> {
             let handlers = hook.ways.iter_mut().flat_map(|way| &mut way.handlers);
             handlers.for_each(|handler| handler.body.retain(|statement| is_call(&statement.kind)));
             hook.leads = self.leads(there);
-            hook.passing = Some(Passing {
+            hook.passing = Some(RelayedHandler {
                 relay,
                 word: passes.then_some(table.word().bits()),
             });

@@ -5,7 +5,7 @@ use super::counters::Group;
 use super::plain::Plain;
 use super::request::Request;
 use super::traced::Text;
-use super::wanted::Wanted;
+use super::wanted::CountSpec;
 use kestrel_catalog::catalog::counter::counted::{Meaning, Named};
 
 /// Counting requests of all texts, arranged by event.
@@ -19,7 +19,7 @@ pub(super) struct Arranged {
 
 impl Arranged {
     /// Arranges texts, of which some are tracepoints for counters.
-    pub(super) fn of(wanted: &[Wanted], plain: &[Option<Vec<Plain>>], request: &Request) -> Self {
+    pub(super) fn of(wanted: &[CountSpec], plain: &[Option<Vec<Plain>>], request: &Request) -> Self {
         let usual = request.events.is_empty();
         let mut all = Self {
             events: Vec::new(),
@@ -34,7 +34,7 @@ impl Arranged {
                         all.count(vec![named], tracepoint.place);
                     }
                 }
-                (Wanted::Counters(named, grouped, place), None) => {
+                (CountSpec::Counters(named, grouped, place), None) => {
                     let named = named
                         .iter()
                         .map(|named| request.scope.suited(named.clone(), usual));
@@ -43,7 +43,7 @@ impl Arranged {
                         false => named.for_each(|named| all.count(vec![named], *place)),
                     }
                 }
-                (Wanted::Traced(text, places), None) => {
+                (CountSpec::Traced(text, places), None) => {
                     let text = Text::new(text.clone(), places.clone(), all.texts.len(), request);
                     all.texts.push(text);
                 }

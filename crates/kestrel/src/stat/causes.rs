@@ -43,7 +43,7 @@ pub struct Cause {
 
 /// Counts by cause so far.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Caused {
+pub struct CauseCounts {
     /// By whom.
     pub causes: Vec<Cause>,
     /// Hits of which nobody knows the cause, since the map has no room for another one.
@@ -108,7 +108,7 @@ impl Causes {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn read(&self, by_cpu: bool) -> Result<Caused> {
+    pub fn read(&self, by_cpu: bool) -> Result<CauseCounts> {
         let (own, maps): (Vec<Snapshot>, Vec<Snapshot>) = self
             .session
             .map_snapshots()?
@@ -124,7 +124,7 @@ impl Causes {
                     .collect()
             }
         };
-        Ok(Caused {
+        Ok(CauseCounts {
             causes,
             without_row,
             maps,

@@ -6,7 +6,7 @@ use super::request::Request;
 use super::scope::Target;
 use kestrel_catalog::catalog::counter::counted::{self, Meaning, Named};
 use kestrel_catalog::{Error, Result};
-use kestrel_kernel::perf::{Begin, Counted, Inherit, PerfEvent, Reading, Software, Whose};
+use kestrel_kernel::perf::{Begin, Counted, CountedTasks, Inherit, PerfEvent, Reading, Software};
 use kestrel_kernel::process::allow_open_files;
 use kestrel_kernel::procfs::online_cpus;
 use kestrel_kernel::{Errno, Error as Kernel, Host};
@@ -21,7 +21,7 @@ pub(super) struct Group {
 
 /// An event opened on all its CPUs or tasks.
 #[derive(Debug)]
-struct Opened {
+struct OpenCounter {
     event: usize,
     places: Vec<Place>,
 }
@@ -51,7 +51,7 @@ impl Place {
 /// The counters of a request.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    opened: Vec<Opened>,
+    opened: Vec<OpenCounter>,
     /// Whether threads came while counters of their process were opened: those have none.
     pub(super) may_miss: bool,
 }
@@ -114,7 +114,7 @@ impl Counters {
             opened.extend(
                 (group.first..)
                     .zip(places)
-                    .map(|(event, places)| Opened { event, places }),
+                    .map(|(event, places)| OpenCounter { event, places }),
             );
         }
         Ok(Self {
@@ -248,7 +248,7 @@ pub(super) fn knows(cgroup: &Cgroup, host: &Host) -> bool {
     let counted = |cpu| Counted {
         counter: &named.counter,
         levels: named.levels,
-        whose: Whose::Cgroup(cgroup.directory()),
+        whose: CountedTasks::Cgroup(cgroup.directory()),
         cpu: Some(cpu),
         inherit: Inherit::Nothing,
         begin: Begin::WhenEnabled,
@@ -258,9 +258,9 @@ pub(super) fn knows(cgroup: &Cgroup, host: &Host) -> bool {
 }
 
 /// Whether perf does not know a cgroup: every machine has the kernel's own counters.
-fn is_closed(error: &Kernel, whose: Whose<'_>, named: &Named) -> bool {
+fn is_closed(error: &Kernel, whose: CountedTasks<'_>, named: &Named) -> bool {
     let own = matches!(named.meaning, Meaning::Software(_));
-    own && matches!(whose, Whose::Cgroup(_)) && error.errno() == Some(Errno::ENOENT)
+    own && matches!(whose, CountedTasks::Cgroup(_)) && error.errno() == Some(Errno::ENOENT)
 }
 
 /// Groups get perf's controller when their parent hands on any (`cgroup_calc_subtree_ss_mask` in kernel/cgroup/cgroup.c).

@@ -19,7 +19,7 @@ mod scope;
 mod traced;
 mod wanted;
 
-pub use causes::{Cause, Caused, Causes};
+pub use causes::{Cause, CauseCounts, Causes};
 pub use cgroup::Cgroup;
 pub use count::{Amount, Count, Event, Part};
 pub use kestrel_catalog::catalog::counter::counted::{Meaning, Named, Scale};
@@ -36,7 +36,7 @@ use kestrel_catalog::catalog::counter::counted;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs;
 use traced::Traced;
-use wanted::Wanted;
+use wanted::CountSpec;
 
 /// Everything that counts for a request.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Stat {
     /// its amount is [`Amount::NotSupported`].
     pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
-            [] => vec![Wanted::Counters(counted::usual(), false, 0)],
+            [] => vec![CountSpec::Counters(counted::usual(), false, 0)],
             texts => wanted::parse(texts, catalog.host())?,
         };
         let mut plain = plain::of(&wanted, request, catalog);

@@ -3,7 +3,7 @@
 use super::counters;
 use super::request::Request;
 use super::scope::{Scope, Split};
-use super::wanted::Wanted;
+use super::wanted::CountSpec;
 use kestrel_catalog::catalog::{Catalog, Glob, Via};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_compiler::lang::parse_probes;
@@ -28,7 +28,7 @@ const MOST: usize = 4;
 const MOST_COUNTERS: usize = 1024;
 
 /// What each text asks for, if it is tracepoints by their names and nothing more.
-pub(super) fn of(wanted: &[Wanted], request: &Request, catalog: &Catalog) -> Vec<Option<Vec<Plain>>> {
+pub(super) fn of(wanted: &[CountSpec], request: &Request, catalog: &Catalog) -> Vec<Option<Vec<Plain>>> {
     let is_split = !matches!(request.split, Split::None | Split::Cpu);
     if is_split || request.via != Via::Auto {
         return none(wanted);
@@ -43,8 +43,8 @@ pub(super) fn of(wanted: &[Wanted], request: &Request, catalog: &Catalog) -> Vec
     let all: Vec<Option<Vec<Plain>>> = wanted
         .iter()
         .map(|wanted| match wanted {
-            Wanted::Traced(text, places) => plain(text, places, of_tasks, &tracefs),
-            Wanted::Counters(..) => None,
+            CountSpec::Traced(text, places) => plain(text, places, of_tasks, &tracefs),
+            CountSpec::Counters(..) => None,
         })
         .collect();
     let tracepoints = all.iter().flatten().map(Vec::len).sum::<usize>();
@@ -64,7 +64,7 @@ pub(super) fn of(wanted: &[Wanted], request: &Request, catalog: &Catalog) -> Vec
 }
 
 /// Nothing is counted so.
-pub(super) fn none(wanted: &[Wanted]) -> Vec<Option<Vec<Plain>>> {
+pub(super) fn none(wanted: &[CountSpec]) -> Vec<Option<Vec<Plain>>> {
     wanted.iter().map(|_| None).collect()
 }
 

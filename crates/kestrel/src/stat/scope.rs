@@ -6,7 +6,7 @@ use crate::session::process_filter::ProcessFilter;
 use kestrel_catalog::catalog::counter::counted::{self, Named};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Host;
-use kestrel_kernel::perf::{Begin, Inherit, Software, Whose};
+use kestrel_kernel::perf::{Begin, CountedTasks, Inherit, Software};
 use kestrel_kernel::procfs::{self, CpuList};
 
 /// Key by which the counts of an event are split.
@@ -43,7 +43,7 @@ pub enum Scope {
 /// Target of one perf event.
 #[derive(Debug)]
 pub(super) struct Target<'a> {
-    pub(super) whose: Whose<'a>,
+    pub(super) whose: CountedTasks<'a>,
     pub(super) cpu: Option<u32>,
     pub(super) inherit: Inherit,
     pub(super) begin: Begin,
@@ -96,10 +96,10 @@ impl Scope {
             });
         }
         match self {
-            Self::All => Self::on_cpus(Whose::All, procfs::online_cpus(host)?.iter(), split, host),
-            Self::Cpus(cpus) => Self::on_cpus(Whose::All, cpus.iter(), split, host),
+            Self::All => Self::on_cpus(CountedTasks::All, procfs::online_cpus(host)?.iter(), split, host),
+            Self::Cpus(cpus) => Self::on_cpus(CountedTasks::All, cpus.iter(), split, host),
             Self::Cgroup(cgroup) => {
-                let whose = Whose::Cgroup(cgroup.directory());
+                let whose = CountedTasks::Cgroup(cgroup.directory());
                 Self::on_cpus(whose, procfs::online_cpus(host)?.iter(), split, host)
             }
             Self::Processes(pids) => {
@@ -127,12 +127,12 @@ impl Scope {
     }
 
     fn on_cpus<'a>(
-        whose: Whose<'a>,
+        whose: CountedTasks<'a>,
         cpus: impl Iterator<Item = u32>,
         split: &Split,
         host: &Host,
     ) -> Result<Vec<Target<'a>>> {
-        if *split == Split::Thread && matches!(whose, Whose::All) {
+        if *split == Split::Thread && matches!(whose, CountedTasks::All) {
             let mut threads = Vec::new();
             for process in procfs::processes(host)? {
                 // One that has ended meanwhile has none.
@@ -185,7 +185,7 @@ fn of_threads<'a>(
                 _ => Part::All,
             };
             targets.push(Target {
-                whose: Whose::Thread(*tid),
+                whose: CountedTasks::Thread(*tid),
                 cpu: *cpu,
                 inherit,
                 begin,

@@ -10,7 +10,7 @@ use kestrel_kernel::Host;
 
 /// Counting request of a piece of text. Places are the pieces' numbers in all texts: figures are shown in their order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Wanted {
+pub(super) enum CountSpec {
     /// Counters; whether they are a group, which has counters of the processor all together or not at all; the place.
     Counters(Vec<Named>, bool, usize),
     /// Events of tracers with their predicate, if they have one; the place of each.
@@ -21,14 +21,14 @@ pub(super) enum Wanted {
 ///
 /// # Errors
 /// A counter that does not exist, a text with a block, braces that do not close.
-pub(super) fn parse(texts: &[String], host: &Host) -> Result<Vec<Wanted>> {
+pub(super) fn parse(texts: &[String], host: &Host) -> Result<Vec<CountSpec>> {
     let (mut all, mut place) = (Vec::new(), 0);
     for text in texts {
         let (mut traced, mut places) = (Vec::new(), Vec::new());
         for piece in pieces(text) {
             place += 1;
             match of_piece(piece, text, host)? {
-                Some((counters, grouped)) => all.push(Wanted::Counters(counters, grouped, place)),
+                Some((counters, grouped)) => all.push(CountSpec::Counters(counters, grouped, place)),
                 None => {
                     traced.push(piece);
                     places.push(place);
@@ -38,7 +38,7 @@ pub(super) fn parse(texts: &[String], host: &Host) -> Result<Vec<Wanted>> {
         if !traced.is_empty() {
             let traced = traced.join(",");
             check(&traced)?;
-            all.push(Wanted::Traced(traced, places));
+            all.push(CountSpec::Traced(traced, places));
         }
     }
     Ok(all)
@@ -157,8 +157,8 @@ mod tests {
     fn parsed(text: &str) -> Vec<String> {
         let wanted = parse(&[text.to_owned()], &Host::new("/nowhere")).unwrap();
         let shown = wanted.into_iter().map(|one| match one {
-            Wanted::Traced(text, places) => format!("{places:?} {text}"),
-            Wanted::Counters(named, grouped, _) => {
+            CountSpec::Traced(text, places) => format!("{places:?} {text}"),
+            CountSpec::Counters(named, grouped, _) => {
                 let names: Vec<String> = named.into_iter().map(|named| named.name).collect();
                 format!("{}{}", if grouped { "group " } else { "" }, names.join(" "))
             }

@@ -8,20 +8,20 @@ use super::tracing;
 use kestrel_catalog::attach::Links;
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::Errno;
-use kestrel_kernel::bpf::{self, Link, Map, MapKind, Pinned, Program, ProgramKind, Walked};
+use kestrel_kernel::bpf::{self, IteratorScope, Link, Map, MapKind, Pinned, Program, ProgramKind};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Restriction of an iterator to a part of what it walks.
-enum Over<'a> {
+enum IteratorRange<'a> {
     All,
     Map(&'a str),
     Cgroup(&'a str),
     Process(&'a str),
 }
 
-impl<'a> Over<'a> {
+impl<'a> IteratorRange<'a> {
     fn of(target: &'a str) -> Self {
         match target.split_once(':') {
             Some(("map", name)) => Self::Map(name),
@@ -33,8 +33,8 @@ impl<'a> Over<'a> {
 }
 
 pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
-    let target = match Over::of(request.target) {
-        Over::All => request.target,
+    let target = match IteratorRange::of(request.target) {
+        IteratorRange::All => request.target,
         _ => request.written,
     };
     tracing::bind(&AttachRequest { target, ..*request })
@@ -46,18 +46,18 @@ const OF_MAPS: &[&str] = &["bpf_map_elem", "bpf_sk_storage_map", "sockmap"];
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
-    let link = match (Over::of(request.target), request.written) {
-        (Over::Map(name), _) => over_map(request, program, name)?,
-        (Over::Cgroup(path), _) => over_cgroup(program, path)?,
-        (Over::Process(pid), _) => {
+    let link = match (IteratorRange::of(request.target), request.written) {
+        (IteratorRange::Map(name), _) => over_map(request, program, name)?,
+        (IteratorRange::Cgroup(path), _) => over_cgroup(program, path)?,
+        (IteratorRange::Process(pid), _) => {
             let pid = pid
                 .parse()
                 .map_err(|_| request.wrong(format!("`{pid}` is not the number of a process")))?;
-            Link::iterator(program, &Walked::Process(pid))?
+            Link::iterator(program, &IteratorScope::Process(pid))?
         }
-        (Over::All, said) if OF_MAPS.contains(&said) => over_some_map(request, program)?,
-        (Over::All, "cgroup") => over_cgroup(program, CGROUPS)?,
-        (Over::All, _) => return tracing::attach(request, program, kind),
+        (IteratorRange::All, said) if OF_MAPS.contains(&said) => over_some_map(request, program)?,
+        (IteratorRange::All, "cgroup") => over_cgroup(program, CGROUPS)?,
+        (IteratorRange::All, _) => return tracing::attach(request, program, kind),
     };
     Ok(link.into())
 }
@@ -82,7 +82,7 @@ fn over_map(request: &AttachRequest<'_>, program: &Program, name: &str) -> Resul
 }
 
 fn walk(request: &AttachRequest<'_>, program: &Program, map: &Map, name: &str) -> Result<Link> {
-    Link::iterator(program, &Walked::Map(map.as_fd())).map_err(|error| match error.errno() {
+    Link::iterator(program, &IteratorScope::Map(map.as_fd())).map_err(|error| match error.errno() {
         Some(Errno::EACCES) => request.wrong(format!(
             "it reads more of each entry than those of the map {name} have"
         )),
@@ -116,5 +116,8 @@ fn over_some_map(request: &AttachRequest<'_>, program: &Program) -> Result<Link>
 
 fn over_cgroup(program: &Program, path: &str) -> Result<Link> {
     let directory = File::open(path).map_err(Error::io("open the cgroup", path))?;
-    Ok(Link::iterator(program, &Walked::Cgroup(directory.as_fd()))?)
+    Ok(Link::iterator(
+        program,
+        &IteratorScope::Cgroup(directory.as_fd()),
+    )?)
 }

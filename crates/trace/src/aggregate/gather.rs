@@ -117,7 +117,7 @@ pub enum Metric {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gathered {
     /// The function.
-    pub function: Which,
+    pub function: FunctionRef,
     /// Whether its numbers are signed.
     pub signed: bool,
     /// Constants of its use: a histogram's borders.
@@ -127,7 +127,7 @@ pub struct Gathered {
 
 /// An aggregating function, by reference to its row.
 #[derive(Clone, Copy)]
-pub struct Which(pub(super) &'static dyn Function);
+pub struct FunctionRef(pub(super) &'static dyn Function);
 
 impl Gathered {
     /// A function of numbers.
@@ -138,7 +138,7 @@ impl Gathered {
     /// A function with parameters.
     pub fn with(function: &'static dyn Function, signed: bool, parameters: Vec<i64>) -> Self {
         Self {
-            function: Which(function),
+            function: FunctionRef(function),
             signed,
             parameters,
         }
@@ -171,7 +171,7 @@ impl fmt::Debug for Gathered {
     }
 }
 
-impl std::ops::Deref for Which {
+impl std::ops::Deref for FunctionRef {
     type Target = dyn Function;
 
     fn deref(&self) -> &Self::Target {
@@ -179,21 +179,21 @@ impl std::ops::Deref for Which {
     }
 }
 
-impl PartialEq for Which {
+impl PartialEq for FunctionRef {
     fn eq(&self, other: &Self) -> bool {
         self.name() == other.name()
     }
 }
 
-impl Eq for Which {}
+impl Eq for FunctionRef {}
 
-impl fmt::Debug for Which {
+impl fmt::Debug for FunctionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Serialize for Which {
+impl Serialize for FunctionRef {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }

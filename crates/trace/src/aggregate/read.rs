@@ -4,7 +4,7 @@ use super::map_type::{MapType, ValueKind};
 use super::order::{is_signed, number};
 use super::state;
 use crate::layout::{FieldType, Frames};
-use crate::value::{Beside, Stacks, Value};
+use crate::value::{Stacks, Value, ValueContext};
 use serde::{Deserialize, Serialize};
 
 /// Most frames of a stack, as the kernel has them.
@@ -82,8 +82,8 @@ impl Row {
         self.key.get(offset as usize..).unwrap_or_default()
     }
 
-    fn beside(&self) -> Beside<'_> {
-        Beside {
+    fn beside(&self) -> ValueContext<'_> {
+        ValueContext {
             stacks: Some(&self.stacks),
             time_ns: self.read_ns,
         }

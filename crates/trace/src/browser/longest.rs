@@ -51,9 +51,9 @@ impl<T: Lasting> Longest<T> {
     }
 
     /// By begin, those that were kept.
-    pub(super) fn finish(mut self) -> Left<T> {
+    pub(super) fn finish(mut self) -> LongestKept<T> {
         self.kept.sort_by_key(Lasting::begin_ns);
-        Left {
+        LongestKept {
             kept: self.kept,
             left_out: self.left_out,
             up_to_ns: self.over_ns.unwrap_or(0),
@@ -63,7 +63,7 @@ impl<T: Lasting> Longest<T> {
 
 /// What is kept at the end.
 #[derive(Debug)]
-pub(super) struct Left<T> {
+pub(super) struct LongestKept<T> {
     /// By begin.
     pub(super) kept: Vec<T>,
     /// How many were left out,

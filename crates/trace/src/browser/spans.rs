@@ -1,7 +1,7 @@
 //! System calls from their entries to their returns.
 
 use super::columns::Columns;
-use super::longest::{Lasting, Left, Longest};
+use super::longest::{Lasting, Longest, LongestKept};
 use super::texts::Texts;
 use super::threads::Threads;
 use crate::calls::{Call, Descriptors, End, call_text};
@@ -85,7 +85,7 @@ impl Spans {
             kept.add(call, files, end_ns, texts, threads);
         });
         let count = self.kept.count;
-        let Left {
+        let LongestKept {
             kept,
             left_out,
             up_to_ns,

@@ -1,7 +1,7 @@
 //! States of each thread over time, from one change to the next, as [`Scheduler`]'s steps tell it.
 
 use super::columns::Columns;
-use super::longest::{Lasting, Left, Longest};
+use super::longest::{Lasting, Longest, LongestKept};
 use super::shares::{Row, Shares};
 use super::threads::Threads;
 use crate::process::Processes;
@@ -246,7 +246,7 @@ impl States {
         columns.numbers("total.running", totals.clone().map(|it| it.running_ns.into()));
         columns.numbers("total.runnable", totals.clone().map(|it| it.runnable_ns.into()));
         columns.numbers("total.waiting", totals.map(|it| it.waiting_ns.into()));
-        let Left {
+        let LongestKept {
             kept,
             left_out,
             up_to_ns,

@@ -5,7 +5,8 @@ use super::signature::{Parameter, Signature};
 use crate::layout::FieldType;
 use crate::syscall::shape::Shape;
 use crate::syscall::{
-    Errno, Kind, Meaning, Pointed, Taken, When, device_control, file_control, process_control_arguments,
+    CommandArgument, Errno, Kind, Meaning, Pointed, When, device_control, file_control,
+    process_control_arguments,
 };
 use std::sync::Arc;
 
@@ -146,8 +147,8 @@ impl Call {
     }
 }
 
-fn takes_nothing(control: fn(i64) -> Taken, command: u64) -> bool {
-    control(i64::from(command as u32)) == Taken::Nothing
+fn takes_nothing(control: fn(i64) -> CommandArgument, command: u64) -> bool {
+    control(i64::from(command as u32)) == CommandArgument::Nothing
 }
 
 /// A register as the type that an argument has.

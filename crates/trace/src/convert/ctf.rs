@@ -3,7 +3,7 @@
 use super::conversion::{Conversion, Recording, Target};
 use super::place::Place;
 use crate::ctf::directory;
-use crate::ctf::rewrite::{Beside, Rewriter};
+use crate::ctf::rewrite::{Rewriter, SideData};
 use crate::error::Result;
 use crate::record::Record;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(super) const TARGET: Target = Target {
 
 struct Ctf {
     rewriter: Option<Rewriter>,
-    beside: Beside,
+    beside: SideData,
     /// The buffer that all streams are of.
     buffer: u32,
     /// Events lost so far, by CPU.
@@ -37,7 +37,7 @@ impl Ctf {
         let buffer = recording.info.buffers.first().map_or(0, |buffer| buffer.number);
         Ok(Self {
             rewriter: Some(Rewriter::create_of(&new, recording.info, None)?),
-            beside: Beside {
+            beside: SideData {
                 summary: recording.summary,
                 symbols: recording.symbols,
                 processes: recording.processes,

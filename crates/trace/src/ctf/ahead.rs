@@ -8,7 +8,7 @@
 //! ```
 
 use super::block::Depth;
-use super::block_file::{Blocks, Wanted, copy};
+use super::block_file::{BlockRequest, Blocks, copy};
 use super::read::Source;
 use std::io::{self, Read, Seek};
 use std::ops::RangeInclusive;
@@ -46,9 +46,9 @@ impl Unpackers {
 #[derive(Debug)]
 pub struct Ahead<R> {
     unpackers: Unpackers,
-    blocks: Coming<R>,
+    blocks: BlockLocation<R>,
     /// What is asked for of blocks.
-    wanted: Wanted,
+    wanted: BlockRequest,
     /// The block at hand, and how far its pages were read.
     pages: Vec<u8>,
     at: usize,
@@ -57,7 +57,7 @@ pub struct Ahead<R> {
 
 /// Location of the blocks of a stream: here, or with the thread that unpacks them.
 #[derive(Debug)]
-enum Coming<R> {
+enum BlockLocation<R> {
     /// Here, with a buffer for the next block.
     Here(Box<Blocks<R>>, Vec<u8>),
     /// On the thread, until it has unpacked the next one.
@@ -93,8 +93,8 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
     pub fn new(input: R, unpackers: &Unpackers) -> Self {
         Self {
             unpackers: unpackers.clone(),
-            blocks: Coming::Here(Box::new(Blocks::new(input)), Vec::new()),
-            wanted: Wanted::default(),
+            blocks: BlockLocation::Here(Box::new(Blocks::new(input)), Vec::new()),
+            wanted: BlockRequest::default(),
             pages: Vec::new(),
             at: 0,
             damage: None,
@@ -103,20 +103,20 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
 
     /// Makes the next block the one at hand.
     fn next_block(&mut self) -> io::Result<()> {
-        let next = match std::mem::replace(&mut self.blocks, Coming::Nowhere) {
-            Coming::Here(mut blocks, spare) => {
+        let next = match std::mem::replace(&mut self.blocks, BlockLocation::Nowhere) {
+            BlockLocation::Here(mut blocks, spare) => {
                 blocks.want(&self.wanted);
                 Unpacked::next(blocks, spare)
             }
-            Coming::There(unpacked) => unpacked
+            BlockLocation::There(unpacked) => unpacked
                 .recv()
                 .map_err(|_| io::Error::other("the thread that unpacks its blocks has ended"))?,
-            Coming::Nowhere => return Ok(()),
+            BlockLocation::Nowhere => return Ok(()),
         };
         self.damage = self.damage.take().or(next.damage);
         let spare = std::mem::replace(&mut self.pages, next.pages);
         self.at = 0;
-        self.blocks = Coming::Here(next.blocks, spare);
+        self.blocks = BlockLocation::Here(next.blocks, spare);
         next.read
     }
 
@@ -125,15 +125,15 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
         let Some(thread) = self.unpackers.thread() else {
             return;
         };
-        self.blocks = match std::mem::replace(&mut self.blocks, Coming::Nowhere) {
-            Coming::Here(mut blocks, spare) => {
+        self.blocks = match std::mem::replace(&mut self.blocks, BlockLocation::Nowhere) {
+            BlockLocation::Here(mut blocks, spare) => {
                 blocks.want(&self.wanted);
                 let (sender, unpacked) = channel();
                 // Who waited for it may have gone.
                 let job = Job(Box::new(move || _ = sender.send(Unpacked::next(blocks, spare))));
                 // Should the thread be gone, whoever takes the block is told.
                 _ = thread.send(job);
-                Coming::There(unpacked)
+                BlockLocation::There(unpacked)
             }
             elsewhere => elsewhere,
         };

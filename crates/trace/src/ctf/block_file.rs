@@ -6,14 +6,14 @@ use std::ops::RangeInclusive;
 
 /// A request to the block file.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct BlockRequest {
     /// The times: of blocks without records in them only the headers count.
     pub(super) within: RangeInclusive<u64>,
     /// How much of the others.
     pub(super) depth: Depth,
 }
 
-impl Default for Wanted {
+impl Default for BlockRequest {
     fn default() -> Self {
         Self {
             within: 0..=u64::MAX,
@@ -22,7 +22,7 @@ impl Default for Wanted {
     }
 }
 
-impl Wanted {
+impl BlockRequest {
     /// How much of a block.
     fn of(&self, block: &BlockHeader) -> Depth {
         match block.end_ns >= *self.within.start() && block.begin_ns <= *self.within.end() {
@@ -39,7 +39,7 @@ pub(super) struct Blocks<R> {
     unpacker: Unpacker,
     /// Bytes of the block at hand as they are on file.
     bytes: Vec<u8>,
-    wanted: Wanted,
+    wanted: BlockRequest,
     count: u64,
     ended: bool,
 }
@@ -51,14 +51,14 @@ impl<R: Read + Seek> Blocks<R> {
             input,
             unpacker: Unpacker::default(),
             bytes: Vec::new(),
-            wanted: Wanted::default(),
+            wanted: BlockRequest::default(),
             count: 0,
             ended: false,
         }
     }
 
     /// From the next block on.
-    pub(super) fn want(&mut self, wanted: &Wanted) {
+    pub(super) fn want(&mut self, wanted: &BlockRequest) {
         self.wanted.clone_from(wanted);
     }
 

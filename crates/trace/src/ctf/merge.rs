@@ -9,7 +9,7 @@
 use super::directory::Trace;
 use super::packed::StreamIn;
 use super::read::Reader;
-use super::rewrite::{Beside, Placed, Rewriter};
+use super::rewrite::{Placed, Rewriter, SideData};
 use super::write::Written;
 use crate::aggregate::KeptMaps;
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ struct Source {
 pub struct Merge {
     info: TraceInfo,
     sources: Vec<Source>,
-    beside: Beside,
+    beside: SideData,
     maps: Option<KeptMaps>,
     /// Boots that they are of.
     boots: usize,
@@ -76,7 +76,7 @@ impl Merge {
         let mut merge = Self {
             info: TraceInfo::default(),
             sources: Vec::new(),
-            beside: Beside::default(),
+            beside: SideData::default(),
             maps: None,
             boots: 0,
             remarks: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::ahead::{Ahead, Unpackers};
 use super::block::{BLOCK_HEADER, BlockHeader, Depth, PACKETS, Packer};
-use super::block_file::{Blocks, Wanted, copy, fill};
+use super::block_file::{BlockRequest, Blocks, copy, fill};
 use super::packet::{Packet, State};
 use super::read::Source;
 use super::write::StreamFile;
@@ -224,7 +224,7 @@ fn skip_pages(input: &mut (impl Read + Seek), time_ns: u64) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Unpacked<R> {
     blocks: Blocks<R>,
-    wanted: Wanted,
+    wanted: BlockRequest,
     /// The block at hand, and how far its pages were read.
     pages: Vec<u8>,
     at: usize,
@@ -236,7 +236,7 @@ impl<R: Read + Seek> Unpacked<R> {
     pub fn new(input: R) -> Self {
         Self {
             blocks: Blocks::new(input),
-            wanted: Wanted::default(),
+            wanted: BlockRequest::default(),
             pages: Vec::new(),
             at: 0,
             damage: None,

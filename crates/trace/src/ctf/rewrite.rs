@@ -32,7 +32,7 @@ pub struct Rewriter {
 
 /// Data of a new trace beside its records.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct SideData {
     /// What the recorder of the old one counted; of the new one its records are.
     pub summary: Option<Summary>,
     /// Names of addresses.
@@ -138,7 +138,7 @@ impl Rewriter {
     ///
     /// # Errors
     /// What cannot be written.
-    pub fn finish(self, beside: Beside, note: String) -> Result<Written> {
+    pub fn finish(self, beside: SideData, note: String) -> Result<Written> {
         let mut summary = beside.summary.unwrap_or_default();
         let lost: u64 = summary.lost();
         summary.events = self.recorded();
@@ -150,7 +150,7 @@ impl Rewriter {
                 .notes
                 .push(format!("that recording had lost {lost} events in all"));
         }
-        let beside = Beside {
+        let beside = SideData {
             summary: Some(summary),
             ..beside
         };
@@ -179,7 +179,7 @@ impl Rewriter {
     ///
     /// # Errors
     /// What cannot be written.
-    pub(super) fn end(mut self, beside: &Beside, maps: Option<&KeptMaps>) -> Result<Written> {
+    pub(super) fn end(mut self, beside: &SideData, maps: Option<&KeptMaps>) -> Result<Written> {
         for (key, stream) in &mut self.streams {
             leave(&mut self.writer, *key, stream)?;
         }

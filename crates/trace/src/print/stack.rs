@@ -127,7 +127,7 @@ mod tests {
     use crate::print::{JsonStyle, Style, json, styled};
     use crate::symbol::Symbols;
     use crate::user_symbol::{Binary, Code, Inlined, Line, Mapping, UserSymbols};
-    use crate::value::{Beside, Stacks, Value};
+    use crate::value::{Stacks, Value, ValueContext};
 
     fn symbols() -> Symbols {
         let line = |number| {
@@ -248,7 +248,7 @@ mod tests {
         let ty = stack(Space::Kernel, StackMode::Bpftrace, Place::Numbered);
         let mut stacks = Stacks::default();
         stacks.insert(5, words(&[0x1005]));
-        let beside = Beside {
+        let beside = ValueContext {
             stacks: Some(&stacks),
             time_ns: 0,
         };

@@ -1,7 +1,7 @@
 //! How long did tasks that could run wait for a CPU, and how long did they run? As `perf sched latency` answers.
 
 use super::comm::{Comm, Who};
-use super::only::Only;
+use super::only::SchedFilter;
 use super::present::Present;
 use super::scheduler::{Delay, Reason, Scheduler, Step, Switch};
 use crate::process::Processes;
@@ -69,13 +69,13 @@ pub struct Latencies {
     scheduler: Scheduler,
     /// Whether the scheduler's own account of time is there; else time runs from switch to switch.
     charged: bool,
-    only: Only,
+    only: SchedFilter,
     rows: HashMap<u32, Latency>,
 }
 
 impl Latencies {
     /// For a trace with these events, whose recorder knew these names. Of CPUs and times, those count where a delay ended or a task ran.
-    pub fn new(present: Present, names: Processes, only: Only) -> Self {
+    pub fn new(present: Present, names: Processes, only: SchedFilter) -> Self {
         Self {
             scheduler: Scheduler::new(present, names),
             charged: present.runtime,

@@ -5,7 +5,7 @@ use crate::tasks::Tasks;
 
 /// Criteria of the filter; an empty list asks for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Only {
+pub struct SchedFilter {
     /// Processes.
     pub pids: Vec<u32>,
     /// Threads.
@@ -20,7 +20,7 @@ pub struct Only {
     pub to_ns: Option<u64>,
 }
 
-impl Only {
+impl SchedFilter {
     /// Whether the task is asked for: by its thread, or by its process.
     pub fn task(&self, who: &Who) -> bool {
         let all = self.pids.is_empty() && self.tids.is_empty();

@@ -22,7 +22,7 @@ pub struct Present {
 
 /// Events that a trace lacks for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lacks {
+pub enum MissingEvents {
     /// Nothing tells what runs where.
     Switches,
     /// Nothing tells who was woken.
@@ -48,11 +48,11 @@ impl Present {
     }
 
     /// What is lacking where switches are asked for, and `wakeups` too.
-    pub fn lacks(&self, wakeups: bool) -> Option<Lacks> {
+    pub fn lacks(&self, wakeups: bool) -> Option<MissingEvents> {
         if !self.switches {
-            return Some(Lacks::Switches);
+            return Some(MissingEvents::Switches);
         }
-        (wakeups && !self.has_wakeups()).then_some(Lacks::Wakeups)
+        (wakeups && !self.has_wakeups()).then_some(MissingEvents::Wakeups)
     }
 
     /// Whether wakeups of tasks that slept are there.
@@ -61,7 +61,7 @@ impl Present {
     }
 }
 
-impl std::fmt::Display for Lacks {
+impl std::fmt::Display for MissingEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Switches => "no sched:sched_switch with its fields",

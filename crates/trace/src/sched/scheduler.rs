@@ -155,7 +155,7 @@ pub struct Run {
 
 /// State of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum TaskActivity {
     #[default]
     Unseen,
     Sleeping,
@@ -171,7 +171,7 @@ struct Task {
     comm: Comm,
     /// 0 until a record is of the task itself.
     pid: u32,
-    standing: Standing,
+    standing: TaskActivity,
     before: Option<(u64, TaskState)>,
     ready_ns: Option<u64>,
 }
@@ -317,12 +317,12 @@ impl Scheduler {
         } else {
             let task = self.tasks.entry(who.tid).or_default();
             task.standing = if state.is_runnable() {
-                Standing::Waiting {
+                TaskActivity::Waiting {
                     from_ns: time_ns,
                     reason: Reason::Preempted,
                 }
             } else {
-                Standing::Sleeping
+                TaskActivity::Sleeping
             };
             (std::mem::replace(&mut task.before, left), task.ready_ns.take())
         };
@@ -338,20 +338,20 @@ impl Scheduler {
     /// A task comes to a CPU; gives the delay that ends with that.
     fn arrive(&mut self, time_ns: u64, tid: u32) -> Option<Delay> {
         let task = self.tasks.get_mut(&tid)?;
-        match std::mem::replace(&mut task.standing, Standing::Running) {
-            Standing::Unseen => Some(Delay {
+        match std::mem::replace(&mut task.standing, TaskActivity::Running) {
+            TaskActivity::Unseen => Some(Delay {
                 from_ns: time_ns,
                 ns: 0,
                 reason: Reason::Unseen,
             }),
             // None where clocks of two CPUs contradict each other.
-            Standing::Waiting { from_ns, reason } => {
+            TaskActivity::Waiting { from_ns, reason } => {
                 time_ns
                     .checked_sub(from_ns)
                     .map(|ns| Delay { from_ns, ns, reason })
             }
             // Its wakeup, or that it left, was not recorded.
-            Standing::Sleeping | Standing::Running => None,
+            TaskActivity::Sleeping | TaskActivity::Running => None,
         }
     }
 
@@ -367,9 +367,9 @@ impl Scheduler {
             task.pid = 0;
         }
         task.ready_ns.get_or_insert(time_ns);
-        let begins = matches!(task.standing, Standing::Unseen | Standing::Sleeping);
+        let begins = matches!(task.standing, TaskActivity::Unseen | TaskActivity::Sleeping);
         if begins {
-            task.standing = Standing::Waiting {
+            task.standing = TaskActivity::Waiting {
                 from_ns: time_ns,
                 reason: Reason::Woken,
             };

@@ -168,7 +168,7 @@ fn names() -> Processes {
     names
 }
 
-fn latencies(story: &[Happening], by: By, only: Only) -> Vec<Latency> {
+fn latencies(story: &[Happening], by: By, only: SchedFilter) -> Vec<Latency> {
     let mut latencies = Latencies::new(present(story), names(), only);
     tell(story, |record| latencies.add(record));
     latencies.finish(by, &[Sort::Pid])
@@ -187,7 +187,7 @@ fn a_delay_runs_from_the_wakeup_or_the_preemption() {
         (100, 0, 2, Switch(2, S, 1)),
         (130, 0, 1, Switch(1, S, 0)),
     ];
-    let rows = latencies(&story, By::Thread, Only::default());
+    let rows = latencies(&story, By::Thread, SchedFilter::default());
     let one = row(&rows, 1);
     assert_eq!((one.switches, one.delay_ns, one.average_ns), (2, 65, 32));
     assert_eq!((one.max_ns, one.max_began_ns, one.max_ended_ns), (60, 40, 100));
@@ -209,7 +209,7 @@ fn a_wakeup_of_a_task_that_does_not_sleep_begins_no_delay() {
         (35, 1, 0, Waking(1)),
         (50, 0, 2, Switch(2, S, 1)),
     ];
-    let one = row(&latencies(&story, By::Thread, Only::default()), 1);
+    let one = row(&latencies(&story, By::Thread, SchedFilter::default()), 1);
     assert_eq!((one.switches, one.delay_ns, one.max_ns), (2, 10 + 20, 20));
 }
 
@@ -222,7 +222,7 @@ fn where_the_wakeup_is_missing_there_is_no_delay() {
         (50, 0, 1, Switch(1, S, 2)),
         (60, 0, 2, Waking(3)),
     ];
-    let one = row(&latencies(&story, By::Thread, Only::default()), 1);
+    let one = row(&latencies(&story, By::Thread, SchedFilter::default()), 1);
     assert_eq!((one.switches, one.unexplained, one.runtime_ns), (1, 1, 20));
 }
 
@@ -237,7 +237,7 @@ fn lost_switches_and_contradicting_clocks_do_no_harm() {
         (45, 1, 0, Switch(0, R, 1)),
         (60, 1, 1, Switch(1, S, 0)),
     ];
-    let one = row(&latencies(&story, By::Thread, Only::default()), 1);
+    let one = row(&latencies(&story, By::Thread, SchedFilter::default()), 1);
     assert_eq!((one.switches, one.unexplained, one.max_ns), (1, 2, 0));
 }
 
@@ -252,7 +252,7 @@ fn waking_says_who_was_woken_where_it_is_there_and_the_schedulers_account_how_lo
         (35, 0, 0, New(9)),
         (40, 0, 0, Switch(0, R, 9)),
     ];
-    let rows = latencies(&story, By::Thread, Only::default());
+    let rows = latencies(&story, By::Thread, SchedFilter::default());
     let one = row(&rows, 1);
     assert_eq!((one.delay_ns, one.runtime_ns), (10, 7));
     assert_eq!(row(&rows, 9).delay_ns, 5);
@@ -260,7 +260,7 @@ fn waking_says_who_was_woken_where_it_is_there_and_the_schedulers_account_how_lo
         .into_iter()
         .filter(|(.., what)| !matches!(what, Waking(_) | Runtime(..)))
         .collect();
-    let one = row(&latencies(&without, By::Thread, Only::default()), 1);
+    let one = row(&latencies(&without, By::Thread, SchedFilter::default()), 1);
     assert_eq!((one.delay_ns, one.runtime_ns), (6, 10));
 }
 
@@ -274,7 +274,7 @@ fn rows_are_of_threads_processes_or_names() {
         (40, 0, 102, Rename(102)),
         (50, 0, 102, Switch(102, S, 0)),
     ];
-    let rows = latencies(&story, By::Process, Only::default());
+    let rows = latencies(&story, By::Process, SchedFilter::default());
     assert_eq!(rows.len(), 1);
     let process = rows[0];
     assert_eq!((process.who.tid, process.who.pid, process.tasks), (100, 100, 2));
@@ -282,25 +282,25 @@ fn rows_are_of_threads_processes_or_names() {
         (process.switches, process.max_ns, process.runtime_ns),
         (2, 10, 35)
     );
-    let names = latencies(&story, By::Comm, Only::default());
+    let names = latencies(&story, By::Comm, SchedFilter::default());
     assert_eq!(names.len(), 2);
-    let only = Only {
+    let only = SchedFilter {
         tids: vec![102],
-        ..Only::default()
+        ..SchedFilter::default()
     };
     let rows = latencies(&story, By::Thread, only);
     assert_eq!((rows.len(), rows[0].who.tid), (1, 102));
-    let only = Only {
+    let only = SchedFilter {
         from_ns: Some(25),
         cpus: vec![0],
-        ..Only::default()
+        ..SchedFilter::default()
     };
     let rows = latencies(&story, By::Thread, only);
     assert_eq!((row(&rows, 102).switches, rows.len()), (1, 1));
 }
 
 /// The spells of a story, and their sums.
-fn spells(story: &[Happening], only: Only, idle: bool) -> (Vec<Spell>, Summary) {
+fn spells(story: &[Happening], only: SchedFilter, idle: bool) -> (Vec<Spell>, Summary) {
     let mut timehist = Timehist::new(present(story), names(), only, idle);
     let mut spells = Vec::new();
     tell(story, |record| {
@@ -322,7 +322,7 @@ fn a_spell_has_the_times_that_led_to_it() {
         (230, 0, 2, Switch(2, S, 1)),
         (240, 0, 1, Switch(1, Z, 0)),
     ];
-    let (all, summary) = spells(&story, Only::default(), false);
+    let (all, summary) = spells(&story, SchedFilter::default(), false);
     let times = |spell: &Spell| (spell.who.tid, spell.wait_ns, spell.delay_ns, spell.run_ns);
     let times: Vec<_> = all.iter().map(times).collect();
     assert_eq!(
@@ -361,15 +361,15 @@ fn times_cut_spells_and_idle_ones_go_to_who_left() {
         (300, 0, 0, Switch(0, R, 2)),
         (400, 0, 2, Switch(2, S, 1)),
     ];
-    let only = Only {
+    let only = SchedFilter {
         from_ns: Some(150),
         to_ns: Some(320),
-        ..Only::default()
+        ..SchedFilter::default()
     };
     let (all, _) = spells(&story, only, false);
     let runs: Vec<_> = all.iter().map(|spell| (spell.time_ns, spell.run_ns)).collect();
     assert_eq!(runs, [(200, 50), (300, 100), (320, 20)]);
-    let (all, summary) = spells(&story, Only::default(), true);
+    let (all, summary) = spells(&story, SchedFilter::default(), true);
     assert_eq!(all.len(), 3, "those that begin or end an idle one");
     let rows: Vec<_> = summary
         .tasks
@@ -423,7 +423,7 @@ fn a_long_delay_has_the_wakeups_that_led_to_it_and_what_ran_meanwhile() {
         (70, 1, 6, Switch(6, S, 2)),
         (80, 1, 2, Switch(2, S, 0)),
     ];
-    let mut wakeups = Wakeups::new(present(&story), names(), Only::default(), 1);
+    let mut wakeups = Wakeups::new(present(&story), names(), SchedFilter::default(), 1);
     tell(&story, |record| wakeups.add(record));
     let (pairs, worst) = wakeups.finish();
     let pairs: Vec<_> = pairs
@@ -461,7 +461,7 @@ fn chains_and_worst_delays_are_bounded() {
         story.push((round * 100, 0, one, Waking(two)));
         story.push((round * 100 + round, 0, one, Switch(one, S, two)));
     }
-    let mut wakeups = Wakeups::new(present(&story), names(), Only::default(), 3);
+    let mut wakeups = Wakeups::new(present(&story), names(), SchedFilter::default(), 3);
     tell(&story, |record| wakeups.add(record));
     let (_, worst) = wakeups.finish();
     let delays: Vec<u64> = worst.iter().map(|it| it.delay_ns).collect();
@@ -472,8 +472,8 @@ fn chains_and_worst_delays_are_bounded() {
 #[test]
 fn what_is_lacking_is_named() {
     let switches = [(1, 0, 0, Switch(0, R, 1))];
-    assert_eq!(present(&[]).lacks(false), Some(Lacks::Switches));
+    assert_eq!(present(&[]).lacks(false), Some(MissingEvents::Switches));
     assert_eq!(present(&switches).lacks(false), None);
-    assert_eq!(present(&switches).lacks(true), Some(Lacks::Wakeups));
-    assert!(Lacks::Wakeups.to_string().contains("sched_waking"));
+    assert_eq!(present(&switches).lacks(true), Some(MissingEvents::Wakeups));
+    assert!(MissingEvents::Wakeups.to_string().contains("sched_waking"));
 }

@@ -1,7 +1,7 @@
 //! Timeline of each CPU's spells, with waiting times. As `perf sched timehist` answers.
 
 use super::comm::Who;
-use super::only::Only;
+use super::only::SchedFilter;
 use super::present::Present;
 use super::scheduler::{Departure, Migration, Scheduler, Step, Switch, Wakeup};
 use super::state::TaskState;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Clone, Debug)]
 pub struct Timehist {
     scheduler: Scheduler,
-    only: Only,
+    only: SchedFilter,
     /// Only spells of idle CPUs, and those that end in one.
     idle: bool,
     tasks: HashMap<u32, TaskSummary>,
@@ -142,7 +142,7 @@ pub struct Summary {
 
 impl Timehist {
     /// For a trace with these events, whose recorder knew these names; with `idle` about idle CPUs only.
-    pub fn new(present: Present, names: Processes, only: Only, idle: bool) -> Self {
+    pub fn new(present: Present, names: Processes, only: SchedFilter, idle: bool) -> Self {
         Self {
             scheduler: Scheduler::new(present, names),
             only,

@@ -1,7 +1,7 @@
 //! Wakeups: who woke whom, how often, and with which delay; and what led to the longest delays: the wakeups before, and what the CPU ran instead.
 
 use super::comm::Who;
-use super::only::Only;
+use super::only::SchedFilter;
 use super::present::Present;
 use super::scheduler::{Delay, Migration, Reason, Scheduler, Step, Switch, Wakeup};
 use crate::process::Processes;
@@ -20,7 +20,7 @@ const QUEUES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Wakeups {
     scheduler: Scheduler,
-    only: Only,
+    only: SchedFilter,
     worst: usize,
     pairs: HashMap<(u32, u32), Pair>,
     tasks: HashMap<u32, Task>,
@@ -119,7 +119,7 @@ struct Cpu {
 
 impl Wakeups {
     /// For a trace with these events, whose recorder knew these names; keeps so many delays. Of CPUs and times those count where a delay ended.
-    pub fn new(present: Present, names: Processes, only: Only, worst: usize) -> Self {
+    pub fn new(present: Present, names: Processes, only: SchedFilter, worst: usize) -> Self {
         Self {
             scheduler: Scheduler::new(present, names),
             only,

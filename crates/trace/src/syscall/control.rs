@@ -6,7 +6,7 @@ use super::shape::{self, Shape, Show};
 
 /// Argument type of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum CommandArgument {
     /// Nothing.
     Nothing,
     /// A number, shown so.
@@ -20,12 +20,12 @@ const LOCK: Shape = Shape::Members(&shape::FILE_LOCK);
 const WINDOW: Shape = Shape::Members(&shape::WINDOW);
 const TERMINAL: Shape = Shape::Members(&shape::TERMINAL);
 
-use Taken::{Nothing, Number, Pointer};
+use CommandArgument::{Nothing, Number, Pointer};
 use When::{After, Before};
 
 /// A command of fcntl(2) with what it takes; others take a number.
 #[rustfmt::skip]
-const FILE: &[(u32, Taken)] = &{
+const FILE: &[(u32, CommandArgument)] = &{
     use linux_raw_sys::general::*;
     [
         (F_DUPFD, Number(Show::Signed)),
@@ -55,7 +55,7 @@ const FILE: &[(u32, Taken)] = &{
 
 /// A request of ioctl(2) with what it takes; others take a number or an address.
 #[rustfmt::skip]
-const DEVICE: &[(u32, Taken)] = &{
+const DEVICE: &[(u32, CommandArgument)] = &{
     use linux_raw_sys::ioctl::*;
     [
         (FIOCLEX, Nothing),
@@ -113,16 +113,16 @@ pub fn process_control_arguments(operation: i64) -> usize {
 }
 
 /// What a command of fcntl(2) takes.
-pub fn file_control(command: i64) -> Taken {
+pub fn file_control(command: i64) -> CommandArgument {
     find(FILE, command)
 }
 
 /// What a request of ioctl(2) takes.
-pub fn device_control(request: i64) -> Taken {
+pub fn device_control(request: i64) -> CommandArgument {
     find(DEVICE, request)
 }
 
-fn find(table: &[(u32, Taken)], command: i64) -> Taken {
+fn find(table: &[(u32, CommandArgument)], command: i64) -> CommandArgument {
     let found = table.iter().find(|(own, _)| i64::from(*own) == command);
     found.map_or(Number(Show::Bits), |(_, taken)| *taken)
 }

@@ -16,10 +16,10 @@ mod written;
 
 pub use argument::{ARGUMENTS, Kind, kind, meaning};
 pub use class::{CLASSES, Class, Set, usual_name};
-pub use control::{Taken, device_control, file_control, process_control_arguments};
+pub use control::{CommandArgument, device_control, file_control, process_control_arguments};
 pub use errno::{Errno, error_number, error_numbers, error_text};
 pub use family::{Family, Row, Unnamed, family, number as named_number};
 pub use meaning::{MEANINGS, Meaning};
 pub use name::system_call;
-pub use pointed::{Length, Many, POINTED, Pointed, Reading, When, protocol};
+pub use pointed::{ElementCount, Length, POINTED, Pointed, Reading, When, protocol};
 pub use signal::signal_text;

@@ -5,7 +5,7 @@ use super::{Kind, Meaning};
 
 /// Number of elements where an argument points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Many {
+pub enum ElementCount {
     /// One.
     One,
     /// Two.
@@ -37,7 +37,7 @@ pub struct Pointed {
     /// What lies there.
     pub shape: Shape,
     /// How many.
-    pub many: Many,
+    pub many: ElementCount,
     /// When it is read.
     pub when: When,
 }
@@ -69,14 +69,14 @@ pub struct Reading {
 }
 
 const fn given(shape: Shape) -> Kind {
-    of(shape, Many::One, When::Before)
+    of(shape, ElementCount::One, When::Before)
 }
 
 const fn filled(shape: Shape) -> Kind {
-    of(shape, Many::One, When::After)
+    of(shape, ElementCount::One, When::After)
 }
 
-const fn of(shape: Shape, many: Many, when: When) -> Kind {
+const fn of(shape: Shape, many: ElementCount, when: When) -> Kind {
     Kind::Pointed(Pointed { shape, many, when })
 }
 
@@ -112,7 +112,7 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("clock_settime", "tp", given(TIME)),
     ("gettimeofday", "tv", filled(TIME_OLD)),
     ("settimeofday", "tv", given(TIME_OLD)),
-    ("utimensat", "utimes", of(TIME, Many::Two, When::Before)),
+    ("utimensat", "utimes", of(TIME, ElementCount::Two, When::Before)),
     ("setitimer", "value", given(INTERVAL_OLD)),
     ("setitimer", "ovalue", filled(INTERVAL_OLD)),
     ("getitimer", "value", filled(INTERVAL_OLD)),
@@ -124,8 +124,8 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("adjtimex", "txc_p", filled(Shape::Members(&shape::CLOCK))),
     ("clock_adjtime", "utx", filled(Shape::Members(&shape::CLOCK))),
     ("times", "tbuf", filled(Shape::Members(&shape::TIMES))),
-    ("utimes", "utimes", of(TIME_OLD, Many::Two, When::Before)),
-    ("futimesat", "utimes", of(TIME_OLD, Many::Two, When::Before)),
+    ("utimes", "utimes", of(TIME_OLD, ElementCount::Two, When::Before)),
+    ("futimesat", "utimes", of(TIME_OLD, ElementCount::Two, When::Before)),
     ("timerfd_settime", "utmr", given(INTERVAL)),
     ("timerfd_settime", "otmr", filled(INTERVAL)),
     ("timerfd_gettime", "otmr", filled(INTERVAL)),
@@ -143,22 +143,22 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("mount_setattr", "uattr", given(Shape::Members(&shape::MOUNT))),
     ("pipe", "fildes", filled(Pair)),
     ("pipe2", "fildes", filled(Pair)),
-    ("fcntl", "arg", of(Shape::FileControl, Many::One, When::Both)),
-    ("ioctl", "arg", of(Shape::DeviceControl, Many::One, When::Both)),
+    ("fcntl", "arg", of(Shape::FileControl, ElementCount::One, When::Both)),
+    ("ioctl", "arg", of(Shape::DeviceControl, ElementCount::One, When::Both)),
     ("sendfile64", "offset", given(OFFSET)),
     ("copy_file_range", "off_in", given(OFFSET)),
     ("copy_file_range", "off_out", given(OFFSET)),
     ("splice", "off_in", given(OFFSET)),
     ("splice", "off_out", given(OFFSET)),
-    ("readv", "vec", of(Vectors, Many::Argument(2), When::After)),
-    ("preadv", "vec", of(Vectors, Many::Argument(2), When::After)),
-    ("preadv2", "vec", of(Vectors, Many::Argument(2), When::After)),
-    ("writev", "vec", of(Vectors, Many::Argument(2), When::Before)),
-    ("pwritev", "vec", of(Vectors, Many::Argument(2), When::Before)),
-    ("pwritev2", "vec", of(Vectors, Many::Argument(2), When::Before)),
+    ("readv", "vec", of(Vectors, ElementCount::Argument(2), When::After)),
+    ("preadv", "vec", of(Vectors, ElementCount::Argument(2), When::After)),
+    ("preadv2", "vec", of(Vectors, ElementCount::Argument(2), When::After)),
+    ("writev", "vec", of(Vectors, ElementCount::Argument(2), When::Before)),
+    ("pwritev", "vec", of(Vectors, ElementCount::Argument(2), When::Before)),
+    ("pwritev2", "vec", of(Vectors, ElementCount::Argument(2), When::Before)),
     // Waiting for events.
-    ("poll", "ufds", of(POLL, Many::Argument(1), When::Both)),
-    ("ppoll", "ufds", of(POLL, Many::Argument(1), When::Both)),
+    ("poll", "ufds", of(POLL, ElementCount::Argument(1), When::Both)),
+    ("ppoll", "ufds", of(POLL, ElementCount::Argument(1), When::Both)),
     ("ppoll", "tsp", given(TIME)),
     ("ppoll", "sigmask", given(Signals)),
     ("select", "inp", given(Shape::Descriptors)),
@@ -170,33 +170,33 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("select", "tvp", given(TIME_OLD)),
     ("pselect6", "tsp", given(TIME)),
     ("epoll_ctl", "event", given(EPOLL)),
-    ("epoll_wait", "events", of(EPOLL, Many::Returned, When::After)),
-    ("epoll_pwait", "events", of(EPOLL, Many::Returned, When::After)),
+    ("epoll_wait", "events", of(EPOLL, ElementCount::Returned, When::After)),
+    ("epoll_pwait", "events", of(EPOLL, ElementCount::Returned, When::After)),
     ("epoll_pwait", "sigmask", given(Signals)),
-    ("epoll_pwait2", "events", of(EPOLL, Many::Returned, When::After)),
+    ("epoll_pwait2", "events", of(EPOLL, ElementCount::Returned, When::After)),
     ("epoll_pwait2", "timeout", given(TIME)),
     ("epoll_pwait2", "sigmask", given(Signals)),
     ("io_uring_setup", "params", filled(Shape::Members(&shape::RING))),
     // Sockets.
-    ("connect", "uservaddr", of(SocketAddress, Many::Bytes(2), When::Before)),
-    ("bind", "umyaddr", of(SocketAddress, Many::Bytes(2), When::Before)),
-    ("sendto", "addr", of(SocketAddress, Many::Bytes(5), When::Before)),
-    ("recvfrom", "addr", of(SocketAddress, Many::Behind(5), When::After)),
-    ("recvfrom", "addr_len", of(LENGTH, Many::One, When::Both)),
-    ("accept", "upeer_sockaddr", of(SocketAddress, Many::Behind(2), When::After)),
-    ("accept", "upeer_addrlen", of(LENGTH, Many::One, When::Both)),
-    ("accept4", "upeer_sockaddr", of(SocketAddress, Many::Behind(2), When::After)),
-    ("accept4", "upeer_addrlen", of(LENGTH, Many::One, When::Both)),
-    ("getsockname", "usockaddr", of(SocketAddress, Many::Behind(2), When::After)),
-    ("getsockname", "usockaddr_len", of(LENGTH, Many::One, When::Both)),
-    ("getpeername", "usockaddr", of(SocketAddress, Many::Behind(2), When::After)),
-    ("getpeername", "usockaddr_len", of(LENGTH, Many::One, When::Both)),
+    ("connect", "uservaddr", of(SocketAddress, ElementCount::Bytes(2), When::Before)),
+    ("bind", "umyaddr", of(SocketAddress, ElementCount::Bytes(2), When::Before)),
+    ("sendto", "addr", of(SocketAddress, ElementCount::Bytes(5), When::Before)),
+    ("recvfrom", "addr", of(SocketAddress, ElementCount::Behind(5), When::After)),
+    ("recvfrom", "addr_len", of(LENGTH, ElementCount::One, When::Both)),
+    ("accept", "upeer_sockaddr", of(SocketAddress, ElementCount::Behind(2), When::After)),
+    ("accept", "upeer_addrlen", of(LENGTH, ElementCount::One, When::Both)),
+    ("accept4", "upeer_sockaddr", of(SocketAddress, ElementCount::Behind(2), When::After)),
+    ("accept4", "upeer_addrlen", of(LENGTH, ElementCount::One, When::Both)),
+    ("getsockname", "usockaddr", of(SocketAddress, ElementCount::Behind(2), When::After)),
+    ("getsockname", "usockaddr_len", of(LENGTH, ElementCount::One, When::Both)),
+    ("getpeername", "usockaddr", of(SocketAddress, ElementCount::Behind(2), When::After)),
+    ("getpeername", "usockaddr_len", of(LENGTH, ElementCount::One, When::Both)),
     ("socketpair", "usockvec", filled(Pair)),
-    ("setsockopt", "optval", of(INT, Many::Bytes(4), When::Before)),
-    ("getsockopt", "optval", of(INT, Many::Behind(4), When::After)),
-    ("getsockopt", "optlen", of(LENGTH, Many::One, When::Both)),
-    ("sendmsg", "msg", of(Message, Many::One, When::Before)),
-    ("recvmsg", "msg", of(Message, Many::One, When::After)),
+    ("setsockopt", "optval", of(INT, ElementCount::Bytes(4), When::Before)),
+    ("getsockopt", "optval", of(INT, ElementCount::Behind(4), When::After)),
+    ("getsockopt", "optlen", of(LENGTH, ElementCount::One, When::Both)),
+    ("sendmsg", "msg", of(Message, ElementCount::One, When::Before)),
+    ("recvmsg", "msg", of(Message, ElementCount::One, When::After)),
     // Signals.
     ("rt_sigprocmask", "nset", given(Signals)),
     ("rt_sigprocmask", "oset", filled(Signals)),
@@ -215,11 +215,11 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("signalfd", "user_mask", given(Signals)),
     ("signalfd4", "user_mask", given(Signals)),
     // Processes.
-    ("execve", "argv", of(Texts, Many::One, When::Before)),
-    ("execve", "envp", of(TextCount, Many::One, When::Before)),
-    ("execveat", "argv", of(Texts, Many::One, When::Before)),
-    ("execveat", "envp", of(TextCount, Many::One, When::Before)),
-    ("clone3", "uargs", of(Shape::Members(&shape::CLONE), Many::Bytes(1), When::Before)),
+    ("execve", "argv", of(Texts, ElementCount::One, When::Before)),
+    ("execve", "envp", of(TextCount, ElementCount::One, When::Before)),
+    ("execveat", "argv", of(Texts, ElementCount::One, When::Before)),
+    ("execveat", "envp", of(TextCount, ElementCount::One, When::Before)),
+    ("clone3", "uargs", of(Shape::Members(&shape::CLONE), ElementCount::Bytes(1), When::Before)),
     ("wait4", "stat_addr", filled(WaitStatus)),
     ("wait4", "ru", filled(USAGE)),
     ("waitid", "infop", filled(SIGNAL_INFO)),
@@ -234,16 +234,16 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("sched_getparam", "param", filled(SCHEDULING)),
     ("sched_setattr", "uattr", given(Shape::Members(&shape::SCHEDULING_MORE))),
     ("sched_getattr", "uattr", filled(Shape::Members(&shape::SCHEDULING_MORE))),
-    ("sched_setaffinity", "user_mask_ptr", of(Processors, Many::Bytes(1), When::Before)),
-    ("sched_getaffinity", "user_mask_ptr", of(Processors, Many::Returned, When::After)),
+    ("sched_setaffinity", "user_mask_ptr", of(Processors, ElementCount::Bytes(1), When::Before)),
+    ("sched_getaffinity", "user_mask_ptr", of(Processors, ElementCount::Returned, When::After)),
     ("getcpu", "cpup", filled(INT)),
     ("getcpu", "nodep", filled(INT)),
     ("sysinfo", "info", filled(Shape::Members(&shape::SYSTEM))),
     ("capget", "header", given(Shape::Members(&shape::CAPABILITIES))),
     ("capset", "header", given(Shape::Members(&shape::CAPABILITIES))),
     ("newuname", "name", filled(Shape::Members(&shape::NAMES))),
-    ("getgroups", "grouplist", of(INT, Many::Returned, When::After)),
-    ("setgroups", "grouplist", of(INT, Many::Argument(0), When::Before)),
+    ("getgroups", "grouplist", of(INT, ElementCount::Returned, When::After)),
+    ("setgroups", "grouplist", of(INT, ElementCount::Argument(0), When::Before)),
     ("getresuid", "ruidp", filled(INT)),
     ("getresuid", "euidp", filled(INT)),
     ("getresuid", "suidp", filled(INT)),
@@ -285,12 +285,12 @@ impl Pointed {
             (Texts, _) => (Length::Fixed(8 * TEXTS as u32 + 8), 8 * TEXTS as u32 + 8),
             (Shape::DeviceControl, _) => (Length::Request(1), size),
             (TextCount, _) => (Length::Fixed(COUNTED), COUNTED),
-            (_, Many::Two) => (Length::Fixed(2 * size), 2 * size),
-            (_, Many::One) => (Length::Fixed(size), size),
-            (_, Many::Argument(place)) => (Length::Argument(place, size), MOST),
-            (_, Many::Returned) => (Length::Returned(size), MOST),
-            (_, Many::Bytes(place)) => (Length::Argument(place, 1), ADDRESS),
-            (_, Many::Behind(place)) => (Length::Behind(place), ADDRESS),
+            (_, ElementCount::Two) => (Length::Fixed(2 * size), 2 * size),
+            (_, ElementCount::One) => (Length::Fixed(size), size),
+            (_, ElementCount::Argument(place)) => (Length::Argument(place, size), MOST),
+            (_, ElementCount::Returned) => (Length::Returned(size), MOST),
+            (_, ElementCount::Bytes(place)) => (Length::Argument(place, 1), ADDRESS),
+            (_, ElementCount::Behind(place)) => (Length::Behind(place), ADDRESS),
         };
         Reading { when, length, most }
     }

@@ -4,7 +4,7 @@ mod named;
 mod parts;
 
 pub use named::NamedValue;
-pub use parts::{Beside, BuildIdFrame, Elements, Parts, Stacks};
+pub use parts::{BuildIdFrame, Elements, Parts, Stacks, ValueContext};
 
 use crate::layout::{Base, COPIED_WORDS, Composite, FieldType, Names, Space, StackMode};
 
@@ -141,20 +141,20 @@ impl<'a> StackCopy<'a> {
 impl<'a> Value<'a> {
     /// Reads a value of a fixed type from the start of `bytes`; of a variable type, from exactly `bytes`.
     pub fn read(ty: &'a FieldType, bytes: &'a [u8]) -> Self {
-        Self::read_beside(ty, bytes, Beside::default())
+        Self::read_beside(ty, bytes, ValueContext::default())
     }
 
     /// Reads a value with what its bytes refer to.
-    pub fn read_beside(ty: &'a FieldType, bytes: &'a [u8], beside: Beside<'a>) -> Self {
+    pub fn read_beside(ty: &'a FieldType, bytes: &'a [u8], beside: ValueContext<'a>) -> Self {
         Self::try_read(ty, bytes, beside).unwrap_or(Self::Missing)
     }
 
     /// The whole that members of these bytes make, without a type of its own: the parts of a map's key.
-    pub fn of_parts(ty: &'a Composite, bytes: &'a [u8], beside: Beside<'a>) -> Self {
+    pub fn of_parts(ty: &'a Composite, bytes: &'a [u8], beside: ValueContext<'a>) -> Self {
         Self::Composite(Parts { ty, bytes, beside })
     }
 
-    fn try_read(ty: &'a FieldType, bytes: &'a [u8], beside: Beside<'a>) -> Option<Self> {
+    fn try_read(ty: &'a FieldType, bytes: &'a [u8], beside: ValueContext<'a>) -> Option<Self> {
         Some(match ty {
             &FieldType::Integer { size, signed, base } => {
                 let value = unsigned(bytes, size)?;

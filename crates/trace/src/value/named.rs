@@ -1,6 +1,6 @@
 //! Numbers that stand for names, read from their bytes; how they are called is `names`'s matter.
 
-use super::{Beside, unsigned};
+use super::{ValueContext, unsigned};
 use crate::layout::{DateClock, Named};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -38,7 +38,7 @@ const INET: u32 = 2;
 const INET6: u32 = 10;
 
 impl<'a> NamedValue<'a> {
-    pub(super) fn read(named: &'a Named, bytes: &'a [u8], beside: Beside<'a>) -> Option<Self> {
+    pub(super) fn read(named: &'a Named, bytes: &'a [u8], beside: ValueContext<'a>) -> Option<Self> {
         let word = || unsigned(bytes, 8);
         let short = || unsigned(bytes, 4).map(|number| number as u32);
         Some(match named {

@@ -43,7 +43,7 @@ impl Stacks {
 
 /// Data beside a value's bytes to which they refer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
+pub struct ValueContext<'a> {
     /// Frames of stacks that are kept by number.
     pub stacks: Option<&'a Stacks>,
     /// When the value was read or made, ns: what a process's addresses mean depends on it.
@@ -55,7 +55,7 @@ pub struct Beside<'a> {
 pub struct Elements<'a> {
     pub(super) ty: &'a FieldType,
     pub(super) bytes: &'a [u8],
-    pub(super) beside: Beside<'a>,
+    pub(super) beside: ValueContext<'a>,
 }
 
 impl<'a> Elements<'a> {
@@ -78,7 +78,7 @@ impl<'a> Elements<'a> {
 pub struct Parts<'a> {
     pub(super) ty: &'a Composite,
     pub(super) bytes: &'a [u8],
-    pub(super) beside: Beside<'a>,
+    pub(super) beside: ValueContext<'a>,
 }
 
 impl<'a> Parts<'a> {
@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
     }
 
     /// The stack of a type of fixed size.
-    pub(super) fn held_stack(ty: &HeldStack, bytes: &'a [u8], beside: Beside<'a>) -> Option<Self> {
+    pub(super) fn held_stack(ty: &HeldStack, bytes: &'a [u8], beside: ValueContext<'a>) -> Option<Self> {
         let bytes = bytes.get(..ty.size() as usize)?;
         let first = unsigned(bytes, 8)?.cast_signed();
         let pid = unsigned(bytes.get(ty.pid_offset() as usize..)?, 4)? as u32;

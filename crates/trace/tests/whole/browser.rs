@@ -12,7 +12,7 @@ use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::{Base, FieldType, Space};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::{Options, Report};
-use kestrel_trace::sched::{By, Latencies, Only, Present};
+use kestrel_trace::sched::{By, Latencies, Present, SchedFilter};
 use kestrel_trace::summary::{EventCount, Summary};
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
@@ -333,7 +333,7 @@ fn the_page_says_who_waited_longest_and_on_what() {
     // How long each ran and waited for a CPU is what `kestrel sched latency` says.
     let mut trace = directory::open(&page.path).unwrap();
     let present = Present::of(trace.reader.info());
-    let mut latencies = Latencies::new(present, trace.processes.clone(), Only::default());
+    let mut latencies = Latencies::new(present, trace.processes.clone(), SchedFilter::default());
     while let Some(record) = trace.reader.next().unwrap() {
         latencies.add(&record);
     }

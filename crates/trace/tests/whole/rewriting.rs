@@ -4,7 +4,7 @@ use crate::pages::{Cell, Ring, record};
 use crate::sample::{self, crooked, info};
 use crate::writing::{sealed, write};
 use kestrel_trace::ctf::directory;
-use kestrel_trace::ctf::rewrite::{Beside, Rewriter};
+use kestrel_trace::ctf::rewrite::{Rewriter, SideData};
 use std::path::Path;
 
 /// Writes those records of a trace whose times `wants`; gives all as (buffer, CPU, bytes).
@@ -23,11 +23,11 @@ pub fn rewrite(
             all.push((buffer, record.cpu, record.bytes.to_vec()));
         }
     }
-    let beside = Beside {
+    let beside = SideData {
         summary: trace.summary,
         symbols: trace.symbols,
         processes: trace.processes,
-        ..Beside::default()
+        ..SideData::default()
     };
     rewriter.finish(beside, "cut".into()).unwrap();
     all

@@ -28,9 +28,9 @@ const REQUESTS: [c_int; 6] = [
 ];
 
 /// Signal actions from before the recorder's own.
-struct Before([std::sync::OnceLock<libc::sigaction>; 65]);
+struct EarlierActions([std::sync::OnceLock<libc::sigaction>; 65]);
 
-static BEFORE: Before = Before([const { std::sync::OnceLock::new() }; 65]);
+static BEFORE: EarlierActions = EarlierActions([const { std::sync::OnceLock::new() }; 65]);
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 
 /// Sees to panics, exits and forks, and to signals where `signals` is set. What was done once stays.

@@ -27,7 +27,7 @@ use clock::Clock;
 use kestrel_layout::packet::PAGE;
 use memory::Memory;
 use metadata::About;
-use session::{Extent, Made, Session};
+use session::{Extent, Session, SessionParts};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -206,7 +206,7 @@ impl Recorder {
         let page_texts = metadata::pages(&metadata, &uuid);
         // Twice, apart from each other: an image may have been damaged at one place.
         explain(&memory, &page_texts).map_err(failed("take memory for", shown))?;
-        let session = Session::new(Made {
+        let session = Session::new(SessionParts {
             is_overwriting,
             pages,
             head: ring::head(&uuid),

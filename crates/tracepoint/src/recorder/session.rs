@@ -81,7 +81,7 @@ unsafe impl Sync for Files {}
 static NOW: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Parts of a session.
-pub(crate) struct Made {
+pub(crate) struct SessionParts {
     pub(crate) is_overwriting: bool,
     pub(crate) pages: u64,
     pub(crate) head: [u64; 3],
@@ -95,7 +95,7 @@ impl Session {
     ///
     /// # Errors
     /// When there is no memory.
-    pub(crate) fn new(made: Made) -> io::Result<&'static Self> {
+    pub(crate) fn new(made: SessionParts) -> io::Result<&'static Self> {
         let page = made.memory.pages(1)?;
         let none = || AtomicPtr::new(std::ptr::null_mut());
         let session: &'static Self = Box::leak(Box::new(Self {

@@ -4,7 +4,7 @@ use super::session_filter::SessionFilter;
 use crate::exit::{Exit, Failure};
 use crate::style::bytes;
 use clap::Args;
-use kestrel::agent::log::{Finished, Logs, Note, Progress, Rotation, Settings, What};
+use kestrel::agent::log::{Finished, LogNews, Logs, Note, Progress, Rotation, Settings};
 use kestrel::agent::user::User;
 use kestrel::kernel::process::set_niceness;
 use kestrel::kernel::{Host, readable};
@@ -150,7 +150,7 @@ fn keep_logs(
     logs.close(&mut notes);
     let failed = notes
         .iter()
-        .any(|note| matches!(note.what, What::NotEnded(_) | What::Stalled(_)));
+        .any(|note| matches!(note.what, LogNews::NotEnded(_) | LogNews::Stalled(_)));
     report_notes(&mut notes);
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
@@ -159,21 +159,21 @@ fn report_notes(notes: &mut Vec<Note>) {
     for note in notes.drain(..) {
         let session = &note.session;
         match &note.what {
-            What::Begun(buffers) => eprintln!("session {session}: keeping {}", buffers.join(", ")),
-            What::Nothing(why) => eprintln!("session {session}: nothing to keep: {why}"),
-            What::Taken => eprintln!("session {session}: another agent keeps its log"),
-            What::Stalled(error) => eprintln!(
+            LogNews::Begun(buffers) => eprintln!("session {session}: keeping {}", buffers.join(", ")),
+            LogNews::Nothing(why) => eprintln!("session {session}: nothing to keep: {why}"),
+            LogNews::Taken => eprintln!("session {session}: another agent keeps its log"),
+            LogNews::Stalled(error) => eprintln!(
                 "session {session}: {error}; what is in the buffers waits there, what finds no room is counted, and it is tried again"
             ),
-            What::GoesOn => eprintln!("session {session}: the log goes on"),
-            What::Finished(finished) => report_finished(session, finished),
-            What::NotEnded(error) => {
+            LogNews::GoesOn => eprintln!("session {session}: the log goes on"),
+            LogNews::Finished(finished) => report_finished(session, finished),
+            LogNews::NotEnded(error) => {
                 eprintln!("session {session}: a log file could not be ended: {error}; it is tried again");
             }
-            What::Resized => {
+            LogNews::Resized => {
                 eprintln!("session {session}: a buffer was resized; its log goes on in another file")
             }
-            What::Ended => eprintln!("session {session}: it has ended, and its log is whole"),
+            LogNews::Ended => eprintln!("session {session}: it has ended, and its log is whole"),
         }
     }
 }

@@ -30,27 +30,27 @@ enum Verb {
     /// Write the contents of buffers into a trace directory, while recording goes on
     Dump(dump::Options),
     /// Freeze buffers: they keep their records and take no more until they are thawed
-    Freeze(Which),
+    Freeze(BuffersArgument),
     /// Thaw buffers: they take records again
-    Thaw(Which),
+    Thaw(BuffersArgument),
     /// Empty buffers: their records are no longer shown or dumped
-    Reset(Which),
+    Reset(BuffersArgument),
     /// Create a buffer
     Create(create::Options),
     /// Remove a buffer and its records; no handler may use it
-    Remove(Named),
+    Remove(BufferArgument),
     /// Make a buffer the current one of all CPUs: records that name no buffer go there
     ///
     /// Each CPU has its own current buffer, and CPUs are switched one after the other, not at one instant. To keep the records of one process together,
     /// use a buffer for that process (`create --process`).
-    Use(Named),
+    Use(BufferArgument),
     /// Resize a buffer while events are recorded; none is lost
     Resize(resize::Options),
 }
 
 /// Session and buffers named on the command line.
 #[derive(Args, Debug)]
-struct Which {
+struct BuffersArgument {
     /// The buffers [default: all]
     #[arg(value_name = "BUFFER")]
     buffers: Vec<String>,
@@ -60,7 +60,7 @@ struct Which {
 
 /// Session and one buffer named on the command line.
 #[derive(Args, Debug)]
-struct Named {
+struct BufferArgument {
     /// The buffer
     #[arg(value_name = "BUFFER")]
     buffer: String,
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
 }
 
-fn change_buffers(which: &Which, done: &str, act: fn(&Control, u32)) -> Result<Exit, Failure> {
+fn change_buffers(which: &BuffersArgument, done: &str, act: fn(&Control, u32)) -> Result<Exit, Failure> {
     let session = crate::sessions::store(&Host::default())?.change(which.session.session.as_deref())?;
     let buffers = session.buffers()?;
     for number in numbers(&buffers, &which.buffers)? {

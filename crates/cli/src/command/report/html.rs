@@ -14,7 +14,7 @@ use kestrel_trace::print::counted;
 use std::path::Path;
 
 /// Options of the HTML report.
-pub(super) struct Wanted<'a> {
+pub(super) struct HtmlOptions<'a> {
     /// The file to write.
     pub(super) file: &'a Path,
     /// Where the trace lies.
@@ -26,7 +26,11 @@ pub(super) struct Wanted<'a> {
 }
 
 /// Writes the page.
-pub(super) fn write(wanted: &Wanted<'_>, mut trace: Trace, choice: &mut Choice) -> Result<Exit, Failure> {
+pub(super) fn write(
+    wanted: &HtmlOptions<'_>,
+    mut trace: Trace,
+    choice: &mut Choice,
+) -> Result<Exit, Failure> {
     let is_of_calls = trace.reader.info().events.iter().any(CallReader::is_of_calls);
     let calls = match is_of_calls {
         true => Some(followed(

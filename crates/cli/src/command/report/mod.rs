@@ -167,7 +167,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         if let Some(mut bar) = progress::bar("gathering") {
             trace.reader.watch(Box::new(move |done| bar(done, total)));
         }
-        let wanted = html::Wanted {
+        let wanted = html::HtmlOptions {
             file,
             trace: &options.trace,
             lines: options.stacks.wants_lines(),

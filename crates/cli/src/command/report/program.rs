@@ -2,7 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::filter;
-use crate::replaying::{Look, Prepared};
+use crate::replaying::{OutputStyle, Prepared};
 use crate::style;
 use kestrel::language::config::Config;
 use kestrel::language::expand::Inputs;
@@ -21,7 +21,7 @@ pub(super) fn answer(
     mut trace: Trace,
 ) -> Result<Exit, Failure> {
     let program = ProgramText::read(NAME, text, Config::default(), &Inputs::default())?;
-    let look = Look {
+    let look = OutputStyle {
         json,
         quiet: true,
         allows_unsafe: false,

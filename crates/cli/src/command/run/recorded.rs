@@ -4,7 +4,7 @@ use super::options::{Options, OutputFormat};
 use super::{message, modes, output, read};
 use crate::exit::{Exit, Failure};
 use crate::opening;
-use crate::replaying::{Look, Prepared};
+use crate::replaying::{OutputStyle, Prepared};
 use std::path::Path;
 
 /// Runs the program over a recording.
@@ -13,7 +13,7 @@ pub(super) fn run(options: &Options, path: &Path) -> Result<Exit, Failure> {
     modes::keep(&mut program, None)?;
     let mut trace = opening::open(path)?;
     let json = options.format == OutputFormat::Json;
-    let look = Look {
+    let look = OutputStyle {
         json,
         quiet: options.quiet,
         allows_unsafe: options.r#unsafe,

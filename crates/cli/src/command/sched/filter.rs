@@ -1,7 +1,7 @@
 //! The options that say which tasks, CPUs and times of a recording are shown.
 
 use clap::Args;
-use kestrel_trace::sched::Only;
+use kestrel_trace::sched::SchedFilter;
 use kestrel_trace::tasks::Tasks;
 
 /// Filter of the shown rows.
@@ -23,9 +23,9 @@ pub(super) struct Filter {
 
 impl Filter {
     /// As the analyses take it; `tasks` are the recording's.
-    pub(super) fn only(&self, tasks: Tasks) -> Only {
+    pub(super) fn only(&self, tasks: Tasks) -> SchedFilter {
         let (from_ns, to_ns) = self.time.unwrap_or_default();
-        Only {
+        SchedFilter {
             pids: self.pids.clone(),
             tids: self.tids.clone(),
             tasks,

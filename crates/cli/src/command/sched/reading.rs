@@ -8,7 +8,7 @@ use kestrel_trace::ctf::directory;
 use kestrel_trace::print::counted;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
-use kestrel_trace::sched::{Lacks, Present};
+use kestrel_trace::sched::{MissingEvents, Present};
 use kestrel_trace::summary::{Missed, Summary, UNFINISHED};
 use kestrel_trace::tasks::Tasks;
 use serde::Serialize;
@@ -143,7 +143,7 @@ impl Reading {
 }
 
 /// The failure of a trace that lacks events.
-fn lacking(path: &Path, lacks: Lacks, wakeups: bool) -> Failure {
+fn lacking(path: &Path, lacks: MissingEvents, wakeups: bool) -> Failure {
     let wakeups = if wakeups {
         ",sched:sched_waking,sched:sched_wakeup_new"
     } else {

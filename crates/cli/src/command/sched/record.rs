@@ -2,7 +2,7 @@
 
 use crate::arguments::{DEFAULT_TRACE, directory};
 use crate::exit::{Exit, Failure};
-use crate::recording::{self, Keep};
+use crate::recording::{self, RecordingOptions};
 use crate::selection::Selection;
 use clap::Args;
 use std::path::PathBuf;
@@ -78,9 +78,9 @@ pub(super) fn run(mut options: Options) -> Result<Exit, Failure> {
     let events = std::iter::once(&switch).chain(EVENTS);
     let events = events.map(|event| (*event).to_owned()).collect();
     let selection = options.selection.with_events(events);
-    let keep = Keep {
+    let keep = RecordingOptions {
         newest: options.overwrite,
-        ..Keep::default()
+        ..RecordingOptions::default()
     };
     recording::run(&selection, &options.output, keep)
 }

@@ -20,7 +20,7 @@ pub(super) enum Layout {
 
 /// Time that one run or several took.
 #[derive(Clone, Debug)]
-pub(super) struct Taken<'a> {
+pub(super) struct RunTimes<'a> {
     pub(super) runs: &'a [Run],
     /// In user space and in the kernel, of a command that ran once.
     pub(super) used: Option<(Duration, Duration)>,
@@ -116,7 +116,7 @@ impl Layout {
     }
 
     /// What stands below.
-    pub(super) fn footer(&self, taken: &Taken<'_>) -> String {
+    pub(super) fn footer(&self, taken: &RunTimes<'_>) -> String {
         match self {
             Self::Text => footer(taken),
             _ => String::new(),
@@ -248,7 +248,7 @@ fn object(figure: &Figure<'_>, at: Option<u64>) -> String {
     Value::Object(row).to_string()
 }
 
-fn footer(taken: &Taken<'_>) -> String {
+fn footer(taken: &RunTimes<'_>) -> String {
     let times: Vec<f64> = taken.runs.iter().map(|run| run.elapsed as f64 / 1e9).collect();
     let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
     let mut out = String::from("\n");
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn footers_say_what_it_took() {
-        let one = Taken {
+        let one = RunTimes {
             runs: &[tests::run(&[])],
             used: Some((Duration::from_micros(1154), Duration::ZERO)),
         };
@@ -385,7 +385,7 @@ mod tests {
             Layout::Text.footer(&one),
             "\n       2.000000000 seconds time elapsed\n\n       0.001154000 seconds user\n       0.000000000 seconds sys\n\n"
         );
-        let two = Taken {
+        let two = RunTimes {
             runs: &[tests::run(&[]), tests::run(&[])],
             used: None,
         };

@@ -26,7 +26,7 @@ use kestrel::kernel::procfs::{CpuList, online_cpus};
 use kestrel::session::Uncounted;
 use kestrel::stat::{Amount, Cgroup, Count, Event, Request, Scope, Split, Stat};
 use kestrel_trace::print::{are, counted, were};
-use layout::{Layout, Taken};
+use layout::{Layout, RunTimes};
 use output::Output;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -165,7 +165,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.interval.is_none() {
         let layout = layout(options);
         let rows = layout.rows(&figures(&last.events, &runs), None);
-        let taken = Taken {
+        let taken = RunTimes {
             runs: &runs,
             used: last.used,
         };

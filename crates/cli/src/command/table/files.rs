@@ -11,7 +11,7 @@ use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::Plan;
-use kestrel::plan::{Options as PlanOptions, Shown, Source, describe, plan};
+use kestrel::plan::{Options as PlanOptions, Source, TableEvent, describe, plan};
 use kestrel::table::TableFile;
 use kestrel::table::shipped::open;
 use kestrel_trace::print::counted;
@@ -204,7 +204,7 @@ fn text(
     out: &mut Vec<u8>,
     file: &TableFile,
     name: &str,
-    rows: &[Shown],
+    rows: &[TableEvent],
     verbose: bool,
 ) -> std::io::Result<()> {
     let parent = file.table(name).and_then(|table| table.parent.as_deref());
@@ -248,7 +248,7 @@ fn text(
     }
 }
 
-fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[Shown]) -> std::io::Result<()> {
+fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[TableEvent]) -> std::io::Result<()> {
     let first = plan.tables.first().is_some_and(|first| first == name);
     for row in rows {
         let object = serde_json::json!({

@@ -18,7 +18,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::procfs::ClockPair;
 use kestrel::plan;
 use model::Model;
-use reading::Wanted;
+use reading::ReadingParts;
 use source::{Own, Sessions, Source, USUAL, apart, interval};
 use std::io::Write;
 use std::time::Duration;
@@ -172,7 +172,7 @@ impl Work for Batches<'_> {
         if last {
             return Ok(Duration::ZERO);
         }
-        let reading = self.source.read(Wanted::default())?;
+        let reading = self.source.read(ReadingParts::default())?;
         self.model.take(reading);
         // The first batch has rates, too.
         if std::mem::replace(&mut self.begun, true) {

@@ -14,7 +14,7 @@ pub(super) struct Reading {
     /// Events by whom, where other counts than `hits` know that.
     pub(super) causes: Option<Vec<Hits>>,
     /// Whether it was asked who caused events, and where they came.
-    pub(super) knows: Wanted,
+    pub(super) knows: ReadingParts,
     pub(super) maps: Vec<MapReading>,
     pub(super) buffers: Vec<BufferReading>,
     /// Hits that programs missed, by session and event.
@@ -27,14 +27,14 @@ pub(super) struct Reading {
 
 /// Costly parts that a reading contains only on request, beside the counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ReadingParts {
     /// On which CPUs events came.
     pub(super) cpus: bool,
     /// Who caused them.
     pub(super) processes: bool,
 }
 
-impl Wanted {
+impl ReadingParts {
     /// What is to be known for the hits of a slice.
     pub(super) fn by(slice: &Slice, by: By) -> Self {
         Self {
@@ -133,7 +133,7 @@ pub(super) struct Slice {
 
 /// The sums of some hits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
+pub(super) struct Subtotal {
     pub(super) count: u64,
     pub(super) lost: u64,
     /// What the process is called in most of these hits.
@@ -196,9 +196,12 @@ impl Slice {
 
 impl Reading {
     /// The hits of a slice, added up by what they are told apart by; those of which that is not known are left out.
-    pub(super) fn sums(&self, slice: &Slice, by: By) -> BTreeMap<Key, Sum> {
-        let mut sums: BTreeMap<Key, (Sum, BTreeMap<&str, u64>)> = BTreeMap::new();
-        let causes = self.causes.as_ref().filter(|_| Wanted::by(slice, by).processes);
+    pub(super) fn sums(&self, slice: &Slice, by: By) -> BTreeMap<Key, Subtotal> {
+        let mut sums: BTreeMap<Key, (Subtotal, BTreeMap<&str, u64>)> = BTreeMap::new();
+        let causes = self
+            .causes
+            .as_ref()
+            .filter(|_| ReadingParts::by(slice, by).processes);
         for hits in causes.unwrap_or(&self.hits).iter().filter(|hits| slice.has(hits)) {
             let key = match by {
                 By::Event => Some(Key::Event(hits.session.clone(), hits.event.clone())),
@@ -213,7 +216,7 @@ impl Reading {
                 *names.entry(&process.comm).or_default() += hits.count;
             }
         }
-        let named = |(key, (mut sum, names)): (Key, (Sum, BTreeMap<&str, u64>))| {
+        let named = |(key, (mut sum, names)): (Key, (Subtotal, BTreeMap<&str, u64>))| {
             let most = names.iter().max_by_key(|(_, count)| **count);
             sum.comm = most.map_or_else(String::new, |(name, _)| (*name).to_owned());
             (key, sum)

@@ -1,12 +1,12 @@
 //! Where readings come from: programs of our own that count, or persistent sessions.
 
-use super::reading::{BufferReading, Hits, MapReading, Process, Reading, Wanted};
+use super::reading::{BufferReading, Hits, MapReading, Process, Reading, ReadingParts};
 use crate::exit::{Exit, Failure};
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::Options;
 use kestrel::session::Uncounted;
-use kestrel::session::glance::{Glance, Seen};
+use kestrel::session::glance::{Glance, GlanceResult};
 use kestrel::session::status::age;
 use kestrel::session::store::Store;
 use kestrel::stat::{Cause, Causes};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// A source of repeated readings.
 pub(super) trait Source {
     /// Reads all that was counted so far.
-    fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure>;
+    fn read(&mut self, wanted: ReadingParts) -> Result<Reading, Failure>;
 
     /// What is looked at, in a few words.
     fn title(&self) -> String;
@@ -116,7 +116,7 @@ impl<'c> Own<'c> {
 }
 
 impl Source for Own<'_> {
-    fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure> {
+    fn read(&mut self, wanted: ReadingParts) -> Result<Reading, Failure> {
         let caused = self.causes.read(wanted.cpus)?;
         let at = self.begun.elapsed();
         self.ask_missed(&caused.causes)?;
@@ -143,7 +143,7 @@ impl Source for Own<'_> {
             at,
             hits: hits.collect(),
             causes: None,
-            knows: Wanted {
+            knows: ReadingParts {
                 processes: true,
                 ..wanted
             },
@@ -232,9 +232,9 @@ impl Sessions {
 }
 
 impl Source for Sessions {
-    fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure> {
+    fn read(&mut self, wanted: ReadingParts) -> Result<Reading, Failure> {
         let mut reading = Reading {
-            knows: Wanted { cpus: true, ..wanted },
+            knows: ReadingParts { cpus: true, ..wanted },
             causes: wanted.processes.then(Vec::new),
             ..Reading::default()
         };
@@ -291,7 +291,7 @@ impl Source for Sessions {
 }
 
 /// What a session's counters say.
-fn add(reading: &mut Reading, seen: &Seen, session: &str, host: &Host) {
+fn add(reading: &mut Reading, seen: &GlanceResult, session: &str, host: &Host) {
     reading.hits.extend(seen.events.iter().map(|event| Hits {
         session: session.to_owned(),
         event: event.event.clone(),

@@ -6,7 +6,7 @@ use super::plain::{losses, summary};
 use super::source::Source;
 use crate::exit::Failure;
 use crate::terminal::{
-    Edited, Help, KeyCode, KeyEvent, Prompt, Then, View, draw_help, draw_table, key_line,
+    AfterKey, Edited, Help, KeyCode, KeyEvent, Prompt, View, draw_help, draw_table, key_line,
     keys::{self, help},
     line, prompt_line, theme,
 };
@@ -80,9 +80,9 @@ impl<'s> TopView<'s> {
     }
 
     /// A key of the expression that a histogram is asked for.
-    fn ask(&mut self, key: KeyEvent) -> Then {
+    fn ask(&mut self, key: KeyEvent) -> AfterKey {
         let Some((event, pid, mut prompt)) = self.histogram.take() else {
-            return Then::Stay;
+            return AfterKey::Stay;
         };
         match prompt.key(key) {
             Edited::More => self.histogram = Some((event, pid, prompt)),
@@ -91,12 +91,12 @@ impl<'s> TopView<'s> {
             Edited::Done => match self.source.add_histogram(&event, pid, prompt.text().trim()) {
                 Ok(title) => {
                     self.model.go_into_map(&title);
-                    return Then::Tick;
+                    return AfterKey::Tick;
                 }
                 Err(failure) => self.failure = Some(in_one_line(&failure.message)),
             },
         }
-        Then::Stay
+        AfterKey::Stay
     }
 
     fn title(&self) -> Line<'static> {
@@ -241,9 +241,9 @@ impl View for TopView<'_> {
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Result<Then, Failure> {
+    fn key(&mut self, key: KeyEvent) -> Result<AfterKey, Failure> {
         if std::mem::take(&mut self.is_helping) {
-            return Ok(Then::Stay);
+            return Ok(AfterKey::Stay);
         }
         self.failure = None;
         if self.histogram.is_some() {
@@ -254,11 +254,11 @@ impl View for TopView<'_> {
         let known = self.model.wanted();
         match key.code {
             _ if is_typing => _ = self.model.key(key),
-            KeyCode::Char('q') => return Ok(Then::Quit),
+            KeyCode::Char('q') => return Ok(AfterKey::Quit),
             KeyCode::Char('?') | KeyCode::F(1) => self.is_helping = true,
             KeyCode::Char(' ') => {
                 self.model.paused = !self.model.paused;
-                return Ok(Then::Tick);
+                return Ok(AfterKey::Tick);
             }
             KeyCode::Char('h') => match self.model.event() {
                 Some((event, pid)) => self.histogram = Some((event, pid, Prompt::default())),
@@ -276,8 +276,8 @@ impl View for TopView<'_> {
         // What was not asked for before has to be read first.
         let asks_more = !known.covers(self.model.wanted());
         Ok(match asks_more && !self.model.paused {
-            true => Then::Tick,
-            false => Then::Stay,
+            true => AfterKey::Tick,
+            false => AfterKey::Stay,
         })
     }
 
@@ -298,7 +298,7 @@ impl View for TopView<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::top::reading::{Hits, MapReading, Reading, Wanted};
+    use crate::command::top::reading::{Hits, MapReading, Reading, ReadingParts};
     use crate::terminal::testing::{picture, press};
     use kestrel_trace::aggregate::Entry;
 
@@ -306,9 +306,9 @@ mod tests {
     struct Made(Vec<Reading>);
 
     impl Source for Made {
-        fn read(&mut self, wanted: Wanted) -> Result<Reading, Failure> {
+        fn read(&mut self, wanted: ReadingParts) -> Result<Reading, Failure> {
             let mut reading = self.0.remove(0);
-            reading.knows = Wanted {
+            reading.knows = ReadingParts {
                 processes: true,
                 ..wanted
             };
@@ -363,7 +363,7 @@ mod tests {
             view.tick().unwrap_or_default();
         }
         for key in keys {
-            if view.key(press(*key)).is_ok_and(|then| then == Then::Tick) {
+            if view.key(press(*key)).is_ok_and(|then| then == AfterKey::Tick) {
                 view.tick().unwrap_or_default();
             }
         }
@@ -455,7 +455,7 @@ mod tests {
         let mut view = TopView::new(&mut source, Duration::from_secs(2));
         assert!(
             view.key(press(KeyCode::Char('q')))
-                .is_ok_and(|then| then == Then::Quit)
+                .is_ok_and(|then| then == AfterKey::Quit)
         );
     }
 }

@@ -12,7 +12,7 @@ use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
 use crate::lang::ast::ExprKind;
 use kestrel_bpf::helper;
 use kestrel_trace::aggregate::Gathered;
-use kestrel_trace::aggregate::function::tseries::{self, HOW, How, MOST, WORDS};
+use kestrel_trace::aggregate::function::tseries::{self, Combine, HOW, MOST, WORDS};
 
 pub(crate) static TSERIES: Builtin = Builtin {
     name: "tseries",
@@ -83,7 +83,7 @@ const BESIDE: i16 = 16;
 
 fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vreg) -> Result<(), Error> {
     let [interval, count] = [0, 1].map(|index| gathered.parameter(index));
-    let how = How::of(gathered);
+    let how = Combine::of(gathered);
     let (value, now) = match tseries::has_own_clock(gathered) {
         false => (value, lower.b.helper(helper::KTIME_GET_NS, &[])),
         // The value is an address: the number lies there, and its time behind it.
@@ -100,24 +100,24 @@ fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vr
     let index = lower.b.alu(AluOp::Mod, Bits::B64, number, count);
     let number = lower.b.add(number, 1);
     let ranked = match how {
-        How::Most => lower.rank(value, gathered.signed),
-        How::Least => {
+        Combine::Most => lower.rank(value, gathered.signed),
+        Combine::Least => {
             let rank = lower.rank(value, gathered.signed);
             lower.b.alu(AluOp::Xor, Bits::B64, rank, -1)
         }
-        How::Last | How::Mean | How::Sum => value,
+        Combine::Last | Combine::Mean | Combine::Sum => value,
     };
     lower.on_element(place, &mut |lower, element, lost| {
         let at = lower.part(element, index, (count as u32, SIZE), lost);
         begin(lower, at, number, how, lost);
         match how {
-            How::Mean => {
+            Combine::Mean => {
                 lower.b.atomic_add(Width::B8, at, VALUE, ranked);
                 lower.b.atomic_add(Width::B8, at, BESIDE, 1);
             }
-            How::Sum => lower.b.atomic_add(Width::B8, at, VALUE, ranked),
-            How::Most | How::Least => lower.raise_word(at, VALUE, ranked, lost),
-            How::Last => {
+            Combine::Sum => lower.b.atomic_add(Width::B8, at, VALUE, ranked),
+            Combine::Most | Combine::Least => lower.raise_word(at, VALUE, ranked, lost),
+            Combine::Last => {
                 lower.b.store(Width::B8, at, VALUE, ranked);
                 lower.b.store(Width::B8, at, BESIDE, now);
             }
@@ -126,7 +126,7 @@ fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vr
 }
 
 /// Gives the place to this interval, where an older one has it; a newer one keeps it, and the value is lost.
-fn begin(lower: &mut Lower<'_>, at: Vreg, number: Vreg, how: How, lost: BlockId) {
+fn begin(lower: &mut Lower<'_>, at: Vreg, number: Vreg, how: Combine, lost: BlockId) {
     let (old, there) = (lower.b.cold_block(), lower.b.block());
     let was = lower.b.load(Width::B8, at, 0);
     lower.b.branch(Condition::Equal, was, number, there, old);
@@ -137,16 +137,16 @@ fn begin(lower: &mut Lower<'_>, at: Vreg, number: Vreg, how: How, lost: BlockId)
     lower.b.branch_if(Condition::NotEqual, seen, was, there);
     for (word, before) in [VALUE, BESIDE].into_iter().zip(before) {
         match how {
-            How::Mean | How::Sum => {
+            Combine::Mean | Combine::Sum => {
                 let zero = lower.b.constant(0);
                 let less = lower.b.sub(zero, before);
                 lower.b.atomic_add(Width::B8, at, word, less);
             }
-            How::Most | How::Least => {
+            Combine::Most | Combine::Least => {
                 let zero = lower.b.constant(0);
                 lower.b.compare_exchange(Width::B8, at, word, before, zero);
             }
-            How::Last => {}
+            Combine::Last => {}
         }
     }
     lower.b.jump(there);

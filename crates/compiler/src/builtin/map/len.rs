@@ -3,7 +3,7 @@
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Type};
 use crate::check::value::{comparison, constant, operation};
-use crate::check::walk::Spot;
+use crate::check::walk::MemoryPlace;
 use crate::lang::ast;
 
 pub(crate) static LEN: Builtin = Builtin {
@@ -42,7 +42,7 @@ pub(crate) static LEN: Builtin = Builtin {
         else {
             return Err(checker.error(of.span, "this stack lies nowhere in memory"));
         };
-        let spot = Spot {
+        let spot = MemoryPlace {
             address: *address,
             offset: i64::from(offset),
             access,

@@ -4,7 +4,7 @@ use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::Type;
 use crate::check::tree::{Access, ExprKind};
-use crate::check::walk::Spot;
+use crate::check::walk::MemoryPlace;
 use kestrel_trace::layout::{Named, Space};
 
 pub(crate) static MACADDR: Builtin = Builtin {
@@ -32,7 +32,7 @@ pub(crate) static MACADDR: Builtin = Builtin {
                     ..
                 },
             ) => {
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address: *address,
                     offset: i64::from(offset),
                     access,
@@ -44,7 +44,7 @@ pub(crate) static MACADDR: Builtin = Builtin {
                     Space::User => Access::User,
                     Space::Kernel => Access::Kernel,
                 };
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address: array,
                     offset: 0,
                     access,

@@ -4,7 +4,7 @@ use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::check::value::{constant, narrowed};
-use crate::check::walk::Spot;
+use crate::check::walk::MemoryPlace;
 use kestrel_trace::layout::{Named, Space};
 
 const AF_INET: u64 = 2;
@@ -48,7 +48,7 @@ pub(crate) static NTOP: Builtin = Builtin {
                     element: Box::new(Type::integer(1, false)),
                     count,
                 };
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address: *at,
                     offset: i64::from(offset),
                     access,
@@ -61,7 +61,7 @@ pub(crate) static NTOP: Builtin = Builtin {
                     Space::User => Access::User,
                     Space::Kernel => Access::Kernel,
                 };
-                let spot = Spot {
+                let spot = MemoryPlace {
                     address,
                     offset: 0,
                     access,

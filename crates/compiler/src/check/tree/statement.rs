@@ -55,7 +55,7 @@ pub enum StatementKind {
         step: Vec<Statement>,
     },
     /// A loop that a helper makes.
-    ForEach { over: Over, body: Vec<Statement> },
+    ForEach { over: LoopRange, body: Vec<Statement> },
     /// Leave the innermost loop.
     Break,
     /// Go on with the next time of the innermost loop.
@@ -66,7 +66,7 @@ pub enum StatementKind {
 
 /// Range of a loop that a helper drives.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Over {
+pub enum LoopRange {
     /// The elements of a map: their addresses are `ExprKind::ElementKey` and `ExprKind::ElementValue`.
     Map(Arc<MapType>),
     /// A number of times, a scalar; the index of the current one is `ExprKind::ElementKey`.

@@ -7,7 +7,7 @@
 //! A number that the body shares with what is around it lies in these words while the loop runs; of any other variable its address lies there.
 
 use super::{Lower, Place};
-use crate::check::tree::{Expr, ExprKind, Over, Statement, StatementKind, VariableId};
+use crate::check::tree::{Expr, ExprKind, LoopRange, Statement, StatementKind, VariableId};
 use crate::check::visit::statements_of;
 use crate::error::Error;
 use crate::ir::{Builder, Condition, Operand, Vreg, Width, helper};
@@ -25,7 +25,7 @@ const MOST_TIMES: i64 = (1 << 23) - 1;
 
 /// Registers in which a callback function has what its caller shares, and the element.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inside {
+pub(super) struct CallbackFrame {
     /// What the caller shares.
     shared: Vreg,
     /// The address of the element's key, or how many times there were before.
@@ -57,11 +57,11 @@ impl Lower<'_> {
     }
 
     /// `for (… : …) { body }`.
-    pub(super) fn for_each(&mut self, over: &Over, body: &[Statement], span: Span) -> Result<(), Error> {
+    pub(super) fn for_each(&mut self, over: &LoopRange, body: &[Statement], span: Span) -> Result<(), Error> {
         let times = match over {
-            Over::Times(count) => Some(self.operand(count)?),
-            Over::Endless => Some((MOST_TIMES + 1).into()),
-            Over::Map(_) => None,
+            LoopRange::Times(count) => Some(self.operand(count)?),
+            LoopRange::Endless => Some((MOST_TIMES + 1).into()),
+            LoopRange::Map(_) => None,
         };
         let inner = variables_in(body);
         let captured: Vec<VariableId> = inner
@@ -93,12 +93,12 @@ impl Lower<'_> {
         let number = self.callback(over, body, &captured, &inner)?;
         let (function, base) = (self.b.callback(number), self.b.slot_address(shared, 0));
         match (over, times) {
-            (Over::Map(map), _) => {
+            (LoopRange::Map(map), _) => {
                 let map = self.map_pointer(map);
                 let arguments = [map.into(), function.into(), base.into(), 0.into()];
                 self.b.helper(helper::FOR_EACH_MAP_ELEM, &arguments);
             }
-            (Over::Times(_) | Over::Endless, times) => {
+            (LoopRange::Times(_) | LoopRange::Endless, times) => {
                 let times = times.unwrap_or(0.into());
                 let arguments = [times, function.into(), base.into(), 0.into()];
                 self.b.helper(helper::LOOP, &arguments);
@@ -144,7 +144,7 @@ impl Lower<'_> {
     /// Makes the function of a loop's body; gives its number.
     fn callback(
         &mut self,
-        over: &Over,
+        over: &LoopRange,
         body: &[Statement],
         captured: &[VariableId],
         inner: &BTreeMap<VariableId, usize>,
@@ -157,19 +157,19 @@ impl Lower<'_> {
         std::mem::swap(builder.maps_mut(), self.b.maps_mut());
         let outer_builder = std::mem::replace(&mut self.b, builder);
         let entered = match over {
-            Over::Map(_) => {
+            LoopRange::Map(_) => {
                 let [key, value, shared] = self.b.parameters(2);
-                Inside {
+                CallbackFrame {
                     shared,
                     key,
                     value: Some(value),
                 }
             }
-            Over::Times(_) | Over::Endless => {
+            LoopRange::Times(_) | LoopRange::Endless => {
                 let [key, shared] = self.b.parameters(1);
                 // Says to the verifier what it is at most.
                 let key = self.b.and(key, MOST_TIMES);
-                Inside {
+                CallbackFrame {
                     shared,
                     key,
                     value: None,
@@ -191,7 +191,7 @@ impl Lower<'_> {
             self.instance = Some(self.b.load(Width::B8, entered.shared, INSTANCE));
         }
         self.own_variables(captured, inner, entered.shared);
-        if let Over::Map(map) = over
+        if let LoopRange::Map(map) = over
             && !map.keys.is_empty()
         {
             // What was cleared is passed over.
@@ -199,7 +199,7 @@ impl Lower<'_> {
             let then = self.b.load(Width::B8, entered.key, 0);
             self.b.branch_if(Condition::NotEqual, then, now, next);
         }
-        if matches!(over, Over::Endless) {
+        if matches!(over, LoopRange::Endless) {
             // The body does not run in the last iteration: reaching it means that the loop did not end by its condition or by break.
             let (last, on) = (self.b.cold_block(), self.b.block());
             self.b.branch(Condition::Equal, entered.key, MOST_TIMES, last, on);

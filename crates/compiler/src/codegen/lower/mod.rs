@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::ir::{BlockId, Builder, Condition, Function, Slot, Vreg, Width, helper};
 use crate::lang::ast::Span;
 use crate::sink::Sink;
-use callback::{Inside, variables_in};
+use callback::{CallbackFrame, variables_in};
 use kestrel_trace::layout::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use value_cache::ValueCache;
@@ -149,7 +149,7 @@ pub(crate) struct Lower<'a> {
     /// Values already in registers on every path to here.
     cache: ValueCache,
     /// In the function of a loop's body: where it finds things.
-    inside: Option<Inside>,
+    inside: Option<CallbackFrame>,
     /// Functions that helpers call back, by number.
     callbacks: BTreeMap<u32, Function>,
     next_callback: u32,

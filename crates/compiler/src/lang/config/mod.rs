@@ -6,7 +6,7 @@ pub use setting::{SETTINGS, Setting};
 
 use crate::lang::ast::{Expr, ExprKind, Span, Spanned};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use setting::{Given, find};
+use setting::{SettingValue, find};
 
 /// The settings of a script.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,19 +163,19 @@ impl Config {
             return Ok(false);
         };
         let given = match value.parse() {
-            Ok(number) => Given::Number(number),
-            Err(_) if value == "true" || value == "false" => Given::Truth(value == "true"),
-            Err(_) => Given::Text(value.to_owned()),
+            Ok(number) => SettingValue::Number(number),
+            Err(_) if value == "true" || value == "false" => SettingValue::Truth(value == "true"),
+            Err(_) => SettingValue::Text(value.to_owned()),
         };
         setting.set(self, &given).map(|()| true)
     }
 }
 
-fn given(value: &Expr) -> Option<Given> {
+fn given(value: &Expr) -> Option<SettingValue> {
     match &value.kind {
-        ExprKind::Integer { value, .. } => Some(Given::Number(*value)),
-        ExprKind::Bool(value) => Some(Given::Truth(*value)),
-        ExprKind::String(text) | ExprKind::Identifier(text) => Some(Given::Text(text.clone())),
+        ExprKind::Integer { value, .. } => Some(SettingValue::Number(*value)),
+        ExprKind::Bool(value) => Some(SettingValue::Truth(*value)),
+        ExprKind::String(text) | ExprKind::Identifier(text) => Some(SettingValue::Text(text.clone())),
         _ => None,
     }
 }

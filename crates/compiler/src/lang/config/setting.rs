@@ -5,7 +5,7 @@ use crate::lang::ast::ExprKind;
 
 /// Value given to a setting.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Given {
+pub(super) enum SettingValue {
     Number(u64),
     Truth(bool),
     /// A word or a text.
@@ -285,27 +285,27 @@ impl Setting {
         )
     }
 
-    pub(super) fn set(&self, config: &mut Config, given: &Given) -> Result<(), String> {
+    pub(super) fn set(&self, config: &mut Config, given: &SettingValue) -> Result<(), String> {
         match (&self.kind, given) {
             (Kind::Nothing, _) => {}
-            (Kind::Truth(part), Given::Truth(value)) => *part(config) = *value,
-            (Kind::Truth(part), Given::Number(value @ 0..=1)) => *part(config) = *value == 1,
-            (Kind::Number { least, most, part }, Given::Number(value))
+            (Kind::Truth(part), SettingValue::Truth(value)) => *part(config) = *value,
+            (Kind::Truth(part), SettingValue::Number(value @ 0..=1)) => *part(config) = *value == 1,
+            (Kind::Number { least, most, part }, SettingValue::Number(value))
                 if (*least..=*most).contains(value) =>
             {
                 *part(config) = *value;
             }
-            (Kind::MaybeNumber { least, most, part }, Given::Number(value))
+            (Kind::MaybeNumber { least, most, part }, SettingValue::Number(value))
                 if (*least..=*most).contains(value) =>
             {
                 *part(config) = Some(*value);
             }
-            (Kind::Text(part), Given::Text(text)) => part(config).clone_from(text),
-            (Kind::Text(part), Given::Number(value)) => *part(config) = value.to_string(),
-            (Kind::OneOf(words, part), Given::Text(text)) if words.contains(&text.as_str()) => {
+            (Kind::Text(part), SettingValue::Text(text)) => part(config).clone_from(text),
+            (Kind::Text(part), SettingValue::Number(value)) => *part(config) = value.to_string(),
+            (Kind::OneOf(words, part), SettingValue::Text(text)) if words.contains(&text.as_str()) => {
                 part(config).clone_from(text);
             }
-            (Kind::Missing(part), Given::Text(text)) => {
+            (Kind::Missing(part), SettingValue::Text(text)) => {
                 let values = [
                     ("error", MissingProbes::Error),
                     ("warn", MissingProbes::Warn),
@@ -313,7 +313,7 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Stack(part), Given::Text(text)) => {
+            (Kind::Stack(part), SettingValue::Text(text)) => {
                 let values = [
                     ("bpftrace", StackMode::Bpftrace),
                     ("perf", StackMode::Perf),
@@ -322,7 +322,7 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Cache(part), Given::Text(text)) => {
+            (Kind::Cache(part), SettingValue::Text(text)) => {
                 let values = [
                     ("per_program", SymbolCache::PerProgram),
                     ("per_pid", SymbolCache::PerPid),
@@ -331,9 +331,9 @@ impl Setting {
                 *part(config) = Some(self.one_of(&values, text)?);
             }
             // Older versions had numbers for whether, and for how.
-            (Kind::Cache(part), Given::Number(0)) => *part(config) = Some(SymbolCache::None),
-            (Kind::Cache(part), Given::Number(1)) => *part(config) = Some(SymbolCache::PerPid),
-            (Kind::Unstable(part), Given::Text(text)) => {
+            (Kind::Cache(part), SettingValue::Number(0)) => *part(config) = Some(SymbolCache::None),
+            (Kind::Cache(part), SettingValue::Number(1)) => *part(config) = Some(SymbolCache::PerPid),
+            (Kind::Unstable(part), SettingValue::Text(text)) => {
                 let values = [
                     ("error", Unstable::Error),
                     ("warn", Unstable::Warn),
@@ -341,11 +341,15 @@ impl Setting {
                 ];
                 *part(config) = self.one_of(&values, text)?;
             }
-            (Kind::Unstable(part), Given::Number(0) | Given::Truth(false)) => *part(config) = Unstable::Error,
-            (Kind::Unstable(part), Given::Number(1) | Given::Truth(true)) => *part(config) = Unstable::Enable,
-            (_, Given::Number(value)) => return Err(self.wrong(&value.to_string())),
-            (_, Given::Truth(value)) => return Err(self.wrong(&value.to_string())),
-            (_, Given::Text(text)) => return Err(self.wrong(text)),
+            (Kind::Unstable(part), SettingValue::Number(0) | SettingValue::Truth(false)) => {
+                *part(config) = Unstable::Error
+            }
+            (Kind::Unstable(part), SettingValue::Number(1) | SettingValue::Truth(true)) => {
+                *part(config) = Unstable::Enable
+            }
+            (_, SettingValue::Number(value)) => return Err(self.wrong(&value.to_string())),
+            (_, SettingValue::Truth(value)) => return Err(self.wrong(&value.to_string())),
+            (_, SettingValue::Text(text)) => return Err(self.wrong(text)),
         }
         Ok(())
     }

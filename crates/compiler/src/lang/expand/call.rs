@@ -1,7 +1,7 @@
 //! Calls of macros: what their bodies are with what the call gives.
 
 use super::rewrite::Expander;
-use super::scope::{Call, Given, Scope};
+use super::scope::{Call, MacroArgument, Scope};
 use crate::builtin;
 use crate::lang::ast::{Arg, Expr, ExprKind, Macro, MacroParameter, MacroParameterKind, Span};
 use crate::lang::diag::Diagnostic;
@@ -68,7 +68,7 @@ impl Expander<'_> {
         value: &Expr,
         scope: &Scope<'_>,
         depth: u32,
-    ) -> Given {
+    ) -> MacroArgument {
         let (kind, name) = (parameter.kind, parameter.name.as_str());
         let place = scope.place(value.span);
         self.height = 0;
@@ -76,12 +76,14 @@ impl Expander<'_> {
         let expr = self.expr(value, scope, depth);
         let (height, nodes) = (self.height, self.size);
         let wanted = match (kind, &expr.kind) {
-            (MacroParameterKind::Variable, ExprKind::Variable(name)) => return Given::Variable(name.clone()),
+            (MacroParameterKind::Variable, ExprKind::Variable(name)) => {
+                return MacroArgument::Variable(name.clone());
+            }
             (MacroParameterKind::Map, ExprKind::Map { name, keys }) if keys.is_empty() => {
-                return Given::Map(name.clone());
+                return MacroArgument::Map(name.clone());
             }
             (MacroParameterKind::Expression, _) => {
-                return Given::Expr { expr, height, nodes };
+                return MacroArgument::Expr { expr, height, nodes };
             }
             (MacroParameterKind::Variable, _) => format!("a variable for ${name}"),
             (MacroParameterKind::Map, _) => format!("a map for @{name}"),
@@ -91,8 +93,8 @@ impl Expander<'_> {
             format!("the macro \"{own}\" wants {wanted}, which it may change, and no other expression");
         self.error(Diagnostic::error(place, message).label(macro_.span, "its definition"));
         match kind {
-            MacroParameterKind::Map => Given::Map(name.to_owned()),
-            _ => Given::Variable(name.to_owned()),
+            MacroParameterKind::Map => MacroArgument::Map(name.to_owned()),
+            _ => MacroArgument::Variable(name.to_owned()),
         }
     }
 

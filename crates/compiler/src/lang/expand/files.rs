@@ -12,7 +12,7 @@ const MOST_FILES: usize = 256;
 const MOST_BYTES: usize = 16 << 20;
 
 /// Parsed contents of all files of a script.
-pub(super) struct Read {
+pub(super) struct ParsedFiles {
     pub(super) sources: Sources,
     /// Those of imports before those of the text that imports them.
     pub(super) items: Vec<Item>,
@@ -39,7 +39,7 @@ struct File {
 
 /// Reads a script and all that it takes in. Texts are added behind one another, and read again as long as more are asked for:
 /// names that a header defines are known to the text that includes it.
-pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> Read {
+pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> ParsedFiles {
     let mut reader = Reader {
         inputs,
         sources: Sources::default(),
@@ -84,7 +84,7 @@ pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> Read {
         let mut parsed: Vec<Option<ParsedFile<'_>>> = parsed.into_iter().map(Some).collect();
         reader.gather(0, &mut parsed, &mut items, &mut found);
         let headers = reader.headers;
-        return Read {
+        return ParsedFiles {
             items,
             library,
             headers,

@@ -4,7 +4,7 @@ use super::comptime;
 use super::inputs::Inputs;
 use super::macros::Macros;
 use super::option::{NamedOption, Options};
-use super::scope::{Given, Scope};
+use super::scope::{MacroArgument, Scope};
 use crate::lang::ast::{
     Arg, Block, EventSpec, Expr, ExprKind, ForRange, Item, Probe, Span, Spanned, Statement, StatementKind,
     Subprogram, Table, ValueBlock,
@@ -422,7 +422,7 @@ impl<'a> Expander<'a> {
     /// A word: an argument of the macro, a macro that takes nothing, or what it is.
     fn word(&mut self, word: &str, scope: &Scope<'_>, depth: u32, span: Span) -> Expr {
         match scope.given(word) {
-            Some(Given::Expr { expr, height, nodes }) => {
+            Some(MacroArgument::Expr { expr, height, nodes }) => {
                 self.nodes = self.nodes.saturating_add(*nodes);
                 if depth + height > HEIGHT {
                     let kind = self.too_deep(span);
@@ -433,7 +433,7 @@ impl<'a> Expander<'a> {
                 return expr.clone();
             }
             // `x` in the body of a macro that takes `$x` or `@x` is another thing.
-            Some(Given::Variable(_) | Given::Map(_)) | None => {}
+            Some(MacroArgument::Variable(_) | MacroArgument::Map(_)) | None => {}
         }
         let own = word.strip_prefix(OWN);
         if own.is_none()

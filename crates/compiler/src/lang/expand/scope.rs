@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Argument for a macro's parameter.
 #[derive(Debug)]
-pub(super) enum Given {
+pub(super) enum MacroArgument {
     /// The variable that it is in the caller.
     Variable(String),
     /// The map that it is in the caller.
@@ -26,7 +26,7 @@ pub(super) enum Scope<'a> {
 pub(super) struct Call<'a> {
     pub(super) name: &'a str,
     pub(super) library: bool,
-    pub(super) given: BTreeMap<&'a str, Given>,
+    pub(super) given: BTreeMap<&'a str, MacroArgument>,
     /// What tells the body's own variables from those of other calls.
     pub(super) number: u32,
     /// Where the call stands in the script.
@@ -47,7 +47,7 @@ impl<'a> Scope<'a> {
         matches!(self, Self::Call(call) if call.library)
     }
 
-    pub(super) fn given(&self, name: &str) -> Option<&Given> {
+    pub(super) fn given(&self, name: &str) -> Option<&MacroArgument> {
         match self {
             Self::Script => None,
             Self::Call(call) => call.given.get(name),
@@ -59,7 +59,7 @@ impl<'a> Scope<'a> {
         match self {
             Self::Script => name.to_owned(),
             Self::Call(call) => match call.given.get(name) {
-                Some(Given::Variable(own)) => own.clone(),
+                Some(MacroArgument::Variable(own)) => own.clone(),
                 _ => format!("{name}'{}", call.number),
             },
         }
@@ -70,7 +70,7 @@ impl<'a> Scope<'a> {
         match self {
             Self::Script => Some(name.to_owned()),
             Self::Call(call) => match call.given.get(name) {
-                Some(Given::Map(own)) => Some(own.clone()),
+                Some(MacroArgument::Map(own)) => Some(own.clone()),
                 _ => None,
             },
         }

@@ -1,7 +1,7 @@
 //! Types and paths of members, which macros may be given.
 
 use super::rewrite::Expander;
-use super::scope::{Given, Scope};
+use super::scope::{MacroArgument, Scope};
 use crate::lang::ast::{Expr, ExprKind, PathStep, SizeofOperand, Spanned, TypeName, TypeSuffix};
 
 impl Expander<'_> {
@@ -36,7 +36,7 @@ impl Expander<'_> {
             match step {
                 PathStep::Index(index) => out.push(PathStep::Index(self.expr(index, scope, depth + 1))),
                 PathStep::Member(name) => match scope.given(&name.node) {
-                    Some(Given::Expr { expr, .. }) if members(expr, &mut out) => {}
+                    Some(MacroArgument::Expr { expr, .. }) if members(expr, &mut out) => {}
                     _ => out.push(PathStep::Member(Spanned {
                         node: name.node.clone(),
                         span: scope.place(name.span),
@@ -61,7 +61,7 @@ impl Expander<'_> {
             .collect();
         let of = ty.of.as_ref().map(|of| self.expr(of, scope, depth + 1));
         let given = match scope.given(&ty.name) {
-            Some(Given::Expr { expr, height, .. }) if ty.tag.is_none() && ty.of.is_none() => {
+            Some(MacroArgument::Expr { expr, height, .. }) if ty.tag.is_none() && ty.of.is_none() => {
                 self.height = self.height.max(*height);
                 Some(expr.clone())
             }

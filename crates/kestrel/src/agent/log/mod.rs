@@ -60,12 +60,12 @@ pub struct Note {
     /// The session that it is about.
     pub session: String,
     /// What happened.
-    pub what: What,
+    pub what: LogNews,
 }
 
 /// An event in the life of a log, as it is reported.
 #[derive(Debug)]
-pub enum What {
+pub enum LogNews {
     /// These buffers are kept from now on.
     Begun(Vec<String>),
     /// Nothing of the session can be kept.
@@ -165,7 +165,7 @@ impl Logs {
                         notes.push(note(&name, ended_as(ending.join())));
                     }
                 }
-                Err(error) => notes.push(note(&name, What::NotEnded(error))),
+                Err(error) => notes.push(note(&name, LogNews::NotEnded(error))),
             }
             lock.release();
         }
@@ -207,7 +207,7 @@ impl Logs {
             if let Some(mut open) = self.open.remove(&name) {
                 let done = open.spool.close(true);
                 notes.extend(done.into_iter().map(|done| note(&name, ended_as(done))));
-                notes.push(note(&name, What::Ended));
+                notes.push(note(&name, LogNews::Ended));
                 open.lock.release();
             }
         }
@@ -237,7 +237,7 @@ impl Logs {
                 open.lock.release();
             }
             if resized {
-                notes.push(note(name, What::Resized));
+                notes.push(note(name, LogNews::Resized));
             }
         }
         self.begin(name, session, notes);
@@ -248,9 +248,9 @@ impl Logs {
         match self.opened(name, session) {
             Ok(open) => {
                 if self.passed.remove(name).is_some() {
-                    notes.push(note(name, What::GoesOn));
+                    notes.push(note(name, LogNews::GoesOn));
                 }
-                notes.push(note(name, What::Begun(open.spool.buffers())));
+                notes.push(note(name, LogNews::Begun(open.spool.buffers())));
                 self.open.insert(name.to_owned(), open);
             }
             Err(what) => {
@@ -261,10 +261,10 @@ impl Logs {
         }
     }
 
-    fn opened(&self, name: &str, session: PinnedSession) -> std::result::Result<Open, What> {
-        let wanted = wanted(&session, &self.settings.buffers).map_err(What::Nothing)?;
-        let lock = self.store.log_lock(name).map_err(What::Stalled)?;
-        let lock = lock.ok_or(What::Taken)?;
+    fn opened(&self, name: &str, session: PinnedSession) -> std::result::Result<Open, LogNews> {
+        let wanted = wanted(&session, &self.settings.buffers).map_err(LogNews::Nothing)?;
+        let lock = self.store.log_lock(name).map_err(LogNews::Stalled)?;
+        let lock = lock.ok_or(LogNews::Taken)?;
         let target = self.target(name);
         let made = as_user(target.user.as_ref(), || make(&target.folder, None));
         match made.and_then(|()| Spool::open(target, session, &wanted)) {
@@ -276,7 +276,7 @@ impl Logs {
             }),
             Err(error) => {
                 lock.release();
-                Err(What::Stalled(error))
+                Err(LogNews::Stalled(error))
             }
         }
     }
@@ -302,13 +302,13 @@ impl Logs {
                     pages += more;
                     open.stalled = None;
                     if more > 0 && std::mem::take(&mut open.stall_reported) {
-                        notes.push(note(name, What::GoesOn));
+                        notes.push(note(name, LogNews::GoesOn));
                     }
                 }
                 Err(error) => {
                     open.stalled = Some(Instant::now());
                     if !std::mem::replace(&mut open.stall_reported, true) {
-                        notes.push(note(name, What::Stalled(error)));
+                        notes.push(note(name, LogNews::Stalled(error)));
                     }
                 }
             }
@@ -390,17 +390,17 @@ pub fn choose(session: &PinnedSession, names: &[String]) -> std::result::Result<
     Ok(numbers.iter().map(name).collect())
 }
 
-fn note(session: &str, what: What) -> Note {
+fn note(session: &str, what: LogNews) -> Note {
     Note {
         session: session.to_owned(),
         what,
     }
 }
 
-fn ended_as(done: Result<Finished>) -> What {
+fn ended_as(done: Result<Finished>) -> LogNews {
     match done {
-        Ok(finished) => What::Finished(finished),
-        Err(error) => What::NotEnded(error),
+        Ok(finished) => LogNews::Finished(finished),
+        Err(error) => LogNews::NotEnded(error),
     }
 }
 

@@ -182,7 +182,7 @@ impl Session {
             copies,
             kind: loaded.get(),
             mechanism: Some(way.mechanism.clone()),
-            module: modules::InModule::of(&way.mechanism, &hook.instances, catalog),
+            module: modules::ModulePlace::of(&way.mechanism, &hook.instances, catalog),
             module_build: modules::awaited(&way.mechanism)
                 .and_then(|module| modules::build(catalog.host(), module)),
             known: split.known.into_iter().map(number).collect(),

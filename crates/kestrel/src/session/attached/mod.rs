@@ -65,7 +65,7 @@ pub struct Session {
     /// When it was last looked for CPUs that have come.
     pub(super) looked: Option<Instant>,
     /// Modules that hooks sit in.
-    pub(super) modules: modules::Followed,
+    pub(super) modules: modules::ModuleWatch,
     /// How long loading and attaching took.
     pub(super) attaching: Duration,
 }
@@ -91,7 +91,7 @@ pub(super) struct Attached {
     /// How it is attached; none for what is attached beside the hooks.
     pub(super) mechanism: Option<Mechanism>,
     /// Where it sits in a module that may be unloaded.
-    pub(super) module: Option<modules::InModule>,
+    pub(super) module: Option<modules::ModulePlace>,
     /// Where the kernel attaches it again with its module: the build of that.
     pub(super) module_build: Option<String>,
     /// Its records with their numbers, where who reads them knows them, and its program does without.
@@ -198,7 +198,7 @@ impl Session {
             left_out: Vec::new(),
             info,
             looked: None,
-            modules: modules::Followed::default(),
+            modules: modules::ModuleWatch::default(),
             attaching: Duration::ZERO,
         };
         session.resources.objects.add(&plan.objects);

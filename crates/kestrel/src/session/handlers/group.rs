@@ -130,18 +130,18 @@ pub(super) fn groups(state: &State) -> Vec<Group<'_>> {
 }
 
 /// Predicate over a handler's full name and its event: whether they fit what was typed.
-type Fits<'a> = dyn Fn(&str, &str) -> bool + 'a;
+type NamePredicate<'a> = dyn Fn(&str, &str) -> bool + 'a;
 
 /// Which handlers a text means: the first way of reading it that fits any.
 pub(super) fn choose(all: &[Group<'_>], wanted: &str) -> Vec<usize> {
     let pattern = Glob::new(wanted);
-    let ways: [&Fits; 4] = [
+    let ways: [&NamePredicate; 4] = [
         &|full, _| full == wanted,
         &|_, event| event == wanted,
         &|full, event| pattern.matches(full) || pattern.matches(event),
         &|full, event| full.starts_with(wanted) || event.starts_with(wanted),
     ];
-    let fitting = |fits: &&Fits| -> Vec<usize> {
+    let fitting = |fits: &&NamePredicate| -> Vec<usize> {
         let any = |group: &Group<'_>| group.names().any(|(full, at)| fits(&full, &full[at..]));
         let fitting = all.iter().enumerate().filter(|(_, group)| any(group));
         fitting.map(|(index, _)| index).collect()

@@ -101,7 +101,7 @@ pub struct Setting {
 
 /// Result of resetting a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Emptied {
+pub struct ResetResult {
     /// The handler's name.
     pub handler: String,
     /// Its maps as people write them, each with the names of other handlers for which it is empty now, too.
@@ -126,7 +126,7 @@ impl PinnedSession {
     /// # Errors
     /// The kernel's.
     pub fn handlers(&self) -> Result<Vec<Handler>> {
-        let now = Now::of(self)?;
+        let now = HandlersStatus::of(self)?;
         let groups = groups(&self.state);
         Ok(groups.iter().map(|group| now.handler(group)).collect())
     }
@@ -208,8 +208,8 @@ impl Change {
     ///
     /// # Errors
     /// [`Error::NoSuchHandler`], [`Error::WhichHandler`], and the kernel's.
-    pub fn reset_handler(&mut self, handler: &str) -> Result<Emptied> {
-        let now = Now::of(&self.session)?;
+    pub fn reset_handler(&mut self, handler: &str) -> Result<ResetResult> {
+        let now = HandlersStatus::of(&self.session)?;
         let group = self.session.find(handler)?;
         let name = group.name();
         let (uses, events) = (group.maps(), group.numbers());
@@ -233,7 +233,7 @@ impl Change {
             }
             emptied.push((ty.title(), others));
         }
-        Ok(Emptied {
+        Ok(ResetResult {
             handler: name,
             maps: emptied,
         })
@@ -241,7 +241,7 @@ impl Change {
 }
 
 /// Counts of a session's handlers at a moment.
-struct Now<'s> {
+struct HandlersStatus<'s> {
     session: &'s PinnedSession,
     buffers: Vec<Buffer>,
     maps: Vec<Snapshot>,
@@ -249,7 +249,7 @@ struct Now<'s> {
     misses: Misses,
 }
 
-impl<'s> Now<'s> {
+impl<'s> HandlersStatus<'s> {
     fn of(session: &'s PinnedSession) -> Result<Self> {
         let buffers = session.buffers()?;
         let streams = |b: &Buffer| b.name() != MESSAGES && b.ring().geometry().mode == Mode::Stream;

@@ -4,7 +4,7 @@ use super::request::ProbeRequest;
 use super::site;
 use super::status::{Flags, counted};
 use super::text::{check_name, file, rooted};
-use super::{Own, TABLE, kernel_line};
+use super::{ProbeIdentity, TABLE, kernel_line};
 use crate::plan::plan_named;
 use crate::plan::{Hook, no_second, room_to_grow};
 use crate::session::loading::Loading;
@@ -487,7 +487,7 @@ impl Loading<'_> {
     }
 
     /// The next number, and a place that was not used for as long as possible.
-    fn own(&self) -> Result<Own> {
+    fn own(&self) -> Result<ProbeIdentity> {
         let number = self.next.probes.last + 1;
         let taken: BTreeSet<u32> = self.next.probes.each.iter().map(|probe| probe.place).collect();
         let mut places = (0..MOST_PROBES).map(|at| number.wrapping_add(at) % MOST_PROBES);
@@ -496,7 +496,7 @@ impl Loading<'_> {
             what: "one more probe".to_owned(),
             why: format!("a session has room for {MOST_PROBES}"),
         })?;
-        Ok(Own {
+        Ok(ProbeIdentity {
             place,
             number,
             counted: true,
@@ -505,9 +505,9 @@ impl Loading<'_> {
 }
 
 /// Lets a hook be a named probe's: its records bear the probe's name. Gives its events' names.
-fn rename(hook: &mut Hook, own: Own, name: &str) -> Vec<String> {
+fn rename(hook: &mut Hook, own: ProbeIdentity, name: &str) -> Vec<String> {
     let counted = !hook.companion;
-    hook.own = Some(Own { counted, ..own });
+    hook.own = Some(ProbeIdentity { counted, ..own });
     let many = hook.instances.len() > 1;
     let mut events = Vec::new();
     for instance in &mut hook.instances {

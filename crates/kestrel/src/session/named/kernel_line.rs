@@ -18,7 +18,7 @@ mod word;
 mod write;
 mod written;
 
-pub use kernel::{Dialect, Kernel, Spot};
+pub use kernel::{Dialect, Kernel, Resolution};
 pub use place::LinePlace;
 pub use write::of;
 
@@ -117,14 +117,14 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<ProbeRequest> {
     let (place, returns) = place::read(at.text, at.at)?;
     let at_return = at_return || returns;
     let spot = kernel.spot(&place);
-    if let Spot::Several(functions) = spot {
+    if let Resolution::Several(functions) = spot {
         let why = format!(
             "{functions} functions are called {}: name one by its module or its address",
             place.symbol
         );
         return Err(Wrong::at(at.at, why));
     }
-    if at_return && spot == Spot::Inside && place.address.is_none() {
+    if at_return && spot == Resolution::Inside && place.address.is_none() {
         let why = format!("a return probe sits at the entry of {}", place.symbol);
         return Err(Wrong::at(at.at, why));
     }
@@ -139,7 +139,7 @@ fn parse(line: &str, kernel: &dyn Kernel) -> Parsed<ProbeRequest> {
     let mut reader = fetch::Reader::new(kernel, &place, spot, at_return);
     let read = reader.arguments(arguments)?;
     // Where the kernel waits for the place, it waits for what the line fetches, too, and where it has an address, for that alone.
-    let waits = place.address.is_some() || spot == Spot::Missing && place.module.is_some();
+    let waits = place.address.is_some() || spot == Resolution::Missing && place.module.is_some();
     let unfound = match reader.unfound() {
         Some(Unfound::Missing(_)) if waits => true,
         Some(Unfound::Missing(wrong) | Unfound::Unreadable(wrong)) => return Err(wrong),
@@ -247,12 +247,12 @@ mod tests {
             (symbol == "jiffies").then_some(0xffff_ffff_8200_1000)
         }
 
-        fn spot(&self, place: &LinePlace<'_>) -> Spot {
+        fn spot(&self, place: &LinePlace<'_>) -> Resolution {
             match (place.symbol, place.offset) {
-                ("many", _) => Spot::Several(3),
-                ("missing", _) => Spot::Missing,
-                (_, 0 | 4) => Spot::Entry,
-                _ => Spot::Inside,
+                ("many", _) => Resolution::Several(3),
+                ("missing", _) => Resolution::Missing,
+                (_, 0 | 4) => Resolution::Entry,
+                _ => Resolution::Inside,
             }
         }
 

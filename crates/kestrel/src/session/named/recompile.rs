@@ -8,7 +8,7 @@
 //! and `entry.` is in maps that both share; hooks that write no records refer to no buffer and stay as they are.
 
 use super::change::of_probe;
-use super::{Own, SLOTS};
+use super::{ProbeIdentity, SLOTS};
 use crate::session::hook_maps::HookMaps;
 use crate::session::pinned::{Change, PinnedSession};
 use crate::session::recompile::Recompile;
@@ -68,7 +68,7 @@ fn again(
     };
     let live: Vec<usize> = (0..program.rows.len()).collect();
     let mut hook = remake.again(there, index, &program, &live)?.hook;
-    hook.own = Some(Own {
+    hook.own = Some(ProbeIdentity {
         place: probe.place,
         number: probe.number,
         counted: true,

@@ -22,13 +22,13 @@ pub use min::MIN;
 pub use stats::STATS;
 pub use sum::SUM;
 
-use super::gather::{Function, Which};
+use super::gather::{Function, FunctionRef};
 use serde::{Deserialize, Deserializer};
 
 /// All of them.
 static FUNCTIONS: &[&dyn Function] = &[COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST, tseries::TSERIES];
 
-impl<'de> Deserialize<'de> for Which {
+impl<'de> Deserialize<'de> for FunctionRef {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let known = FUNCTIONS.iter().find(|function| function.name() == name);

@@ -16,12 +16,12 @@ use std::fmt::Write;
 pub const TSERIES: &dyn Function = &Tseries;
 
 /// How values of one interval become one, by the words for it; the first is what happens where nothing is said.
-pub const HOW: &[(&str, How)] = &[
-    ("last", How::Last),
-    ("avg", How::Mean),
-    ("max", How::Most),
-    ("min", How::Least),
-    ("sum", How::Sum),
+pub const HOW: &[(&str, Combine)] = &[
+    ("last", Combine::Last),
+    ("avg", Combine::Mean),
+    ("max", Combine::Most),
+    ("min", Combine::Least),
+    ("sum", Combine::Sum),
 ];
 /// Words of an interval.
 pub const WORDS: u32 = 3;
@@ -34,7 +34,7 @@ const WIDTH: i128 = 52;
 /// Way in which the values of one interval become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words of HOW say it")]
-pub enum How {
+pub enum Combine {
     Last,
     Mean,
     Most,
@@ -47,7 +47,7 @@ struct Tseries;
 /// An interval: when it began, in ns since 1970, and its value, if there was any.
 type Point = (u64, Option<i128>);
 
-impl How {
+impl Combine {
     /// What the parameters say.
     pub fn of(with: &Gathered) -> Self {
         let place = usize::try_from(with.parameter(2)).unwrap_or_default();
@@ -61,10 +61,10 @@ fn parts(words: &[u64]) -> &[[u64; WORDS as usize]] {
 }
 
 fn value(with: &Gathered, [_, value, beside]: [u64; 3]) -> i128 {
-    match How::of(with) {
-        How::Mean => with.number(value) / i128::from(beside.max(1)),
-        How::Most => with.number(rank(value, with.signed)),
-        How::Least => with.number(rank(!value, with.signed)),
+    match Combine::of(with) {
+        Combine::Mean => with.number(value) / i128::from(beside.max(1)),
+        Combine::Most => with.number(rank(value, with.signed)),
+        Combine::Least => with.number(rank(!value, with.signed)),
         _ => with.number(value),
     }
 }
@@ -190,14 +190,14 @@ impl Function for Tseries {
     fn join(&self, with: &Gathered, words: &mut [u64], other: &[u64]) {
         let mine = words.as_chunks_mut::<{ WORDS as usize }>().0;
         for (mine, other) in mine.iter_mut().zip(parts(other)) {
-            match (mine[0].cmp(&other[0]), How::of(with)) {
+            match (mine[0].cmp(&other[0]), Combine::of(with)) {
                 (Ordering::Less, _) => *mine = *other,
                 (Ordering::Greater, _) => {}
-                (Ordering::Equal, How::Mean | How::Sum) => {
+                (Ordering::Equal, Combine::Mean | Combine::Sum) => {
                     mine[1] = mine[1].wrapping_add(other[1]);
                     mine[2] = mine[2].wrapping_add(other[2]);
                 }
-                (Ordering::Equal, How::Most | How::Least) => mine[1] = mine[1].max(other[1]),
+                (Ordering::Equal, Combine::Most | Combine::Least) => mine[1] = mine[1].max(other[1]),
                 (Ordering::Equal, _) if other[2] > mine[2] => *mine = *other,
                 (Ordering::Equal, _) => {}
             }
@@ -281,7 +281,7 @@ impl Function for Tseries {
 
     fn described(&self, with: &Gathered) -> String {
         let [interval, count] = [0, 1].map(|index| with.parameter(index));
-        let how = HOW.iter().find(|(_, how)| *how == How::of(with));
+        let how = HOW.iter().find(|(_, how)| *how == Combine::of(with));
         let how = how.map_or("", |(word, _)| word);
         format!("tseries(…, {interval}ns, {count}, \"{how}\")")
     }

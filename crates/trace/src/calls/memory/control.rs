@@ -6,7 +6,7 @@ use super::super::signature::Abi;
 use super::number::number;
 use super::structure::{list, structure};
 use crate::syscall::shape::{Shape, Show};
-use crate::syscall::{Taken, When, device_control, file_control};
+use crate::syscall::{CommandArgument, When, device_control, file_control};
 
 /// `PR_SET_NAME`.
 const SET_NAME: i64 = 15;
@@ -19,17 +19,17 @@ pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut
         _ => device_control(command),
     };
     match taken {
-        Taken::Nothing => out.push('0'),
+        CommandArgument::Nothing => out.push('0'),
         // Numbers are an `int` for the kernel.
-        Taken::Number(show @ (Show::Signed | Show::Named(_))) => {
+        CommandArgument::Number(show @ (Show::Signed | Show::Named(_))) => {
             number(&(argument.value as u32).to_le_bytes(), show, out);
         }
-        Taken::Number(show) => number(&argument.value.to_le_bytes(), show, out),
+        CommandArgument::Number(show) => number(&argument.value.to_le_bytes(), show, out),
         // A lock of a 32-bit program is another structure.
-        Taken::Pointer(..) if shape == Shape::FileControl && call.signature.abi == Abi::Compat => {
+        CommandArgument::Pointer(..) if shape == Shape::FileControl && call.signature.abi == Abi::Compat => {
             return None;
         }
-        Taken::Pointer(shape, when) => pointer(call, argument, (shape, when), out)?,
+        CommandArgument::Pointer(shape, when) => pointer(call, argument, (shape, when), out)?,
     }
     Some(())
 }

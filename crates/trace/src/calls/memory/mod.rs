@@ -17,7 +17,7 @@ pub(super) use poll::{ready, timed_out};
 use super::call::{Argument, Call, End};
 use super::pointer::pointer;
 use crate::syscall::shape::{self, Shape, Show, Structure};
-use crate::syscall::{Many, Pointed, When};
+use crate::syscall::{ElementCount, Pointed, When};
 use number::number;
 use structure::{list, structure};
 
@@ -116,9 +116,11 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
 /// One structure, or a list of them.
 fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mut String) -> Option<()> {
     match what.many {
-        Many::One | Many::Bytes(_) | Many::Behind(_) if !bytes.is_empty() => structure(bytes, of, out),
-        Many::One | Many::Bytes(_) | Many::Behind(_) => return None,
-        Many::Two | Many::Argument(_) | Many::Returned => {
+        ElementCount::One | ElementCount::Bytes(_) | ElementCount::Behind(_) if !bytes.is_empty() => {
+            structure(bytes, of, out)
+        }
+        ElementCount::One | ElementCount::Bytes(_) | ElementCount::Behind(_) => return None,
+        ElementCount::Two | ElementCount::Argument(_) | ElementCount::Returned => {
             let count = wanted(call, what)?;
             let read = (bytes.len() / of.size).min(count);
             if read == 0 && count > 0 {
@@ -129,7 +131,7 @@ fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mu
                 match (what.when, what.many) {
                     // What it reports is shown with the result.
                     (When::Both, _) => poll::asked(bytes, out),
-                    (_, Many::Two) => file_time(bytes, of, out),
+                    (_, ElementCount::Two) => file_time(bytes, of, out),
                     _ => structure(bytes, of, out),
                 }
             });
@@ -154,13 +156,13 @@ fn file_time(bytes: &[u8], of: &Structure, out: &mut String) {
 /// How many there are.
 fn wanted(call: &Call, what: Pointed) -> Option<usize> {
     let count = match what.many {
-        Many::Two => 2,
-        Many::Argument(place) => call.argument(usize::from(place))?,
-        Many::Returned => match call.end {
+        ElementCount::Two => 2,
+        ElementCount::Argument(place) => call.argument(usize::from(place))?,
+        ElementCount::Returned => match call.end {
             End::Returned(count) => count,
             _ => return None,
         },
-        Many::One | Many::Bytes(_) | Many::Behind(_) => 1,
+        ElementCount::One | ElementCount::Bytes(_) | ElementCount::Behind(_) => 1,
     };
     usize::try_from(count).ok()
 }
@@ -175,7 +177,7 @@ fn transferred(call: &Call, when: When) -> usize {
 
 fn is_option(call: &Call, what: Pointed) -> bool {
     matches!(call.signature.own_name(), "setsockopt" | "getsockopt")
-        && matches!(what.many, Many::Bytes(_) | Many::Behind(_))
+        && matches!(what.many, ElementCount::Bytes(_) | ElementCount::Behind(_))
         && what.shape.size() == 4
 }
 

@@ -10,7 +10,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use super::reading::{By, Reading, Slice, Wanted};
+use super::reading::{By, Reading, ReadingParts, Slice};
 use crate::terminal::{KeyCode, KeyEvent, Table};
 use kestrel_trace::aggregate::Entry;
 use page::{Opened, Page, TABS};
@@ -109,14 +109,14 @@ impl Model {
     }
 
     /// What a reading has to say for the pages that are open.
-    pub(super) fn wanted(&self) -> Wanted {
+    pub(super) fn wanted(&self) -> ReadingParts {
         let pages = self.into.iter().map(|opened| &opened.page);
         let all = std::iter::once(self.page()).chain(pages);
         let of = |page: &Page| match page {
-            Page::Hits(slice, by) => Wanted::by(slice, *by),
-            _ => Wanted::default(),
+            Page::Hits(slice, by) => ReadingParts::by(slice, *by),
+            _ => ReadingParts::default(),
         };
-        all.map(of).fold(Wanted::default(), Wanted::with)
+        all.map(of).fold(ReadingParts::default(), ReadingParts::with)
     }
 
     /// What the page on top shows, behind the first page that leads to it.

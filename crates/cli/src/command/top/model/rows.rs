@@ -2,7 +2,7 @@
 
 use super::Model;
 use super::page::Page;
-use crate::command::top::reading::{BufferReading, Key, MapReading, Sum, Wanted};
+use crate::command::top::reading::{BufferReading, Key, MapReading, ReadingParts, Subtotal};
 use crate::style::bytes;
 use crate::terminal::{Cell, Row};
 use kestrel_trace::aggregate::Entry;
@@ -21,7 +21,7 @@ impl Model {
         };
         match page {
             Page::Hits(slice, by) => {
-                let wanted = Wanted::by(slice, *by);
+                let wanted = ReadingParts::by(slice, *by);
                 let before = self.before.as_ref().filter(|before| before.knows.covers(wanted));
                 let before = before.map(|before| before.sums(slice, *by));
                 let now = self.now.sums(slice, *by);
@@ -114,7 +114,7 @@ impl Model {
             .unwrap_or_default()
     }
 
-    fn hits_row(&self, key: Key, sum: &Sum, earlier: Option<u64>, sessions: bool) -> Row {
+    fn hits_row(&self, key: Key, sum: &Subtotal, earlier: Option<u64>, sessions: bool) -> Row {
         let rate = match earlier {
             Some(earlier) => self.rate(sum.count.saturating_sub(earlier) as f64),
             None => Cell::text("-"),

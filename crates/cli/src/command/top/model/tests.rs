@@ -12,7 +12,7 @@ fn reading(seconds: u64, of: &[(&str, u32, &str, u64)]) -> Reading {
             .iter()
             .map(|(event, pid, comm, count)| Hits::of(event, *pid, comm, pid % 2, *count))
             .collect(),
-        knows: Wanted {
+        knows: ReadingParts {
             cpus: true,
             processes: true,
         },

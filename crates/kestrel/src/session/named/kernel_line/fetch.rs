@@ -2,7 +2,7 @@
 
 use super::argument::{Argument, Fetch, STACK_WORDS, Store};
 use super::expand::Expanded;
-use super::kernel::{Dialect, Kernel, Spot};
+use super::kernel::{Dialect, Kernel, Resolution};
 use super::place::LinePlace;
 use super::word::{Parsed, Word, Wrong};
 use super::written::{Written, array, written};
@@ -55,12 +55,17 @@ pub(super) struct Reader<'l> {
 
 impl<'l> Reader<'l> {
     /// A reader for the arguments of a probe at a place.
-    pub(super) fn new(kernel: &'l dyn Kernel, place: &'l LinePlace<'l>, spot: Spot, at_return: bool) -> Self {
+    pub(super) fn new(
+        kernel: &'l dyn Kernel,
+        place: &'l LinePlace<'l>,
+        spot: Resolution,
+        at_return: bool,
+    ) -> Self {
         Self {
             kernel,
             dialect: kernel.dialect(),
             place,
-            at_entry: !at_return && spot == Spot::Entry,
+            at_entry: !at_return && spot == Resolution::Entry,
             // At an address the kernel does not take a return for one.
             at_return: at_return && place.address.is_none(),
             prototype: OnceCell::new(),

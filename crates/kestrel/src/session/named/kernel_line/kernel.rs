@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Resolution of a place: at a function's entry, inside of one, or at none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spot {
+pub enum Resolution {
     /// Its first instruction, where arguments are in their registers.
     Entry,
     /// Another of its instructions.
@@ -65,7 +65,7 @@ pub trait Kernel {
     /// Where a symbol lies.
     fn address(&self, symbol: &str) -> Option<u64>;
     /// What a place is.
-    fn spot(&self, place: &LinePlace<'_>) -> Spot;
+    fn spot(&self, place: &LinePlace<'_>) -> Resolution;
     /// The address of a place that lies behind the end of its symbol's function.
     fn beyond(&self, place: &LinePlace<'_>) -> Option<u64>;
     /// The types that describe a function, and the number of its prototype among them.
@@ -86,12 +86,12 @@ impl Kernel for Catalog {
         .map(|symbol| symbol.address)
     }
 
-    fn spot(&self, place: &LinePlace<'_>) -> Spot {
+    fn spot(&self, place: &LinePlace<'_>) -> Resolution {
         if place.address.is_some() {
-            return Spot::Inside;
+            return Resolution::Inside;
         }
         let Ok(symbols) = self.symbols() else {
-            return Spot::Missing;
+            return Resolution::Missing;
         };
         let named = symbols.named(place.symbol).filter(|symbol| symbol.is_text());
         let mut addresses: Vec<u64> = named
@@ -101,8 +101,8 @@ impl Kernel for Catalog {
         addresses.sort_unstable();
         addresses.dedup();
         match (addresses.len(), place.offset) {
-            (0, _) => Spot::Missing,
-            (1, 0) => Spot::Entry,
+            (0, _) => Resolution::Missing,
+            (1, 0) => Resolution::Entry,
             (1, _) => {
                 let wanted = match self.beyond(place) {
                     Some(address) => LocationSpec::Address(address),
@@ -117,9 +117,13 @@ impl Kernel for Catalog {
                 let entry = located.is_ok_and(|(function, instruction)| {
                     function.probed(function.address) == function.probed(instruction.address)
                 });
-                if entry { Spot::Entry } else { Spot::Inside }
+                if entry {
+                    Resolution::Entry
+                } else {
+                    Resolution::Inside
+                }
             }
-            (several, _) => Spot::Several(several),
+            (several, _) => Resolution::Several(several),
         }
     }
 

@@ -246,7 +246,7 @@ fn pointers(ty: &TypeName) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::named::kernel_line::{Dialect, LinePlace, Spot};
+    use crate::session::named::kernel_line::{Dialect, LinePlace, Resolution};
     use kestrel_bpf::btf::{Btf, TypeId};
     use std::sync::Arc;
 
@@ -274,11 +274,11 @@ mod tests {
             Some(0xffff_ffff_8100_0000)
         }
 
-        fn spot(&self, place: &LinePlace<'_>) -> Spot {
+        fn spot(&self, place: &LinePlace<'_>) -> Resolution {
             if place.offset == 0 {
-                Spot::Entry
+                Resolution::Entry
             } else {
-                Spot::Inside
+                Resolution::Inside
             }
         }
 

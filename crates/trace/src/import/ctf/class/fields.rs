@@ -8,7 +8,7 @@ use crate::packet::CAPACITY;
 
 /// Destination of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum Destination {
     /// The field of that index, as it is.
     Field(usize),
     /// The field of that index, as text.
@@ -21,16 +21,16 @@ pub(super) enum To {
 }
 
 /// Numbers of processes and threads among contexts, and among the fields that perf writes.
-const THREADS: &[(&str, To)] = &[
-    ("pid", To::Pid(Rank::Machine)),
-    ("tid", To::Tid(Rank::Machine)),
-    ("vpid", To::Pid(Rank::Container)),
-    ("vtid", To::Tid(Rank::Container)),
+const THREADS: &[(&str, Destination)] = &[
+    ("pid", Destination::Pid(Rank::Machine)),
+    ("tid", Destination::Tid(Rank::Machine)),
+    ("vpid", Destination::Pid(Rank::Container)),
+    ("vtid", Destination::Tid(Rank::Container)),
 ];
 
-const PERF: &[(&str, To)] = &[
-    ("perf_pid", To::Pid(Rank::Machine)),
-    ("perf_tid", To::Tid(Rank::Machine)),
+const PERF: &[(&str, Destination)] = &[
+    ("perf_pid", Destination::Pid(Rank::Machine)),
+    ("perf_tid", Destination::Tid(Rank::Machine)),
 ];
 
 /// Most fields of an event; what is behind them is left out.
@@ -78,7 +78,7 @@ impl Fields {
     }
 
     /// Adds a field for a value, where one is needed and there is room; says where the value goes.
-    fn place(&mut self, ty: &Type, name: &str) -> To {
+    fn place(&mut self, ty: &Type, name: &str) -> Destination {
         let known = if self.is_context { THREADS } else { PERF };
         let is_number = matches!(ty, Type::Integer(_));
         if let Some((_, to)) = known
@@ -95,14 +95,14 @@ impl Fields {
                 self.names.push("comm".to_owned());
                 self.types.push(FieldType::String { max: LONGEST });
             }
-            return To::Name(kept.then(|| self.types.len() - 1));
+            return Destination::Name(kept.then(|| self.types.len() - 1));
         }
         let direct = field_type(ty);
         let as_it_is = direct.is_some();
         let field = direct.unwrap_or(FieldType::String { max: LONGEST });
         let size = field.fixed_size();
         if self.types.len() == FIELDS || size > self.room {
-            return To::Nowhere;
+            return Destination::Nowhere;
         }
         self.room -= size;
         let name = match (self.is_context, name) {
@@ -113,8 +113,8 @@ impl Fields {
         self.names.push(name);
         self.types.push(field);
         match as_it_is {
-            true => To::Field(self.types.len() - 1),
-            false => To::Text(self.types.len() - 1),
+            true => Destination::Field(self.types.len() - 1),
+            false => Destination::Text(self.types.len() - 1),
         }
     }
 }

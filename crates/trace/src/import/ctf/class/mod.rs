@@ -15,7 +15,7 @@ use super::names;
 use super::types::Type;
 use crate::event::{EventClass, EventId};
 use crate::layout::Layout;
-use fields::{Fields, To, element_size, unique};
+use fields::{Destination, Fields, element_size, unique};
 use value::{Scope, characters, number, plain, shown};
 
 /// An event class, and how records of it are read.
@@ -32,7 +32,7 @@ pub(super) struct Class {
 #[derive(Debug)]
 enum Node {
     Struct(u64, Vec<(String, Self)>),
-    Leaf(Type, To),
+    Leaf(Type, Destination),
 }
 
 /// Rank of a process number among several: the one of the machine, not that of a container.
@@ -147,7 +147,7 @@ impl Class {
     fn leaf<'t>(
         &'t self,
         ty: &'t Type,
-        to: To,
+        to: Destination,
         name: &'t str,
         bits: &mut Bits<'_>,
         scope: &mut Scope<'t>,
@@ -156,31 +156,31 @@ impl Class {
     ) -> Result<(), Stop> {
         let fields = self.event.layout.fields();
         match to {
-            To::Text(index) => {
+            Destination::Text(index) => {
                 let mut text = Vec::new();
                 shown(ty, name, bits, scope, &mut text)?;
                 draft.hold(index, &text);
             }
-            To::Name(index) => {
+            Destination::Name(index) => {
                 thread.name = characters(ty, bits, scope)?;
                 if let Some(index) = index {
                     draft.hold(index, &thread.name);
                 }
             }
-            To::Nowhere => shown(ty, name, bits, scope, &mut Vec::new())?,
-            To::Pid(rank) => {
+            Destination::Nowhere => shown(ty, name, bits, scope, &mut Vec::new())?,
+            Destination::Pid(rank) => {
                 let value = number(ty, name, bits, scope)?;
                 if rank >= thread.pid.0 {
                     thread.pid = (rank, value as u32);
                 }
             }
-            To::Tid(rank) => {
+            Destination::Tid(rank) => {
                 let value = number(ty, name, bits, scope)?;
                 if rank >= thread.tid.0 {
                     thread.tid = (rank, value as u32);
                 }
             }
-            To::Field(index) => match ty {
+            Destination::Field(index) => match ty {
                 Type::Text => draft.hold(index, bits.text()?),
                 Type::Sequence(..) => draft.hold(index, &characters(ty, bits, scope)?),
                 Type::Array(element, count) => {
