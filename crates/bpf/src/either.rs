@@ -43,7 +43,7 @@ pub fn either(which: &str, first: &Code, second: &Code, maps: u32) -> Result<Cod
     Ok(code)
 }
 
-/// What runs first: goes on to the program behind it, or over that, `over` instructions long, to the other.
+/// The decision code, which runs first: goes on to the program behind it, or over that, `over` instructions long, to the other.
 fn decision(which: &str, over: usize) -> Result<Code, Error> {
     let mut asm = Assembler::new();
     let first = asm.label();

@@ -7,16 +7,16 @@ pub struct Helper(pub u32);
 /// A helper function's row: name, number, arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its number.
+    /// The number.
     pub helper: Helper,
-    /// Its name, without `bpf_`.
+    /// The name, without `bpf_`.
     pub name: &'static str,
     /// How many arguments it takes, in r1 and up.
     pub arguments: u8,
 }
 
 impl Helper {
-    /// Its row, if the table has it.
+    /// The row, if the table has it.
     pub fn row(self) -> Option<&'static Row> {
         TABLE
             .binary_search_by_key(&self, |row| row.helper)
@@ -24,7 +24,7 @@ impl Helper {
             .and_then(|at| TABLE.get(at))
     }
 
-    /// Its name without `bpf_`, if known.
+    /// The name without `bpf_`, if known.
     ///
     /// ```
     /// assert_eq!(kestrel_bpf::helper::KTIME_GET_NS.name(), Some("ktime_get_ns"));

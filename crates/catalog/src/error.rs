@@ -33,7 +33,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Near(Box<dyn Fn() -> Vec<String> + Send + Sync>);
 
 impl Near {
-    /// Those that `find` finds.
+    /// A list that `find` fills when it is first asked.
     pub(crate) fn new(find: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
         Self(Box::new(find))
     }
@@ -76,7 +76,7 @@ pub enum Error {
     /// A program or library has no such function.
     #[error("{file} has no function `{wanted}`{}", missing_function(*.stripped, .near))]
     NoFunction {
-        /// Its path.
+        /// The path.
         file: String,
         /// As typed.
         wanted: String,
@@ -106,7 +106,7 @@ pub enum Error {
     Table {
         /// What people know it as.
         file: String,
-        /// Its text.
+        /// The text.
         source_text: String,
         /// What is wrong with it, with places in the text.
         diagnostics: Vec<Diagnostic>,
@@ -170,7 +170,7 @@ pub enum Error {
     /// A probe cannot be registered, so none of those given with it is.
     #[error("cannot register {probe}{}: {}", and_others(*.others), reason(.why))]
     Register {
-        /// Its event.
+        /// The event.
         probe: String,
         /// How many others were to be registered with it.
         others: usize,
@@ -184,7 +184,7 @@ pub enum Error {
     SecondJprobe {
         /// The jprobe.
         event: String,
-        /// Its function.
+        /// The function.
         function: String,
     },
     /// The device through which marks come cannot be had.
@@ -220,7 +220,7 @@ pub enum Error {
     /// A compiled object is damaged, or asks for something that makes no sense.
     #[error("{object}: {why}")]
     Object {
-        /// Its name.
+        /// The name.
         object: String,
         /// What is wrong.
         why: String,
@@ -253,7 +253,7 @@ pub enum Error {
     /// A session of this name runs already.
     #[error("a session {name} runs already")]
     SessionExists {
-        /// Its name.
+        /// The name.
         name: String,
     },
     /// A name cannot be used.
@@ -269,7 +269,7 @@ pub enum Error {
     /// What a session's pins hold is not what this Kestrel understands.
     #[error("cannot read the session {session}: {why}")]
     State {
-        /// Its name.
+        /// The name.
         session: String,
         /// Why not.
         why: String,
@@ -289,9 +289,9 @@ pub enum Error {
     Foreign {
         /// The directory.
         path: String,
-        /// Its owner.
+        /// The owner.
         owner: u32,
-        /// Its permissions.
+        /// The permissions.
         mode: u32,
     },
     /// Sessions that stay belong to root.
@@ -313,7 +313,7 @@ pub enum Error {
     /// There is a probe of this name already.
     #[error("there is a probe `{name}` in the session {session} already")]
     ProbeExists {
-        /// Its name.
+        /// The name.
         name: String,
         /// The session.
         session: String,
@@ -321,7 +321,7 @@ pub enum Error {
     /// A named probe could not be made.
     #[error("cannot add the probe {name}: {error}")]
     OfProbe {
-        /// Its name.
+        /// The name.
         name: String,
         /// Why not.
         #[source]
@@ -364,7 +364,7 @@ pub enum Error {
     AtFunction {
         /// Numbers of the hooks.
         hooks: Vec<u32>,
-        /// Their events.
+        /// The events.
         events: Vec<String>,
     },
     /// There is no buffer of this name.
@@ -380,13 +380,13 @@ pub enum Error {
         "the buffer {buffer} is the agent's: it cannot be frozen, thawed or reset, for messages would be lost"
     )]
     AgentsBuffer {
-        /// Its name.
+        /// The name.
         buffer: String,
     },
     /// A buffer cannot be resized so.
     #[error("cannot resize the buffer {buffer}: {why}")]
     Resize {
-        /// Its name.
+        /// The name.
         buffer: String,
         /// Why not.
         why: String,
@@ -396,7 +396,7 @@ pub enum Error {
     Buffer {
         /// What was attempted.
         action: &'static str,
-        /// Its name.
+        /// The name.
         buffer: String,
         /// Why not.
         why: String,

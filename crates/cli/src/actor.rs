@@ -56,7 +56,7 @@ pub(crate) enum ActionOutcome {
     Dumped,
     /// No user was named, or no directory.
     Forbidden,
-    /// Its rate was exceeded.
+    /// The rate was exceeded.
     Limited,
     /// As many commands or dumps as may run at once are running: it has to be tried again.
     Later,

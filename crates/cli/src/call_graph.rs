@@ -14,7 +14,7 @@ pub(crate) enum CallGraph {
 }
 
 impl CallGraph {
-    /// What the planner is to add to records.
+    /// Method by which the planner adds user stacks to records.
     pub(crate) fn user_stack(self) -> UserStack {
         match self {
             Self::FramePointers => UserStack::FramePointers,

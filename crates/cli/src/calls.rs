@@ -62,7 +62,7 @@ fn is_of_calls(event: &str) -> bool {
         .any(|one| one.trim_start().starts_with("raw_syscalls:"))
 }
 
-/// What the processes that are traced have open: to be read before and after the first calls are let in, as what is the same then was so in between.
+/// Open files of the traced processes: to be read before and after the first calls are let in, as what is the same then was so in between.
 pub(crate) fn files_of(target: &ProcessFilter, host: &Host) -> BTreeSet<(u32, i64, String)> {
     let pids: Vec<Option<u32>> = match target {
         ProcessFilter::Processes(pids) => pids.iter().copied().map(Some).collect(),

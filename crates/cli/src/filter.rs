@@ -134,7 +134,7 @@ impl Choice {
         })
     }
 
-    /// What was asked for; nothing where all records are wanted.
+    /// The filter that was entered; nothing where all records are wanted.
     pub(crate) fn into_filter(self) -> Option<Filter> {
         self.filter
     }

@@ -32,12 +32,12 @@ pub(crate) trait Work {
         false
     }
 
-    /// What the status line says of the job; it is asked when the line is drawn.
+    /// Progress of the job for the status line; it is asked when the line is drawn.
     fn figures(&mut self) -> String {
         String::new()
     }
 
-    /// What is readable when there is enough to read that the sleep must end.
+    /// Descriptors that end the sleep when they are readable.
     fn bells(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }

@@ -149,7 +149,7 @@ impl Habit {
         matches!(self.typed, One(_))
     }
 
-    /// What of it stands in a command line.
+    /// The typed form in a command line.
     fn typed_in<'w>(&self, words: &[&'w str]) -> Option<&'w str> {
         let (first, rest) = words.split_first()?;
         let candidates = match self.after {

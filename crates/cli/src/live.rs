@@ -149,7 +149,7 @@ fn fitting(text: &str, columns: usize, lines: usize) -> String {
     out
 }
 
-/// What the maps of a session hold, those keys of each that have the largest values.
+/// Contents of a session's maps, those keys of each that have the largest values.
 pub(crate) fn maps(session: &Session, host: &Host) -> Result<String, Failure> {
     let snapshots = session.map_snapshots()?;
     let (symbols, _) = kestrel::session::maps::symbols(&snapshots, host, None);

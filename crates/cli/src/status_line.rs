@@ -101,7 +101,7 @@ impl StatusLine {
         shown.bar.get_or_insert_with(blank).set_message(text);
     }
 
-    /// Has something printed, with the line out of its way.
+    /// Prints something with the status line out of its way.
     pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         self.erase();
         print()
@@ -167,7 +167,7 @@ pub(crate) struct MissedSoFar {
 }
 
 impl MissedSoFar {
-    /// As of the last time that the kernel was asked.
+    /// Count at the last time that the kernel was asked.
     pub(crate) fn of(&mut self, session: &Session) -> u64 {
         let begun = Instant::now();
         if self.next.is_some_and(|next| begun < next) {

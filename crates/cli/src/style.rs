@@ -29,7 +29,7 @@ pub(crate) fn diagnostics_as_bpftrace(file: &str, all: &[Diagnostic], source: &s
     render_as_bpftrace(all, file, source, style).trim_end().to_owned()
 }
 
-/// What the system says of an error, without its number: `No such file or directory`.
+/// The system's words for an error, without its number: `No such file or directory`.
 pub(crate) fn system_words(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

@@ -92,7 +92,7 @@ fn with_name(name: &str, host: &Host) -> Result<Vec<u32>, Failure> {
     }
 }
 
-/// What is said where `--only-own` has no targets whose events it could tell from others'.
+/// Error where `--only-own` has no targets whose events it could tell from others'.
 pub(crate) fn nobodys_own(options: &str) -> Failure {
     let message = "--only-own has nothing to leave out: everybody's events are asked for";
     Failure::new(Exit::Usage, message).hint(format!(

@@ -121,7 +121,7 @@ pub enum ValueType {
 pub struct EventField {
     /// A C identifier.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: ValueType,
     /// Where it comes from.
     pub source: Source,
@@ -136,7 +136,7 @@ pub struct Register {
     pub name: &'static str,
     /// Other names: `rax`.
     pub aliases: &'static [&'static str],
-    /// Its type.
+    /// The type.
     pub ty: ValueType,
     /// Where it lies.
     pub source: Source,

@@ -55,7 +55,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Of an entry of the map; `None` where it is not one.
+    /// Failure read from an entry of the map; `None` where it is not one.
     pub fn read(key: &[u8], value: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(*key.get(at..)?.first_chunk()?));
         let (start, end) = (word(0)?, word(4)?);

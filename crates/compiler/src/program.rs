@@ -62,7 +62,7 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// What functions call.
+    /// Calls of functions.
     pub fn of<'f>(functions: impl IntoIterator<Item = &'f Function>) -> Self {
         let mut uses = Self::default();
         let blocks = functions.into_iter().flat_map(|function| &function.blocks);

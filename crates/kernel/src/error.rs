@@ -239,7 +239,7 @@ impl Error {
         }
     }
 
-    /// What the user could do about it, where that follows from the error alone.
+    /// Hint for the user, where one follows from the error alone.
     pub fn hint(&self) -> Option<&'static str> {
         let errno = self.errno()?;
         let refused_by_verifier = self.verifier_log().is_some();

@@ -135,7 +135,7 @@ impl Traceable {
         Self { text }
     }
 
-    /// Their names, sorted, each once.
+    /// The names, sorted, each once.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let mut last = "";
         self.lines().filter_map(move |(name, _, _)| {
@@ -237,7 +237,7 @@ impl<'h> IndexPlace<'h> {
         })
     }
 
-    /// What was kept, whole: a file that was cut or damaged, or that another user made, says nothing.
+    /// Contents of the kept file, whole: a file that was cut or damaged, or that another user made, says nothing.
     fn read(&self) -> Option<Vec<u8>> {
         let mut options = OpenOptions::new();
         options
@@ -333,7 +333,7 @@ fn beginning(host: &Host) -> Option<String> {
     Some(format!("{HEAD}\n{boot}\n"))
 }
 
-/// What must be the same for what was kept to hold: which start of which kernel, and of each module its name, size and address.
+/// Head that must be the same for a kept file to hold: which start of which kernel, and of each module its name, size and address.
 fn head(host: &Host) -> Option<String> {
     let mut head = beginning(host)?;
     // A kernel without modules has no such file.

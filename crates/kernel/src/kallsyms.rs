@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 pub struct Symbol<'a> {
     /// Where it begins; 0 if addresses are hidden.
     pub address: u64,
-    /// Its name; not unique.
+    /// The name; not unique.
     pub name: &'a str,
     /// The module it belongs to: without brackets; `bpf` for BPF programs.
     pub module: Option<&'a str>,
@@ -142,7 +142,7 @@ impl Kallsyms {
         bytes
     }
 
-    /// What [`Kallsyms::to_bytes`] made; `None` where it is something else.
+    /// The table from the bytes of [`Kallsyms::to_bytes`]; `None` where it is something else.
     pub(crate) fn from_bytes(mut whole: Vec<u8>) -> Option<Self> {
         let (counts, bytes) = whole.split_at_checked(12)?;
         let count = |at: usize| Some(u32::from_le_bytes(counts.get(at..at + 4)?.try_into().ok()?) as usize);

@@ -16,7 +16,7 @@ pub struct Listed {
     pub offset: u64,
     /// The symbol's module.
     pub module: Option<String>,
-    /// Its module was unloaded.
+    /// The module was unloaded.
     pub gone: bool,
     /// It is registered and not armed.
     pub disabled: bool,

@@ -87,7 +87,7 @@ impl Mapping {
         self.len == 0
     }
 
-    /// What it allows.
+    /// Allowed access.
     pub fn access(&self) -> Access {
         self.access
     }

@@ -133,7 +133,7 @@ fn program((variable, offset): (TypeId, u32)) -> Result<(Program, Map)> {
     Ok((Program::load(&spec)?, map))
 }
 
-/// Has that program run on [`TRACEPOINT`] and gives the word that it saw; none where it did not run.
+/// Runs that program on [`TRACEPOINT`] and gives the word that it saw; none where it did not run.
 fn see(place: (TypeId, u32)) -> Result<Option<u32>> {
     let (program, map) = program(place)?;
     let link = Link::raw_tracepoint(&program, TRACEPOINT, 0)?;

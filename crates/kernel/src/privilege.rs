@@ -131,7 +131,7 @@ impl Privilege {
         self.capabilities >> capability as u32 & 1 != 0
     }
 
-    /// What is missing for `need`, if anything. The last word is the kernel's: a sandbox may refuse what this allows.
+    /// Missing privileges for `need`, if any. The last word is the kernel's: a sandbox may refuse what this allows.
     pub fn missing(&self, need: Need) -> Option<Missing> {
         let admin = self.has(Capability::SysAdmin);
         let (wanted, barred): (&[Capability], bool) = match need {

@@ -33,9 +33,9 @@ const LOOKS: u32 = 20;
 /// A session as a dump sees it.
 #[derive(Debug)]
 struct Source<'a> {
-    /// Its control page.
+    /// The control page.
     control: &'a Control,
-    /// Its trace, with all kinds of record.
+    /// The trace, with all kinds of record.
     info: &'a TraceInfo,
     /// Names of threads that it has kept.
     threads: Processes,
@@ -282,7 +282,7 @@ fn parts<'a>(
     parts
 }
 
-/// What a reader should know of a buffer.
+/// Remark about a buffer for readers.
 fn remark(buffer: &Buffer, number: u32, control: &Control, unread: Unread, notes: &mut Vec<String>) {
     let name = buffer.name();
     if unread.overwritten > 0 {

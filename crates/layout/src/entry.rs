@@ -27,9 +27,9 @@ pub enum Location {
 /// A field of an event's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its C type as the kernel writes it, of one element if it is an array: `unsigned long`, `struct page *`.
+    /// The C type as the kernel writes it, of one element if it is an array: `unsigned long`, `struct page *`.
     pub type_text: String,
     /// Bytes from the start of the entry.
     pub offset: u32,
@@ -55,7 +55,7 @@ impl Field {
 pub struct Format {
     /// The event's name.
     pub name: String,
-    /// Its number, as in an entry's `common_type` and for perf_event_open(2).
+    /// The number, as in an entry's `common_type` and for perf_event_open(2).
     pub id: u64,
     /// The fields that every entry begins with: `common_type`, `common_flags`, `common_preempt_count`, `common_pid`.
     pub common: Vec<Field>,

@@ -90,7 +90,7 @@ impl Alias {
 }
 
 impl fmt::Display for Alias {
-    /// Its name: `uint32_hex_t`.
+    /// The name: `uint32_hex_t`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.signed { "" } else { "u" };
         let base = match self.base {
@@ -355,7 +355,7 @@ fn identifier(name: &str) -> String {
     if text.is_empty() { "field".into() } else { text }
 }
 
-/// What the count of a variable field is called.
+/// Name of a variable field's count.
 pub fn length_name(name: &str) -> String {
     format!("_{name}_length")
 }

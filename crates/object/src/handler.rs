@@ -86,12 +86,12 @@ impl HandlerFile {
         })
     }
 
-    /// Its path, from the root.
+    /// The path, from the root.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What tells its content from another's.
+    /// Hash of the content.
     pub fn content(&self) -> u64 {
         let mut hasher = FnvHasher::default();
         hasher.write(&self.bytes);
@@ -104,7 +104,7 @@ impl HandlerFile {
         stem.map_or_else(|| "object".to_owned(), |stem| stem.to_string_lossy().into_owned())
     }
 
-    /// Its programs with their sections, for people.
+    /// The programs with their sections, for people.
     fn listed(&self) -> String {
         let each = self.parsed.programs().iter();
         let each: Vec<String> = each
@@ -245,7 +245,7 @@ pub struct HandlerObject {
 }
 
 impl HandlerObject {
-    /// Its maps.
+    /// The maps.
     pub fn maps(&self) -> &[BpfMap] {
         &self.loaded.maps
     }

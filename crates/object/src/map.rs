@@ -92,12 +92,12 @@ impl BpfMap {
         }
     }
 
-    /// One that another loader pinned ([`kestrel_kernel::bpf::pinned`]), with the types that the kernel was given for it.
+    /// A map that another loader pinned ([`kestrel_kernel::bpf::pinned`]), with the types that the kernel was given for it.
     pub fn from_pin(name: &str, map: Map) -> Self {
         Self::found(name, map, false)
     }
 
-    /// Its name in the object.
+    /// The name in the object.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -282,7 +282,7 @@ pub(super) fn reuse(path: &Path, declaration: &Declaration) -> Result<Option<Map
     Ok(Some(found))
 }
 
-/// What should be known about the size of a map that has an entry for each processor, where the object says another.
+/// Remark about the size of a map that has an entry for each processor, where the object says another.
 pub(super) fn enlarged(declaration: &Declaration, map: &Map, reused: bool) -> Result<Option<String>> {
     let entries = map.info().entries;
     if map.info().kind != MapKind::PERF_EVENT_ARRAY {

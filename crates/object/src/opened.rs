@@ -40,12 +40,12 @@ impl Object {
         })
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What was read.
+    /// The parsed object.
     pub fn parsed(&self) -> &object::Object {
         &self.parsed
     }

@@ -15,9 +15,9 @@ pub struct Record<'r> {
     pub map: &'r str,
     /// The CPU, where the kind of map tells.
     pub cpu: Option<u32>,
-    /// Its bytes.
+    /// The bytes.
     pub data: &'r [u8],
-    /// Its type, where the map names one.
+    /// The type, where the map names one.
     pub ty: Option<(&'r Btf, TypeId)>,
 }
 

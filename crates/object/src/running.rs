@@ -119,7 +119,7 @@ impl Running {
         outcome
     }
 
-    /// What was loaded.
+    /// The loaded object.
     pub fn loaded(&self) -> &Loaded {
         &self.loaded
     }
@@ -141,7 +141,7 @@ impl Running {
         self.loaded.maps.iter().find(|map| map.name == name)
     }
 
-    /// What the kernel says about each program: with [`kestrel_kernel::bpf::enable_stats`], how often and long it ran.
+    /// Kernel information about each program: with [`kestrel_kernel::bpf::enable_stats`], how often and long it ran.
     ///
     /// # Errors
     /// [`Error::Kernel`].

@@ -48,7 +48,7 @@ impl BpfMap {
 }
 
 impl<K: Pod, V: Pod> TypedMap<'_, K, V> {
-    /// What stands under a key, if anything does.
+    /// Value under a key, if there is one.
     ///
     /// # Errors
     /// [`Error::Kernel`]; [`Error::Object`] if each CPU has a value of its own, which [`TypedMap::cpus`] reads.
@@ -58,7 +58,7 @@ impl<K: Pod, V: Pod> TypedMap<'_, K, V> {
         Ok(element.map(|element| read(&element)))
     }
 
-    /// What stands under a key on each possible CPU; a single value where the map is not per CPU.
+    /// Values under a key on each possible CPU; a single value where the map is not per CPU.
     ///
     /// # Errors
     /// [`Error::Kernel`].

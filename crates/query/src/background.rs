@@ -17,7 +17,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// That of a trace whose first record is of this time; some names of threads are known.
+    /// Background of a trace whose first record is of this time; some names of threads are known.
     pub fn new(processes: Processes, begin_ns: u64) -> Self {
         Self {
             processes,
@@ -27,7 +27,7 @@ impl Background {
         }
     }
 
-    /// The same with what is known of threads' processes.
+    /// The background with what is known of threads' processes.
     pub fn with_tasks(self, tasks: Tasks) -> Self {
         Self { tasks, ..self }
     }

@@ -322,7 +322,7 @@ fn bit_field(value: u64, bits: u8, signed: bool) -> u64 {
     }
 }
 
-/// What generated code computes: division by zero gives 0, the remainder the dividend; shifts count modulo 64.
+/// Result of generated code for an operator: division by zero gives 0, the remainder the dividend; shifts count modulo 64.
 fn binary(op: BinaryOp, signed: bool, left: u64, right: u64) -> u64 {
     let shift = right & 63;
     match op {

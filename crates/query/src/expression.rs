@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 pub(crate) struct ByEvent<T>(Vec<Option<T>>);
 
 impl<T> ByEvent<T> {
-    /// What it is at this event; none where the event has not all its fields.
+    /// Result at this event; none where the event has not all its fields.
     pub(crate) fn at(&self, event: EventId) -> Option<&T> {
         self.0.get(usize::from(event.0))?.as_ref()
     }
@@ -133,7 +133,7 @@ impl Predicate {
         Ok(Self { code, warnings })
     }
 
-    /// What is probably not meant so.
+    /// Warnings.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }

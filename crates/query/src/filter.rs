@@ -116,7 +116,7 @@ impl Filter {
         self.about.clear();
     }
 
-    /// What is probably not meant so.
+    /// Warnings.
     pub fn warnings(&self) -> &[Diagnostic] {
         self.predicate.as_ref().map_or(&[], Predicate::warnings)
     }

@@ -79,13 +79,13 @@ impl Keys {
         })
     }
 
-    /// What is probably not meant so.
+    /// Warnings.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 }
 
-/// What an expression is that needs no code: a field, or a word for what every record has.
+/// Column of an expression that needs no code: a field, or a word for what every record has.
 fn whole(expr: &ast::Expr, event: &EventClass) -> Option<Column> {
     if let ast::ExprKind::Identifier(word) = &expr.kind {
         match word.as_str() {

@@ -144,7 +144,7 @@ impl Latencies {
         })
     }
 
-    /// What is probably not meant so.
+    /// Warnings.
     pub fn warnings(&self) -> Vec<Diagnostic> {
         let keys = self.pairs.iter().filter_map(|paired| paired.key.as_ref());
         let keys = keys.flat_map(|(begin, end)| [begin, end]).chain(&self.table.by);

@@ -47,12 +47,12 @@ impl Measure {
         &self.text
     }
 
-    /// What is probably not meant so.
+    /// Warnings.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 
-    /// Its value for a record; none where the event has not all its fields.
+    /// The value for a record; none where the event has not all its fields.
     pub fn value(&self, record: &Record<'_>, background: &Background) -> Option<i64> {
         let subject = Subject::new(record, background);
         let code = self.code.at(record.event.id)?;

@@ -34,7 +34,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Those of a trace that is read here: times of day are those of this machine's time zone.
+    /// Clocks of a trace that is read here: times of day are those of this machine's time zone.
     pub fn here(begin_ns: u64, offset_ns: u64) -> Self {
         Self {
             begin_ns,
@@ -94,7 +94,7 @@ impl Moment {
         }
     }
 
-    /// Its time in ns of `CLOCK_MONOTONIC`; `base_ns` is what [`Moment::After`] is after.
+    /// The time in ns of `CLOCK_MONOTONIC`; `base_ns` is what [`Moment::After`] is after.
     pub fn ns(self, clocks: &Clocks, base_ns: u64) -> u64 {
         let wall = |moment: Timestamp| {
             let ns = moment.as_nanosecond() - i128::from(clocks.offset_ns);

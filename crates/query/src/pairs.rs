@@ -204,7 +204,7 @@ fn sides(parts: &[&str]) -> (String, String) {
     (begin.join(","), end.join(","))
 }
 
-/// What stands on both sides of a lone `=`.
+/// Both sides of a lone `=`.
 fn assigned(text: &str) -> Option<(&str, &str)> {
     let part_of_operator = |byte: Option<u8>| byte.is_some_and(|byte| b"=!<>".contains(&byte));
     let (at, _) = text.match_indices('=').find(|(at, _)| {

@@ -79,12 +79,12 @@ impl Spread {
         self.count
     }
 
-    /// Their sum.
+    /// The sum.
     pub fn sum(&self) -> i128 {
         self.sum
     }
 
-    /// Their mean, rounded down.
+    /// The mean, rounded down.
     pub fn avg(&self) -> i64 {
         // The mean of numbers of 64 bits is one.
         self.sum.div_euclid(i128::from(self.count.max(1))) as i64

@@ -8,7 +8,7 @@ pub enum Error {
     /// Generated code that is none: a defect of the compiler's.
     #[error("the instruction {at} of the program cannot be run")]
     Malformed {
-        /// Its number.
+        /// The number.
         at: usize,
     },
     /// Only a running kernel answers this.
@@ -17,7 +17,7 @@ pub enum Error {
     /// An access to memory that is not there: a defect of the compiler's.
     #[error("the program's instruction {at} reads or writes at {address:#x}, where nothing is")]
     Outside {
-        /// Its number.
+        /// The number.
         at: usize,
         /// The address.
         address: u64,

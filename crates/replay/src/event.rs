@@ -93,7 +93,7 @@ fn texts(layout: &Layout) -> impl Iterator<Item = usize> {
 }
 
 impl Unpacking {
-    /// That of an event class.
+    /// Unpacking of an event class.
     pub(crate) fn new(layout: &Layout) -> Self {
         Self {
             fixed: location_table(layout),

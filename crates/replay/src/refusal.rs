@@ -28,7 +28,7 @@ const ALWAYS: &[Helper] = &[
     helper::GET_PRANDOM_U32,
 ];
 
-/// All that a handler asks for and a recording of this event does not have; of the program's own events nothing is recorded.
+/// Refusals: what a handler asks for and a recording of this event does not have; of the program's own events nothing is recorded.
 pub fn refused(handler: &CheckedProbe, event: Option<&EventClass>) -> Vec<Diagnostic> {
     let mut found = Refusals {
         event,

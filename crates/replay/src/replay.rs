@@ -150,7 +150,7 @@ impl Replay {
         self.machine.tables.len() - 1
     }
 
-    /// What a map of this name is.
+    /// Specification of the map of this name.
     fn spec(&self, name: &str) -> MapSpec {
         let mut maps = self.maps.iter();
         match name {
@@ -269,7 +269,7 @@ impl Replay {
         self.maps.iter().filter(|ty| !ty.is_hidden())
     }
 
-    /// What a map holds at this time, or held as of a generation; `value` is what a map without keys held then, where that is known.
+    /// Contents of a map now, or as of a generation; `value` is what a map without keys held then, where that is known.
     pub fn snapshot(
         &self,
         name: &str,

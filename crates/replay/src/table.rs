@@ -81,7 +81,7 @@ fn hash(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// What a register holds for the map of a number.
+/// Register value that stands for the map of a number.
 pub(crate) fn handle(number: usize) -> u64 {
     HANDLES + number as u64
 }

@@ -65,7 +65,7 @@ struct Made {
 }
 
 impl Made {
-    /// Its bytes as a program in a kernel would have left them.
+    /// The bytes as a program in a kernel would have left them.
     fn bytes(&self, class: &EventClass) -> Vec<u8> {
         let mut bytes = vec![0; class.layout.fixed_end() as usize];
         let mut put = |name: &str, value: &[u8]| {

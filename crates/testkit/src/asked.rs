@@ -317,7 +317,7 @@ type Printed = BTreeMap<u64, (BTreeMap<String, String>, Vec<String>)>;
 /// Where a program said something else over the recording than live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its seed.
+    /// The seed.
     pub seed: u64,
     /// What differs: a map's name, or `lines`.
     pub what: String,

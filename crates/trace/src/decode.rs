@@ -78,7 +78,7 @@ impl EventTable {
         self.unwound = Some(unwound);
     }
 
-    /// Those frames.
+    /// Frames found in copies of stacks.
     pub(crate) fn unwound(&self) -> Option<&Unwound> {
         self.unwound.as_ref()
     }

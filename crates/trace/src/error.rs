@@ -104,7 +104,7 @@ impl Error {
         self
     }
 
-    /// What kind of failure the system reported, if it did: `BrokenPipe` where the reader has gone.
+    /// Kind of failure that the system reported, if it did: `BrokenPipe` where the reader has gone.
     pub fn kind(&self) -> Option<std::io::ErrorKind> {
         match self {
             Self::Io { source, .. } | Self::Open { source, .. } | Self::Append { source, .. } => {
@@ -114,7 +114,7 @@ impl Error {
         }
     }
 
-    /// What the system said, without what was attempted; all of it where it was not the system.
+    /// The system's reason, without what was attempted; all of it where it was not the system.
     pub fn reason(&self) -> String {
         match self {
             Self::Io { source, .. } | Self::Open { source, .. } | Self::Append { source, .. } => {

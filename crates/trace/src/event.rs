@@ -11,7 +11,7 @@ pub struct EventId(pub u16);
 /// An event class: one kind of record in a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventClass {
-    /// Its number in record headers.
+    /// The number in record headers.
     pub id: EventId,
     /// As people name it: `sched:sched_switch`, `kprobe:vfs_read`.
     pub name: String,

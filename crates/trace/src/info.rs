@@ -27,9 +27,9 @@ pub enum BufferMode {
 /// A set of per-CPU rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferInfo {
-    /// Its number in packets: [`BufferInfo::numbered`].
+    /// The number in packets: [`BufferInfo::numbered`].
     pub number: u32,
-    /// Its name, and that of its streams: letters, digits, `-` and `_`.
+    /// The name, and that of its streams: letters, digits, `-` and `_`.
     pub name: String,
     /// What happens when it is full.
     pub mode: BufferMode,
@@ -40,7 +40,7 @@ pub struct BufferInfo {
 /// Contents of a trace's metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceInfo {
-    /// Its identity.
+    /// The identity.
     pub uuid: Uuid,
     /// From its clock to wall-clock time.
     pub clock: ClockOffset,
@@ -58,9 +58,9 @@ pub struct TraceInfo {
     pub command: String,
     /// The name of the persistent session; empty for a recording in the foreground.
     pub session: String,
-    /// Its buffers.
+    /// The buffers.
     pub buffers: Vec<BufferInfo>,
-    /// Its events.
+    /// The events.
     pub events: Vec<EventClass>,
 }
 
@@ -76,7 +76,7 @@ impl BufferInfo {
         (number & 0xffff, number >> 16)
     }
 
-    /// Its place in the session.
+    /// The place in the session.
     pub fn place(&self) -> u32 {
         Self::split(self.number).0
     }
@@ -86,7 +86,7 @@ impl BufferInfo {
         Self::split(self.number).1
     }
 
-    /// What the stream of a CPU is called: `main_0`; after a resize `main+1_0`.
+    /// Name of a CPU's stream: `main_0`; after a resize `main+1_0`.
     pub fn stream(&self, cpu: u32) -> String {
         match self.resized() {
             0 => format!("{}_{cpu}", self.name),

@@ -189,7 +189,7 @@ pub enum FieldPlace {
 pub struct Field {
     /// A C identifier; `kstack`, `arg0`, `prev_comm`.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: FieldType,
     /// Where it lies.
     pub place: FieldPlace,
@@ -406,8 +406,8 @@ impl Layout {
 }
 
 impl Field {
-    /// What puts fields into memory order: where the field lies; one without bytes stands before what begins at the same place, because other readers of a trace
-    /// look for the place that its alignment asks for.
+    /// Sort key that puts fields into memory order: where the field lies; one without bytes stands before what begins at the same place, because other readers
+    /// of a trace look for the place that its alignment asks for.
     pub(crate) fn memory_order(&self) -> (u32, bool) {
         (self.offset(), self.ty.fixed_size() > 0)
     }

@@ -12,7 +12,7 @@ pub trait Names: Debug + Send + Sync {
     /// The paths of a control group in the hierarchies whose names match a pattern (all, where it is empty): `unified:/user.slice`, with commas between them.
     fn control_group(&self, number: u64, hierarchies: &str) -> Option<String>;
 
-    /// What has to be added to times of a clock to have ns since 1970.
+    /// Offset from times of a clock to ns since 1970.
     fn clock_offset(&self, clock: DateClock) -> i64;
 }
 

@@ -28,7 +28,7 @@ impl PartialEq for Processes {
 impl Eq for Processes {}
 
 impl Processes {
-    /// Its file within a trace's side folder: one line `TID COMM` each.
+    /// The file within a trace's side folder: one line `TID COMM` each.
     pub const FILE: &'static str = "processes";
 
     /// Gives a thread a name.
@@ -151,7 +151,7 @@ struct Slot<T> {
 const SLOTS: usize = 256;
 
 impl<T: Clone + Default> PerThread<T> {
-    /// What was made for the record's thread, by `make` where that was not done since a name changed; it is given the thread's name.
+    /// Cached result for the record's thread, by `make` where that was not done since a name changed; it is given the thread's name.
     #[inline]
     pub(crate) fn of(
         &mut self,

@@ -79,7 +79,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// What its unwound frames are found by.
+    /// Key under which its unwound frames are found.
     pub fn key(&self) -> Key {
         (self.cpu, self.time_ns, self.tid)
     }

@@ -186,7 +186,7 @@ impl StackPieces {
         Some(copied)
     }
 
-    /// What pieces have of a record's stack behind its own part; they are used up. Nothing of records without, which are not held up.
+    /// Pieces of a record's stack behind its own part; they are used up. Nothing of records without, which are not held up.
     pub fn rest_of(&mut self, record: &Record<'_>) -> &[u8] {
         self.current.clear();
         if self.copies.is_empty() {

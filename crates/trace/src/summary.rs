@@ -125,7 +125,7 @@ impl std::fmt::Display for Absent {
     }
 }
 
-/// What to say of a trace that is not whole, in a line for all and one for each CPU; nothing of one that is.
+/// Lines about a trace that is not whole, one for all and one for each CPU; nothing of one that is.
 pub fn absent_lines(absent: &[Absent], all: u64) -> Vec<String> {
     if absent.is_empty() {
         return Vec::new();
@@ -154,7 +154,7 @@ pub fn lost_lines(lost: u64, frozen: Option<u64>) -> Vec<String> {
         .collect()
 }
 
-/// What to note of a buffer that was frozen while events came.
+/// Note about a buffer that was frozen while events came.
 pub fn note_frozen(buffer: &str, lost: u64) -> Option<String> {
     let what = || {
         format!(
@@ -167,7 +167,7 @@ pub fn note_frozen(buffer: &str, lost: u64) -> Option<String> {
 }
 
 impl Summary {
-    /// Its file within a trace's side folder.
+    /// The file within a trace's side folder.
     pub const FILE: &'static str = "summary.json";
 
     /// The text of its file.
@@ -199,7 +199,7 @@ impl Summary {
         self.events.iter().map(|count| count.recorded).sum()
     }
 
-    /// What was written to a trace and is not there any more, by CPU; `found` are the records read of each, `streams` the files that are there.
+    /// Records that were written to a trace and are not there any more, by CPU; `found` are the records read of each, `streams` the files that are there.
     pub fn absent(&self, found: &BTreeMap<u32, u64>, streams: &[&str], info: &TraceInfo) -> Vec<Absent> {
         let mut recorded: BTreeMap<u32, u64> = BTreeMap::new();
         for count in &self.events {

@@ -57,7 +57,7 @@ pub struct Resolved<'a> {
     pub name: &'a str,
     /// Bytes from its start.
     pub offset: u64,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
     /// The module that it belongs to, if any.
     pub module: Option<&'a str>,
@@ -79,7 +79,7 @@ impl PartialEq for Symbols {
 pub const REACH: u64 = 1 << 20;
 
 impl Symbols {
-    /// Its file within a trace's side folder: lines `ADDRESS SIZE NAME [MODULE]`, numbers in hexadecimal.
+    /// The file within a trace's side folder: lines `ADDRESS SIZE NAME [MODULE]`, numbers in hexadecimal.
     pub const FILE: &'static str = "symbols";
 
     /// A table of symbols in any order: address, size (0: up to the next), name, module. Of several at one address the first counts.
@@ -145,7 +145,7 @@ impl Symbols {
         Self { others, ..self }
     }
 
-    /// Who knows names of numbers that are no addresses.
+    /// Source of names for numbers that are no addresses.
     pub fn names(&self) -> &dyn Names {
         self.others.as_deref().unwrap_or(NOTHING)
     }
@@ -226,7 +226,7 @@ impl Symbols {
         })
     }
 
-    /// These and those of another recording, of the same boot or of another; gives also how many names were dropped because another boot has another one
+    /// The union with those of another recording, of the same boot or of another; gives also how many names were dropped because another boot has another one
     /// there. Names of processes stay behind.
     pub(crate) fn joined(&self, others: &Self, same_boot: bool) -> (Self, usize) {
         let mut all: Vec<_> = self.of_kernel().chain(others.of_kernel()).collect();

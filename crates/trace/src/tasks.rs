@@ -17,7 +17,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Its file within a trace's side folder: JSON.
+    /// The file within a trace's side folder: JSON.
     pub const FILE: &'static str = "tasks";
 
     /// A thread belongs to a process.

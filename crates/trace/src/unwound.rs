@@ -57,7 +57,7 @@ impl List {
 }
 
 impl Unwound {
-    /// Its file within a trace's side folder: JSON.
+    /// The file within a trace's side folder: JSON.
     pub const FILE: &'static str = "unwound_stacks";
 
     /// Whether it has no record's frames.

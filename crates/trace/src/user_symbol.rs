@@ -31,7 +31,7 @@ pub struct Code {
 pub struct Line {
     /// The file's path, as the compiler knew it.
     pub file: String,
-    /// Its number; 0 where only the file is known.
+    /// The number; 0 where only the file is known.
     pub number: u32,
 }
 
@@ -48,9 +48,9 @@ pub struct Inlined {
 /// A program, a library, or other code in memory, with names of the places that records need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binary {
-    /// Its path as the process saw it; `[vdso]`; `//anon` for memory of no file.
+    /// The path as the process saw it; `[vdso]`; `//anon` for memory of no file.
     pub path: String,
-    /// Its build id in hexadecimal digits, where it has one.
+    /// The build id in hexadecimal digits, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
     /// Why some of its places have no name.
@@ -113,7 +113,7 @@ impl Mapping {
 }
 
 impl UserSymbols {
-    /// Its file within a trace's side folder: JSON.
+    /// The file within a trace's side folder: JSON.
     pub const FILE: &'static str = "user_symbols";
 
     /// Names of code, by binary, and where the binaries lay, by process and time.
@@ -208,7 +208,7 @@ impl UserSymbols {
         }
     }
 
-    /// What a process had mapped is gone from a time on: it began another program.
+    /// Ends all mappings of a process at a time: it began another program.
     pub fn close(&mut self, pid: u32, time_ns: u64) {
         for mapping in self.processes.get_mut(&pid).into_iter().flatten() {
             mapping.until_ns = mapping.until_ns.min(time_ns);
@@ -271,7 +271,7 @@ impl UserSymbols {
 }
 
 impl<'a> Location<'a> {
-    /// What the code there is called.
+    /// Function and line of the code there.
     pub fn code(&self) -> Option<&'a Code> {
         let code = &self.binary.code;
         let found = code.binary_search_by_key(&self.at, |code| code.at).ok()?;

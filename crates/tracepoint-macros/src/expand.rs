@@ -238,7 +238,7 @@ fn variable((field, place): (&Field, &Ident)) -> Option<TokenStream> {
     }
 }
 
-/// What the elements of a variable field are called.
+/// Name for the elements of a variable field.
 fn tail((field, place): (&Field, &Ident)) -> Option<Ident> {
     matches!(field.ty, FieldType::Str | FieldType::Bytes).then(|| format_ident!("{place}_tail"))
 }

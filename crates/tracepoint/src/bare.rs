@@ -50,7 +50,7 @@ pub(crate) fn after_grace_period(free: impl FnOnce() + Send + 'static) {
     all.into_iter().for_each(|free| free());
 }
 
-/// The same: nobody waits here.
+/// Frees after some grace period: nobody waits here.
 pub(crate) fn after_some_grace_period(free: impl FnOnce() + Send + 'static) {
     after_grace_period(free);
 }

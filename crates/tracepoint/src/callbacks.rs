@@ -35,7 +35,7 @@ impl<F: ?Sized> Clone for Callback<F> {
 }
 
 impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
-    /// None yet.
+    /// An empty list.
     #[allow(clippy::new_without_default, reason = "statics need a const function")]
     pub const fn new() -> Self {
         Self { list: List::new() }
@@ -164,13 +164,13 @@ impl Event {
         Ok(Registration { event: self, id })
     }
 
-    /// Has the event recorded in the rings of threads.
+    /// Records the event in the rings of threads.
     pub(crate) fn record(&'static self) -> io::Result<Registration> {
         let id = self.listeners().record(self)?;
         Ok(Registration { event: self, id })
     }
 
-    /// Has the event delivered for its mark alone.
+    /// Delivers the event for its mark alone.
     pub(crate) fn listen_for_mark(&'static self) -> io::Result<Registration> {
         let id = self.listeners().add(self, Arc::new(|_, _| ()), i32::MIN)?;
         Ok(Registration { event: self, id })

@@ -59,7 +59,7 @@ impl Control {
         self.consumed.load(Ordering::Acquire)
     }
 
-    /// All pages before this one have been read; the writer may use their places.
+    /// Frees all pages before this one, which have been read; the writer may use their places.
     pub(crate) fn consume(&self, before: u64) {
         self.consumed.fetch_max(before, Ordering::AcqRel);
     }

@@ -33,8 +33,8 @@ fn enabled() -> std::sync::MutexGuard<'static, Enabled> {
     ENABLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has a thread see to tracers outside of the program ([`watch`]), and enables the events that [`VARIABLE`] names: their records go to the sink, or, where [`RECORD`] is set, to
-/// a recording. A program calls it when it starts. Gives how many were enabled.
+/// Starts a thread that sees to tracers outside of the program ([`watch`]), and enables the events that [`VARIABLE`] names: their records go to the sink, or,
+/// where [`RECORD`] is set, to a recording. A program calls it when it starts. Gives how many were enabled.
 ///
 /// # Errors
 /// As [`enable`] and [`Recorder::start`]; when a pattern of the variable matches no event.

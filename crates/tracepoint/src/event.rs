@@ -25,7 +25,7 @@ pub(crate) trait Listeners: Sync {
         callback: Arc<ValuesCallback>,
         priority: i32,
     ) -> io::Result<u64>;
-    /// Has the event recorded; gives the registration's number.
+    /// Records the event; gives the registration's number.
     fn record(&'static self, event: &'static Event) -> io::Result<u64>;
     /// Ends a registration.
     fn remove(&'static self, event: &'static Event, id: u64);
@@ -45,7 +45,7 @@ pub struct Event {
     /// Whether anybody listens, where keys are flags.
     flag: AtomicBool,
     missed: AtomicU64,
-    /// Its number in records; 0 where it has none.
+    /// The number in records; 0 where it has none.
     number: AtomicU16,
 }
 
@@ -70,17 +70,17 @@ impl Event {
         }
     }
 
-    /// Its group: the first half of `server:accepted`.
+    /// The group: the first half of `server:accepted`.
     pub fn group(&self) -> &'static str {
         self.group
     }
 
-    /// Its name within the group.
+    /// The name within the group.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Its fields, in order.
+    /// The fields, in order.
     pub fn fields(&self) -> &'static [Field] {
         self.fields
     }
@@ -95,7 +95,7 @@ impl Event {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Its number in records.
+    /// The number in records.
     #[inline(always)]
     pub(crate) fn number(&self) -> u16 {
         self.number.load(Ordering::Relaxed)

@@ -51,7 +51,7 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// What is in it now. The caller is inside of a grace period's domain ([`crate::grace::Domain::enter`]) for as long as it uses this.
+    /// Current elements. The caller is inside of a grace period's domain ([`crate::grace::Domain::enter`]) for as long as it uses this.
     #[inline]
     #[allow(unsafe_code, reason = "a pointer that others exchange")]
     pub(crate) fn read<'i>(&self, _inside: &'i crate::grace::Inside<'_>) -> &'i [Entry<T>] {

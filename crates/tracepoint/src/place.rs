@@ -88,7 +88,7 @@ impl<const N: usize> Places<N> {
         bytes.len().min(self.most as usize) as u32
     }
 
-    /// As much of a text as there is room for, whole characters.
+    /// Truncates a text to the room there is, in whole characters.
     #[inline(always)]
     pub fn text<'t>(&self, text: &'t str) -> &'t [u8] {
         if text.len() <= self.most as usize {
@@ -97,7 +97,7 @@ impl<const N: usize> Places<N> {
         &text.as_bytes()[..text.floor_char_boundary(self.most as usize)]
     }
 
-    /// As many bytes as there is room for.
+    /// Truncates bytes to the room there is.
     #[inline(always)]
     pub fn bytes<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         &bytes[..bytes.len().min(self.most as usize)]

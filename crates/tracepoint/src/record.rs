@@ -36,7 +36,7 @@ impl<'a> Record<'a> {
 }
 
 impl fmt::Display for Record<'_> {
-    /// As the event's print format has it.
+    /// Prints in the event's print format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in pieces(self.event.print()) {
             match piece {

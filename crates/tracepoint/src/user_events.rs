@@ -130,7 +130,7 @@ fn write(mut file: &File, index: u32, record: &Record<'_>) {
     let _ = file.write_vectored(&[IoSlice::new(&index.to_le_bytes()), IoSlice::new(&bytes)]);
 }
 
-/// What an event is registered as: `server_answered __rel_loc char[] path;u16 status`.
+/// Definition under which an event is registered: `server_answered __rel_loc char[] path;u16 status`.
 fn definition(group: &str, name: &str, fields: &[Field]) -> String {
     let field = |field: &Field| {
         let ty = match field.kind {

@@ -42,7 +42,7 @@ pub enum Kind {
 /// A field of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name: a C identifier.
+    /// The name: a C identifier.
     pub name: &'static str,
     /// What it is.
     pub kind: Kind,
@@ -54,9 +54,9 @@ pub struct Field {
 pub trait Marked {
     /// Group and name.
     const NAMES: (&'static str, &'static str);
-    /// Its fields.
+    /// The fields.
     const FIELDS: &'static [Field];
-    /// Its print format.
+    /// The print format.
     const PRINT: &'static str;
 }
 
@@ -106,10 +106,10 @@ pub trait FieldType {
     /// C's name of it.
     const C_TYPE: &'static str;
 
-    /// Its value in an event.
+    /// The value in an event.
     fn value(&self) -> Value<'_>;
 
-    /// Its bytes in a record.
+    /// The bytes in a record.
     fn bytes(&self) -> &[u8];
 }
 

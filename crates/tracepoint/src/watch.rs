@@ -41,7 +41,7 @@ pub fn look() -> usize {
     all.len()
 }
 
-/// Has a thread look ten times a second. Programs call [`crate::init`], which does.
+/// Starts a thread that looks ten times a second. Programs call [`crate::init`], which does.
 ///
 /// # Errors
 /// When there can be no thread.

@@ -64,7 +64,7 @@ fn codes(instructions: &[Instruction]) -> Vec<Code> {
     instructions.iter().map(Instruction::code).collect()
 }
 
-/// Their codes but for those that make room on the stack and keep registers there.
+/// The codes but for those that make room on the stack and keep registers there.
 fn without_frame(instructions: &[Instruction]) -> Vec<Code> {
     let is_frame = |instruction: &&Instruction| {
         let of_stack = instruction.op0_register() == Register::RSP;

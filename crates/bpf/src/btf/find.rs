@@ -10,11 +10,11 @@ use super::types::{Kind, Prototype, Type};
 pub struct Function<'a> {
     /// Number of the function (what `fentry` attaches to).
     pub id: TypeId,
-    /// Its name.
+    /// The name.
     pub name: &'a str,
     /// Number of its prototype.
     pub proto_id: TypeId,
-    /// Its parameters and result.
+    /// The parameters and result.
     pub proto: Prototype<'a>,
 }
 
@@ -23,7 +23,7 @@ pub struct Function<'a> {
 pub struct Enumerator {
     /// The enumeration it belongs to.
     pub enumeration: TypeId,
-    /// Its value; see [`super::EnumerationValue::value`].
+    /// The value; see [`super::EnumerationValue::value`].
     pub value: i64,
 }
 

@@ -157,7 +157,7 @@ mod tests {
         Btf::parse(b.finish()).unwrap()
     }
 
-    /// What an object says of `outer`, with the type of `a` and of the owner.
+    /// Answer of the object's declaration to `outer`, with the type of `a` and of the owner.
     fn asked(a: &str, size: u32, owner: &str) -> Option<bool> {
         let mut b = Builder::new();
         let a = b.int(a, size);

@@ -155,7 +155,7 @@ impl Btf {
         })
     }
 
-    /// What this blob was parsed over.
+    /// The base blob over which this one was parsed.
     pub fn base(&self) -> Option<&Arc<Self>> {
         self.base.as_ref()
     }

@@ -11,7 +11,7 @@ const FEW: usize = 32;
 pub(super) struct Searches(Mutex<Vec<(Box<str>, Vec<TypeId>)>>);
 
 impl Searches {
-    /// What a search for a name finds, now or before; `None` when this is not one of the few names that need no index.
+    /// Result of a search for a name, made now or before; `None` when this is not one of the few names that need no index.
     pub(super) fn find(&self, name: &str, search: impl FnOnce() -> Vec<TypeId>) -> Option<Vec<TypeId>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.iter().find(|(known, _)| **known == *name) {

@@ -73,7 +73,7 @@ impl Kind {
 /// An integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Integer<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
     /// Bytes it occupies.
     pub size: u32,
@@ -161,7 +161,7 @@ pub struct Entries<'a> {
 /// A struct or union.
 #[derive(Clone, Copy, Debug)]
 pub struct Composite<'a> {
-    /// Its tag; empty when anonymous.
+    /// The tag; empty when anonymous.
     pub name: &'a str,
     /// Bytes it occupies.
     pub size: u32,
@@ -172,9 +172,9 @@ pub struct Composite<'a> {
 /// A member of a struct or union.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// Its name; empty for an anonymous struct or union.
+    /// The name; empty for an anonymous struct or union.
     pub name: &'a str,
-    /// Its type.
+    /// The type.
     pub ty: TypeId,
     /// Where it begins, in bits from the start of the composite.
     pub bit_offset: u32,
@@ -211,7 +211,7 @@ impl<'a> Composite<'a> {
 /// An enumeration.
 #[derive(Clone, Copy, Debug)]
 pub struct Enumeration<'a> {
-    /// Its tag; empty when anonymous.
+    /// The tag; empty when anonymous.
     pub name: &'a str,
     /// Bytes it occupies.
     pub size: u32,
@@ -224,9 +224,9 @@ pub struct Enumeration<'a> {
 /// A named value of an enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnumerationValue<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
-    /// Its value; an unsigned 64-bit one above `i64::MAX` shows as negative.
+    /// The value; an unsigned 64-bit one above `i64::MAX` shows as negative.
     pub value: i64,
 }
 
@@ -265,9 +265,9 @@ pub struct Prototype<'a> {
 /// A parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter<'a> {
-    /// Its name; may be empty.
+    /// The name; may be empty.
     pub name: &'a str,
-    /// Its type; `void` for the `...` of a variadic function.
+    /// The type; `void` for the `...` of a variadic function.
     pub ty: TypeId,
 }
 
@@ -290,9 +290,9 @@ impl<'a> Prototype<'a> {
 pub struct DatasecEntry {
     /// The variable.
     pub ty: TypeId,
-    /// Its offset in the section.
+    /// The offset in the section.
     pub offset: u32,
-    /// Its size.
+    /// The size.
     pub size: u32,
 }
 

@@ -18,7 +18,7 @@ pub struct MemberPlace {
     pub bit_offset: u32,
     /// Width in bits where it is a bit field.
     pub bits: Option<u32>,
-    /// Its type.
+    /// The type.
     pub ty: TypeId,
 }
 

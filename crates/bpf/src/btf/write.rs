@@ -8,9 +8,9 @@ use std::collections::HashMap;
 /// A member placed by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
-    /// Its name; empty for an anonymous struct or union.
+    /// The name; empty for an anonymous struct or union.
     pub name: &'a str,
-    /// Its type.
+    /// The type.
     pub ty: TypeId,
     /// Bits from the start.
     pub bit_offset: u32,
@@ -93,7 +93,7 @@ impl Builder {
         }
     }
 
-    /// The same without the sizes of the base's types, which take a while for a kernel: structs are filled by hand
+    /// A copy without the sizes of the base's types, which take a while for a kernel: structs are filled by hand
     /// ([`Builder::fill`]), since the C layout of a struct with members of the base's types is not known.
     pub fn beside(base: &Btf) -> Self {
         Self {

@@ -187,7 +187,7 @@ fn current_comm(m: &mut Machine, Arguments([to, size, ..]): Arguments) -> Result
     m.give_program(to, &bytes).map(|()| 0)
 }
 
-/// What a probe read finds at `address`. The program's own memory is kernel memory, too.
+/// Result of a probe read at `address`. The program's own memory is kernel memory, too.
 fn probe(m: &Machine, address: u64, size: u64, spaces: &[Space]) -> Option<Vec<u8>> {
     let own = |space| spaces.contains(&Space::Kernel) && space != Space::User;
     let readable = m

@@ -164,7 +164,7 @@ impl Memory {
         self.locate(address, 1).ok().map(|(_, _, region)| region.space)
     }
 
-    /// What one instruction may touch: as [`Self::check`], and the stack only in aligned words, as the verifier wants it on every processor.
+    /// Checks the memory accesses of one instruction: as [`Self::check`], and the stack only in aligned words, as the verifier wants it on every processor.
     pub(super) fn check_instruction(
         &self,
         address: u64,
@@ -181,7 +181,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What a program may touch directly; `kernel` also lets it read the kernel's memory.
+    /// Checks a direct access of a program; `kernel` also lets it read the kernel's memory.
     pub(super) fn check(&self, address: u64, size: u64, access: Access, kernel: bool) -> Result<(), Reason> {
         let (start, range, region) = self.locate(address, size)?;
         let allowed = match (region.space, access) {

@@ -95,7 +95,7 @@ pub fn endian(order: Order, bits: u8, value: u64) -> u64 {
     }
 }
 
-/// What an atomic operation leaves in memory, given the old value, the source register and r0.
+/// Value that an atomic operation leaves in memory, given the old value, the source register and r0.
 pub fn atomic(op: Atomic, old: u64, src: u64, r0: u64) -> u64 {
     match op {
         Atomic::Add | Atomic::FetchAdd => old.wrapping_add(src),

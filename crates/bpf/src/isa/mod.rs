@@ -45,7 +45,7 @@ impl Reg {
         Self::R10,
     ];
 
-    /// Its number, 0 to 10.
+    /// The number, 0 to 10.
     pub const fn number(self) -> u8 {
         self as u8
     }
@@ -87,7 +87,7 @@ impl Size {
     /// All sizes, smallest first.
     pub const ALL: [Self; 4] = [Self::B, Self::H, Self::W, Self::DW];
 
-    /// Its number of bytes: 1, 2, 4 or 8.
+    /// The number of bytes: 1, 2, 4 or 8.
     pub const fn bytes(self) -> u32 {
         match self {
             Self::B => 1,

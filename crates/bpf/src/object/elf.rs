@@ -12,9 +12,9 @@ use object::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     pub(super) name: String,
-    /// Its bytes; empty for one that occupies none in the file.
+    /// The bytes; empty for one that occupies none in the file.
     pub(super) data: Vec<u8>,
-    /// Its size, also where the file holds no bytes of it.
+    /// The size, also where the file holds no bytes of it.
     pub(super) size: u64,
     pub(super) no_bits: bool,
     pub(super) code: bool,
@@ -257,7 +257,7 @@ fn relocations<'d>(section: &impl object::ObjectSection<'d>, name: &str) -> Resu
     Ok(found)
 }
 
-/// What people call a machine.
+/// Common name of a machine.
 fn machine(number: object::elf::Machine) -> String {
     match number {
         object::elf::EM_386 => "x86 (32 bit)".to_owned(),

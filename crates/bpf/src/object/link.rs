@@ -18,16 +18,16 @@ pub enum Reference {
     MapValue(usize),
     /// A kernel variable, or the address of a kernel function: a 64-bit load.
     Symbol {
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its type in the object's types; `None` for a bare address.
+        /// The type in the object's types; `None` for a bare address.
         ty: Option<TypeId>,
         /// It may be missing, and its address is 0 then.
         weak: bool,
     },
     /// A call of a kernel function.
     Function {
-        /// Its name.
+        /// The name.
         name: String,
         /// It may be missing: a program that calls it then is refused only if the verifier sees that it can.
         weak: bool,
@@ -90,7 +90,7 @@ impl Linked {
 pub struct SourceLine {
     /// The file's name.
     pub file: String,
-    /// Its text.
+    /// The text.
     pub text: String,
     /// Line, from 1 on.
     pub line: u32,

@@ -43,13 +43,13 @@ pub struct Object {
 /// A global variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Its map's index.
+    /// The map's index.
     pub map: usize,
-    /// Its place in the map's value.
+    /// The place in the map's value.
     pub offset: u32,
-    /// Its size.
+    /// The size.
     pub size: u32,
-    /// Its type.
+    /// The type.
     pub ty: TypeId,
 }
 
@@ -121,27 +121,27 @@ impl Object {
         })
     }
 
-    /// Its programs, in the order of the file.
+    /// The programs, in the order of the file.
     pub fn programs(&self) -> &[Program] {
         &self.programs
     }
 
-    /// Its maps; programs refer to them by their index here.
+    /// The maps; programs refer to them by their index here.
     pub fn maps(&self) -> &[Map] {
         &self.maps
     }
 
-    /// Its types, completed so that the kernel takes them.
+    /// The types, completed so that the kernel takes them.
     pub fn btf(&self) -> Option<&Btf> {
         self.btf.as_ref()
     }
 
-    /// What its `license` section says; `None` without one.
+    /// The license, from the `license` section; `None` without one.
     pub fn license(&self) -> Option<&CString> {
         self.license.as_ref()
     }
 
-    /// What its `version` section says (`LINUX_VERSION_CODE`), which kernels before 5.0 compare with their own.
+    /// The version, from the `version` section (`LINUX_VERSION_CODE`), which kernels before 5.0 compare with their own.
     pub fn version(&self) -> Option<u32> {
         self.version
     }

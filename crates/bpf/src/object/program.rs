@@ -18,13 +18,13 @@ pub(super) struct Function {
 /// A function that an event runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its section's name taken apart: what runs it.
+    /// The section's name taken apart: what runs it.
     pub section: SectionName,
     /// Its own instructions, without the functions that it calls.
     pub instructions: usize,
-    /// Its place among the functions.
+    /// The place among the functions.
     pub(super) function: usize,
 }
 

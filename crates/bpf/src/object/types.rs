@@ -9,7 +9,7 @@ use bytes::Bytes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Extern {
     pub(super) name: String,
-    /// Its type, `None` for a variable of type `void`: just an address.
+    /// The type, `None` for a variable of type `void`: just an address.
     pub(super) ty: Option<TypeId>,
     pub(super) function: bool,
 }

@@ -189,7 +189,7 @@ const ADVICE: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What to change about a message of the verifier, where it is one of the frequent ones.
+/// Advice on a message of the verifier, where it is one of the frequent ones.
 ///
 /// ```
 /// use kestrel_bpf::verifier_log::advice;

@@ -29,7 +29,7 @@ pub use messages::explain;
 pub struct VerifierLog {
     /// Index of the instruction that was looked at last: the offending one, if the program was refused.
     pub insn: Option<usize>,
-    /// Its text; empty when it was refused before any instruction was walked.
+    /// The text; empty when it was refused before any instruction was walked.
     pub text: String,
     /// The last words before the statistics, lines joined by newlines; empty when there are none.
     pub message: String,
@@ -55,7 +55,7 @@ pub struct Stats {
 }
 
 impl VerifierLog {
-    /// What was known of a register before the instruction.
+    /// State of a register before the instruction.
     pub fn register(&self, number: u8) -> Option<&str> {
         let name = format!("R{number}");
         self.state
@@ -64,7 +64,7 @@ impl VerifierLog {
             .map(|(_, value)| value.as_str())
     }
 
-    /// What an author of C can change, where the refusal is one of the frequent ones.
+    /// Advice for an author of C, where the refusal is one of the frequent ones.
     pub fn advice(&self) -> Option<&'static str> {
         if self.is_after_release() {
             return Some(

@@ -69,7 +69,7 @@ pub struct Saved {
     pub name: &'static str,
     /// What else it is called.
     pub aliases: &'static [&'static str],
-    /// Its byte offset.
+    /// The byte offset.
     pub offset: u32,
     /// What it holds.
     pub holds: RegisterContent,
@@ -93,7 +93,7 @@ pub enum RegisterContent {
     },
 }
 
-/// What is known of the registers where a program's context is `struct pt_regs`; `added` is what the instruction pointer is ahead.
+/// Registers where a program's context is `struct pt_regs`; `added` is what the instruction pointer is ahead.
 pub(super) fn registers(added: u64) -> Vec<Register> {
     let of = |saved: &Saved| {
         let source = Source::Register { offset: saved.offset };

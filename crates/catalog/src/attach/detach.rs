@@ -44,7 +44,7 @@ pub fn turn(host: &Host) -> Option<File> {
     Some(file)
 }
 
-/// What turns are taken by: tracefs, which is there wherever events are attached that take long to go. Where everybody may open it (it is not
+/// The file whose lock is the turn: tracefs, which is there wherever events are attached that take long to go. Where everybody may open it (it is not
 /// mounted, or for all), anybody could keep the lock, and there are no turns.
 fn turn_file(host: &Host) -> Option<File> {
     let file = File::open(host.path("/sys/kernel/tracing")).ok()?;

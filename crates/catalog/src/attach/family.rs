@@ -18,10 +18,10 @@ pub trait Attach {
     /// How many links and perf events it keeps open, at most, for so many events on so many CPUs.
     fn descriptors(&self, events: u64, cpus: u64) -> u64;
 
-    /// What planner, sessions and status must know of it.
+    /// Properties of the mechanism that planner, sessions and status need.
     fn profile(&self) -> Profile;
 
-    /// It in words; `reads` is how its programs read memory.
+    /// Description in words; `reads` is how its programs read memory.
     fn describe(&self, reads: &str) -> String;
 
     /// Attaches a hook's programs, which the kernel runs in this order.
@@ -36,7 +36,7 @@ pub trait Attach {
 pub struct Profile {
     /// Sections of objects whose programs it can run.
     pub sections: Sections,
-    /// Its letter in the kernel's list of probes: `k`, `r` for kretprobes, `f` for trampolines; `t` for what that does not list.
+    /// The letter in the kernel's list of probes: `k`, `r` for kretprobes, `f` for trampolines; `t` for what that does not list.
     pub letter: char,
     /// Whether threads are preempted in its programs, so that the kernel skips hits of others meanwhile.
     pub preempted: Preempted,
@@ -65,7 +65,7 @@ impl dyn Attach {
         self.profile().sections
     }
 
-    /// Its letter in the kernel's list of probes.
+    /// The letter in the kernel's list of probes.
     pub fn letter(&self) -> char {
         self.profile().letter
     }
@@ -98,7 +98,7 @@ impl dyn Attach {
 /// Sections of objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections {
-    /// Their kinds.
+    /// The kinds.
     pub hooks: &'static [Hook],
     /// How one is written.
     pub written: &'static str,
@@ -111,7 +111,7 @@ pub struct Sections {
 pub struct Events<'a> {
     /// What is known of the kernel.
     pub known: &'a KnownCode,
-    /// Their names: functions without their kind, tracepoints as `group:name`. The cookie of each is its place here.
+    /// The names: functions without their kind, tracepoints as `group:name`. The cookie of each is its place here.
     pub names: &'a [&'a str],
     /// Whether those that the kernel refuses may be missing, as long as there is one.
     pub optional: bool,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct KprobeSite {
     /// Where it is.
     pub place: CodePlace,
-    /// Its address.
+    /// The address.
     pub address: u64,
     /// Whether the kernel finds it by its name.
     pub by_name: bool,

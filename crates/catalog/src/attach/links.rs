@@ -27,7 +27,7 @@ pub struct Links {
 /// A CPU while it is online: when it has been offline in between it is another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnCpu {
-    /// Its number.
+    /// The number.
     pub cpu: u32,
     /// A number that is new each time it comes online.
     pub stay: u64,
@@ -80,7 +80,7 @@ impl Links {
         Ok(())
     }
 
-    /// Has the periods of clocks begin now.
+    /// Starts the periods of clocks now.
     ///
     /// # Errors
     /// The kernel's.
@@ -152,12 +152,12 @@ impl Links {
         self.events.iter_mut().for_each(OwnEvent::leave);
     }
 
-    /// Their descriptors.
+    /// The descriptors.
     pub fn into_files(self) -> impl Iterator<Item = OwnedFd> {
         self.links.into_iter().map(OwnedFd::from)
     }
 
-    /// What the kernel says of them.
+    /// Kernel information about the links.
     ///
     /// # Errors
     /// When it does not answer.
@@ -175,7 +175,7 @@ impl Links {
         Ok(walks.collect::<std::result::Result<_, _>>()?)
     }
 
-    /// One or many.
+    /// The links, one or many.
     pub fn each(&self) -> &[Link] {
         &self.links
     }

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Their group.
+/// The group.
 pub const GROUP: &str = "kestrel";
 /// How long one is waited for that its link still uses: the kernel takes links down after the last of their programs' runs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -60,12 +60,12 @@ impl OwnEvent {
         })
     }
 
-    /// Its name within the group.
+    /// The name within the group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number, by which perf knows it.
+    /// The number, by which perf knows it.
     ///
     /// # Errors
     /// The kernel's.
@@ -73,7 +73,7 @@ impl OwnEvent {
         Ok(self.tracefs.event_id(GROUP, &self.name)?)
     }
 
-    /// It is not removed with this value.
+    /// Leaves the event in place when this value is dropped.
     pub fn leave(&mut self) {
         self.left = true;
     }

@@ -14,7 +14,7 @@ use crate::code::{Code, Function, Instruction, LocationSpec};
 use crate::error::Result;
 
 impl Catalog {
-    /// What all names of a probe at an instruction have in common.
+    /// Canonical name shared by all names of a probe at an instruction.
     pub(super) fn canonical_name_at(
         &self,
         kind: &str,
@@ -48,7 +48,7 @@ impl Catalog {
             .map(|symbol| symbol.name)
     }
 
-    /// What an event that is there already has in common with others: its own name, where that is the only one.
+    /// Canonical name of an event that is there already: its own name, where that is the only one.
     pub fn canonical_name(&self, event: &str) -> String {
         self.probed_at(event)
             .ok()

@@ -279,7 +279,7 @@ fn kinds(catalog: &Catalog, class: &Class) -> impl Iterator<Item = &'static dyn 
     class.events.iter().filter_map(move |event| all.find(event))
 }
 
-/// Nothing comes close to a class that is not there: then the error lists all classes, for they are few.
+/// Replaces an error about a missing class, to which nothing comes close: then the error lists all classes, for they are few.
 fn or_any(error: Error) -> Error {
     match error {
         Error::NoSuchEvent { what, wanted, near } if near.is_empty() => {

@@ -304,7 +304,7 @@ impl FunctionProbe {
         self.context_in(catalog, None, symbol)
     }
 
-    /// What is known at a function, of a module where one is named.
+    /// Context of a function, of a module where one is named.
     pub(super) fn context_in(
         &self,
         catalog: &Catalog,

@@ -177,7 +177,7 @@ impl FunctionProbe {
         }
     }
 
-    /// What a function that ftrace does not list under this name has in common with itself under another; or what stands in the way of a
+    /// Canonical name of a function that ftrace does not list under this name; or what stands in the way of a
     /// probe on it, as that several functions are called like that.
     pub(super) fn check(&self, catalog: &Catalog, symbol: &str) -> Result<String> {
         let wanted = LocationSpec::Symbol {

@@ -234,7 +234,7 @@ fn copies(catalog: &Catalog, name: &str) -> Vec<String> {
     found
 }
 
-/// What is said of a second jprobe on a function.
+/// Error about a second jprobe on a function.
 pub fn second(first: &Instance) -> Error {
     Error::SecondJprobe {
         event: first.name.clone(),

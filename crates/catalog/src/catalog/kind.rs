@@ -139,9 +139,9 @@ pub enum Via {
 /// A field of an event as `list` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedField {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type as C writes it.
+    /// The type as C writes it.
     pub ty: String,
 }
 
@@ -282,7 +282,7 @@ impl Instance {
         }
     }
 
-    /// What it has in common with itself under another name.
+    /// Identity that an event shares with itself under another name.
     pub fn identity(&self) -> &str {
         self.identity.as_deref().unwrap_or(&self.name)
     }

@@ -78,7 +78,7 @@ const WRITEV: Entry = Entry {
 const VECTOR: &str = "iov_iter";
 const MEMBERS: [&str; 4] = ["iter_type", "ubuf", "count", "nr_segs"];
 const ENUMERATORS: [&str; 2] = ["ITER_UBUF", "ITER_IOVEC"];
-/// Its parts: another name since Linux 6.4.
+/// The parts: another name since Linux 6.4.
 const PARTS: [&str; 2] = ["__iov", "iov"];
 
 /// The fields. Writers end what they write with a line's end or not at all, never with a NUL. Values begin where a pwrite(2) says, behind the

@@ -47,7 +47,7 @@ impl Phase {
     /// Phases that stand in a name behind the place of an instruction, so that another phase there is another event.
     pub(super) const BEHIND: [Self; 2] = [Self::Post, Self::Fault];
 
-    /// What stands behind the place, with its colon: nothing, where that changes nothing of which event it is.
+    /// Suffix of the phase, with its colon: nothing, where that changes nothing of which event it is.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Post => ":post",

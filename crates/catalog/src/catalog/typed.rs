@@ -12,9 +12,9 @@ use std::sync::Arc;
 pub struct TypedFunction {
     /// The types: the kernel's, or its module's over the kernel's.
     pub types: Arc<Btf>,
-    /// Its module.
+    /// The module.
     pub(crate) module: Option<String>,
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
 }
 

@@ -253,7 +253,7 @@ impl UserProbe {
         }
     }
 
-    /// What a name stands for in one file.
+    /// Resolves a name in one file.
     fn in_file(
         &self,
         catalog: &Catalog,

@@ -29,7 +29,7 @@ const MOST_BYTES: u32 = 255;
 #[derive(Debug)]
 pub(super) struct Usdt;
 
-/// What one event's name asks for.
+/// Parts of an event's name.
 fn wanted(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
     let parts: Vec<&str> = spec.parts.iter().map(|part| part.text.as_str()).collect();
     let has_offset = spec.parts.iter().any(|part| part.offset.is_some());
@@ -154,7 +154,7 @@ impl EventKind for Usdt {
     }
 }
 
-/// What stands for no path: all files that the process runs.
+/// Pattern for files: no path stands for all: all files that the process runs.
 fn all_files(path: &str) -> &str {
     if path.is_empty() { "*" } else { path }
 }

@@ -72,7 +72,7 @@ pub fn starts(bytes: &[u8]) -> Vec<usize> {
     decode(0, bytes, &|_| None).iter().map(|one| one.offset).collect()
 }
 
-/// What the kernel answers EOPNOTSUPP to (`prepare_emulation` of its `arch/x86/kernel/kprobes/core.c`).
+/// The reason for which the kernel cannot move an instruction, and answers EOPNOTSUPP (`prepare_emulation` of its `arch/x86/kernel/kprobes/core.c`).
 fn unmovable(instruction: &iced_x86::Instruction) -> Option<&'static str> {
     let memory = instruction.op0_kind() == OpKind::Memory;
     match instruction.flow_control() {

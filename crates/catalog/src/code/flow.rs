@@ -35,7 +35,7 @@ pub(super) struct Stack {
 
 type Answer<T> = Result<T, String>;
 
-/// What can run right after the instruction at an address.
+/// Successors of the instruction at an address.
 ///
 /// # Errors
 /// A sentence that says why that cannot be known.

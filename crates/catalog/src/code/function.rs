@@ -38,7 +38,7 @@ pub(super) struct Extent {
 /// A function and its instructions, padding behind it left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its symbol.
+    /// The symbol.
     pub symbol: String,
     /// The module it belongs to.
     pub module: Option<String>,
@@ -57,7 +57,7 @@ pub struct Instruction {
     pub offset: u64,
     /// Where it is.
     pub address: u64,
-    /// Its bytes; what the kernel put over them is taken away.
+    /// The bytes; what the kernel put over them is taken away.
     pub bytes: Vec<u8>,
     /// As the GNU tools write it, targets with their names.
     pub text: String,

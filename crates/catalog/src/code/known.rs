@@ -27,7 +27,7 @@ impl Deref for KnownCode {
 }
 
 impl KnownCode {
-    /// Nothing but these facts so far.
+    /// A catalog of code over these facts, with nothing read yet.
     pub fn new(facts: Facts) -> Self {
         Self {
             facts,

@@ -228,7 +228,7 @@ impl Function {
         }
     }
 
-    /// What can be probed instead, for the end of a message.
+    /// Alternatives that can be probed instead, for the end of a message.
     pub(super) fn others(&self, instruction: &Instruction) -> String {
         let good = |i: &&Instruction| i.probeable.is_ok();
         let before = self

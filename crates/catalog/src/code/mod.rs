@@ -99,7 +99,7 @@ impl<'c> Code<'c> {
         self.read(&place)
     }
 
-    /// What can run right after the instruction at an address.
+    /// Successors of the instruction at an address.
     ///
     /// Of a function that begins with `endbr64`, the kernel moves a probe at the very beginning behind that; so does this.
     ///

@@ -17,7 +17,7 @@ const MARKS: [[u8; 4]; 3] = [
     [0x66, 0x0f, 0x1f, 0x00],
     [0x0f, 0x1f, 0x40, 0xd6],
 ];
-/// Their length.
+/// The length.
 pub(super) const MARK: u64 = 4;
 
 /// Whether code begins with such a mark.

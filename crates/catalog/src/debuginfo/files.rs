@@ -16,7 +16,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// What the bytes of an ELF file say.
+    /// Identity of an ELF file, from its bytes.
     pub(super) fn of(bytes: &[u8]) -> Self {
         let Ok(file) = object::File::parse(bytes) else {
             return Self::default();
@@ -98,7 +98,7 @@ pub(super) fn debug_file(path: &Path, own: &Identity, asked: &[PathBuf]) -> Opti
     })
 }
 
-/// What debuginfod's clients have fetched.
+/// Debug files that debuginfod's clients have fetched.
 fn fetched(build_id: &str) -> Vec<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from);
     let folders = [

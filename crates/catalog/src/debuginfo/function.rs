@@ -22,11 +22,11 @@ pub enum ParameterPlace {
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: TypeId,
-    /// Its type as C writes it, in bpftrace's manner: `const char*`.
+    /// The type as C writes it, in bpftrace's manner: `const char*`.
     pub text: String,
     /// Where it is.
     pub place: ParameterPlace,
@@ -35,7 +35,7 @@ pub struct Parameter {
 /// Signature of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// Its parameters, in order.
+    /// The parameters, in order.
     pub parameters: Vec<Parameter>,
     /// The type of what it returns.
     pub returns: TypeId,

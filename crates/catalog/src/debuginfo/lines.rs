@@ -22,7 +22,7 @@ pub struct Lines {
 pub struct Line<'a> {
     /// The file: its whole path, or the end of it.
     pub file: &'a str,
-    /// Its number.
+    /// The number.
     pub line: u64,
     /// The column, if the event names one.
     pub column: Option<u64>,
@@ -96,7 +96,7 @@ impl Search {
         self.found.extend(first.into_values());
     }
 
-    /// What was found in all units.
+    /// Lines found in all units.
     pub(super) fn finish(self, wanted: Line<'_>) -> Lines {
         let mut near: Vec<u64> = self
             .lines

@@ -87,7 +87,7 @@ impl DebugInfo {
         Some(Units::new(dwarf))
     }
 
-    /// What is known of the functions that begin at these addresses. Their types and those that have names in the same units lie over the base.
+    /// Descriptions of the functions that begin at these addresses. Their types and those that have names in the same units lie over the base.
     pub fn describe(&self, base: Option<&Arc<Btf>>, addresses: &[u64]) -> Option<Described> {
         let units = self.units()?;
         let mut homes: BTreeMap<usize, Vec<u64>> = BTreeMap::new();

@@ -12,7 +12,7 @@ pub(super) type Entry<'d> = DebuggingInformationEntry<Slice<'d>>;
 /// All compilation units of one file, each read once.
 pub(super) struct Units<'d> {
     pub(super) dwarf: Dwarf<Slice<'d>>,
-    /// Their headers, by where they begin.
+    /// The headers, by where they begin.
     headers: Vec<(usize, UnitHeader<Slice<'d>>)>,
     read: RefCell<HashMap<usize, Option<Rc<Unit<Slice<'d>>>>>>,
     /// Types in a section of their own, by their signatures.
@@ -179,7 +179,7 @@ pub(super) struct Die<'d> {
 }
 
 impl<'d> Die<'d> {
-    /// What tells it from all others: its file's, its unit's and its own place.
+    /// Key that tells the entry from all others: its file's, its unit's and its own place.
     pub(super) fn key(&self) -> (usize, usize, usize) {
         let file = Rc::as_ptr(&self.units).addr();
         let unit = Rc::as_ptr(&self.unit).addr();

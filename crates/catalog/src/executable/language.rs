@@ -56,7 +56,7 @@ impl Language {
         rows.find(|row| row.language == self).unwrap_or(&LANGUAGES[0])
     }
 
-    /// Its word in an event's name.
+    /// The word in an event's name.
     pub fn word(self) -> &'static str {
         self.row().word
     }

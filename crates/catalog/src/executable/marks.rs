@@ -33,14 +33,14 @@ pub struct Mark {
 pub struct Description {
     /// How its records are printed: text with `{field}`.
     pub print: String,
-    /// Its fields, in order.
+    /// The fields, in order.
     pub fields: Vec<Field>,
 }
 
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// What it is.
     pub kind: FieldKind,
@@ -107,7 +107,7 @@ pub struct Marks {
 }
 
 impl Executable {
-    /// Its marks.
+    /// The marks.
     ///
     /// # Errors
     /// When the file cannot be read, has none, or its notes make no sense.
@@ -167,7 +167,7 @@ impl Marks {
         self.marks.iter().filter(is_meant)
     }
 
-    /// What an event says of itself.
+    /// Description of an event.
     pub fn description(&self, provider: &str, name: &str) -> Option<&Arc<Description>> {
         self.descriptions.get(&(provider.to_owned(), name.to_owned()))
     }
@@ -242,7 +242,7 @@ fn read(bytes: &[u8]) -> std::result::Result<Marks, String> {
     })
 }
 
-/// What the notes of a section say of events. One that makes no sense is left out: the marks have their arguments without it.
+/// Descriptions of events in the notes of a section. One that makes no sense is left out: the marks have their arguments without it.
 fn descriptions(notes: &[u8]) -> HashMap<(String, String), Arc<Description>> {
     let mut all = HashMap::new();
     let mut rest = notes;

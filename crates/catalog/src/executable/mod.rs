@@ -61,7 +61,7 @@ pub struct Executable {
     stripped: bool,
     folders: Vec<PathBuf>,
     debug: OnceLock<Option<DebugInfo>>,
-    /// Its functions and those that its debug file names.
+    /// The functions and those that its debug file names.
     named_elsewhere: OnceLock<Arc<[Function]>>,
 }
 
@@ -152,7 +152,7 @@ impl Executable {
         read.unwrap_or_default()
     }
 
-    /// Its functions, then those of its debug file that it does not name: their addresses are the same, their places are the program's.
+    /// The functions, then those of its debug file that it does not name: their addresses are the same, their places are the program's.
     fn with_those_of(&self, debug: &[u8]) -> Vec<Function> {
         let named = symbols(debug).unwrap_or_default();
         let mut all = self.functions.to_vec();
@@ -168,7 +168,7 @@ impl Executable {
         all
     }
 
-    /// What compilers say about it, if that is anywhere.
+    /// Debug information of the file, from wherever it is.
     pub fn debug_info(&self) -> Option<&DebugInfo> {
         let info = self
             .debug
@@ -186,7 +186,7 @@ impl Executable {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 
-    /// Its functions, those of its symbol table first; of one without names also those of its debug file.
+    /// The functions, those of its symbol table first; of one without names also those of its debug file.
     pub fn functions(&self) -> &[Function] {
         self.shared_functions()
     }

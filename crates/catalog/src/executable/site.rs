@@ -15,7 +15,7 @@ pub enum Site {
     Function {
         /// The language whose names are meant; those of the linker without one.
         language: Option<Language>,
-        /// Its name.
+        /// The name.
         name: String,
         /// Bytes behind its beginning.
         offset: u64,

@@ -260,7 +260,7 @@ impl Facts {
         self.preempt_count.get_or_init(look).is_some()
     }
 
-    /// What generated code of a program kind may use on this kernel.
+    /// Features of this kernel for generated code of a program kind.
     pub fn features(&self, program: ProgramKind) -> Features {
         // Helpers are functions of the kernel like those that are called by name.
         let kfunc = |name: &str| self.types().is_ok_and(|t| t.find(Kind::Func, name).is_some());

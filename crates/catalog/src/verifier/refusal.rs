@@ -10,7 +10,7 @@ use kestrel_kernel::Errno;
 pub struct Refusal {
     /// The program's name.
     pub program: String,
-    /// Its section.
+    /// The section.
     pub section: String,
     /// The kernel's answer.
     pub errno: Errno,
@@ -47,7 +47,7 @@ impl Refusal {
         })
     }
 
-    /// What to change, for the refusals that happen most.
+    /// Advice on the frequent refusals.
     pub fn advice(&self) -> Option<&'static str> {
         self.parsed.advice()
     }

@@ -34,7 +34,7 @@ impl Rejection {
         }
     }
 
-    /// What the verifier said at the end.
+    /// The verifier's last message.
     pub fn last_words(&self) -> String {
         last_words(&verifier_log::parse(&self.log)).trim().to_owned()
     }

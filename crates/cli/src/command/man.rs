@@ -170,7 +170,7 @@ fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// All that `--help` says of a command.
+/// The help text of a command, as `--help` prints it.
 fn help(command: &Command) -> String {
     command.clone().render_long_help().to_string()
 }

@@ -78,7 +78,7 @@ fn check_length(text: &str) -> Result<&str, Failure> {
     }
 }
 
-/// As much of a text as a record can hold.
+/// Truncates a text to what a record can hold.
 fn truncate(text: &str) -> &str {
     let mut end = text.len().min(MAX_BYTES);
     while !text.is_char_boundary(end) {

@@ -399,7 +399,8 @@ fn pause(came: usize, live: &Live) -> Duration {
     }
 }
 
-/// What ends the pause: the first record. While some wait none does, since our own switches between two programs would be such records, each waking us again.
+/// Descriptors that end the pause: the first record. While some wait none does, since our own switches between two programs would be such records, each waking
+/// us again.
 fn bells(live: &Live) -> Vec<BorrowedFd<'_>> {
     let bell = live.session().bell();
     bell.filter(|_| !live.has_waiting()).into_iter().collect()

@@ -233,7 +233,7 @@ impl Source {
     }
 }
 
-/// What a record has, in lines.
+/// Fields of a record, in lines.
 fn fields(record: &Record<'_>, symbols: &Symbols) -> Vec<String> {
     let event = record.event;
     let mut lines = vec![
@@ -300,7 +300,7 @@ pub(crate) fn usual_pairs(events: &[EventClass]) -> Vec<Pairs> {
     pairs.filter(bound).collect()
 }
 
-/// What is wrong with a question, in lines, with its place where it has one.
+/// Error in a question, in lines, with its place where it has one.
 pub(crate) fn wrong(error: &kestrel_query::Error) -> Vec<String> {
     let text = match error {
         kestrel_query::Error::Expression { text, found } => {

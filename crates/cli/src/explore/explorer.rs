@@ -77,7 +77,7 @@ pub(crate) enum PromptPurpose {
 }
 
 impl PromptPurpose {
-    /// What stands before the line.
+    /// Label before the line.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Predicate => "only records of which this holds: ",
@@ -119,7 +119,7 @@ impl Explorer {
         &self.levels[self.levels.len() - 1]
     }
 
-    /// The same, to be changed.
+    /// The level on top, to be changed.
     pub(crate) fn level_mut(&mut self) -> &mut Level {
         let last = self.levels.len() - 1;
         &mut self.levels[last]

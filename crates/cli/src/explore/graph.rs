@@ -32,11 +32,11 @@ pub(crate) enum Column {
     Children,
     /// What it weighs itself.
     Own,
-    /// Its command.
+    /// The command.
     Command,
-    /// Its binary.
+    /// The binary.
     Binary,
-    /// Its name.
+    /// The name.
     Symbol,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Row {
 }
 
 impl Graph {
-    /// That of stacks, with nothing open.
+    /// A page of stacks, with nothing open.
     pub(crate) fn new(tree: CallTree) -> Self {
         let mut graph = Self {
             tree,
@@ -157,7 +157,7 @@ impl Graph {
         }
     }
 
-    /// What is below a function, with what it weighs.
+    /// Adds a branch below a function, with its weight.
     fn branch(&mut self, function: usize) {
         if !self.branches.contains_key(&function)
             && let Some(row) = self.functions.get(function)

@@ -16,9 +16,9 @@ pub(crate) struct Index {
 /// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Its number among those that are looked at.
+    /// The number among those that are looked at.
     pub(crate) number: u64,
-    /// Its time.
+    /// The time.
     pub(crate) time_ns: u64,
     /// How many of this very time come before it.
     pub(crate) before: u64,

@@ -26,14 +26,14 @@ pub(crate) struct Jobs {
 /// A question that is being answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    /// Its number.
+    /// The number.
     pub(crate) number: u64,
     /// How far it is.
     pub(crate) progress: Arc<Progress>,
 }
 
 impl Jobs {
-    /// Nothing is asked yet.
+    /// An explorer that has asked nothing yet.
     pub(crate) fn new(source: Source) -> Self {
         let (sender, receiver) = channel();
         Self {
@@ -45,7 +45,7 @@ impl Jobs {
         }
     }
 
-    /// The same with every answer there when its question was asked.
+    /// An explorer whose answers are there when its questions are asked.
     #[cfg(test)]
     pub(crate) fn at_once(self) -> Self {
         Self {

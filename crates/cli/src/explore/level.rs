@@ -71,7 +71,7 @@ impl Level {
         }
     }
 
-    /// What has to be asked so that the tab can be shown; nothing where it was asked before.
+    /// Questions whose answers the tab needs to be shown; nothing where it was asked before.
     pub(crate) fn wants(&self, pairs: &[kestrel_query::Pairs]) -> Vec<(LevelQuestion, Question)> {
         let mut wants = vec![(LevelQuestion::Overview, Question::Overview)];
         let question = match self.tab {
@@ -184,12 +184,12 @@ impl Level {
         self.tables.get(&self.tab)
     }
 
-    /// The same, to be changed.
+    /// The table, to be changed.
     pub(crate) fn table_mut(&mut self) -> Option<&mut Shown> {
         self.tables.get_mut(&self.tab)
     }
 
-    /// What is wrong with what the tab shows.
+    /// Failure of the tab's question.
     pub(crate) fn failure(&self) -> Option<&str> {
         let of = [
             LevelQuestion::Overview,

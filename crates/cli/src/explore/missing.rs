@@ -3,7 +3,7 @@
 use kestrel_trace::print::thousands;
 use kestrel_trace::report::Report;
 
-/// What is missing; `lost 0` where nothing is.
+/// Description of missing records; `lost 0` where nothing is.
 pub(super) fn missing(report: &Report) -> String {
     let mut text = format!("lost {}", thousands(report.lost()));
     if let Some(missed) = &report.missed {

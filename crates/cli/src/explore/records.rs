@@ -85,7 +85,7 @@ impl Records {
         self.settle(total);
     }
 
-    /// What is to be read so that the screen can be drawn; none where it is there.
+    /// Records to read so that the screen can be drawn; none where it is there.
     pub(crate) fn wanted(&self, index: &Index) -> Option<Lines> {
         let end = (self.top + self.height.max(1)).min(index.records());
         let there = self.first..self.first + self.lines.len() as u64;
@@ -101,7 +101,7 @@ impl Records {
         })
     }
 
-    /// What is to be read for all of the chosen record.
+    /// Records to read for all of the chosen record.
     pub(crate) fn detail(&self, index: &Index) -> Option<Lines> {
         Some(Lines {
             mark: index.mark_before(self.at)?,

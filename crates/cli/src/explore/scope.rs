@@ -72,17 +72,17 @@ impl Condition {
         Self::new(name, Kind::Event(name.to_owned()))
     }
 
-    /// What a process did.
+    /// Scope of a process.
     pub(crate) fn process(name: &str, pid: u32) -> Self {
         Self::new(format!("process {name}"), Kind::Process(pid))
     }
 
-    /// What a thread of a process did.
+    /// Scope of a thread of a process.
     pub(crate) fn thread(name: &str, pid: u32, tid: u32) -> Self {
         Self::new(format!("thread {name}"), Kind::Thread(pid, tid))
     }
 
-    /// What happened on a CPU.
+    /// Scope of a CPU.
     pub(crate) fn cpu(cpu: u32) -> Self {
         Self::new(format!("CPU {cpu}"), Kind::Cpu(cpu))
     }
@@ -95,7 +95,7 @@ impl Condition {
         )
     }
 
-    /// What happened in these times, in words.
+    /// Scope of a range of times, with its words.
     pub(crate) fn times(label: String, times: RangeInclusive<u64>) -> Self {
         Self::new(label, Kind::Times(times))
     }
@@ -114,7 +114,7 @@ impl Condition {
         Ok(Self::new(text, Kind::Filter(Box::new(filter))))
     }
 
-    /// What the command line asks for.
+    /// Scope that the command line asks for.
     pub(crate) fn asked(filter: Filter) -> Self {
         Self::new("as asked", Kind::Filter(Box::new(filter)))
     }
@@ -179,7 +179,7 @@ impl Scope {
             })
     }
 
-    /// Who decides in one pass over the records of a trace.
+    /// Judge of records in one pass over a trace.
     pub(crate) fn judge(&self, trace: &Trace, begin_ns: u64) -> Judge {
         let has = |kind: fn(&Kind) -> bool| self.conditions.iter().any(|it| kind(&it.kind));
         let processes = || trace.processes.clone();

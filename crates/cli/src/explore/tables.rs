@@ -95,7 +95,7 @@ impl Target {
         })
     }
 
-    /// What is looked at first behind it.
+    /// Tab to show first behind this one.
     pub(crate) fn leads_to(&self) -> Tab {
         match self {
             Self::Process(..) | Self::Thread(..) | Self::Cpu(_) | Self::Group(_) => Tab::Events,
@@ -126,7 +126,7 @@ impl Shown {
         self.targets = targets;
     }
 
-    /// What the chosen row is about.
+    /// Subject of the chosen row.
     pub(crate) fn chosen(&self) -> Option<&Target> {
         self.targets.get(self.place()?)
     }

@@ -38,7 +38,7 @@ pub(crate) fn report_read<R: Source>(reader: &Reader<R>, summary: Option<&Summar
     exit
 }
 
-/// What is missing from a trace that was read to its end, in lines, and the exit code.
+/// Losses of a trace that was read to its end, in lines, and the exit code.
 pub(crate) fn missing<R: Source>(reader: &Reader<R>, summary: Option<&Summary>) -> (Vec<String>, Exit) {
     let lost = summary.map_or(0, Summary::lost);
     let cut_short = summary.and_then(|summary| summary.cut_short.as_ref());

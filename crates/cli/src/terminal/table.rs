@@ -42,7 +42,7 @@ impl Column {
 }
 
 impl Column {
-    /// What it is called.
+    /// The name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -82,7 +82,7 @@ impl Cell {
         Self::number(count as f64, &thousands(count))
     }
 
-    /// What is shown.
+    /// The shown form.
     pub(crate) fn shown(&self) -> &str {
         &self.text
     }

@@ -14,12 +14,12 @@ pub(crate) fn control(letter: char) -> KeyEvent {
     KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)
 }
 
-/// What a view looks like on a screen of so many columns and lines: its lines, without spaces at their ends.
+/// Text of a view on a screen of so many columns and lines: its lines, without spaces at their ends.
 pub(crate) fn picture(view: &mut impl View, columns: u16, lines: u16) -> String {
     drawn(columns, lines, |frame| view.draw(frame))
 }
 
-/// What a closure draws, as lines of text.
+/// Output of a drawing closure, as lines of text.
 pub(crate) fn drawn(columns: u16, lines: u16, draw: impl FnOnce(&mut Frame<'_>)) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     terminal.draw(draw).unwrap();

@@ -11,42 +11,42 @@ fn coloured(style: Style, tint: Color) -> Style {
     }
 }
 
-/// Of a title.
+/// Style of a title.
 pub(crate) fn title() -> Style {
     coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan)
 }
 
-/// Of the names of columns.
+/// Style of column names.
 pub(crate) fn head() -> Style {
     Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
 }
 
-/// Of the column that rows are sorted by.
+/// Style of the column that rows are sorted by.
 pub(crate) fn sorted() -> Style {
     coloured(head(), Color::Yellow)
 }
 
-/// Of the row that is chosen.
+/// Style of the chosen row.
 pub(crate) fn chosen() -> Style {
     Style::new().add_modifier(Modifier::REVERSED)
 }
 
-/// Of a key in the line of keys.
+/// Style of a key in the line of keys.
 pub(crate) fn key() -> Style {
     coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan)
 }
 
-/// Of what is beside the matter.
+/// Style of secondary text.
 pub(crate) fn faint() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-/// Of losses and errors.
+/// Style of losses and errors.
 pub(crate) fn alarm() -> Style {
     coloured(Style::new().add_modifier(Modifier::BOLD), Color::Red)
 }
 
-/// Of bars.
+/// Style of bars.
 pub(crate) fn bar() -> Style {
     coloured(Style::new(), Color::Green)
 }

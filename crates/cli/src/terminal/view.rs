@@ -18,7 +18,7 @@ pub(crate) trait View {
     /// Goes on with the work; returns the time until the next tick, `None` if there is nothing to do until a key is pressed. The first comes at once.
     fn tick(&mut self) -> Result<Option<Duration>, Failure>;
 
-    /// What is readable when a tick is to come at once.
+    /// Descriptors whose readability brings a tick at once.
     fn bells(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }

@@ -182,7 +182,7 @@ fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     }
 }
 
-/// What a use does, if it is of an action.
+/// Checked statement of a use, if it is of an action.
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
     let meaning = &find(usage.name)?.meaning;
     if matches!(meaning, Meaning::Value(_)) {
@@ -198,7 +198,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
     }))
 }
 
-/// What a use gathers in a map, if it is an aggregation.
+/// Aggregation of a use, if it is one.
 pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathering>> {
     match find(usage.name)?.meaning {
         Meaning::Aggregation { check, .. } => Some(taught(checker, usage, |checker| check(checker, usage))),

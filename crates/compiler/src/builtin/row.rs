@@ -111,7 +111,7 @@ impl<'a> Use<'a> {
         self.positional(checker, 0, 0).map(|_| ())
     }
 
-    /// What a helper gives, of type `ty`.
+    /// Expression for a value that a helper gives, of type `ty`.
     pub(super) fn intrinsic(&self, which: Intrinsic, ty: Type) -> Expr {
         Expr::new(ExprKind::Intrinsic(which), ty, self.span)
     }

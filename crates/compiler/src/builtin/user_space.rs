@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 static ROWS: LazyLock<Vec<Builtin>> = LazyLock::new(|| VERBS.iter().copied().map(builtin).collect());
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) fn rows() -> impl Iterator<Item = &'static Builtin> {
     ROWS.iter()
 }

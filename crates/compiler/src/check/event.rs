@@ -23,7 +23,7 @@ impl Member {
     }
 }
 
-/// Which name of the event an expression is.
+/// Event name that an expression means.
 pub(super) fn named(expr: &ast::Expr) -> Option<EventName> {
     match &expr.kind {
         ast::ExprKind::Identifier(word) if word == builtin::PROBE.name => Some(EventName::Event),
@@ -43,7 +43,7 @@ impl Checker<'_> {
         Expr::new(ExprKind::EventNumber, ty, span)
     }
 
-    /// What a map keeps: of the event's names its number, whatever serves the event, because other events share the map.
+    /// The kept form of a map's value: of the event's names its number, whatever serves the event, because other events share the map.
     pub(super) fn kept(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = self.expression(value)?;
         match (named(value), &checked.kind) {

@@ -162,7 +162,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What tells the events of one program apart.
+    /// Expression that tells the events of one program apart.
     pub(super) fn selector(&mut self, value: &str, span: Span) -> Checked<Expr> {
         self.rule("(selector)", value, Type::U64, span)
     }

@@ -3,7 +3,7 @@
 use super::tree::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
 
 impl Expr {
-    /// Its value, if that is known now.
+    /// The value, if that is known now.
     pub(crate) fn constant(&self) -> Option<u64> {
         match self.kind {
             ExprKind::Constant(value) => Some(value),

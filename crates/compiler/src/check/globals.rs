@@ -89,7 +89,7 @@ pub struct Globals {
 /// Place of a program's symbol in the process that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPlace {
-    /// Its address, as an expression of the language at the event.
+    /// The address, as an expression of the language at the event.
     pub address: String,
     /// Bytes of what lies there; 0 where that is not known.
     pub size: u64,
@@ -98,7 +98,7 @@ pub struct UserPlace {
 /// A value that is changed while the programs run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// A scalar.
     pub ty: Type,

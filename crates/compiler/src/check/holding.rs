@@ -208,7 +208,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What keeps a value in a variable of its own, and the value there; `None` where it lies in memory already, or cannot be kept.
+    /// Statement that keeps a value in a variable of its own, and the value there; `None` where it lies in memory already, or cannot be kept.
     pub(crate) fn kept_first(&mut self, value: &Expr) -> Option<(Statement, Expr)> {
         if value.ty.is_scalar() || matches!(value.kind, ExprKind::Bytes { .. }) {
             return None;
@@ -228,7 +228,7 @@ impl Checker<'_> {
         Some((Statement { kind, span }, Expr::new(kept, ty, span)))
     }
 
-    /// What is known of the variable that is first set at a place, widened by a value's type; whether it had to grow.
+    /// Shape of the variable that is first set at a place, widened by a value's type; whether it had to grow.
     pub(super) fn variable_shape(&mut self, name: &str, declared: Span, ty: Type) -> Type {
         let key = self.variable_key(name, declared);
         let known = self.globals.shapes.variables.get(&key);
@@ -249,7 +249,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a variable is known by in all rounds. Several may stand at one place: those of a macro that is called there.
+    /// Key of a variable in all rounds. Several may stand at one place: those of a macro that is called there.
     fn variable_key(&self, name: &str, declared: Span) -> (String, u32) {
         (format!("{}${name}", self.globals.text), declared.start)
     }

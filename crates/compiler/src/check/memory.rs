@@ -16,7 +16,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Has a text kept, with zeros behind it, in at least so many bytes: their address, and how many they are.
+    /// Keeps a text in memory, with zeros behind it, in at least so many bytes: their address, and how many they are.
     pub(crate) fn text_in_memory(
         &mut self,
         text: Expr,

@@ -483,7 +483,7 @@ fn logic(and: bool, left: Expr, right: Expr, span: Span) -> Expr {
     Expr::new(kind, Type::Bool, span)
 }
 
-/// What to compare a text with that stands beside something else.
+/// Text to compare with a value of another type.
 fn beside(text: &Expr, other: &Expr) -> Option<String> {
     if !text.ty.is_text() || other.ty.is_text() {
         return None;

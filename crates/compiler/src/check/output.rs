@@ -204,7 +204,7 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(usage.span, message).hint(hint)))
     }
 
-    /// As [`Checker::needs_unsafe`], for what table files may do without `--unsafe`, because only root can write them.
+    /// Like [`Checker::needs_unsafe`], for what table files may do without `--unsafe`, because only root can write them.
     pub(crate) fn needs_unsafe_in_programs(&mut self, usage: &Use<'_>) -> Checked<()> {
         match self.globals.source {
             Some(_) => self.needs_unsafe(usage),

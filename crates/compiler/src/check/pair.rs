@@ -13,7 +13,7 @@ use kestrel_trace::aggregate::ValueKind;
 use kestrel_trace::layout::{Base, FieldType};
 use std::hash::Hasher as _;
 
-/// What `entry.EXPRESSION` asks for at the entry; `None` for any other expression.
+/// Operand of `entry.EXPRESSION`; `None` for any other expression.
 pub(super) fn at_entry(expr: &ast::Expr) -> Option<ast::Expr> {
     use ast::ExprKind as Kind;
     let kind = match &expr.kind {
@@ -64,7 +64,7 @@ fn spelled(expr: &ast::Expr) -> Option<String> {
 }
 
 impl Checker<'_> {
-    /// Where the event happens only after another, says how that is found.
+    /// Declares that the event happens only after another, and how that is found.
     pub(super) fn pair_always(&mut self, span: Span) -> Checked<()> {
         match self.context.pair.clone() {
             Some(pair) if pair.always => self.paired(&pair, span),

@@ -30,7 +30,7 @@ impl Checker<'_> {
         Ok(Statement { kind, span })
     }
 
-    /// What `record(value, name = value)` and `record(args, value)` write.
+    /// Record that `record(value, name = value)` and `record(args, value)` write.
     pub(super) fn made_record(&mut self, args: &[Arg], span: Span) -> Checked<Record> {
         let shape = match args {
             [] => fitted(self.everything(span)),
@@ -40,7 +40,7 @@ impl Checker<'_> {
         self.counted(shape, span)
     }
 
-    /// What a message carries: the values given, else the event's fields if it `carries` them, without those for which there is no room.
+    /// Record of a message: the values given, else the event's fields if it `carries` them, without those for which there is no room.
     pub(super) fn message_record(&mut self, args: &[Arg], carries: bool, span: Span) -> Checked<Record> {
         if !args.is_empty() {
             return self.made_record(args, span);

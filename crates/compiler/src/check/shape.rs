@@ -43,7 +43,7 @@ impl Shapes {
 /// Inferred shape of a map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MapShape {
-    /// Its keys; none while no use has said.
+    /// The keys; none while no use has said.
     pub(super) keys: Option<Vec<Type>>,
     /// The types of its keys as narrow as they were written, for messages.
     pub(super) narrow: Option<Vec<Type>>,
@@ -171,7 +171,7 @@ fn join_integers(a: &Type, b: &Type) -> Type {
     }
 }
 
-/// What is unsigned and has the room of a number that is not negative, too.
+/// Type for an unsigned value and a number that is not negative.
 fn join_natural(natural: u8, unsigned: u8, show: Show) -> Type {
     Type::Integer {
         size: natural.max(unsigned),
@@ -196,7 +196,7 @@ fn own_size(ty: &Type) -> Option<u32> {
     })
 }
 
-/// What the offset of a value is a multiple of.
+/// Alignment of a value's offset.
 pub(super) fn alignment(ty: &Type, size: u32) -> u32 {
     match ty {
         Type::Text { .. } => 1,

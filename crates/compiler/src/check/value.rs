@@ -200,7 +200,7 @@ pub(crate) fn shortened(value: Expr, to: u32) -> Expr {
     Expr::new(kind, Type::Text { size: to }, value.span)
 }
 
-/// What there is in place of `name`: the nearest names, or else the first ones.
+/// Note with the names that there are in place of `name`: the nearest names, or else the first ones.
 pub(crate) fn there_are(name: &str, all: &[&str]) -> String {
     const MOST: usize = 16;
     if all.is_empty() {

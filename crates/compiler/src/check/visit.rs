@@ -144,7 +144,7 @@ impl Expr {
         }
     }
 
-    /// What it is computed from; the keys of a map's place left out.
+    /// Operands of the expression; the keys of a map's place left out.
     pub(crate) fn operands(&self) -> Vec<&Self> {
         match &self.kind {
             ExprKind::Load { address: inner, .. }

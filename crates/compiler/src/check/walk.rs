@@ -20,7 +20,7 @@ pub(crate) struct MemoryPlace {
     pub(crate) access: Access,
 }
 
-/// What a member of `typeinfo(…)` was called before bpftrace 0.27.
+/// Name of a member of `typeinfo(…)` before bpftrace 0.27.
 fn earlier_name(member: &str) -> Option<&str> {
     match member {
         "base_type" => Some("base_ty"),
@@ -445,7 +445,7 @@ fn points_at(ty: &Type, space: Space) -> Pointer {
     }
 }
 
-/// What a pointer points to.
+/// Target of a pointer.
 fn target(base: Expr, pointer: Pointer) -> MemoryPlace {
     let access = match (pointer.space, pointer.trusted) {
         _ if base.kind == ExprKind::ContextPointer => Access::Context,

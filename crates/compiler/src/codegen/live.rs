@@ -329,7 +329,7 @@ pub(crate) fn flow(function: &Function, order: &[BlockId]) -> Flow {
     Flow { ins, outs, registers }
 }
 
-/// What each jump backwards (in code order) spans.
+/// Span of each jump backwards (in code order).
 fn loops(function: &Function, order: &[BlockId], first: &[u32]) -> Vec<Range> {
     let mut loops = Vec::new();
     let place = places(function, order);

@@ -240,7 +240,7 @@ impl<'d> Maker<'d> {
             .fill(id, size.unwrap_or(u32::MAX), align.unwrap_or(1), &placed);
     }
 
-    /// What the layout of a struct or union depends on.
+    /// Fields on which the layout of a struct or union depends.
     fn fields(&mut self, ty: &'d CType) -> (Vec<Field>, bool, u64) {
         let CBody::Members {
             members,

@@ -95,7 +95,7 @@ impl Builder {
         self.function.block(self.current).end.is_some()
     }
 
-    /// What follows is made from these bytes of the source.
+    /// Sets the place in the source that the following code is made from.
     pub fn at(&mut self, span: Span) {
         self.span = span;
     }

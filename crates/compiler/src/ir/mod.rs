@@ -69,7 +69,7 @@ pub enum End {
 pub struct Block {
     /// In order.
     pub insts: Vec<Inst>,
-    /// Its end; `None` only while it is being built.
+    /// The end; `None` only while it is being built.
     pub end: Option<End>,
     /// The source that the end was made from.
     pub end_span: Span,

@@ -28,7 +28,7 @@ impl Width {
         }
     }
 
-    /// Of so many bytes, if there is such an access.
+    /// Width of so many bytes, if there is such an access.
     pub fn from_bytes(bytes: u32) -> Option<Self> {
         Some(match bytes {
             1 => Self::B1,
@@ -127,7 +127,7 @@ impl AluOp {
         matches!(self, Self::Add | Self::Mul | Self::And | Self::Or | Self::Xor)
     }
 
-    /// What the operation gives: the definition that folding and tests share with the machine.
+    /// Result of the operation: the definition that folding and tests share with the machine.
     pub fn apply(self, bits: Bits, left: u64, right: u64) -> u64 {
         match bits {
             Bits::B64 => match self {
@@ -211,7 +211,7 @@ impl Condition {
         }
     }
 
-    /// What holds exactly when this does not; there is none for [`Condition::AnyBit`].
+    /// The opposite condition; there is none for [`Condition::AnyBit`].
     pub fn negated(self) -> Option<Self> {
         Some(match self {
             Self::Equal => Self::NotEqual,

@@ -7,7 +7,7 @@ pub use kestrel_bpf::code::SourceRange as Span;
 pub struct Spanned<T> {
     /// The value.
     pub node: T,
-    /// Its bytes in the source.
+    /// The bytes in the source.
     pub span: Span,
 }
 
@@ -59,9 +59,9 @@ pub struct Definition {
 pub struct CType {
     /// Which of them.
     pub tag: TypeTag,
-    /// Its name; a type without one has a name that C cannot spell: `(1)`, `(2)`, ….
+    /// The name; a type without one has a name that C cannot spell: `(1)`, `(2)`, ….
     pub name: Spanned<String>,
-    /// Its body.
+    /// The body.
     pub body: CBody,
     /// All of it.
     pub span: Span,
@@ -88,7 +88,7 @@ pub enum CBody {
 pub struct Declarator {
     /// What is declared.
     pub name: Spanned<String>,
-    /// Its type.
+    /// The type.
     pub ty: CTypeUse,
     /// `: bits`.
     pub bits: Option<Box<Expr>>,
@@ -136,7 +136,7 @@ pub struct MapDeclaration {
 /// `macro name($x, @y, z) { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Macro {
-    /// Its name.
+    /// The name.
     pub name: Spanned<String>,
     /// What it takes.
     pub parameters: Vec<MacroParameter>,
@@ -171,7 +171,7 @@ pub enum MacroParameterKind {
 /// `fn name($x : type) : type { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subprogram {
-    /// Its name.
+    /// The name.
     pub name: Spanned<String>,
     /// Names without the dollar, and types.
     pub parameters: Vec<(Spanned<String>, TypeName)>,
@@ -186,7 +186,7 @@ pub struct Subprogram {
 /// `buffer NAME { key = value … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Its name.
+    /// The name.
     pub name: Spanned<String>,
     /// Settings in source order.
     pub settings: Vec<(Spanned<String>, Expr)>,
@@ -195,11 +195,11 @@ pub struct Buffer {
 /// `table NAME [: PARENT] { probe… }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name.
+    /// The name.
     pub name: Spanned<String>,
     /// The table it starts from.
     pub parent: Option<Spanned<String>>,
-    /// Its rows.
+    /// The rows.
     pub probes: Vec<Probe>,
 }
 
@@ -236,7 +236,7 @@ pub struct EventPart {
     pub text: String,
     /// `+0x12` after it.
     pub offset: Option<u64>,
-    /// Its bytes in the source.
+    /// The bytes in the source.
     pub span: Span,
 }
 
@@ -265,7 +265,7 @@ pub struct ValueBlock {
 pub struct Statement {
     /// What it is.
     pub kind: StatementKind,
-    /// Its bytes in the source.
+    /// The bytes in the source.
     pub span: Span,
 }
 
@@ -334,7 +334,7 @@ pub enum ForRange {
 pub struct Expr {
     /// What it is.
     pub kind: ExprKind,
-    /// Its bytes in the source.
+    /// The bytes in the source.
     pub span: Span,
 }
 
@@ -458,7 +458,7 @@ pub struct TypeName {
     pub of: Option<Box<Expr>>,
     /// What is read behind it, from the left to the right: `int32*[4]` is an array of four pointers.
     pub suffixes: Vec<TypeSuffix>,
-    /// Its bytes in the source.
+    /// The bytes in the source.
     pub span: Span,
 }
 

@@ -37,7 +37,7 @@ const FEATURES: &[Feature] = &[
     ),
 ];
 
-/// What is to be said of the unstable features that a script uses.
+/// Diagnostics about the unstable features that a script uses.
 pub fn found(probes: &[Probe], maps: &[MapDeclaration], config: &Config) -> Vec<Diagnostic> {
     let used = FEATURES.iter().filter_map(|(name, setting, place)| {
         let setting = setting(config);

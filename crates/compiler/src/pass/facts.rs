@@ -60,7 +60,7 @@ impl Facts {
         self.reads[v.0 as usize]
     }
 
-    /// Its value, if it is always the same.
+    /// The value, if it is always the same.
     pub(crate) fn constant(&self, v: Vreg) -> Option<i64> {
         match self.definition(v)? {
             Op::Const { value, .. } => Some(*value),

@@ -71,12 +71,12 @@ impl Doorbell {
         Ok(Self { map, ring })
     }
 
-    /// Its map, which is readable when a writer has rung.
+    /// The map, which is readable when a writer has rung.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// What to sleep on.
+    /// The descriptor to sleep on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }

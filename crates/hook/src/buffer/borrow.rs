@@ -149,7 +149,7 @@ impl<M: Memory> Ring<M> {
         Ok(cursor.unread())
     }
 
-    /// What was not given of the oldest page not freed, if that is whole or in use with no writer in the middle of a record.
+    /// Unread part of the oldest page not freed, if that is whole or in use with no writer in the middle of a record.
     fn ungiven(&self, cpu: u32, now: u64, events: &EventTable) -> Result<Option<Part>> {
         let mut cursor = self.cursor(cpu, Begin::At(self.given(cpu)));
         let mut part = None;

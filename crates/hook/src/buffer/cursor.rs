@@ -87,7 +87,7 @@ impl AddAssign for Unread {
 pub struct View<'a> {
     /// The packet.
     pub bytes: &'a mut Page,
-    /// Its position.
+    /// The position.
     pub position: u64,
     /// Offset of the first record that this cursor has not shown before.
     pub from: u32,
@@ -96,7 +96,7 @@ pub struct View<'a> {
 }
 
 impl Cursor {
-    /// Its CPU.
+    /// The CPU.
     pub fn cpu(&self) -> u32 {
         self.cpu
     }
@@ -106,7 +106,7 @@ impl Cursor {
         self.seen
     }
 
-    /// What it did not get to read.
+    /// Records that this cursor did not get to read.
     pub fn unread(&self) -> Unread {
         self.unread
     }

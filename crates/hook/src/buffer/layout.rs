@@ -67,7 +67,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name in table files and output.
+    /// The name in table files and output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",

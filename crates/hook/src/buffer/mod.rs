@@ -113,18 +113,18 @@ impl Buffer {
         }
     }
 
-    /// What it was before it was last resized; there from that moment to its next.
+    /// The buffer before it was last resized; there from that moment to its next.
     pub fn before(&self) -> Option<&Self> {
         self.before.as_deref()
     }
 
-    /// What it was before and what it is, in this order, each with the number in its packets; `place` is the buffer's in its session.
+    /// The parts of the buffer, before and after its resize, each with the number in its packets; `place` is the buffer's in its session.
     pub fn parts(&self, place: u32) -> impl Iterator<Item = (u32, &Self)> {
         let parts = self.before().into_iter().chain(std::iter::once(self));
         parts.map(move |part| (BufferInfo::numbered(place, part.resized), part))
     }
 
-    /// What packets of its parts say about where they come from, in the same order.
+    /// Buffer descriptions for the packets of its parts, in the same order.
     pub fn infos(&self, place: u32) -> impl Iterator<Item = BufferInfo> {
         let info = |(number, part): (u32, &Self)| part.ring.geometry().info(number, &part.name);
         self.parts(place).map(info)
@@ -164,7 +164,7 @@ impl Buffer {
         of(self) + self.before().map_or(0, of)
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -179,12 +179,12 @@ impl Buffer {
         self.name.starts_with(REMOVED)
     }
 
-    /// Its map.
+    /// The map.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Its rings.
+    /// The rings.
     pub fn ring(&self) -> &Ring<Mapping> {
         &self.ring
     }

@@ -29,9 +29,9 @@ pub struct RingStatus {
 /// Status of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its shape.
+    /// The shape.
     pub geometry: Geometry,
     /// Whether it takes nothing.
     pub frozen: bool,
@@ -44,7 +44,7 @@ pub struct Status {
 /// Status of a buffer before it was last resized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BeforeResize {
-    /// Its shape.
+    /// The shape.
     #[serde(rename = "bytes_per_cpu", serialize_with = "bytes_per_cpu")]
     pub geometry: Geometry,
     /// Bytes held in the fullest ring.
@@ -121,7 +121,7 @@ impl Status {
 }
 
 impl<M: Memory> Ring<M> {
-    /// What a CPU's ring holds from `since` (ns of CLOCK_MONOTONIC) on.
+    /// Status of a CPU's ring from `since` (ns of CLOCK_MONOTONIC) on.
     pub fn status(&self, cpu: u32, since: u64) -> RingStatus {
         let current = self.in_use(cpu);
         let from = self.oldest_unfreed(cpu, current);
@@ -177,7 +177,7 @@ impl<M: Memory> Ring<M> {
 }
 
 impl super::Buffer {
-    /// What it holds; `since` (ns of CLOCK_MONOTONIC) is its last reset, `frozen` whether it takes nothing.
+    /// Status of the buffer; `since` (ns of CLOCK_MONOTONIC) is its last reset, `frozen` whether it takes nothing.
     pub fn status(&self, since: u64, frozen: bool) -> Status {
         let rings = |buffer: &Self| -> Vec<RingStatus> {
             let ring = buffer.ring();

@@ -214,7 +214,7 @@ impl RingSink {
         3 + usize::from(self.bell == Bell::Records)
     }
 
-    /// Has the commit look at the ring's bell, whatever wakes its reader.
+    /// Adds to the commit a look at the ring's bell, whatever wakes its reader.
     pub fn give_bell(reservation: &mut Reservation) {
         reservation.kept.extend(reservation.kept.first().copied());
     }
@@ -393,8 +393,8 @@ impl RingSink {
         TRIES + i64::from(self.bell == Bell::Filled)
     }
 
-    /// The same as a function of the program's own, which gives where the record begins, its time written, or that the ring is full, which is counted by then.
-    /// One attempt is another function: so the verifier follows one of them and so many calls.
+    /// The attempts as a function of the program's own, which gives where the record begins, its time written, or that the ring is full, which is counted by
+    /// then. One attempt is another function: so the verifier follows one of them and so many calls.
     fn attempts_apart(&self, b: &mut Builder, number: Number, size: Size) -> Vreg {
         let name = format!("reserve {}", self.map);
         b.own(&name, |b, [number, size]| {

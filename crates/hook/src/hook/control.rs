@@ -68,27 +68,27 @@ impl Table {
     /// No table: everything is masked.
     pub const NONE: Self = Self(0);
 
-    /// What stands in the control page for it.
+    /// Word of the control page.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// One whose handlers are compiled into the hooks.
+    /// A table whose handlers are compiled into the hooks.
     pub const fn known(number: u32) -> Self {
         Self(number as u64)
     }
 
-    /// One whose handlers stand in the hooks' slots.
+    /// A table whose handlers stand in the hooks' slots.
     pub const fn in_slot(number: u32, slot: u32) -> Self {
         Self(number as u64 | (slot as u64 + 1) << 32)
     }
 
-    /// Its number; 0 for none.
+    /// The number; 0 for none.
     pub const fn number(self) -> u32 {
         self.0 as u32
     }
 
-    /// Its slot, if it was loaded later.
+    /// The slot, if it was loaded later.
     pub const fn slot(self) -> Option<u32> {
         ((self.0 >> 32) as u32).checked_sub(1)
     }
@@ -102,7 +102,7 @@ impl ProbeWord {
     /// No probe: its hooks return at once.
     pub const NONE: Self = Self(0);
 
-    /// One whose handlers are compiled into its hooks, or stand in a slot of each.
+    /// A table whose handlers are compiled into its hooks, or stand in a slot of each.
     pub const fn new(number: u32, slot: Option<u32>) -> Self {
         match slot {
             None => Self(number as u64),
@@ -110,7 +110,7 @@ impl ProbeWord {
         }
     }
 
-    /// Its number; 0 for none.
+    /// The number; 0 for none.
     pub const fn number(self) -> u32 {
         self.0 as u32
     }
@@ -145,7 +145,7 @@ impl Control {
         Ok(Self { map, mapping })
     }
 
-    /// Its map.
+    /// The map.
     pub fn map(&self) -> &Map {
         &self.map
     }
@@ -217,7 +217,7 @@ impl Control {
         }
     }
 
-    /// What `use_table` makes active for the table at a place.
+    /// Table that `use_table` makes active for the table at a place.
     pub fn table(&self, place: u32) -> Table {
         if place < MOST_TABLES {
             Table(self.get(TABLES + place * 8))

@@ -68,7 +68,7 @@ pub struct BufferPolicy {
 }
 
 impl BufferPolicy {
-    /// All that a command or a handler loaded later may do to these buffers.
+    /// Policy where a command or a later handler may do anything to these buffers.
     pub fn any(buffers: &[String]) -> Self {
         Self {
             current: buffers
@@ -80,7 +80,7 @@ impl BufferPolicy {
         }
     }
 
-    /// What these handlers do.
+    /// Policy for these handlers.
     pub fn of<'t>(handlers: impl IntoIterator<Item = &'t CheckedProbe>) -> Self {
         let mut steering = Self::default();
         for handler in handlers {

@@ -21,6 +21,6 @@ pub struct Call {
     pub object: String,
     /// The program's name.
     pub program: String,
-    /// Its place in the hook's program array.
+    /// The place in the hook's program array.
     pub entry: u32,
 }

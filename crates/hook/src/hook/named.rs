@@ -13,7 +13,7 @@ pub const HITS: &str = "hits";
 pub struct ProbeIdentity {
     /// The place of its word in the control page, and of its hits.
     pub place: u32,
-    /// Its number, never used twice in a session.
+    /// The number, never used twice in a session.
     pub number: u32,
     /// Whether the hook's hits are the probe's, and not those of a companion.
     pub counted: bool,

@@ -33,7 +33,7 @@ impl fmt::Display for Owner {
 }
 
 impl Owner {
-    /// What a text means: a process's number, or a parameter's name.
+    /// Parses a text: a process's number, or a parameter's name.
     ///
     /// # Errors
     /// With what it may be.

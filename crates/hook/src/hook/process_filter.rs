@@ -60,7 +60,7 @@ pub fn create_map() -> Result<Map> {
     Ok(Map::create(&spec)?)
 }
 
-/// What the map holds where one process of one thread is traced, and no other: for a command before it runs, when no program writes there yet.
+/// Contents of the map where one process of one thread is traced, and no other: for a command before it runs, when no program writes there yet.
 pub fn only(pid: u32) -> Vec<u8> {
     let mut bytes = vec![0; BYTES as usize];
     for half in [NOW, EVER] {

@@ -53,7 +53,7 @@ pub const MOST_ON_A_FUNCTION: usize = 4;
 /// Position of a program in a hook that consists of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramPlace {
-    /// Its number, from 0: the order in which the kernel runs them.
+    /// The number, from 0: the order in which the kernel runs them.
     pub number: u32,
     /// Whether none comes behind it.
     pub last: bool,

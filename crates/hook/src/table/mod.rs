@@ -28,7 +28,7 @@ pub const IMPLICIT: &str = "main";
 pub struct TableFile {
     /// What people know it as: a path, or the name of a shipped table file.
     pub name: String,
-    /// Its text, in which all places count.
+    /// The text, in which all places count.
     pub text: Arc<str>,
     /// At least one: the first is the default.
     pub buffers: Vec<BufferSpec>,
@@ -47,7 +47,7 @@ pub struct TableFile {
 /// `buffer NAME { size = 4M  mode = overwrite }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSpec {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Bytes per CPU.
     pub bytes: u64,
@@ -62,7 +62,7 @@ pub struct BufferSpec {
 /// `table NAME [: PARENT] { probe… }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSpec {
-    /// Its name.
+    /// The name.
     pub name: Spanned<String>,
     /// The table it starts from, which exists.
     pub parent: Option<String>,

@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// What scripts may have and table files have not.
+    /// Error about a feature that scripts have and table files have not.
     fn not_yet(&mut self, span: Span, what: &str) {
         let message = format!("not yet supported in table files: {what}");
         self.error(Diagnostic::error(span, message));
@@ -206,7 +206,7 @@ impl Reader {
         self.found.extend(found);
     }
 
-    /// What shows only when everything has been read.
+    /// Checks that need the whole text.
     fn whole(&mut self, text: &str) {
         self.inheritance();
         let tables: Vec<Span> = self.tables.iter().map(|t| t.name.span).collect();

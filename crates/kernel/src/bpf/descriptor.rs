@@ -13,7 +13,7 @@ pub(super) enum DescriptorKind {
 }
 
 impl DescriptorKind {
-    /// What the kernel says: it names the anonymous file behind a descriptor `bpf-map`, `bpf-prog` or `bpf_link` (or `bpf-link`).
+    /// Kernel information about a descriptor: it names the anonymous file behind a descriptor `bpf-map`, `bpf-prog` or `bpf_link` (or `bpf-link`).
     pub(super) fn of(fd: BorrowedFd<'_>) -> Result<Self> {
         let path = Host::default().path(format!("/proc/self/fd/{}", fd.as_raw_fd()));
         let target = std::fs::read_link(&path).map_err(|error| Error::file("read the link", &path, error))?;

@@ -63,14 +63,14 @@ pub(super) fn open(command: Command, id: u32, action: &'static str) -> Result<Ow
         .map_err(|errno| Error::system(action, id.to_string(), errno))
 }
 
-/// What the kernel says about the object; what it does not know is zero.
+/// Kernel information about the object; what it does not know is zero.
 pub(super) fn info<I: Pod>(fd: BorrowedFd<'_>) -> std::result::Result<I, Errno> {
     let mut info = I::zeroed();
     // SAFETY: all addresses are zero, which the kernel takes for "not wanted".
     unsafe { info_with(fd, &mut info) }.map(|()| info)
 }
 
-/// As [`info`], with addresses of buffers inside.
+/// Like [`info`], with addresses of buffers inside.
 ///
 /// # Safety
 /// The addresses in `info` must be zero or valid for writing as many bytes as the length beside them says.

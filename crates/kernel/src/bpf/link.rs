@@ -312,7 +312,7 @@ impl Link {
             .map_err(|errno| Error::system("replace the program of", "a link", errno))
     }
 
-    /// What the kernel says about it now.
+    /// Current kernel information about the link.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -348,7 +348,7 @@ impl Link {
 pub struct LinkInfo {
     /// The kernel's number for it while it lives.
     pub id: u32,
-    /// Its type.
+    /// The type.
     pub kind: LinkType,
     /// Number of its program.
     pub program: u32,

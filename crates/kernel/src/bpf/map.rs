@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Parameters of a new map.
 #[derive(Clone, Copy, Debug)]
 pub struct MapSpec<'a> {
-    /// Its kind.
+    /// The kind.
     pub kind: MapKind,
     /// Bytes of a key; 4 for arrays, 0 for queues and rings.
     pub key_size: u32,
@@ -70,7 +70,7 @@ pub struct MapBtf<'a> {
 pub struct MapInfo {
     /// The kernel's number for it while it lives.
     pub id: u32,
-    /// Its kind.
+    /// The kind.
     pub kind: MapKind,
     /// Bytes of a key.
     pub key_size: u32,
@@ -80,7 +80,7 @@ pub struct MapInfo {
     pub entries: u32,
     /// `BPF_F_*`.
     pub flags: u32,
-    /// Its name, at most 15 bytes.
+    /// The name, at most 15 bytes.
     pub name: String,
     /// `map_extra`.
     pub extra: u64,
@@ -223,7 +223,7 @@ impl Map {
         Self::from_fd(super::id::open(Command::MapFdById, id, "open the map with id")?)
     }
 
-    /// What the kernel said about it when it was opened.
+    /// Kernel information about the map when it was opened.
     pub fn info(&self) -> &MapInfo {
         &self.info
     }
@@ -402,7 +402,7 @@ impl Map {
         }
     }
 
-    /// As [`Map::entries`], removing what it returns: bucket by bucket, so that no update is lost or seen twice. Hashes only.
+    /// Like [`Map::entries`], removing what it returns: bucket by bucket, so that no update is lost or seen twice. Hashes only.
     ///
     /// # Errors
     /// [`Error::System`].

@@ -94,7 +94,7 @@ impl PerfOutput {
     }
 }
 
-/// What a program wrote: its length is in front of it.
+/// The bytes that a program wrote: its length is in front of it.
 fn sample(body: &[u8]) -> &[u8] {
     let written = || {
         let (length, bytes) = body.split_first_chunk()?;

@@ -82,12 +82,12 @@ macro_rules! features {
             /// All of them, in the order in which to show them.
             pub const ALL: &[Self] = &[$(Self::$feature,)*];
 
-            /// Its short name.
+            /// The short name.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$feature => $name,)* }
             }
 
-            /// What it is good for, in half a sentence.
+            /// Purpose of the feature, in half a sentence.
             pub fn purpose(self) -> &'static str {
                 match self { $(Self::$feature => $purpose,)* }
             }
@@ -134,7 +134,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Nothing known yet. `host` is where the kernel's files are; programs are tried on the kernel that runs.
+    /// A cache with nothing known yet. `host` is where the kernel's files are; programs are tried on the kernel that runs.
     pub fn new(host: Host) -> Self {
         let cells = Feature::ALL.iter().map(|_| OnceLock::new()).collect();
         Self {

@@ -40,13 +40,13 @@ impl Software {
         (Self::CgroupSwitches, "cgroup-switches", ""),
     ];
 
-    /// As perf calls it.
+    /// The name in perf's spelling.
     pub fn name(self) -> &'static str {
         let row = Self::ALL.iter().find(|(counter, ..)| *counter == self);
         row.map_or("", |(_, name, _)| name)
     }
 
-    /// As perf calls it, and its other spelling where it has one.
+    /// The names in perf's spelling, and its other spelling where it has one.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let row = Self::ALL.iter().find(|(counter, ..)| *counter == self);
         let names = row.map(|(_, name, other)| [*name, *other]);
@@ -70,9 +70,9 @@ impl Software {
 /// A counter or clock that perf knows by a type (`enum perf_type_id`) and a number of that type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
-    /// Its type.
+    /// The type.
     pub kind: u32,
-    /// Its number.
+    /// The number.
     pub config: u64,
     /// More of it, where the unit that counts takes more.
     #[serde(default)]
@@ -94,7 +94,7 @@ pub struct Counter {
 pub struct Breakpoint {
     /// The address.
     pub address: u64,
-    /// Its bytes: 1, 2, 4 or 8.
+    /// The bytes: 1, 2, 4 or 8.
     pub length: u64,
     /// `HW_BREAKPOINT_R`, `_W` and `_X`.
     pub access: u32,

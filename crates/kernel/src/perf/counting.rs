@@ -161,7 +161,7 @@ impl PerfEvent {
         }
     }
 
-    /// What a counting event has counted, children that were inherited to included.
+    /// Reading of a counting event, children that were inherited to included.
     ///
     /// # Errors
     /// [`Error::System`].

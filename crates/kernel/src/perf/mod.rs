@@ -65,7 +65,7 @@ impl fmt::Display for ProbePlace<'_> {
 /// Target of a uprobe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UprobePlace {
-    /// Its offset in the file, which is no address in memory.
+    /// The offset in the file, which is no address in memory.
     pub offset: u64,
     /// Where in the file a USDT mark's counter of listeners lies, which the kernel raises in each process that runs the file; 0 for none.
     pub semaphore: u64,
@@ -243,7 +243,7 @@ impl PerfEvent {
         }
     }
 
-    /// The same event by another descriptor.
+    /// The event by another descriptor.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -293,7 +293,7 @@ impl PerfEvent {
         }
     }
 
-    /// What the event has counted.
+    /// Count of the event.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -364,7 +364,7 @@ fn open(attributes: Attributes, target: PerfTarget, what: String) -> Result<Perf
     open_at(attributes, (pid, cpu, 0), None, what)
 }
 
-/// As [`open`], by the call's own numbers, as a member of a group.
+/// Like [`open`], by the call's own numbers, as a member of a group.
 fn open_at(
     mut attributes: Attributes,
     (pid, cpu, flags): (i32, i32, u64),

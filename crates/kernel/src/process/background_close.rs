@@ -62,7 +62,7 @@ pub fn close_apart(files: Vec<OwnedFd>, turn: Option<OwnedFd>) -> Result<()> {
     }
 }
 
-/// What the process does: it leaves everything behind but what it is to close, waits until it alone has that, and ends.
+/// Main function of the closing process: it leaves everything behind but what it is to close, waits until it alone has that, and ends.
 ///
 /// # Safety
 /// Only in a child right after its fork; it calls only functions that are safe there.

@@ -127,7 +127,7 @@ fn outlive(pid: u32) {
     }
 }
 
-/// What the child does between fork and exec.
+/// Main function of the child between fork and exec.
 fn hold([told, tell, wait, release]: [RawFd; 4]) -> io::Result<()> {
     // SAFETY: system calls without memory of ours; `told` and `release` are the child's copies of what only the parent uses. Its copy of
     // `release` must go, or the end of the parent would not end the wait.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What children that were waited for have used, and theirs: in user space, and in the kernel.
+/// Processor time of children that were waited for, and of theirs: in user space, and in the kernel.
 pub fn children_times() -> (Duration, Duration) {
     // SAFETY: a plain structure that the kernel fills; all zeros are one.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 pub struct OpenFiles {
     /// By descriptor.
     pub files: Vec<(u32, PathBuf)>,
-    /// Its current directory.
+    /// The current directory.
     pub current: Option<PathBuf>,
 }
 
-/// What a process has open; a file that is closed meanwhile is left out.
+/// Open files of a process; a file that is closed meanwhile is left out.
 ///
 /// # Errors
 /// When the process is gone, or another user's.

@@ -34,7 +34,7 @@ impl DynamicEvents {
 /// Hits and misses of a dynamic event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeProfile {
-    /// Its name, without the group.
+    /// The name, without the group.
     pub name: String,
     /// Hits.
     pub hits: u64,

@@ -7,11 +7,11 @@ use crate::host::Host;
 /// A function that ftrace can hook, so that `fentry` and `kprobe.multi` can, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceableFunction {
-    /// Its symbol; not unique (static functions of the same name).
+    /// The symbol; not unique (static functions of the same name).
     pub name: String,
     /// The module it belongs to, without brackets.
     pub module: Option<String>,
-    /// Its address, where the kernel tells (`available_filter_functions_addrs`, Linux 6.5 and later).
+    /// The address, where the kernel tells (`available_filter_functions_addrs`, Linux 6.5 and later).
     pub address: Option<u64>,
 }
 

@@ -54,7 +54,7 @@ impl Instance {
             .map_err(|error| Error::system("enable the event", path.display().to_string(), error))
     }
 
-    /// What has come since the last time, as text; it does not wait.
+    /// New text since the last time; it does not wait.
     ///
     /// # Errors
     /// [`Error::System`].

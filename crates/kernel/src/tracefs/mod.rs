@@ -18,9 +18,9 @@ use std::path::PathBuf;
 /// An event of tracefs by name: `sched:sched_switch`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventName {
-    /// Its group ("system"): `sched`.
+    /// The group ("system"): `sched`.
     pub group: String,
-    /// Its name within the group: `sched_switch`.
+    /// The name within the group: `sched_switch`.
     pub name: String,
 }
 

@@ -63,7 +63,7 @@ pub struct Dumps {
 }
 
 impl Dumps {
-    /// Nothing is written yet. The directory is made, for the agent's user alone, where it is not there.
+    /// A writer of dumps that has written nothing yet. The directory is made, for the agent's user alone, where it is not there.
     ///
     /// # Errors
     /// When it cannot be made.

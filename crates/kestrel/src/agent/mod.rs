@@ -67,7 +67,7 @@ pub struct Lost {
 }
 
 impl Inbox {
-    /// What the handlers of a session have to say to an agent.
+    /// Inbox of messages from the handlers of a session.
     ///
     /// # Errors
     /// The kernel's, or when a part is missing.
@@ -140,7 +140,7 @@ impl Inbox {
 pub type Act<'a> = dyn FnMut(&Action, &Record<'_>) -> Result<Answer> + 'a;
 
 impl Messages {
-    /// Nothing was read yet; these are the session's events.
+    /// A reader that has read nothing yet; these are the session's events.
     pub fn new(events: EventTable) -> Self {
         Self {
             events,
@@ -149,7 +149,7 @@ impl Messages {
         }
     }
 
-    /// As [`Inbox::poll`], of the session's buffer.
+    /// Like [`Inbox::poll`], of the session's buffer.
     ///
     /// # Errors
     /// As there.
@@ -168,12 +168,12 @@ impl Messages {
         self.mail.poll(rings(), until, &self.events, &mut act)
     }
 
-    /// As [`Inbox::waiting`].
+    /// Like [`Inbox::waiting`].
     pub fn waiting(&self) -> usize {
         self.mail.waiting()
     }
 
-    /// As [`Inbox::take_lost`], of the session's buffer.
+    /// Like [`Inbox::take_lost`], of the session's buffer.
     pub fn take_lost(&mut self, buffer: &Buffer) -> Option<Lost> {
         let holds = u64::from(buffer.ring().geometry().data());
         let before = std::mem::replace(&mut self.first, false);

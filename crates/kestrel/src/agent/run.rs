@@ -69,7 +69,7 @@ pub enum StartOutcome {
 /// A command that ended.
 #[derive(Debug)]
 pub struct CommandEnded {
-    /// Its words.
+    /// The words.
     pub command: String,
     /// How.
     pub how: End,
@@ -112,7 +112,7 @@ type Request = (String, u32, u64, String);
 const MOST_WAITING: usize = 1024;
 
 impl Runner {
-    /// Nothing runs yet.
+    /// A runner with nothing running yet.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,

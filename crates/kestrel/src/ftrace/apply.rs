@@ -77,7 +77,7 @@ fn row(text: &str, probe: &Probe, names: &[String], meaning: &str) -> String {
         .to_owned()
 }
 
-/// What a filter means for the events that a name stands for: one row where it means the same for all.
+/// Meanings of a filter for the events that a name stands for: one row where it means the same for all.
 fn meanings(
     event: &EventSpec,
     written: &str,

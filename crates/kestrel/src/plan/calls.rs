@@ -53,7 +53,7 @@ pub(super) fn add_way(events: &mut Resolved) {
     }
 }
 
-/// Has the hooks at both ends of the same functions share a program; from those that have nothing to share it with that way is taken.
+/// Joins the hooks at both ends of the same functions into one program; from those that have nothing to share it with that way is taken.
 pub(super) fn join(hooks: &mut [Hook]) {
     let wanted: Vec<Option<u32>> = hooks.iter_mut().map(|hook| hook.call.take()).collect();
     for entry in 0..hooks.len() {

@@ -42,7 +42,7 @@ pub(crate) enum CalledProgram {
 }
 
 impl CalledProgram {
-    /// What a handler's text names (`FILE` or `FILE:PROGRAM`); the file lies in `beside`, and is read anew unless it is among `objects`.
+    /// Reads the object that a handler's text names (`FILE` or `FILE:PROGRAM`); the file lies in `beside`, and is read anew unless it is among `objects`.
     ///
     /// # Errors
     /// As [`HandlerFile::read`].
@@ -119,7 +119,7 @@ impl CalledProgram {
 /// A handler that does not hold for an event.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
-    /// Its place among the candidates.
+    /// The place among the candidates.
     pub(crate) candidate: usize,
     /// Why.
     pub(crate) why: Vec<Diagnostic>,

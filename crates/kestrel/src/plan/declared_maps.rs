@@ -15,7 +15,7 @@ const MAP_KINDS: &[(&str, bool)] = &[
     ("percpulruhash", true),
 ];
 
-/// What a program says of each map that it declares.
+/// Declarations of a program's maps.
 ///
 /// # Errors
 /// [`Error::Program`] with the declarations that are wrong.

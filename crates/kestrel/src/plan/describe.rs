@@ -12,7 +12,7 @@ pub struct TableEvent {
     pub kind: &'static str,
     /// As people name it.
     pub event: String,
-    /// Its class, where it has one.
+    /// The class, where it has one.
     pub class: Option<&'static str>,
     /// Predicate and handler on one line; absent where this table masks what another one does not.
     pub handler: Option<String>,
@@ -47,7 +47,7 @@ pub fn describe(plan: &Plan, number: u32) -> Vec<TableEvent> {
     all
 }
 
-/// What stands behind the events of a row, on one line.
+/// Handler of a row, on one line.
 pub fn handler(row: &PlannedHandler) -> String {
     let text = row.text();
     let (probe, _) = kestrel_compiler::lang::parse_events(text);

@@ -58,7 +58,7 @@ struct Set {
 /// An event that a pattern matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Matched {
-    /// Its place among all events.
+    /// The place among all events.
     pub(super) event: usize,
     /// Whether the pattern was resolved to one program for many events.
     pub(super) in_set: bool,
@@ -79,7 +79,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// As tables have them.
+    /// The resolved event as tables have it.
     fn for_tables(&self, resolved: Resolved) -> Resolved {
         match self.with_modules {
             true => resolved.with_modules(self.catalog),
@@ -292,7 +292,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// What a name alone stands for.
+    /// Resolves a name alone.
     fn anew(&self, name: &str) -> Option<Resolved> {
         let (probe, _) = parse_events(name);
         let [spec] = probe.events.as_slice() else {
@@ -355,7 +355,7 @@ pub(super) fn is_name(spec: &EventSpec) -> bool {
     !class && spec.parts.iter().all(|part| Glob::new(&part.text).is_plain())
 }
 
-/// What an error about one specification says in the file, and whether it is fatal only to that.
+/// Message of an error about one specification in the file, and whether it is fatal only to that.
 pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
     match error {
         Error::NoSuchEvent { ref near, .. } => {

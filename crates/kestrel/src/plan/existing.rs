@@ -16,7 +16,7 @@ pub struct Existing {
     pub globals: Globals,
     /// The processes whose events are traced.
     pub target: ProcessFilter,
-    /// Its hooks; [`crate::plan::Slot::hook`] is a place among them.
+    /// The hooks; [`crate::plan::Slot::hook`] is a place among them.
     pub hooks: Vec<ExistingHook>,
     /// The first number of records that is free.
     pub next_number: u32,
@@ -25,7 +25,7 @@ pub struct Existing {
 /// A hook of a running session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExistingHook {
-    /// Its number.
+    /// The number.
     pub number: u32,
     /// Whether another hook on its event looks at the active word for it.
     pub is_relay: bool,

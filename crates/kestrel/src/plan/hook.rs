@@ -98,7 +98,7 @@ pub struct PlannedHandler {
 }
 
 impl PlannedHandler {
-    /// What the user wrote: events, predicate, block.
+    /// Text as the user wrote it: events, predicate, block.
     pub fn text(&self) -> &str {
         let Span { start, end } = self.span;
         self.source

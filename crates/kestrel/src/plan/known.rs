@@ -110,7 +110,7 @@ struct Splitter {
 }
 
 impl Splitter {
-    /// What stays of statements that follow one another.
+    /// Statements that stay of some that follow one another.
     fn body(&mut self, body: &[Statement]) -> Option<Vec<Statement>> {
         let mut rest = Vec::new();
         for statement in body {

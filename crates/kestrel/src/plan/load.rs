@@ -206,7 +206,7 @@ fn buffers_exist(planner: &mut Planner<'_>, file: &TableFile, existing: &Existin
     }
 }
 
-/// What the table gives the events of a hook, by their places in it; they are taken out of the table.
+/// Handlers that the table gives the events of a hook, by their places in it; they are taken out of the table.
 fn take(cells: &mut Cells, hook: &ExistingHook, planner: &Planner<'_>) -> Vec<Option<Cell>> {
     let of = |name: &String| {
         let event = planner.events.named(&hook.kind, name)?;

@@ -224,7 +224,7 @@ fn is_missing(error: &Error) -> bool {
     }
 }
 
-/// What is said of an address that is to be probed as it is, and cannot be.
+/// Message about an address that is to be probed as it is, and cannot be.
 fn raw_address(spec: &EventSpec) -> Option<String> {
     let [kind, place] = spec.parts.as_slice() else {
         return None;

@@ -188,7 +188,7 @@ fn control_groups(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
     found.collect()
 }
 
-/// What the probes of a program share at the begin of a round, over what they do whatever the program; `shapes` is what is known of its maps.
+/// Globals that the probes of a program share at the begin of a round, over what they do whatever the program; `shapes` is what is known of its maps.
 ///
 /// # Errors
 /// [`kestrel_catalog::Error::Program`] with the declarations of maps that are wrong.

@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// A buffer of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferPlan {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its shape.
+    /// The shape.
     pub geometry: Geometry,
     /// The process that it is for, if it is for one.
     pub process: Option<Owner>,
@@ -28,7 +28,7 @@ pub struct BufferPlan {
 }
 
 impl BufferPlan {
-    /// What wakes the reader of a buffer in a session whose readers are woken by `bell`: only streams are read while they are filled, and each message is
+    /// Bell of a buffer in a session whose readers are woken by `bell`: only streams are read while they are filled, and each message is
     /// awaited.
     pub(crate) fn bell_of(bell: Bell, name: &str, mode: Mode) -> Bell {
         match mode {
@@ -129,7 +129,7 @@ impl Plan {
         });
     }
 
-    /// What may happen to the buffers while the hooks run: in a persistent session, anything.
+    /// Policy for the buffers while the hooks run: in a persistent session, anything.
     pub fn steering(&self) -> BufferPolicy {
         if self.globals.persistent {
             return BufferPolicy::any(&self.globals.buffers);

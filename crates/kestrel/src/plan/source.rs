@@ -44,15 +44,15 @@ impl Source<'_> {
 pub struct ProgramText {
     /// As it is called in messages.
     pub name: String,
-    /// Its text, behind which those stand that it takes in.
+    /// The text, behind which those stand that it takes in.
     pub text: Arc<str>,
-    /// Its probes, in source order.
+    /// The probes, in source order.
     pub probes: Vec<Probe>,
     /// Maps that are declared with a kind and a size.
     pub maps: Vec<MapDeclaration>,
     /// Types of C that it defines.
     pub definitions: Vec<Definition>,
-    /// Its settings.
+    /// The settings.
     pub config: Config,
     /// The named parameters that it asks for (`getopt`).
     pub options: Vec<NamedOption>,
@@ -138,7 +138,7 @@ pub enum UserStack {
 }
 
 impl UserStack {
-    /// As the language has it.
+    /// Text in the language.
     pub(super) fn text(self) -> Option<String> {
         match self {
             Self::Nothing => None,

@@ -54,7 +54,7 @@ fn fields(events: &Resolved, options: &Options) -> Vec<&'static str> {
     known.iter().filter(has).copied().collect()
 }
 
-/// What holds of an event of or about the targets, where the guard must ask.
+/// Condition on an event of or about the targets, where the guard must ask.
 fn processes(target: &ProcessFilter, fields: &[&str]) -> Option<String> {
     let equal = |word: &str, numbers: &[u32]| {
         let each: Vec<String> = numbers
@@ -78,7 +78,7 @@ fn processes(target: &ProcessFilter, fields: &[&str]) -> Option<String> {
     Some(format!("({})", any.join(" || ")))
 }
 
-/// What holds on these CPUs.
+/// Condition for these CPUs.
 fn cpus(list: &CpuList) -> Option<String> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for cpu in list.iter() {

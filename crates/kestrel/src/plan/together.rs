@@ -80,7 +80,7 @@ fn join(known: &mut Probe, probe: &Probe) {
     }
 }
 
-/// What a probe does, as one of several handlers.
+/// Statement of a probe, as one of several handlers.
 fn handler(probe: &Probe) -> Statement {
     let nothing = Block {
         statements: Vec::new(),

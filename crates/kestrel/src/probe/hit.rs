@@ -72,7 +72,7 @@ impl Hit {
         all.find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// What a function returned, as a signed integer: negative ones are mostly `-errno`.
+    /// Return value of a function, as a signed integer: negative ones are mostly `-errno`.
     pub fn returned(&self) -> Option<i64> {
         self.get("retval").and_then(Value::as_i64)
     }

@@ -214,7 +214,7 @@ macro_rules! kind {
                 self
             }
 
-            /// What is given every hit that one of the handlers records, oldest first, in the thread that calls
+            /// Adds the closure that receives every hit that one of the handlers records, oldest first, in the thread that calls
             /// [`Registration::poll`] or one of its kin: user space, shortly after the event, so it may take its time, allocate and print.
             #[must_use]
             pub fn on_hit(mut self, closure: impl FnMut(&Hit) + Send + 'static) -> Self {
@@ -257,7 +257,7 @@ kind!(Tracepoint);
 macro_rules! of_function {
     ($kind:ident) => {
         impl $kind {
-            /// Of this module's functions only, where several have the name; `vmlinux` is the kernel itself.
+            /// Restricts a function's name to this module, where several have it; `vmlinux` is the kernel itself.
             #[must_use]
             pub fn module(mut self, module: &str) -> Self {
                 self.0.module = Some(module.to_owned());

@@ -67,7 +67,7 @@ struct KnownProbe {
 pub struct Status {
     /// The event: `kprobe:vfs_read+0x12`.
     pub name: String,
-    /// Its kind; [`ProbeKind::letter`] is the list's letter for it.
+    /// The kind; [`ProbeKind::letter`] is the list's letter for it.
     pub kind: ProbeKind,
     /// Whether its handlers run: neither it nor all of them are disabled.
     pub enabled: bool,
@@ -317,7 +317,7 @@ impl Registration {
         registered.ok_or_else(|| self.no_probe("listening to", probe))
     }
 
-    /// What registers closures of a probe in other threads, and inside of closures, which run while this is borrowed.
+    /// Registry of a probe's closures, for other threads and for the inside of closures, which run while this is borrowed.
     ///
     /// # Errors
     /// When there is no such probe.
@@ -378,7 +378,7 @@ impl Registration {
         Ok(self.ended(missed))
     }
 
-    /// As [`unregister`](Self::unregister), but the kernel's work of detaching many probes (some 0.1 s for each that was attached by itself) is left to a
+    /// Like [`unregister`](Self::unregister), but the kernel's work of detaching many probes (some 0.1 s for each that was attached by itself) is left to a
     /// process of its own, called `kestrel-detach`. No handler runs from now on.
     ///
     /// # Errors
@@ -407,7 +407,7 @@ impl Registration {
 pub struct Listeners(Callbacks<Closure>);
 
 impl Listeners {
-    /// As [`Registration::listen`].
+    /// Like [`Registration::listen`].
     pub fn listen(&self, priority: i32, closure: impl FnMut(&super::Hit) + Send + 'static) -> Callback {
         self.0.register(priority, Box::new(closure))
     }

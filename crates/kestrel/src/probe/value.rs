@@ -32,7 +32,7 @@ pub enum Value {
     Enumeration {
         /// The number.
         value: i64,
-        /// Its name in the kernel's types.
+        /// The name in the kernel's types.
         name: Option<String>,
     },
     /// A set of bits.

@@ -193,7 +193,7 @@ impl Recorder {
         Ok(self.writer.keep_calls(calls)?)
     }
 
-    /// What a reader sleeps on: the session's bell, and where stacks of processes are recorded the news that one has mapped code.
+    /// Descriptors that a reader sleeps on: the session's bell, and where stacks of processes are recorded the news that one has mapped code.
     pub fn bells(&self) -> Vec<BorrowedFd<'_>> {
         // After a change comes a pause that others do not end: a program maps several files as it starts.
         let code = self.code_bells.iter().filter(|_| !self.code_mapped);
@@ -235,7 +235,7 @@ impl Recorder {
         self.writer.written().bytes
     }
 
-    /// What it has so far.
+    /// Progress so far.
     pub fn so_far(&self) -> RecordingProgress {
         let mut sum = RecordingProgress {
             events: self.on_file,
@@ -316,7 +316,7 @@ impl Recorder {
         self.woken || self.code_mapped
     }
 
-    /// Has done what records ask of user space, in the order of their times. Gives their number.
+    /// Performs what records ask of user space, in the order of their times. Gives their number.
     ///
     /// # Errors
     /// Those of `act`.

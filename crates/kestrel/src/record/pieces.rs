@@ -37,7 +37,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// What was counted since an earlier moment.
+    /// Difference from an earlier moment.
     pub(super) fn since(&self, before: &Self) -> Self {
         let mut tally = self.tally.clone();
         for (of, counts) in &mut tally {
@@ -135,7 +135,7 @@ impl Recorder {
         self.endings.drain(..).map(Ended::join).collect()
     }
 
-    /// What was counted so far, and whether there may have been more hits that no program saw.
+    /// Totals so far, and whether there may have been more hits that no program saw.
     fn totals(&self) -> Result<(Totals, bool)> {
         let missed = self.session.missed()?;
         let hits = missed.iter().filter_map(|missed| missed.count.as_ref().ok());
@@ -203,7 +203,7 @@ impl Ended {
         self.0.is_finished()
     }
 
-    /// What came of it, in the end.
+    /// Final result.
     pub(super) fn join(self) -> Result<Piece> {
         self.0.join().unwrap_or_else(|_| {
             Err(Error::Unsupported {

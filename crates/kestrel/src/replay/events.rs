@@ -39,7 +39,7 @@ pub(super) fn is_name(spec: &EventSpec) -> bool {
     Glob::new(text_of(spec)).is_plain()
 }
 
-/// What a specification means.
+/// Trigger of a specification.
 ///
 /// # Errors
 /// The diagnostic of what was not recorded, and an error of one that means nothing anywhere.

@@ -161,7 +161,7 @@ impl Replaying {
         Ok(all)
     }
 
-    /// What is odd about the program, each with its text.
+    /// Warnings about the program, each with its text.
     pub fn warnings(&self) -> &[(String, Diagnostic)] {
         &self.warnings
     }

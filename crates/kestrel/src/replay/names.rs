@@ -14,7 +14,7 @@ pub struct RecordedNames {
 }
 
 impl RecordedNames {
-    /// Those of a recording whose clock is so far behind the date.
+    /// Names for a recording whose clock is so far behind the date.
     pub fn new(host: Host, clock: &ClockOffset) -> Self {
         Self {
             system: SystemNames::new(host),
@@ -23,7 +23,7 @@ impl RecordedNames {
     }
 }
 
-/// What is added to times of a recording for dates, ns.
+/// Offset from times of a recording to dates, ns.
 pub(super) fn date_offset(clock: &ClockOffset) -> i64 {
     let seconds = clock.seconds.saturating_mul(1_000_000_000);
     seconds.saturating_add(clock.nanoseconds.into()).cast_signed()

@@ -6,7 +6,7 @@ use kestrel_trace::aggregate::read::Snapshot;
 
 /// Access to the maps of a program.
 pub trait ProgramMaps {
-    /// What a map held as of a generation.
+    /// Contents of a map as of a generation.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -18,7 +18,7 @@ pub trait ProgramMaps {
     /// When it cannot be changed.
     fn sweep(&mut self, name: &str, generation: u64, zeroed: bool) -> Result<()>;
 
-    /// What all of them hold now.
+    /// Contents of all maps now.
     ///
     /// # Errors
     /// When one cannot be read.

@@ -31,7 +31,7 @@ struct Hierarchy {
 const DEEPEST: usize = 64;
 
 impl SystemNames {
-    /// Those of a host; nothing is read yet.
+    /// Names on a host; nothing is read yet.
     pub fn new(host: Host) -> Self {
         Self {
             host,

@@ -110,7 +110,7 @@ fn head() -> Vec<u8> {
     head
 }
 
-/// What stands before a packet.
+/// Entry header before a packet.
 fn entry(time_ns: u64, length: usize) -> Vec<u8> {
     let words = [
         (time_ns / SECOND) as u32,
@@ -121,7 +121,7 @@ fn entry(time_ns: u64, length: usize) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// Where a packet goes, its time, its bytes.
+/// Destination, time and bytes of a packet.
 fn parts(bytes: &[u8]) -> Option<(usize, u64, &[u8])> {
     let (head, packet) = bytes.split_at_checked(HEAD)?;
     let (words, _) = head.as_chunks::<8>();

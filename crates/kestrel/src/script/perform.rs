@@ -73,7 +73,7 @@ pub struct Perform {
 }
 
 impl Perform {
-    /// Nothing performed yet.
+    /// A performer that has performed nothing yet.
     pub fn new(symbols: Symbols, host: Host, json: bool) -> Self {
         let names = Arc::new(SystemNames::new(host.clone()));
         Self::with_names(symbols, names, host, json)
@@ -241,7 +241,7 @@ impl Perform {
         }
     }
 
-    /// What could not be done is said; the program goes on.
+    /// Reports what could not be done; the program goes on.
     fn fail(&mut self, why: &str) {
         self.err.extend_from_slice(format!("ERROR: {why}\n").as_bytes());
     }

@@ -5,7 +5,7 @@ use kestrel_catalog::Result;
 use kestrel_trace::aggregate::read::Snapshot;
 
 impl Session {
-    /// What each CPU has added to its handlers' maps, by the CPU's number.
+    /// Contribution of each CPU to the handlers' maps, by the CPU's number.
     ///
     /// # Errors
     /// When the kernel does not answer.

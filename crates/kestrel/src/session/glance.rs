@@ -50,7 +50,7 @@ pub struct GlanceResult {
     pub events: Vec<CpuCounts>,
     /// What the maps of its handlers hold.
     pub maps: Vec<Snapshot>,
-    /// Its buffers.
+    /// The buffers.
     pub buffers: Vec<BufferStatus>,
     /// Hits that programs missed, by the first of their events.
     pub missed: Vec<(String, u64)>,

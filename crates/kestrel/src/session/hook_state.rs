@@ -8,7 +8,7 @@ use crate::plan::Hook;
 use kestrel_catalog::Result;
 use std::os::fd::AsFd;
 
-/// What the state says about a hook that was attached.
+/// State of a hook that was attached.
 pub(super) fn hook_state(number: u32, hook: &Hook, attached: &Attached, objects: &Objects) -> HookState {
     let way = &hook.ways[attached.way];
     let events = hook.instances.iter().map(|instance| EventState {

@@ -139,7 +139,7 @@ impl Maps {
         Ok(failures.filter(|failure| failure.count > 0).collect())
     }
 
-    /// What the maps hold now; `events` are the names of the events' numbers.
+    /// Contents of the maps now; `events` are the names of the events' numbers.
     ///
     /// # Errors
     /// The kernel's.
@@ -148,7 +148,7 @@ impl Maps {
         shown.map(|(ty, map)| self.read_one(ty, map, events)).collect()
     }
 
-    /// What each CPU has added to the maps, by the CPU's number: of maps that are kept per CPU, as those of `count()` are.
+    /// Contribution of each CPU to the maps, by the CPU's number: of maps that are kept per CPU, as those of `count()` are.
     ///
     /// # Errors
     /// The kernel's.
@@ -169,7 +169,7 @@ impl Maps {
         Ok(all)
     }
 
-    /// What hidden maps had no room for: for each the event that was not seen for that reason, and how often.
+    /// Counts of entries that hidden maps had no room for: for each the event that was not seen for that reason, and how often.
     ///
     /// # Errors
     /// The kernel's.
@@ -187,7 +187,7 @@ impl Maps {
         Ok(all)
     }
 
-    /// What a map held before it was cleared: the map of that name as of a generation. `value` is what a map without keys held then, where that is known.
+    /// Contents of a map before it was cleared: the map of that name as of a generation. `value` is what a map without keys held then, where that is known.
     ///
     /// # Errors
     /// The kernel's.

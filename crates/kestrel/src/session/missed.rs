@@ -50,7 +50,7 @@ impl Misses {
         }
     }
 
-    /// What a hook's program did not see: because it (or one sharing its guard) was running already on that CPU, because the handler of
+    /// Misses of a hook's program: because it (or one sharing its guard) was running already on that CPU, because the handler of
     /// another kprobe was, or because more calls were on their way than the kernel follows; less what second chances have `taken` of that.
     ///
     /// # Errors

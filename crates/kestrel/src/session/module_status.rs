@@ -19,7 +19,7 @@ pub enum ModuleState {
 /// A module that hooks wait for, or that is another one than that which they were made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModuleStatus {
-    /// Its name.
+    /// The name.
     pub module: String,
     /// What is the matter.
     pub state: ModuleState,

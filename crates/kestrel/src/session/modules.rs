@@ -53,7 +53,7 @@ pub(super) struct ModuleWatch {
     pub(super) gaps: Vec<ModuleGap>,
 }
 
-/// Which loading of a module this is.
+/// Generation of a loaded module.
 pub(super) fn loading(host: &Host, module: &str) -> Option<u64> {
     let directory = host.path(format!("/sys/module/{module}"));
     // One that goes has the state until its last reference is gone.
@@ -75,7 +75,7 @@ pub(super) fn awaited(mechanism: &Mechanism) -> Option<&str> {
     }
 }
 
-/// Which build of a module is loaded: its build id, or the checksum of its source.
+/// Build id of a loaded module: its build id, or the checksum of its source.
 pub(super) fn build(host: &Host, module: &str) -> Option<String> {
     let directory = host.path(format!("/sys/module/{module}"));
     let note = || std::fs::read(directory.join("notes/.note.gnu.build-id")).ok();

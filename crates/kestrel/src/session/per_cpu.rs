@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How often a recorder looks for CPUs that have come.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What is counted, where programs are attached to CPUs one by one.
+/// Counter whose hits are counted, where programs are attached to CPUs one by one.
 fn counter(mechanism: Option<&Mechanism>) -> Option<&Counter> {
     match mechanism {
         Some(Mechanism::Counter(counter)) => Some(counter),

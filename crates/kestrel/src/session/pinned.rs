@@ -70,7 +70,7 @@ impl PinnedSession {
         Self::open(&self.host, self.directory.path().to_owned(), self.name())
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.state.name
     }
@@ -80,7 +80,7 @@ impl PinnedSession {
         self.directory.path()
     }
 
-    /// What it says about itself.
+    /// State of the session.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -137,7 +137,7 @@ impl PinnedSession {
         Ok(ThreadNames(self.directory.map(pins::NAMES)?))
     }
 
-    /// Its buffers by number.
+    /// The buffers by number.
     ///
     /// # Errors
     /// The kernel's.
@@ -170,7 +170,7 @@ impl PinnedSession {
         state.buffers.iter().map(both).collect()
     }
 
-    /// Its handlers' maps.
+    /// The handlers' maps.
     ///
     /// # Errors
     /// The kernel's.
@@ -188,7 +188,7 @@ impl PinnedSession {
         Maps::open(state, maps, stacks)
     }
 
-    /// What its handlers' maps hold now.
+    /// Contents of the handlers' maps now.
     ///
     /// # Errors
     /// The kernel's.
@@ -262,18 +262,18 @@ impl PinnedSession {
         })
     }
 
-    /// What the writers of some of its rings ring; `None` in sessions of Kestrels that had none.
+    /// Doorbell that writers of some of its rings ring; `None` in sessions of Kestrels that had none.
     fn doorbell(&self, pin: &str) -> Result<Option<Doorbell>> {
         let map = self.state.bell.then(|| self.directory.map(pin)).transpose()?;
         map.map(Doorbell::open).transpose()
     }
 
-    /// What the writers of messages ring.
+    /// Doorbell that writers of messages ring.
     pub(crate) fn message_bell(&self) -> Result<Option<Doorbell>> {
         self.doorbell(pins::MESSAGE_BELL)
     }
 
-    /// What the writers of streams ring.
+    /// Doorbell that writers of streams ring.
     pub(crate) fn stream_bell(&self) -> Result<Option<Doorbell>> {
         self.doorbell(pins::BELL)
     }

@@ -101,7 +101,7 @@ pub(super) fn prepare(resources: &Resources, plan: &Plan, catalog: &Catalog) -> 
     })
 }
 
-/// What `make` makes of each of so many hooks, by several threads; nothing where their `programs` are few, or where it makes nothing.
+/// Results of `make` for each of so many hooks, by several threads; nothing where their `programs` are few, or where it makes nothing.
 pub(super) fn each<T: Send>(
     count: usize,
     programs: usize,

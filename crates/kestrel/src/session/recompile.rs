@@ -81,7 +81,7 @@ impl<'a> Recompile<'a> {
         self.plan.globals.text = name;
     }
 
-    /// What was made.
+    /// The programs that were made.
     pub(super) fn into_programs(self) -> Vec<Program> {
         self.programs
     }

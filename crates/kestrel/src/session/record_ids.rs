@@ -202,7 +202,7 @@ impl Loading<'_> {
         Ok(first as u16)
     }
 
-    /// What the rows of a hook's last program have counted begins at 0, whatever had their record ids before; but a handler that comes again goes on.
+    /// Starts the counts of a hook's last program at 0, whatever had their record ids before; but a handler that comes again goes on.
     pub(super) fn begin_counts(&mut self, hook: usize, owners: &RecordIds<'_>) {
         let Some((program, events)) = self
             .next

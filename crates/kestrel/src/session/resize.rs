@@ -336,7 +336,7 @@ fn parts(program: &ProgramState, renewed: &[Renewed]) -> Vec<(Vec<usize>, Vec<Re
     parts
 }
 
-/// What the state says about a program of a hook, made anew for some of its rows.
+/// State of a program of a hook, made anew for some of its rows.
 fn renewed_state(program: &ProgramState, rows: &[usize], tables: &[Renewed]) -> ProgramState {
     let mut next = program.clone();
     next.slot = tables.first().map(|table| table.slot);

@@ -139,7 +139,7 @@ fn private_map(used: &MapUse) -> Result<Option<Map>> {
     Ok(Some(maps::make(spec)?))
 }
 
-/// As bpftool shows it: the last part of the event's name, as much as fits.
+/// Program name as bpftool shows it: the last part of the event's name, as much as fits.
 fn program_name(event: &str) -> String {
     format!("k_{}", event.rsplit(':').next().unwrap_or(event))
 }

@@ -69,7 +69,7 @@ pub(super) fn compile(
     }))
 }
 
-/// What the state says about a program for a slot.
+/// State of a program for a slot.
 pub(super) fn program_state(hook: &Hook, into: &Slot, slot: u32) -> ProgramState {
     let way = hook.ways.first();
     let row = |(index, (row, events)): (usize, (&PlannedHandler, &Vec<u16>))| {

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// A table of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableStatus {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether it is the active one.
     pub active: bool,
@@ -55,7 +55,7 @@ pub struct EventStatus {
 /// Cost of one program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProgramStatus {
-    /// Its event, or the first of its set.
+    /// The event, or the first of its set.
     pub event: String,
     /// Events that it serves.
     pub events: usize,
@@ -72,7 +72,7 @@ pub struct ProgramStatus {
 /// Runs and time of a hook, all its programs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookCost {
-    /// Its event, or the first of its set.
+    /// The event, or the first of its set.
     pub event: String,
     /// Events that it serves.
     pub events: usize,
@@ -108,7 +108,7 @@ fn seconds<S: Serializer>(duration: &Duration, to: S) -> std::result::Result<S::
 /// Status of a session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
-    /// Its name.
+    /// The name.
     #[serde(rename = "session")]
     pub name: String,
     /// The identity of its trace.
@@ -117,15 +117,15 @@ pub struct Status {
     pub command: String,
     /// When it was made: ns since 1970.
     pub started: u64,
-    /// Its tables.
+    /// The tables.
     pub tables: Vec<TableStatus>,
-    /// Its buffers.
+    /// The buffers.
     pub buffers: Vec<BufferStatus>,
     /// Events that were recorded or lost, by name.
     pub events: Vec<EventStatus>,
     /// The maps of its handlers.
     pub maps: Vec<MapStatus>,
-    /// Its programs.
+    /// The programs.
     pub programs: Vec<ProgramStatus>,
     /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
     pub unattended: Vec<Unattended>,
@@ -142,7 +142,7 @@ pub struct Status {
 }
 
 impl PinnedSession {
-    /// Its tables, in the order in which they came.
+    /// The tables, in the order in which they came.
     pub fn tables(&self) -> Vec<TableStatus> {
         let active = self.control.active();
         let since = self.control.switched();
@@ -161,7 +161,7 @@ impl PinnedSession {
         self.state.tables.iter().map(status).collect()
     }
 
-    /// What it is doing. Rates and costs are taken over `interval`, during which the kernel times every BPF program of the machine, which
+    /// Status of the session. Rates and costs are taken over `interval`, during which the kernel times every BPF program of the machine, which
     /// costs each run some 20 ns; without an interval there are none, and all that is counted anyway is there.
     ///
     /// # Errors
@@ -264,7 +264,7 @@ impl PinnedSession {
         self.programs().iter().filter_map(number).collect()
     }
 
-    /// What the kernel has counted of its hooks, as far as they can be found.
+    /// Costs of its hooks as the kernel counted them, as far as they can be found.
     pub fn hook_costs(&self) -> Vec<HookCost> {
         let misses = Misses::new(&self.host);
         let of = |hooked: &Hooked<'_>| {
@@ -395,7 +395,7 @@ impl Hooked<'_> {
         first.map_or_else(String::new, |e| e.name.clone())
     }
 
-    /// Nothing of rates and costs.
+    /// Status without rates and costs.
     fn status(&self, missed: u64) -> ProgramStatus {
         ProgramStatus {
             event: self.event(),

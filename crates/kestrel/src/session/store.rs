@@ -29,7 +29,7 @@ const GONE: &str = "+gone+";
 /// A session that was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Events that are masked, and that a process of its own ([`kestrel_kernel::process::CLOSER`]) goes on detaching.
     pub detaching: usize,
@@ -178,7 +178,7 @@ impl Store {
         )
     }
 
-    /// Which session is meant, and its lock: no other command changes it meanwhile.
+    /// Name and lock of the session that is meant: no other command changes it meanwhile.
     fn lock(&self, name: Option<&str>) -> Result<(String, Lock)> {
         let name = self.resolve(name)?;
         let lock = Lock::take(&self.host, &self.locks, &name, self.patience)?;

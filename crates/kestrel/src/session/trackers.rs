@@ -14,7 +14,7 @@ use kestrel_trace::process::Processes;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// It is following a command, not its events, that cannot be without types.
+/// Error about following a command, which cannot be without types.
 fn following(error: Error) -> Error {
     let why = match error {
         Error::Unsupported { why, .. } => why,

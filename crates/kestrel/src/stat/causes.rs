@@ -104,7 +104,7 @@ impl Causes {
         self.session.activate();
     }
 
-    /// What was counted since the beginning, by CPU or all together.
+    /// Counts since the beginning, by CPU or all together.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -131,7 +131,7 @@ impl Causes {
         })
     }
 
-    /// What programs did not see because they were running already on that CPU.
+    /// Hits that programs did not see because they were running already on that CPU.
     ///
     /// # Errors
     /// When the kernel does not answer.

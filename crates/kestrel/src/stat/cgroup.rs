@@ -55,7 +55,7 @@ impl Cgroup {
         &self.directory
     }
 
-    /// What holds for tasks of the group and of the groups below it.
+    /// Condition for tasks of the group and of the groups below it.
     pub(super) fn condition(&self) -> String {
         const GROUP: &str = "((struct task_struct *)curtask)->cgroups->dfl_cgrp";
         let at = |level: usize| {

@@ -21,9 +21,9 @@ pub enum Part {
     Cpu(u32),
     /// Those of a thread.
     Thread {
-        /// Its name.
+        /// The name.
         comm: String,
-        /// Its number.
+        /// The number.
         tid: u32,
     },
     /// Those for which the expressions had these values.

@@ -153,7 +153,7 @@ impl Counters {
         self.opened.iter().flat_map(|opened| &opened.places)
     }
 
-    /// What each has counted.
+    /// Counts of the counters.
     ///
     /// # Errors
     /// The kernel's.

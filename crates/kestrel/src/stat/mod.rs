@@ -139,7 +139,7 @@ impl Stat {
         self.counters.enable()
     }
 
-    /// What was counted since the beginning, in the order of the events.
+    /// Counts since the beginning, in the order of the events.
     ///
     /// # Errors
     /// The kernel's.

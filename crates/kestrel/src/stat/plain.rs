@@ -13,7 +13,7 @@ use kestrel_kernel::tracefs::Tracefs;
 /// A tracepoint that is only counted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plain {
-    /// Its name, as programs' events have it.
+    /// The name, as programs' events have it.
     pub(super) name: String,
     /// The kernel's number of it.
     pub(super) counter: Counter,
@@ -27,7 +27,7 @@ const MOST: usize = 4;
 /// Each thread of a process has a counter of its own; a program is one for all of them.
 const MOST_COUNTERS: usize = 1024;
 
-/// What each text asks for, if it is tracepoints by their names and nothing more.
+/// Plain counting requests of each text, if it is tracepoints by their names and nothing more.
 pub(super) fn of(wanted: &[CountSpec], request: &Request, catalog: &Catalog) -> Vec<Option<Vec<Plain>>> {
     let is_split = !matches!(request.split, Split::None | Split::Cpu);
     if is_split || request.via != Via::Auto {
@@ -63,7 +63,7 @@ pub(super) fn of(wanted: &[CountSpec], request: &Request, catalog: &Catalog) -> 
     }
 }
 
-/// Nothing is counted so.
+/// No plain counting request.
 pub(super) fn none(wanted: &[CountSpec]) -> Vec<Option<Vec<Plain>>> {
     wanted.iter().map(|_| None).collect()
 }

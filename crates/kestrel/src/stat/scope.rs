@@ -68,7 +68,7 @@ impl Scope {
         }
     }
 
-    /// What must hold for an event of a tracer.
+    /// Condition for an event of a tracer.
     pub(super) fn condition(&self) -> Option<String> {
         let any = |word: &str, numbers: &mut dyn Iterator<Item = u32>| {
             let each: Vec<String> = numbers.map(|number| format!("{word} == {number}")).collect();

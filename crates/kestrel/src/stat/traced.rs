@@ -54,7 +54,7 @@ pub(super) struct Traced {
 #[derive(Debug)]
 struct Placed {
     text: Text,
-    /// Their names, sorted.
+    /// The names, sorted.
     names: Vec<String>,
     /// Which events of the whole they are.
     events: Vec<usize>,
@@ -203,7 +203,7 @@ impl Traced {
         }
     }
 
-    /// What was counted, `time` nanoseconds after the beginning.
+    /// Counts `time` nanoseconds after the beginning.
     ///
     /// # Errors
     /// When the kernel does not answer.

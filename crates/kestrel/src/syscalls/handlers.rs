@@ -165,8 +165,7 @@ fn reading(signature: &Signature) -> String {
 }
 
 /// Places of a call's string arguments. The usual places have records of their own, as a text that is read where there is none costs a fault: more than all
-/// else that
-/// is done for a call. Others share one with those that have structures, too, as each record takes its part of the program.
+/// else that is done for a call. Others share one with those that have structures, too, as each record takes its part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Texts {
     First,

@@ -32,7 +32,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// None yet, of a session's events.
+    /// A view of a session's events that has seen none yet.
     pub fn of(session: &Session) -> Self {
         let classes = session.classes().iter();
         Self {

@@ -81,7 +81,7 @@ impl Live {
         self.poll_with(&mut |_, record| show(record))
     }
 
-    /// As [`Live::poll`], with the session at hand while a record is shown.
+    /// Like [`Live::poll`], with the session at hand while a record is shown.
     ///
     /// # Errors
     /// As [`Live::poll`].
@@ -116,7 +116,7 @@ impl Live {
         self.stop_with(&mut |_, record| show(record))
     }
 
-    /// As [`Live::stop`], with the session at hand while a record is shown.
+    /// Like [`Live::stop`], with the session at hand while a record is shown.
     ///
     /// # Errors
     /// As [`Live::poll`].
@@ -142,7 +142,7 @@ impl Live {
         (new.saturating_sub(frozen), frozen.min(new))
     }
 
-    /// What was lost so far because a ring was full, by event and CPU, long records of which pieces were lost among it; `recorded` and `overwritten` are 0.
+    /// Records lost so far because a ring was full, by event and CPU, long records of which pieces were lost among it; `recorded` and `overwritten` are 0.
     pub fn lost(&self) -> Vec<EventCount> {
         let classes = self.session.classes();
         let mut tally = postprocess::tally((0..).zip(self.session.buffers()), classes);

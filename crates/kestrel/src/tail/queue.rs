@@ -54,7 +54,7 @@ impl Queue {
         self.torn.values().sum()
     }
 
-    /// The same by event and CPU.
+    /// Torn records by event and CPU.
     pub(crate) fn torn_by_event(&self) -> &BTreeMap<(u16, u32), u64> {
         &self.torn
     }

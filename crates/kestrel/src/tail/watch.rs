@@ -256,7 +256,7 @@ impl Watch {
         each.sum::<Option<u64>>()?.checked_add(self.gone?)
     }
 
-    /// What went by unseen since the last call.
+    /// Records that went by unseen since the last call.
     pub fn take_unseen(&mut self) -> Unseen {
         let of = |ring: &Watched| ring.cursor.unread().overwritten;
         let overwritten = self.rings.iter().map(of).sum::<u64>() + self.overwritten_before;

@@ -57,7 +57,7 @@ impl LiveNames {
         }))
     }
 
-    /// Has inlined functions and source lines named, too, where there is debug information.
+    /// Asks for names of inlined functions and source lines, too, where there is debug information.
     pub fn want_lines(&mut self) {
         self.namer = Namer::new(true);
         self.code.want_lines();
@@ -72,7 +72,7 @@ impl LiveNames {
         Ok(())
     }
 
-    /// Has the code addresses of a record named.
+    /// Finds names for the code addresses of a record.
     ///
     /// # Errors
     /// As [`LiveNames::poll`].
@@ -219,7 +219,7 @@ impl LiveNames {
         );
     }
 
-    /// What is known of the processes' code.
+    /// Code of the processes, as far as it is known.
     pub fn code(&mut self) -> &mut UserCode {
         &mut self.code
     }

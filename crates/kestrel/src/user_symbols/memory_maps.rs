@@ -49,7 +49,7 @@ impl MemoryMaps {
         }
     }
 
-    /// What a process had mapped is gone.
+    /// Ends all mappings of a process.
     fn close(&mut self, pid: u32, time_ns: u64) {
         for mapping in self.processes.get_mut(&pid).into_iter().flatten() {
             mapping.until_ns = mapping.until_ns.min(time_ns);
@@ -97,7 +97,7 @@ impl MemoryMaps {
         mappings.filter(move |mapping| (mapping.from_ns..mapping.until_ns).contains(&time_ns))
     }
 
-    /// What lay at an address of a process at a time: the newest that was mapped there.
+    /// Mapping at an address of a process at a time: the newest that was mapped there.
     pub(super) fn locate(&self, pid: u32, time_ns: u64, address: u64) -> Option<Mapping> {
         let mappings = self.processes.get(&pid)?;
         mappings

@@ -153,7 +153,7 @@ impl UserCode {
         Ok(code)
     }
 
-    /// Has inlined functions and source lines named, too.
+    /// Asks for names of inlined functions and source lines, too.
     pub(crate) fn want_lines(&mut self) {
         self.lines = true;
     }

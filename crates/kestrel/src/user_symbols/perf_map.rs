@@ -14,7 +14,7 @@ const LONGEST: u64 = 1 << 28;
 /// Where a process writes its perf map file: seen while it lives, held for when it has ended.
 #[derive(Debug)]
 pub(super) struct Home {
-    /// Its root directory, where that is another than ours.
+    /// The root directory, where that is another than ours.
     root: Option<File>,
     /// The number that it has in its container.
     number: u32,
@@ -120,7 +120,7 @@ impl Growing {
         &self.symbols
     }
 
-    /// Its file.
+    /// The file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -165,7 +165,7 @@ mod tests {
     use kestrel_kernel::{Host, procfs};
     use proptest::prelude::*;
 
-    /// This process's code, as its records would need it.
+    /// Code of this process, as its records would need it.
     fn own() -> (Binaries, Vec<Mapping>) {
         let host = Host::default();
         let pid = std::process::id();

@@ -136,7 +136,7 @@ pub(super) fn one(
     Ok(links)
 }
 
-/// What the kernel's numbers mean here.
+/// Error with the meaning of the kernel's number.
 fn explain(request: &AttachRequest<'_>, error: Error, function: &str, offset: u64) -> Error {
     let plain = plain(function);
     let refused = |why: &str| Error::Unsupported {

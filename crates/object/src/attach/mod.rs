@@ -39,7 +39,7 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Of a program that another one calls which is attached, and so of its type; `None` where its section is of no known kind.
+    /// Binding of a program that an attached one calls, and so of its type; `None` where its section is of no known kind.
     pub(super) fn called(program: &Declared, kind: ProgramKind) -> Option<Self> {
         Some(Self {
             kind,
@@ -59,7 +59,7 @@ impl Bound {
             .then(|| function(&self.target))
     }
 
-    /// What it sees each of, and the name: a call or return of a function, a hit of a tracepoint. `None` where that is not one thing.
+    /// Singular noun and name of the iterated objects: a call or return of a function, a hit of a tracepoint. `None` where that is not one thing.
     pub(super) fn event(&self) -> Option<(&'static str, &str)> {
         let named = |what, name: &'_ str| {
             (!self.held && !name.is_empty() && !name.contains(['+', '*'])).then_some(what)

@@ -64,7 +64,7 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: Progr
 
 /// The array of specifications that libbpf's programs look into; their number is the attach cookie.
 const SPECIFICATIONS: &str = "__bpf_usdt_specs";
-/// Its element: 12 arguments of 16 bytes, a cookie for users, the count of arguments, padding.
+/// The element: 12 arguments of 16 bytes, a cookie for users, the count of arguments, padding.
 const ELEMENT: usize = 208;
 const MOST_ARGUMENTS: usize = 12;
 const COUNT_AT: usize = 200;

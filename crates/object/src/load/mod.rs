@@ -34,12 +34,12 @@ impl LoadedProgram {
         self.prints
     }
 
-    /// Its name in the object.
+    /// The name in the object.
     pub fn name(&self) -> &str {
         &self.declared.name
     }
 
-    /// Its section's name.
+    /// The section's name.
     pub fn section(&self) -> &str {
         &self.declared.section.text
     }
@@ -49,7 +49,7 @@ impl LoadedProgram {
         &self.program
     }
 
-    /// What the verifier wrote, if that was asked for.
+    /// The verifier's log, if that was asked for.
     pub fn log(&self) -> Option<&str> {
         self.program.log()
     }
@@ -184,7 +184,7 @@ fn is_held(object: &Object, program: &Declared) -> bool {
 }
 
 impl Loaded {
-    /// Nothing of it yet.
+    /// An object of which nothing is loaded yet.
     pub(super) fn empty(object: Object) -> Self {
         Self {
             pins: NewPins::new(&object.host),
@@ -220,17 +220,17 @@ impl Loaded {
         Ok(())
     }
 
-    /// Its programs.
+    /// The programs.
     pub fn programs(&self) -> &[LoadedProgram] {
         &self.programs
     }
 
-    /// Its maps, in the order of the object.
+    /// The maps, in the order of the object.
     pub fn maps(&self) -> &[BpfMap] {
         &self.maps
     }
 
-    /// What should be known about how it was loaded, in sentences.
+    /// Remarks about how it was loaded, in sentences.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -18,17 +18,17 @@ pub static VERBS: &[&Verb] = &[&notify::NOTIFY, &exec::EXEC, &dump::DUMP, &time:
 pub struct Action {
     /// The verb's name. A newer Kestrel may have had more of them.
     pub verb: String,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
 impl Action {
-    /// Its verb, if this Kestrel knows it.
+    /// The verb, if this Kestrel knows it.
     pub fn verb(&self) -> Option<&'static Verb> {
         VERBS.iter().copied().find(|verb| verb.name == self.verb)
     }
 
-    /// What is to be done about a record of a moment (ns since 1970). What a verb does that is not known here is not done: its record is shown.
+    /// Effect of a record of a moment (ns since 1970). What a verb does that is not known here is not done: its record is shown.
     pub fn effect(&self, moment: u64) -> Effect {
         self.verb()
             .map_or(Effect::Show, |verb| (verb.effect)(&self.text, moment))

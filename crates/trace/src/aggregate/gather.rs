@@ -1,6 +1,5 @@
 //! Aggregations of maps, `@x[keys] = count()`: a function with its parameters, what it keeps on each CPU, how CPUs are joined, and how that is shown; the
-//! functions
-//! themselves are `function`'s.
+//! functions themselves are `function`'s.
 
 use super::histogram::Buckets;
 use crate::print::{signed, whole};
@@ -26,7 +25,7 @@ pub enum AsNumber {
 
 /// A function that gathers values. What it keeps are words of 64 bits on each CPU, zeroes at first.
 pub trait Function: Sync {
-    /// Its name in the language.
+    /// The name in the language.
     fn name(&self) -> &'static str;
 
     /// Words that it keeps on each CPU.
@@ -64,10 +63,10 @@ pub trait Function: Sync {
         true
     }
 
-    /// What keys are sorted by, and what is shown where nothing else is said.
+    /// Sort weight of keys.
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128;
 
-    /// What stands behind the colon, up to the end of the line or over several lines; numbers divided by `div`, at least 1.
+    /// Text behind the colon, up to the end of the line or over several lines; numbers divided by `div`, at least 1.
     fn text(&self, with: &Gathered, words: &[u64], div: i128, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = writeln!(out, " {}", self.weight(with, words) / div);
@@ -78,12 +77,12 @@ pub trait Function: Sync {
         "map"
     }
 
-    /// Its value in JSON, with bpftrace's blanks.
+    /// The value in JSON, with bpftrace's blanks.
     fn json(&self, with: &Gathered, words: &[u64], div: i128, out: &mut Vec<u8>) {
         json_number(self.weight(with, words) / div, out);
     }
 
-    /// What it is as a metric.
+    /// The metric form.
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric;
 
     /// In one line, for overviews; `None` where [`Function::text`] is one line.
@@ -91,7 +90,7 @@ pub trait Function: Sync {
         None
     }
 
-    /// Its use with these parameters, for messages.
+    /// The use with these parameters, for messages.
     fn described(&self, _with: &Gathered) -> String {
         format!("{}()", self.name())
     }

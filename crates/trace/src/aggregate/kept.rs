@@ -30,10 +30,10 @@ struct File<'m> {
 }
 
 impl KeptMaps {
-    /// Its file within a trace's side folder.
+    /// The file within a trace's side folder.
     pub const FILE: &'static str = "maps.json";
 
-    /// These maps, with the names of the addresses in them out of `symbols`.
+    /// Kept maps of these snapshots, with the names of the addresses in them out of `symbols`.
     pub fn new(maps: Vec<Snapshot>, symbols: &Symbols) -> Self {
         let user = symbols.user().clone();
         let symbols = symbols.subset(maps.iter().flat_map(Snapshot::addresses));

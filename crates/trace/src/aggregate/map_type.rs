@@ -24,9 +24,9 @@ const STACKS: u32 = 1 << 14;
 /// A map of a text: all that its writers and readers must agree about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapType {
-    /// Its name without the at sign; may be empty.
+    /// The name without the at sign; may be empty.
     pub name: String,
-    /// Its place in the state map, the same as long as the session lives.
+    /// The place in the state map, the same as long as the session lives.
     pub number: u32,
     /// Types of its keys, or of the parts of its key: any of a fixed size, or [`FieldType::Stack`]; see [`MapType::key_offsets`].
     pub keys: Vec<FieldType>,

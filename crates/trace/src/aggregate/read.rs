@@ -35,7 +35,7 @@ pub struct Row {
     /// When the stacks were read, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     read_ns: u64,
-    /// Its value.
+    /// The value.
     pub value: Held,
 }
 
@@ -55,7 +55,7 @@ pub enum Held {
 }
 
 impl Row {
-    /// Its keys.
+    /// The keys.
     pub fn keys<'a>(&'a self, ty: &'a MapType) -> impl Iterator<Item = Value<'a>> {
         ty.keys.iter().zip(ty.key_offsets()).map(move |(ty, at)| {
             let bytes = self.key.get(at as usize..).unwrap_or_default();
@@ -89,7 +89,7 @@ impl Row {
         }
     }
 
-    /// Its value, where it is not what a function gathers.
+    /// Stored value, where it is not what a function gathers.
     pub fn held<'a>(&'a self, ty: &'a MapType) -> Option<Value<'a>> {
         Some(match (&self.value, &ty.value) {
             // A scalar is in the low bytes of its word.
@@ -120,7 +120,7 @@ impl Row {
         }
     }
 
-    /// Its value as one number: the count, the sum, the average, or how many values a histogram has. 0 for a text.
+    /// The value as one number: the count, the sum, the average, or how many values a histogram has. 0 for a text.
     pub fn weight(&self, ty: &MapType) -> i128 {
         self.value.weight(&ty.value)
     }
@@ -154,7 +154,7 @@ impl Snapshot {
         Self::shown_with(ty, state, elements, zeroed)
     }
 
-    /// As [`Snapshot::new`], of a map that is asked for by its name: one without keys shows 0 where nothing is set, unless it is a histogram.
+    /// Like [`Snapshot::new`], of a map that is asked for by its name: one without keys shows 0 where nothing is set, unless it is a histogram.
     pub fn by_name<'v, C>(
         ty: &MapType,
         state: &[u8],
@@ -294,7 +294,7 @@ impl Held {
         }
     }
 
-    /// What rows are sorted by.
+    /// Sort weight of rows.
     pub(super) fn weight(&self, kind: &ValueKind) -> i128 {
         match (self, kind) {
             (Self::Words(words), ValueKind::Gathered(gathered)) => gathered.function.weight(gathered, words),

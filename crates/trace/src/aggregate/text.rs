@@ -23,7 +23,7 @@ pub struct Show<'s> {
 }
 
 impl<'s> Show<'s> {
-    /// All of it.
+    /// A request for all of a map.
     pub fn all(style: Style<'s>) -> Self {
         Self {
             style,
@@ -54,7 +54,7 @@ pub fn text(snapshot: &Snapshot, symbols: &Symbols) -> String {
     shown(snapshot, Show::all(Style::MAP), symbols)
 }
 
-/// What of a map is wanted, as lines.
+/// Text of the wanted part of a map, as lines.
 pub fn shown(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols) -> String {
     let mut out = Vec::new();
     written(snapshot, show, symbols, &mut out);
@@ -88,11 +88,11 @@ pub fn written(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut
 
 /// A row as it is shown: one or several of the map's.
 pub(super) struct Shown<'r> {
-    /// Its key as text.
+    /// The key as text.
     pub(super) key: Vec<u8>,
     /// The first of its rows.
     pub(super) row: &'r Row,
-    /// Its value, of all its rows together.
+    /// The value, of all its rows together.
     pub(super) value: Held,
 }
 

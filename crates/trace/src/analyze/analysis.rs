@@ -19,7 +19,7 @@ pub trait Analysis: std::fmt::Debug {
 /// A row of the table of analyses.
 #[derive(Clone, Copy, Debug)]
 pub struct AnalysisKind {
-    /// Its name in JSON and as an option's value.
+    /// The name in JSON and as an option's value.
     pub name: &'static str,
     /// What stands above its table.
     pub title: &'static str,

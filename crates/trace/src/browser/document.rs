@@ -52,7 +52,7 @@ impl Document {
         Self { text }
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         self.text.as_bytes()
     }

@@ -50,7 +50,7 @@ struct Row {
 #[derive(Debug)]
 struct Column {
     name: String,
-    /// Its place among the event's fields, and the element of an array.
+    /// The place among the event's fields, and the element of an array.
     field: usize,
     element: Option<usize>,
     words: Words,
@@ -97,7 +97,7 @@ impl Words {
 }
 
 impl Events {
-    /// None yet, and so many at most.
+    /// A collection without elements yet, of so many at most.
     pub(super) fn new(most: usize) -> Self {
         Self {
             classes: Vec::new(),

@@ -50,7 +50,7 @@ struct Kept {
 }
 
 impl Spans {
-    /// Of these calls, `most` to be kept.
+    /// A collector of these calls, `most` to be kept.
     pub(super) fn new(calls: Calls, most: usize) -> Self {
         let longest = Longest::new(most);
         Self {

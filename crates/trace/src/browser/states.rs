@@ -77,7 +77,7 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Of a trace with these events, `most` to be kept; none where nothing tells what runs.
+    /// Collector for a trace with these events, `most` to be kept; none where nothing tells what runs.
     pub(super) fn new(present: Present, names: Processes, most: usize) -> Option<Self> {
         present.switches.then(|| Self {
             scheduler: Scheduler::new(present, names),

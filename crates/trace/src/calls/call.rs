@@ -19,7 +19,7 @@ pub enum End {
     Never,
     /// It had not returned when the records ended.
     Unfinished,
-    /// Its thread made another call, and its return was not recorded.
+    /// The thread made another call, and its return was not recorded.
     Unseen,
 }
 
@@ -53,11 +53,11 @@ pub struct Call {
 /// An argument of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'c> {
-    /// Its place among the call's.
+    /// The place among the call's.
     pub place: usize,
     /// What the call says of it.
     pub parameter: &'c Parameter,
-    /// Its number, in its type: `-100`, not 4294967196.
+    /// The number, in its type: `-100`, not 4294967196.
     pub value: i64,
 }
 
@@ -126,7 +126,7 @@ impl Call {
         Some(typed(*self.values.get(place)?, parameter))
     }
 
-    /// What the argument at a place pointed to.
+    /// Text to which the argument at a place pointed.
     pub fn text(&self, place: usize) -> Option<&[u8]> {
         let when = match self.signature.parameters.get(place).and_then(|it| it.kind) {
             Some(Kind::Filled | Kind::FilledText) => When::After,
@@ -135,7 +135,7 @@ impl Call {
         self.memory((place, 0), when)
     }
 
-    /// What the argument at a place pointed to (part 0), or a pointer in that. Of what the call fills, only what it did fill.
+    /// Memory to which the argument at a place pointed (part 0), or a pointer in that. Of what the call fills, only what it did fill.
     pub fn memory(&self, (place, part): (usize, usize), when: When) -> Option<&[u8]> {
         let after = || self.after.get(place, part);
         match (when, self.end) {

@@ -164,7 +164,7 @@ impl Descriptors {
         }
     }
 
-    /// What a descriptor means from now on: nothing that is known, where it has no name.
+    /// Sets the meaning of a descriptor from now on: nothing that is known, where it has no name.
     fn set(&mut self, pid: u32, number: i64, name: Option<String>) {
         if let Some(sockets) = self.netlink.get_mut(&pid) {
             sockets.remove(&number);

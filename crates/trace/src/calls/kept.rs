@@ -27,7 +27,7 @@ struct KeptCall {
 }
 
 impl Kept {
-    /// Its file within a trace's side folder: JSON.
+    /// The file within a trace's side folder: JSON.
     pub const FILE: &'static str = "calls";
 
     /// With these calls, of which a set is asked for.

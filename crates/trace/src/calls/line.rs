@@ -110,7 +110,7 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
     out
 }
 
-/// Of a set of bits in a signed number, the bits.
+/// Bits of a signed number that is a set of bits.
 fn bits(meaning: Meaning, argument: Argument<'_>) -> i64 {
     match argument.parameter.ty {
         FieldType::Integer {

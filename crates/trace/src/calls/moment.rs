@@ -79,7 +79,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// One that knows these calls by their numbers; calls with events of their own say themselves what they are.
+    /// A pairing that knows these calls by their numbers; calls with events of their own say themselves what they are.
     pub fn new(signatures: Signatures) -> Self {
         Self {
             signatures,

@@ -27,7 +27,7 @@ impl Pieces {
         self
     }
 
-    /// What was recorded there.
+    /// Recorded bytes at a place.
     pub fn get(&self, place: usize, part: usize) -> Option<&[u8]> {
         let found = self.0.iter().find(|it| it.place == place && it.part == part);
         found.map(|it| it.bytes.as_slice())

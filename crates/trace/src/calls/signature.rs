@@ -33,7 +33,7 @@ const WORD: FieldType = FieldType::Integer {
 pub struct Parameter {
     /// The kernel's name: `dfd`.
     pub name: String,
-    /// Its type; of shorter ones the low bytes of the register count.
+    /// The type; of shorter ones the low bytes of the register count.
     pub ty: FieldType,
     /// What it is.
     pub kind: Option<Kind>,
@@ -112,7 +112,7 @@ impl Signature {
         Self::of_abi(Abi::Compat, call, arguments)
     }
 
-    /// What the fields of a call's own tracepoint say.
+    /// Signature from the fields of a call's own tracepoint.
     pub(super) fn of_event(call: &str, event: &EventClass) -> Self {
         let fields = event.layout.shown().filter(|field| is_argument(&field.name));
         Self::new(call, fields.map(|field| (field.name.clone(), field.ty.clone())))

@@ -52,7 +52,7 @@ pub struct Group {
     pub id: Option<u32>,
     /// The process of the thread.
     pub pid: Option<u32>,
-    /// Its name.
+    /// The name.
     pub comm: Option<String>,
     /// Those that took the most time first.
     pub rows: Vec<Row>,

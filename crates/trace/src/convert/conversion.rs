@@ -14,7 +14,7 @@ use crate::unwound::Unwound;
 /// A row of the table of formats.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, as an option's value.
+    /// The name, as an option's value.
     pub name: &'static str,
     /// What it is, in a sentence without a full stop.
     pub about: &'static str,

@@ -23,7 +23,7 @@ const OF_COMMON: [(&str, usize); 2] = [("common_flags", 2), ("common_preempt_cou
 pub(super) struct Form {
     /// All of its name before the last colon.
     pub(super) system: String,
-    /// Its `format`.
+    /// The `format`.
     pub(super) text: String,
     number: u16,
     fields: Vec<Slot>,
@@ -164,7 +164,7 @@ struct Shape {
     signed: bool,
     /// In the print format: `%d`.
     word: &'static str,
-    /// Its argument: `REC->name`.
+    /// The argument: `REC->name`.
     value: String,
     kind: Kind,
 }

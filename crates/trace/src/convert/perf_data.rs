@@ -400,7 +400,7 @@ impl Conversion for PerfData {
 }
 
 impl PerfData {
-    /// What stands behind the data, by rising number.
+    /// Sections behind the data, by rising number.
     fn sections(&self) -> Vec<(u32, Vec<u8>)> {
         let events = || self.order.iter().map(|id| &self.events[id]);
         let mut tracing = Vec::new();

@@ -68,7 +68,7 @@ impl Place {
         Error::io("write", self.path.clone())
     }
 
-    /// Its path.
+    /// The path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -38,7 +38,7 @@ struct Source {
     /// Buffers and events by what they are called here.
     buffers: BTreeMap<u32, u32>,
     events: BTreeMap<u16, EventId>,
-    /// Its boot: an index.
+    /// The boot: an index.
     boot: usize,
     /// How much later its times are here.
     later_ns: u64,
@@ -116,7 +116,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// What there is to say about it: what could not be joined, and by which clock times are.
+    /// Remarks about the merge: what could not be joined, and by which clock times are.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -429,7 +429,7 @@ fn is_same_boot(one: &TraceInfo, other: &TraceInfo) -> bool {
     place(one) == place(other) && wall_ns(one.clock).abs_diff(wall_ns(other.clock)) <= SAME_BOOT_NS
 }
 
-/// What the new trace says of itself, but for buffers and events.
+/// Description of the new trace, but for buffers and events.
 fn described(infos: &[TraceInfo], boots: &Boots) -> TraceInfo {
     let joined = |of: fn(&TraceInfo) -> &String, between: &str| {
         let mut all: Vec<&str> = Vec::new();
@@ -477,7 +477,7 @@ fn one_identity(uuids: &BTreeSet<[u8; 16]>) -> Uuid {
     Uuid(*first)
 }
 
-/// What the recorders counted together; gives also of how many nothing is known.
+/// Sum of the recorders' counts; gives also of how many nothing is known.
 fn sum(infos: &[TraceInfo], summaries: &[Option<Summary>], notes: &[String]) -> (Summary, usize) {
     let known: Vec<&Summary> = summaries.iter().flatten().collect();
     let mut counts: BTreeMap<(&str, u32), EventCount> = BTreeMap::new();

@@ -46,7 +46,7 @@ pub struct Packet<'a> {
     pub begin_ns: u64,
     /// ns of its last event; valid in a whole page.
     pub end_ns: u64,
-    /// Its number in its ring.
+    /// The number in its ring.
     pub sequence: u64,
     /// Events discarded in this ring up to its end.
     pub events_discarded: u64,
@@ -58,7 +58,7 @@ pub struct Packet<'a> {
     pub state: State,
     /// Events committed to it.
     pub events: u32,
-    /// Its records, as far as they were committed.
+    /// The records, as far as they were committed.
     content: &'a [u8],
 }
 
@@ -119,7 +119,7 @@ impl<'a> Packet<'a> {
         self.content
     }
 
-    /// Its records in order, pieces of stacks among them. After damage, which is the last item, nothing more can be found in the page.
+    /// The records in order, pieces of stacks among them. After damage, which is the last item, nothing more can be found in the page.
     pub fn records(&self, events: &'a EventTable) -> Records<'a> {
         Records {
             events,

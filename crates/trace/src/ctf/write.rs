@@ -36,7 +36,7 @@ pub trait StreamFile: Write {
         bytes
     }
 
-    /// What was written and is not in the file yet; flushing brings it there.
+    /// Bytes written and not in the file yet; flushing brings it there.
     fn waiting(&self) -> &[u8] {
         &[]
     }
@@ -97,7 +97,7 @@ impl<F: Folder> Writer<F> {
         self.folder.replace(METADATA, text.as_bytes())
     }
 
-    /// What the trace says about itself.
+    /// Description of the trace.
     pub fn info(&self) -> &TraceInfo {
         &self.info
     }

@@ -101,7 +101,7 @@ impl Calls {
         self.lines
     }
 
-    /// They are counted instead of shown.
+    /// An exporter that counts records instead of showing them.
     pub fn counted(self, summary: Summary) -> Self {
         Self {
             summary: Some(summary),

@@ -17,7 +17,7 @@ pub enum Times {
     },
     /// The trace's first record.
     Start {
-        /// Its time, ns.
+        /// The time, ns.
         begin_ns: u64,
     },
     /// The record before that was written.

@@ -44,7 +44,7 @@ struct Csv {
 struct Row {
     /// `,sched:sched_switch`
     event: Piece,
-    /// Its fields in the order of the columns, with the commas before each.
+    /// The fields in the order of the columns, with the commas before each.
     cells: Vec<Part>,
     /// The commas behind the last one, and the end of the line.
     end: Piece,

@@ -23,7 +23,7 @@ pub(super) enum Words {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     label: Piece,
-    /// Its place among the event's fields.
+    /// The place among the event's fields.
     field: usize,
     words: Words,
     read: Read,
@@ -94,12 +94,12 @@ impl Part {
         }
     }
 
-    /// Its place among the event's fields.
+    /// The place among the event's fields.
     pub(super) fn index(&self) -> usize {
         self.field
     }
 
-    /// Its field.
+    /// The field.
     pub(super) fn field<'a>(&self, record: &Record<'a>) -> Option<&'a Field> {
         record.event.layout.fields().get(self.field)
     }

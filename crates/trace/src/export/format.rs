@@ -42,7 +42,7 @@ pub trait Export {
 /// A row of the table of formats.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// Its name, as an option's value.
+    /// The name, as an option's value.
     pub name: &'static str,
     /// What it is, in a sentence without a full stop.
     pub about: &'static str,

@@ -64,7 +64,7 @@ impl Json {
         }
     }
 
-    /// One whose times are counted from something else.
+    /// A clock whose times are counted from something else.
     pub fn timed(self, times: Times) -> Self {
         let clock = Clock::new(times);
         Self { clock, ..self }

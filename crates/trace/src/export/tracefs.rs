@@ -246,7 +246,7 @@ fn letters(flags: u64, depth: u64) -> [u8; 5] {
     [interrupts, needed, inside, depth, b'.']
 }
 
-/// What a system call gave.
+/// Return value of a system call.
 fn returned(record: &Record<'_>) -> Option<u64> {
     let (_, value) = record.fields().find(|(field, _)| field.name == "ret")?;
     word(value)

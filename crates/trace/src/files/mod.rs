@@ -123,7 +123,7 @@ fn opened(mut walk: Walk, path: &Path) -> io::Result<Opened> {
     })
 }
 
-/// What others than root and this user could change about a program that is run by its path: the file, a link or a directory on its way. It is not opened:
+/// Objection to running a program by its path: what others than root and this user could change: the file, a link or a directory on its way. It is not opened:
 /// where there is no objection, no other user can put another file there afterwards.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ pub(super) trait Events: std::fmt::Debug + Send {
     /// What the system says.
     fn next(&mut self, draft: &mut Draft) -> io::Result<bool>;
 
-    /// What was met since the last call and is not among the records.
+    /// Damage met since the last call, which is not among the records.
     fn damage(&mut self) -> Option<String>;
 }
 

@@ -17,7 +17,7 @@ impl<'a> Input<'a> {
         self.at
     }
 
-    /// What was not taken.
+    /// Remaining bytes.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -26,7 +26,7 @@ pub enum CompositeKind {
 pub struct Composite {
     /// What it is.
     pub kind: CompositeKind,
-    /// Its bytes, a multiple of `align`.
+    /// The bytes, a multiple of `align`.
     pub size: u32,
     /// 1, 2, 4 or 8: what the offset of the whole is a multiple of.
     pub align: u32,
@@ -37,7 +37,7 @@ pub struct Composite {
 /// A member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its name; empty in a tuple, and for a structure or union of C without a name.
+    /// The name; empty in a tuple, and for a structure or union of C without a name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Bytes from the start of the composite to it; of a bit field, to the integer (of the type's size) that holds its bits.
@@ -45,7 +45,7 @@ pub struct Member {
     /// For a bit field: which of the bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits: Option<Bits>,
-    /// Its type, one of a fixed size.
+    /// The type, one of a fixed size.
     pub ty: FieldType,
 }
 
@@ -139,7 +139,7 @@ impl FieldType {
         each(self);
     }
 
-    /// Its bytes where it is an integer, of whatever meaning.
+    /// The bytes where it is an integer, of whatever meaning.
     pub fn integer_size(&self) -> Option<u8> {
         match self {
             Self::Integer { size, .. } | Self::Enumeration { size, .. } | Self::Flags { size, .. } => {

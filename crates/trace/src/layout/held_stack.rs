@@ -49,7 +49,7 @@ impl HeldStack {
         }
     }
 
-    /// Its bytes; it is aligned to 8.
+    /// The bytes; it is aligned to 8.
     pub fn size(&self) -> u32 {
         match self.frames {
             Frames::Inline => self.pid_offset().saturating_add(8),

@@ -69,12 +69,12 @@ impl<'s> Form<'s> {
         out
     }
 
-    /// What a file held, for `cat`.
+    /// Bytes of a file, for `cat`.
     pub fn file(self, held: Vec<u8>) -> Vec<u8> {
         self.data("cat", self.shown(held))
     }
 
-    /// What a command printed, for `system`: as text it has one line break more.
+    /// Output of a command, for `system`: as text it has one line break more.
     pub fn command(self, printed: Vec<u8>) -> Vec<u8> {
         let mut printed = self.shown(printed);
         if !self.json {
@@ -97,7 +97,7 @@ impl<'s> Form<'s> {
         out
     }
 
-    /// What a map without keys holds, or held.
+    /// Value of a map without keys, now or before.
     pub(super) fn single(self, name: &str, value: Value<'_>, symbols: &Symbols) -> Vec<u8> {
         let title = format!("@{name}");
         let mut out = Vec::new();
@@ -166,7 +166,7 @@ impl<'s> Form<'s> {
         }
     }
 
-    /// What stands between the output of a program and its maps, at its end.
+    /// Separator between the output of a program and its maps, at its end.
     pub fn end(self) -> &'static str {
         if self.json { "" } else { "\n\n" }
     }

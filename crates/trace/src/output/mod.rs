@@ -51,7 +51,7 @@ static OUTPUTS: &[&Output] = &[
 ];
 
 impl Sites {
-    /// What is to be done about a record; none where its class is no site of output.
+    /// Effect of a record; none where its class is no site of output.
     pub fn effect(&mut self, record: &Record<'_>, form: Form<'_>, symbols: &Symbols) -> Option<Effect> {
         let action = record.event.action.as_ref()?;
         let output = OUTPUTS.iter().find(|output| output.verb == action.verb)?;

@@ -27,7 +27,7 @@ pub enum Effect {
     },
     /// What a file holds is printed, by [`Form::file`].
     Cat {
-        /// Its path.
+        /// The path.
         path: Vec<u8>,
     },
     /// A command is run by a shell; what it prints is printed, by [`Form::command`].
@@ -45,7 +45,7 @@ pub enum Effect {
 /// A map of which a generation is to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapShown {
-    /// Its name without the at sign.
+    /// The name without the at sign.
     pub name: String,
     /// Which of its generations.
     pub generation: u64,

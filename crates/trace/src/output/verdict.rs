@@ -44,17 +44,17 @@ const PASSED: &str = "  PASSED  ";
 const FAILED: &str = "  FAILED  ";
 
 impl VerdictForm {
-    /// What stands before all tests.
+    /// Line before all tests.
     pub fn before(self, tests: usize) -> String {
         self.line(FRAME, &format!("Running {tests} tests."))
     }
 
-    /// What stands before one test.
+    /// Line before one test.
     pub fn running(self, name: &str) -> String {
         self.line(RUN, name)
     }
 
-    /// What stands behind one test, with what it printed where that is to be shown.
+    /// Lines behind one test, with what it printed where that is to be shown.
     pub fn verdict(self, verdict: &Verdict) -> Vec<u8> {
         let name = &verdict.name;
         if self.json {
@@ -79,7 +79,7 @@ impl VerdictForm {
         out
     }
 
-    /// What stands behind all tests.
+    /// Lines behind all tests.
     pub fn after(self, verdicts: &[Verdict]) -> String {
         let counted = |count: usize| match count {
             1 => "1 test".to_owned(),

@@ -86,7 +86,7 @@ impl Scratch {
         self.end = 0;
     }
 
-    /// What was written.
+    /// Bytes written.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.end).unwrap_or_default()
     }

@@ -43,7 +43,7 @@ pub(super) fn choose(uuid: Uuid, pages: &Metadata) -> Result<TraceInfo, Unexplai
     newest
 }
 
-/// Of all ways to take one content of each page, the one that gives most events: where a page was written by halves, or twice, there are several.
+/// Best of all ways to take one content of each page: the one that gives most events: where a page was written by halves, or twice, there are several.
 fn best(uuid: Uuid, numbers: &[&Vec<Box<Page>>]) -> Result<TraceInfo, Unexplained> {
     let ways = numbers
         .iter()

@@ -78,7 +78,7 @@ impl Index {
     }
 }
 
-/// What tells the ring of a packet: its buffer and CPU; of a ring that is a thread's the number alone, for the thread goes from one CPU to another.
+/// Ring of a packet: its buffer and CPU; of a ring that is a thread's the number alone, for the thread goes from one CPU to another.
 pub(super) fn ring_of(buffer: u32, cpu: u32) -> (u32, u32) {
     match buffer & OF_THREADS {
         0 => (buffer, cpu),

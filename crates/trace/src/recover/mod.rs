@@ -59,7 +59,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// What it says about itself.
+    /// Description of the trace.
     pub fn info(&self) -> &TraceInfo {
         &self.info
     }

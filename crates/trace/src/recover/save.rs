@@ -33,7 +33,7 @@ pub struct Recovered {
     pub command: String,
     /// The machine.
     pub hostname: String,
-    /// Its kernel.
+    /// The kernel.
     pub kernel_release: String,
     /// Packets with nothing missing.
     pub whole: u64,
@@ -67,7 +67,7 @@ pub struct Recovered {
 pub struct RingCounts {
     /// Name of its buffer; of a thread's ring also its number: `process+3`.
     pub buffer: String,
-    /// Its CPU; 0 where it is a thread's.
+    /// The CPU; 0 where it is a thread's.
     pub cpu: u32,
     /// Packets with nothing missing.
     pub whole: u64,
@@ -309,7 +309,7 @@ impl<R: ReadAt> Saving<'_, R> {
 }
 
 impl Recovered {
-    /// What a reader of the trace should know.
+    /// Notes for readers of the trace.
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![format!(
             "recovered from an image of memory: {}, {} cut, {} missing between them; what was lost or overwritten before was not counted",

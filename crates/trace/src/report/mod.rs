@@ -20,7 +20,7 @@ use serde::{Serialize, Serializer};
 pub struct Report {
     /// The machine that was traced.
     pub hostname: String,
-    /// Its kernel.
+    /// The kernel.
     pub kernel_release: String,
     /// The command that recorded it.
     pub command: String,
@@ -62,7 +62,7 @@ pub struct Table {
     pub name: &'static str,
     /// What stands above it.
     pub title: &'static str,
-    /// Its rows.
+    /// The rows.
     pub rows: Vec<Count>,
 }
 
@@ -98,10 +98,10 @@ pub struct FieldValues {
 /// A map of the handlers, for the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MapReport {
-    /// As [`aggregate::json`] has it.
+    /// Like [`aggregate::json`] has it.
     #[serde(flatten)]
     pub json: serde_json::Value,
-    /// As [`aggregate::text`] has it.
+    /// Like [`aggregate::text`] has it.
     #[serde(skip)]
     pub text: String,
 }
@@ -145,7 +145,7 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// One without records.
+    /// A report without records.
     pub fn new(options: Options) -> Self {
         let asked = |kind: &&AnalysisKind| kind.usual || options.also.iter().any(|name| name == kind.name);
         let kinds = ANALYSES.iter().filter(asked);

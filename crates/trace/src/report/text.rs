@@ -37,7 +37,7 @@ pub fn text(report: &Report, width: usize, colour: bool) -> String {
     page.out
 }
 
-/// What a report tells besides its tables, without colour: where the trace is from, maps of handlers, what is missing.
+/// Facts about a report besides its tables, without colour: where the trace is from, maps of handlers, what is missing.
 pub fn about(report: &Report, width: usize) -> String {
     let mut page = Page {
         out: String::new(),

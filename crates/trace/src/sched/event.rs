@@ -147,7 +147,7 @@ impl Fields {
 }
 
 impl Decoder {
-    /// What a record says; none where it is of another event.
+    /// Decodes a record; none where it is of another event.
     pub(super) fn decode<'a>(&mut self, record: &Record<'a>) -> Option<Event<'a>> {
         let fields = self.fields(record.event)?;
         let all = record.event.layout.fields();

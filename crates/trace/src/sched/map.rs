@@ -91,7 +91,7 @@ impl Map {
         })
     }
 
-    /// What each CPU has, by number; none where it was not seen yet.
+    /// Current task of each CPU, by number; none where it was not seen yet.
     pub fn cpus(&self) -> &[Option<(Who, Shortcut)>] {
         &self.cpus
     }

@@ -30,7 +30,7 @@ pub enum MissingEvents {
 }
 
 impl Present {
-    /// Those that the trace declares with all the fields that are read.
+    /// Events that the trace declares with all the fields that are read.
     pub fn of(info: &TraceInfo) -> Self {
         let mut present = Self::default();
         for event in &info.events {
@@ -47,7 +47,7 @@ impl Present {
         present
     }
 
-    /// What is lacking where switches are asked for, and `wakeups` too.
+    /// Missing events where switches are asked for, and `wakeups` too.
     pub fn lacks(&self, wakeups: bool) -> Option<MissingEvents> {
         if !self.switches {
             return Some(MissingEvents::Switches);

@@ -68,7 +68,7 @@ pub struct Departure {
     pub since_ns: Option<u64>,
     /// When it had left a CPU before that, and in which state.
     pub before: Option<(u64, TaskState)>,
-    /// Its first wakeup since then, whatever it did at that time.
+    /// The first wakeup since then, whatever it did at that time.
     pub ready_ns: Option<u64>,
 }
 

@@ -90,7 +90,7 @@ pub struct TaskSummary {
     /// The task.
     #[serde(flatten)]
     pub who: Who,
-    /// Its run times; with [`Timehist::idle`], for how long its CPU was idle after it.
+    /// The run times; with [`Timehist::idle`], for how long its CPU was idle after it.
     #[serde(flatten)]
     pub run: RunTimes,
     /// How often it was moved to another CPU.
@@ -182,7 +182,7 @@ impl Timehist {
         !self.idle && self.only.time(time_ns) && self.only.cpu(cpu)
     }
 
-    /// What of a spell lies within the times that are asked for.
+    /// Part of a spell that lies within the times that are asked for.
     fn spell(&self, switch: &Switch<'_>) -> Option<Spell> {
         let from = self.only.from_ns.unwrap_or(0);
         let out = &switch.out;

@@ -249,7 +249,7 @@ impl Wakeups {
         self.longest.insert(at, worst);
     }
 
-    /// What ran where a task waited: one queue after the other, the last one that of the CPU it came to.
+    /// Tasks that ran where a task waited: one queue after the other, the last one that of the CPU it came to.
     fn meanwhile(&self, queues: &[Queue], delay: Delay, cpu: u32) -> Vec<Occupant> {
         let end = delay.from_ns + delay.ns;
         let mut all = Vec::new();

@@ -53,9 +53,9 @@ pub struct Function {
     pub own: u64,
     /// Weight of those that it is in.
     pub total: u64,
-    /// Its nodes that lie below no other of it.
+    /// The nodes that lie below no other of it.
     nodes: Vec<u32>,
-    /// Its nodes with weight of their own.
+    /// The nodes with weight of their own.
     ends: Vec<u32>,
 }
 
@@ -121,7 +121,7 @@ impl CallGraph {
         }
     }
 
-    /// What a function called, or what called it, with all that is below.
+    /// Branch of a function: what it called, or what called it, with all that is below.
     pub fn branch(&self, row: &Function, tree: &CallTree) -> Branch {
         let mut branch = Branch::default();
         match (self.direction, self.children) {

@@ -32,7 +32,7 @@ impl Frame {
         }
     }
 
-    /// What stands for the frames that a copy of a stack was too short for.
+    /// Frame that stands for those that a copy of a stack was too short for.
     pub(super) fn truncated() -> Self {
         Self::command(TRUNCATED)
     }

@@ -10,9 +10,9 @@ pub(super) const ROOT: u32 = 0;
 /// A frame below certain callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its frame: an index.
+    /// The frame: an index.
     pub frame: u32,
-    /// Its caller; the root's is itself.
+    /// The caller; the root's is itself.
     pub parent: u32,
     /// Weight of the stacks that end here.
     pub own: u64,
@@ -101,7 +101,7 @@ impl CallTree {
         }
     }
 
-    /// What weights are.
+    /// Unit of the weights.
     pub fn unit(&self) -> Unit {
         self.unit
     }

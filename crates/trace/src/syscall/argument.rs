@@ -289,7 +289,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     (ANY, "mode", Mode),
 ];
 
-/// What an argument of a call is, where the table says so.
+/// Kind of a call's argument, where the table has it.
 pub fn kind(call: &str, argument: &str) -> Option<Kind> {
     let found = POINTED
         .iter()
@@ -298,7 +298,7 @@ pub fn kind(call: &str, argument: &str) -> Option<Kind> {
     found.map(|(.., kind)| *kind)
 }
 
-/// What an argument's number has names for, where it has any.
+/// Names for an argument's number, where it has any.
 pub fn meaning(call: &str, argument: &str) -> Option<Meaning> {
     match kind(call, argument) {
         Some(Named(meaning)) => Some(meaning),

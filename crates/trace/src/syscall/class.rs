@@ -13,7 +13,7 @@ pub struct Class {
     pub aliases: &'static [&'static str],
     /// One line for help.
     pub about: &'static str,
-    /// Its calls by the kernel's names; in addition to those whose arguments say so.
+    /// The calls by the kernel's names; in addition to those whose arguments say so.
     calls: &'static [&'static str],
     /// Whether an argument makes a call one of the class.
     argument: fn(&str, &str) -> bool,

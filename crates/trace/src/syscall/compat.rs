@@ -64,7 +64,7 @@ fn bare(name: &str) -> Option<&str> {
     TIME64.iter().find_map(|ending| name.strip_suffix(ending))
 }
 
-/// What an argument of a 32-bit program's call is: what that of the kernel's own is, its structures as such a program has them. None where those are not
+/// Kind of an argument of a 32-bit program's call: what that of the kernel's own is, its structures as such a program has them. None where those are not
 /// known, or have addresses themselves.
 pub fn kind(call: &str, argument: &str) -> Option<Kind> {
     let (like, ..) = like(call);

@@ -112,12 +112,12 @@ pub fn process_control_arguments(operation: i64) -> usize {
     found.map_or(5, |(_, arguments)| *arguments)
 }
 
-/// What a command of fcntl(2) takes.
+/// Argument of a command of fcntl(2).
 pub fn file_control(command: i64) -> CommandArgument {
     find(FILE, command)
 }
 
-/// What a request of ioctl(2) takes.
+/// Argument of a request of ioctl(2).
 pub fn device_control(request: i64) -> CommandArgument {
     find(DEVICE, request)
 }

@@ -77,7 +77,7 @@ impl Errno {
     }
 }
 
-/// What the C library says to an error, whatever its sign, as bpftrace has it where there is none of that number.
+/// The C library's text for an error, whatever its sign, as bpftrace has it where there is none of that number.
 pub fn error_text(number: i32) -> String {
     let number = i64::from(number).abs();
     match NAMES.iter().any(|(own, _)| *own == number) {
@@ -87,7 +87,7 @@ pub fn error_text(number: i32) -> String {
     }
 }
 
-/// What the C library says to an error.
+/// The C library's text for an error.
 fn text(number: i64) -> String {
     let number = i32::try_from(number).unwrap_or_default();
     let text = std::io::Error::from_raw_os_error(number).to_string();

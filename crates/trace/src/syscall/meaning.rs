@@ -238,7 +238,7 @@ meanings! {
 }
 
 impl Meaning {
-    /// Its word in metadata.
+    /// The word in metadata.
     pub fn word(self) -> &'static str {
         let found = MEANINGS.iter().find(|(meaning, _)| *meaning == self);
         found.map_or("", |(_, word)| word)

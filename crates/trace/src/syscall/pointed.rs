@@ -296,7 +296,7 @@ impl Pointed {
     }
 }
 
-/// What numbers of the elements of an address family's protocols are called.
+/// Names for the protocol numbers of an address family.
 pub fn protocol(family: i64) -> Option<Meaning> {
     match family {
         // AF_INET, AF_INET6, AF_NETLINK.

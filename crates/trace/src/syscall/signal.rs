@@ -35,7 +35,7 @@ const TEXTS: [&str; 31] = [
     "Bad system call",
 ];
 
-/// What the C library says to a signal, as bpftrace has it where there is none of that number.
+/// The C library's text for a signal, as bpftrace has it where there is none of that number.
 pub fn signal_text(number: i32) -> String {
     let known = usize::try_from(i64::from(number) - 1)
         .ok()

@@ -76,7 +76,7 @@ impl<'a> NamedValue<'a> {
         })
     }
 
-    /// It as a plain number, where it is one.
+    /// Value as a plain number, where it is one.
     pub fn number(&self) -> Option<i64> {
         match *self {
             Self::KernelSymbol(address) | Self::UserSymbol { address, .. } => Some(address.cast_signed()),

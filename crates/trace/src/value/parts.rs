@@ -59,7 +59,7 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Their bytes, one behind the other.
+    /// The bytes, one behind the other.
     pub(crate) fn bytes(self) -> &'a [u8] {
         self.bytes
     }
@@ -82,7 +82,7 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Its type.
+    /// The type.
     pub fn ty(&self) -> &'a Composite {
         self.ty
     }
@@ -182,7 +182,7 @@ pub enum BuildIdFrame<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Its frames by build id, where its mode is [`StackMode::BuildId`].
+    /// The frames by build id, where its mode is [`StackMode::BuildId`].
     pub fn build_ids(self) -> Option<impl Iterator<Item = BuildIdFrame<'a>>> {
         // The kernel's struct: status s32 (1: a build id, 2: an address), build id of 20 bytes, offset or address.
         let (frames, _) = self.bytes.as_chunks::<32>();

@@ -12,7 +12,7 @@ pub(crate) fn is_on<T: Tracepoint>() -> bool {
     T::event().flag().load(Ordering::Relaxed)
 }
 
-/// Has the linker know that this place emits `T`.
+/// Tells the linker that this place emits `T`.
 #[cfg(listed_events)]
 #[inline(always)]
 #[allow(unsafe_code, reason = "a table that the linker makes")]
@@ -28,7 +28,7 @@ fn enter_in_table<T: Tracepoint>() {
     }
 }
 
-/// Has every place of the event deliver it, or pass by.
+/// Turns every place of the event on or off.
 ///
 /// # Errors
 /// None: memory can be written.

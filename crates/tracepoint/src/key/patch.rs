@@ -46,7 +46,7 @@ fn through_page(code: usize, byte: u8) -> io::Result<()> {
     protect(libc::PROT_READ | libc::PROT_EXEC)
 }
 
-/// Has every running thread of the process fetch its instructions anew, where the kernel can: what was written is in force when this returns.
+/// Makes every running thread of the process fetch its instructions anew, where the kernel can: what was written is in force when this returns.
 #[allow(unsafe_code, reason = "system calls")]
 pub(super) fn settle() {
     static ASKED: OnceLock<()> = OnceLock::new();

@@ -31,7 +31,7 @@ pub(crate) fn is_on<T: Tracepoint>() -> bool {
     false
 }
 
-/// Has every place of the event deliver it, or pass by.
+/// Turns every place of the event on or off.
 ///
 /// # Errors
 /// When the code cannot be changed; it is as before then.

@@ -57,7 +57,7 @@ impl Site {
             .wrapping_add_signed(self.code as isize)
     }
 
-    /// What it emits.
+    /// The event that it emits.
     #[allow(unsafe_code, reason = "an address as a function")]
     pub(super) fn event(&self) -> &'static Event {
         let address = (&raw const self.event)

@@ -93,7 +93,7 @@ fn write(about: &About<'_>, out: &mut String) -> fmt::Result {
     about.events.iter().try_for_each(|event| declare(event, out))
 }
 
-/// What TSDL does not say of a field.
+/// Hint about a field beyond what TSDL says.
 fn hint(field: &Field, most: u32) -> String {
     match field.kind {
         Kind::Bool => ":bool".to_owned(),

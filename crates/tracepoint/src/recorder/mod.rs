@@ -77,7 +77,7 @@ impl Options {
         Self { ring_bytes, ..self }
     }
 
-    /// Has the rings lie in a file, made anew, from which `kestrel recover` reads them: also when the process is killed by a signal that no process can handle.
+    /// Puts the rings into a file, made anew, from which `kestrel recover` reads them: also when the process is killed by a signal that no process can handle.
     #[must_use]
     pub fn memory(self, file: impl Into<PathBuf>) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Options {
         self
     }
 
-    /// What [`RECORD`] says.
+    /// Parses [`RECORD`].
     pub(crate) fn parse(text: &str) -> io::Result<Self> {
         let wrong = |word: &str| {
             let why = format!("{RECORD}: {word} is no FOLDER[,overwrite][,ring=BYTES][,memory=FILE]");

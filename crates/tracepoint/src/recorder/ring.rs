@@ -22,7 +22,7 @@ pub(crate) struct Ring {
     /// What it is a ring of.
     pub(crate) session: &'static Session,
     pub(crate) control: Control,
-    /// Its number: 1 for the first.
+    /// The number: 1 for the first.
     number: u32,
     pages: u64,
     base: *mut u8,
@@ -125,17 +125,17 @@ impl Ring {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Its number.
+    /// The number.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Its number as packets have it.
+    /// The number as packets have it.
     fn packet_number(&self) -> u32 {
         OF_THREADS | self.number << 16
     }
 
-    /// Its pages.
+    /// The pages.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }

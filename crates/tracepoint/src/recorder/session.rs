@@ -133,7 +133,7 @@ impl Session {
         unsafe { NOW.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Has it go on; false where another does.
+    /// Resumes recording; false where another does.
     pub(crate) fn begin(&'static self) -> bool {
         let own = std::ptr::from_ref(self).cast_mut();
         let none = std::ptr::null_mut();
@@ -186,7 +186,7 @@ impl Session {
         }
     }
 
-    /// Its rings, the counting one among them.
+    /// The rings, the counting one among them.
     #[allow(unsafe_code, reason = "rings by their addresses")]
     pub(crate) fn rings(&self) -> impl Iterator<Item = &'static Ring> {
         let count = self.count.load(Ordering::Acquire).min(MOST);

@@ -37,9 +37,9 @@ pub struct KconfigVariable {
     pub name: String,
     /// Where it lies in the map's value.
     pub offset: u32,
-    /// Its size.
+    /// The size.
     pub size: u32,
-    /// Its type in the object's types.
+    /// The type in the object's types.
     pub ty: TypeId,
     /// It may be missing, and is zero then.
     pub weak: bool,
@@ -66,7 +66,7 @@ pub enum Inner {
 /// A map as declared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Map {
-    /// Its name: that of the variable, or of the section.
+    /// The name: that of the variable, or of the section.
     pub name: String,
     /// In which style it is declared, for people.
     pub style: &'static str,

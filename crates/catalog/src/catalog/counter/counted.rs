@@ -88,7 +88,7 @@ enum Family {
     Software,
 }
 
-/// What perf counts where nothing is named.
+/// Counters that perf counts where nothing is named.
 pub fn usual() -> Vec<Named> {
     let software = [
         Software::TaskClock,
@@ -102,7 +102,7 @@ pub fn usual() -> Vec<Named> {
         .collect()
 }
 
-/// One of the kernel's own, whole.
+/// A counter of the kernel's own, whole.
 pub fn of_software(counter: Software) -> Named {
     Named {
         name: counter.name().to_owned(),
@@ -155,7 +155,7 @@ fn is_word(name: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// What letters behind a name say.
+/// Privilege levels that letters behind a name select.
 pub(super) fn levels(text: &str, modifiers: &str) -> Result<Levels> {
     match modifiers {
         "u" => Ok(Levels {

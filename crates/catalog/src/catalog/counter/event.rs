@@ -84,7 +84,7 @@ pub(super) fn named<T>(
     }
 }
 
-/// Its fields: none, as every record says, which every record says.
+/// The fields: none, as every record says, which every record says.
 pub(super) fn no_fields() -> Description {
     Description {
         fields: Vec::<DescribedField>::new(),

@@ -23,7 +23,7 @@ pub(super) struct Period {
     pub(super) nanoseconds: u64,
 }
 
-/// What the names of a clock's events look like, where a pattern may mean them; or the one event that is named.
+/// Sample names of a clock's events, where a pattern may mean them; or the one event that is named.
 pub(super) fn names(kind: &str, patterns: &[Glob], found: &mut dyn FnMut(&str)) {
     if let [unit, count] = patterns
         && unit.is_plain()
@@ -41,7 +41,7 @@ pub(super) fn names(kind: &str, patterns: &[Glob], found: &mut dyn FnMut(&str)) 
 }
 
 impl Period {
-    /// What the parts behind the kind say.
+    /// Parses the parts behind the kind.
     pub(super) fn parse(kind: &str, spec: &EventSpec) -> Result<Self> {
         let plain = |part: &EventPart| match part.offset {
             None => Ok(part.text.clone()),

@@ -137,7 +137,7 @@ impl Unit<'_> {
         Ok(())
     }
 
-    /// What its counts must be multiplied by, and in which unit that is.
+    /// Scale and unit of an event's counts.
     fn scale(&self, event: &str) -> Option<Scale> {
         let scale = self.read(&format!("events/{event}.scale"));
         let unit = self.read(&format!("events/{event}.unit")).unwrap_or_default();

@@ -15,7 +15,7 @@ pub(in crate::catalog) struct SoftwareKind;
 /// Counters that no program can be run by: they count, but nothing overflows.
 const WITHOUT_EVENTS: &[Software] = &[Software::Dummy, Software::BpfOutput];
 
-/// Of how many one is an event where the event's text gives no number, as in bpftrace.
+/// Default number of counts per event where the event's text gives no number, as in bpftrace.
 fn default_count(counter: Software) -> u64 {
     match counter {
         Software::CpuClock | Software::TaskClock => 1_000_000,

@@ -78,7 +78,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// What the registers are to hold, or why they cannot.
+/// The breakpoint for the debug registers, or why there can be none.
 fn breakpoint(address: u64, length: u64, mode: &str) -> std::result::Result<Breakpoint, String> {
     if address == 0 {
         return Err("nothing lies at address 0".to_owned());

@@ -79,7 +79,7 @@ fn shape(fields: &[EventField]) -> u64 {
     hasher.finish()
 }
 
-/// What a set is known by: the same for any of its events, and another for any other set.
+/// Name of the family by which a set is known: the same for any of its events, and another for any other set.
 pub fn family(context: &Context) -> String {
     let types: Vec<_> = context.fields.iter().map(|f| (&f.ty, &f.source)).collect();
     let mut hasher = DefaultHasher::new();

@@ -228,7 +228,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What to sleep on until a message comes; `None` where a session has no bell.
+    /// Descriptors to sleep on until a message comes; `None` where a session has no bell.
     fn bells(&self) -> Option<Vec<BorrowedFd<'_>>> {
         self.inboxes.values().map(|(.., inbox)| inbox.bell()).collect()
     }

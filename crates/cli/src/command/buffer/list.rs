@@ -40,7 +40,7 @@ struct BufferRow {
 /// The process that a buffer is for, if it is for one.
 #[derive(Default, Serialize)]
 struct Process {
-    /// Its number; -1 or another that no process has: none.
+    /// The number; -1 or another that no process has: none.
     #[serde(rename = "process")]
     number: Option<i64>,
     /// The parameter that holds it.

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Their names
+    /// The names
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
     /// All of the session

@@ -26,7 +26,7 @@ impl Failures {
     }
 }
 
-/// What failed, how, and how often.
+/// Message about a failure and how often it happened.
 fn message(failure: &Failure, times: u64) -> String {
     if failure.place.is_none() {
         return format!(

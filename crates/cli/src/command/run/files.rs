@@ -140,7 +140,7 @@ const MACROS: &[(&str, &[(&str, i64)])] = &[
     ),
 ];
 
-/// What a header defines that scripts use and that BTF does not have.
+/// Constants of a C header that scripts use and that BTF does not have.
 fn constants(path: &str) -> Option<String> {
     let line = |(name, number): (&str, i64)| format!("#define {name} {number}\n");
     if path.ends_with("errno.h") {

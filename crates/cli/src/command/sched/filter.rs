@@ -22,7 +22,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// As the analyses take it; `tasks` are the recording's.
+    /// The filter as the analyses take it; `tasks` are the recording's.
     pub(super) fn only(&self, tasks: Tasks) -> SchedFilter {
         let (from_ns, to_ns) = self.time.unwrap_or_default();
         SchedFilter {

@@ -88,7 +88,7 @@ impl Reading {
         Ok(())
     }
 
-    /// What is missing.
+    /// Gaps in what was read.
     pub(super) fn gaps(&self) -> Gaps {
         let losses = self.trace.reader.losses();
         let summary = self.trace.summary.as_ref();

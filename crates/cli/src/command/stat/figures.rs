@@ -264,7 +264,7 @@ impl Derivation<'_, '_> {
         self.numbers.get(&key)?.value()
     }
 
-    /// Another event's number for the same part, where there is one and it is not 0; the same levels come first.
+    /// Count of another event for the same part, where there is one and it is not 0; the same levels come first.
     fn beside(&self, (event, part): Key<'_>, meaning: Meaning) -> Option<f64> {
         let levels = self.events[event].counter.as_ref().map(|named| named.levels);
         let mut found = None;

@@ -37,7 +37,7 @@ fn counts_time(event: &Event) -> bool {
         .is_some_and(|named| named.counter.counts_time)
 }
 
-/// What counts are multiplied by where they are shown, if not by themselves.
+/// Scale of the shown counts, if not 1.
 fn scale(event: &Event) -> Option<&Scale> {
     event.counter.as_ref().and_then(|named| named.scale.as_ref())
 }
@@ -83,7 +83,7 @@ fn milliseconds(ns: f64, group: bool) -> String {
 }
 
 impl Layout {
-    /// What stands above all.
+    /// Title line above all rows.
     pub(super) fn title(&self, of: &str, runs: usize) -> String {
         match self {
             Self::Text if runs > 1 => format!("\n Performance counter stats for {of} ({runs} runs):\n\n"),
@@ -92,7 +92,7 @@ impl Layout {
         }
     }
 
-    /// What stands above the rows of intervals.
+    /// Title line above the rows of intervals.
     pub(super) fn interval_title(&self) -> &'static str {
         match self {
             Self::Text => "#           time             counts unit events\n",
@@ -115,7 +115,7 @@ impl Layout {
         out
     }
 
-    /// What stands below.
+    /// Footer below the rows.
     pub(super) fn footer(&self, taken: &RunTimes<'_>) -> String {
         match self {
             Self::Text => footer(taken),

@@ -215,7 +215,7 @@ fn title(options: &Options) -> String {
     }
 }
 
-/// What can be said before anything is forked or opened.
+/// Checks the options before anything is forked or opened.
 fn check(options: &Options, host: &Host) -> Result<(), Failure> {
     if options.repeat > 1 && options.command.is_empty() {
         let failure = Failure::new(Exit::Usage, "there is no command to repeat");
@@ -359,7 +359,7 @@ fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was counted so far, as rows.
+/// Rows of the counts so far.
 fn so_far(stat: &Stat, layout: &Layout, now: Duration) -> Result<String, Failure> {
     let run = Run {
         counts: stat.read()?,

@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     shown.map(|()| Exit::Done)
 }
 
-/// What is looked at.
+/// Source of the readings.
 fn source<'c>(
     options: &Options,
     sessions: Vec<String>,

@@ -91,7 +91,7 @@ pub(super) fn summary(model: &Model) -> String {
     }
 }
 
-/// What is missing in the counts, in words; nothing where all is there.
+/// Losses in the counts, in words; nothing where all is there.
 pub(super) fn losses(reading: &Reading) -> Vec<String> {
     let lost = reading.total().1;
     let missed = reading.all_missed();

@@ -35,7 +35,7 @@ pub(super) struct ReadingParts {
 }
 
 impl ReadingParts {
-    /// What is to be known for the hits of a slice.
+    /// Parts of a reading needed for the hits of a slice.
     pub(super) fn by(slice: &Slice, by: By) -> Self {
         Self {
             cpus: by == By::Cpu || slice.cpu.is_some(),
@@ -48,7 +48,7 @@ impl ReadingParts {
         self.cpus >= other.cpus && self.processes >= other.processes
     }
 
-    /// What either has.
+    /// Union of both.
     pub(super) fn with(self, other: Self) -> Self {
         Self {
             cpus: self.cpus || other.cpus,

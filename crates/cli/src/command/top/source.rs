@@ -22,7 +22,7 @@ pub(super) trait Source {
     /// Reads all that was counted so far.
     fn read(&mut self, wanted: ReadingParts) -> Result<Reading, Failure>;
 
-    /// What is looked at, in a few words.
+    /// Title of the view, in a few words.
     fn title(&self) -> String;
 
     /// Fills a map with a histogram of an expression at an event from now on, of one process if `pid` is given; returns the map's title in later readings.
@@ -199,7 +199,7 @@ pub(super) struct Sessions {
 /// A session that is looked at.
 struct Looked {
     glance: Glance,
-    /// Its records, since it was first asked who causes events.
+    /// The records, since it was first asked who causes events.
     watched: Option<Watched>,
 }
 
@@ -290,7 +290,7 @@ impl Source for Sessions {
     }
 }
 
-/// What a session's counters say.
+/// Adds the counters of a session to a reading.
 fn add(reading: &mut Reading, seen: &GlanceResult, session: &str, host: &Host) {
     reading.hits.extend(seen.events.iter().map(|event| Hits {
         session: session.to_owned(),
@@ -393,7 +393,7 @@ impl Watched {
     }
 }
 
-/// What maps hold.
+/// Readings of maps.
 fn maps(session: &str, snapshots: &[Snapshot], host: &Host) -> Vec<MapReading> {
     let (symbols, _) = kestrel::session::maps::symbols(snapshots, host, None);
     let reading = |snapshot: &Snapshot| {

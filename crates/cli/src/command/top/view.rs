@@ -178,7 +178,7 @@ impl<'s> TopView<'s> {
     }
 }
 
-/// What is wrong with a text: the first line of what would be said of it, without colours and without where it stands.
+/// Error message in one line: the first line of what would be said of it, without colours and without where it stands.
 fn in_one_line(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     let mut parts = first.split("\x1b[");

@@ -102,7 +102,7 @@ impl Lines {
         Ok(())
     }
 
-    /// What is known of the code of processes.
+    /// Code of processes, as far as it is known.
     pub(super) fn code(&mut self) -> Option<&mut UserCode> {
         self.code.as_mut().map(LiveNames::code)
     }

@@ -148,7 +148,7 @@ impl LiveCalls {
     }
 }
 
-/// What becomes of the calls.
+/// Handles the calls of a view.
 fn view(
     calls: &kestrel::syscalls::Calls,
     set: &str,

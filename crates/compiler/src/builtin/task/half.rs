@@ -24,7 +24,7 @@ pub(super) fn half(usage: &Use<'_>, which: Intrinsic, upper: bool) -> Expr {
     Expr::new(kind, Type::integer(4, false), span)
 }
 
-/// Whose numbers of processes are meant: `curr_ns`, those of the PID namespace that Kestrel runs in, or `init`, the first one's.
+/// Numbering of processes that is meant: `curr_ns`, those of the PID namespace that Kestrel runs in, or `init`, the first one's.
 pub(super) fn numbering(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Intrinsic> {
     let args = usage.positional(checker, 0, 1)?;
     let Some(arg) = args.first() else {

@@ -102,7 +102,7 @@ const SIGNALS: &[(u64, &str)] = &[
     (31, "SYS"),
 ];
 
-/// Its number, with or without `SIG`.
+/// The number, with or without `SIG`.
 fn number_of(name: &str) -> Option<u64> {
     let bare = name.strip_prefix("SIG").unwrap_or(name);
     let mut rows = SIGNALS.iter();

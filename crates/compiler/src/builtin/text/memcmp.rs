@@ -33,7 +33,7 @@ pub(crate) static MEMCMP: Builtin = Builtin {
     }),
 };
 
-/// What is compared, at least so many bytes of it.
+/// The compared memory, at least so many bytes of it.
 fn memory(checker: &mut Checker<'_>, usage: &Use<'_>, value: &ast::Expr, size: u32) -> Checked<Expr> {
     let value = checker.expression(value)?;
     let span = value.span;

@@ -46,7 +46,7 @@ impl Checker<'_> {
         self.stores(name, &keys, change, span)
     }
 
-    /// What `@name += value` adds: a number, or so many of the things that the map's addresses point to.
+    /// The sum that `@name += value` stores: a number, or so many of the things that the map's addresses point to.
     fn added(&mut self, name: &str, value: &ast::Expr) -> Checked<Expr> {
         let held = self
             .globals

@@ -24,7 +24,7 @@ impl Checker<'_> {
         joined
     }
 
-    /// What a map holds in which values of a type are stored.
+    /// Kind of value of a map in which values of a type are stored.
     pub(super) fn held(&mut self, value: &Expr, ty: &Type) -> Checked<ValueKind> {
         if ty.is_scalar() {
             return Ok(ValueKind::Scalar(scalar_type(ty)));

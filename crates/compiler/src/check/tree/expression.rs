@@ -17,9 +17,9 @@ use std::sync::Arc;
 pub struct Expr {
     /// What it is.
     pub kind: ExprKind,
-    /// Its type.
+    /// The type.
     pub ty: Type,
-    /// Its bytes in the source (of the use, for a field rule).
+    /// The bytes in the source (of the use, for a field rule).
     pub span: Span,
 }
 

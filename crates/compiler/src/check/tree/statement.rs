@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Statement {
     /// What it does.
     pub kind: StatementKind,
-    /// Its bytes in the source.
+    /// The bytes in the source.
     pub span: Span,
 }
 
@@ -147,7 +147,7 @@ pub enum Action {
     Call {
         /// As written; planning replaces it with the path of the object.
         object: String,
-        /// Its program; empty until planning has chosen it.
+        /// The program; empty until planning has chosen it.
         program: String,
     },
 }

@@ -112,13 +112,13 @@ pub struct TupleType {
 /// A member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TupleMember {
-    /// Its name in a record; empty in a tuple.
+    /// The name in a record; empty in a tuple.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: Type,
     /// Bytes from the start of the tuple.
     pub offset: u32,
-    /// Its bytes.
+    /// The bytes.
     pub size: u32,
 }
 

@@ -59,7 +59,7 @@ impl<'a> Checker<'a> {
         self.names.entry(id).or_insert_with(collect).clone()
     }
 
-    /// What lies at an address; `None` where that is not known.
+    /// Type of what lies at an address; `None` where that is not known.
     pub(crate) fn pointee(&mut self, pointer: Pointer) -> Option<Type> {
         if let Some(levels) = pointer.levels.checked_sub(1) {
             let symbolic = levels == 0 && pointer.to == Pointee::Unknown;

@@ -26,7 +26,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What the offset of a value of so many bytes is a multiple of in memory, as C places it.
+    /// Alignment of a value of so many bytes in memory, as C places it.
     pub(crate) fn align_of(&mut self, ty: &Type, size: u32) -> u32 {
         self.align_at(ty, size, 0)
     }

@@ -5,7 +5,7 @@ use crate::check::tree::{Pointee, Pointer, Type};
 use kestrel_trace::layout::{Named, Space};
 
 impl<'a> Checker<'a> {
-    /// What a type is, and all of it, in the language's own words: `int`, `uint64`.
+    /// Kind and full spelling of a type in the language's own words: `int`, `uint64`.
     pub(crate) fn spelled_type(&self, ty: &Type) -> (&'static str, String) {
         let whole = |word: &'static str| (word, word.to_owned());
         match ty {

@@ -98,7 +98,7 @@ impl<'a> Checker<'a> {
         Ok(ty)
     }
 
-    /// What a name by itself is, without stars and lengths.
+    /// Base type of a name, without stars and lengths.
     fn written_base(&mut self, name: &TypeName) -> Checked<Type> {
         if let Some(ty) = basic(&name.name).filter(|_| name.tag.is_none()) {
             return Ok(ty);

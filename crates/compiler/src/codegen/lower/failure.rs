@@ -22,7 +22,7 @@ impl Lower<'_> {
         answer
     }
 
-    /// What a division by zero gives, as in bpftrace.
+    /// Value of a division by zero, as in bpftrace.
     pub(super) fn divided_by_zero(&mut self) -> Vreg {
         if self.sink.counts_divisions() {
             self.count_failure(DIVISION, 0.into());

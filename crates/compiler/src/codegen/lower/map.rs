@@ -61,7 +61,7 @@ impl Lower<'_> {
         }
     }
 
-    /// What the map holds there, 0 where it holds nothing.
+    /// Scalar at a map's place, 0 where it holds nothing.
     pub(super) fn map_scalar(&mut self, place: &MapPlace) -> Result<Vreg, Error> {
         let result = self.b.vreg();
         self.b.assign(result, 0);
@@ -353,7 +353,7 @@ impl Lower<'_> {
         gather(self, place, gathered, value)
     }
 
-    /// What [`kestrel_trace::aggregate::gather::rank`] gives.
+    /// Code for [`kestrel_trace::aggregate::gather::rank`].
     pub(crate) fn rank(&mut self, value: Vreg, signed: bool) -> Vreg {
         if signed {
             self.b.alu(AluOp::Xor, Bits::B64, value, i64::MIN)

@@ -384,7 +384,7 @@ impl Lower<'_> {
         self.bounded(slot, length, max * 8, !7, &FAULT_IN_TEXT)
     }
 
-    /// What the kernel is asked for: whose stack, and how many frames at its top are left out.
+    /// Flags of the stack helper: whose stack, and how many frames at its top are left out.
     pub(super) fn stack_flags(&self, space: Space) -> i64 {
         match space {
             Space::Kernel => self.own_frames(),
@@ -556,7 +556,7 @@ impl Plan<'_> {
     }
 }
 
-/// What gives the same low bytes with less work: a conversion is not needed where only these are stored.
+/// A cheaper expression with the same low bytes: a conversion is not needed where only these are stored.
 fn low_bytes(expr: &Expr, stored: Option<u8>) -> &Expr {
     match &expr.kind {
         ExprKind::Convert { value, size, .. } if stored.is_some_and(|stored| stored <= *size) => {

@@ -38,7 +38,7 @@ impl Bytes {
         }
     }
 
-    /// What lies at an address of a map's value.
+    /// Value at an address of a map's value.
     pub(super) fn at(address: Vreg) -> Self {
         Self {
             at: At::Pointer(address),

@@ -20,7 +20,7 @@ impl ValueCache {
         }
     }
 
-    /// What is known on both of two paths.
+    /// Values that are known on both of two paths.
     pub(super) fn common(&self, other: &Self) -> Self {
         Self(
             self.0

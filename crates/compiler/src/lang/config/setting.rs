@@ -354,7 +354,7 @@ impl Setting {
         Ok(())
     }
 
-    /// What it is set to; `None` for one that has no effect.
+    /// Value of the setting; `None` for one that has no effect.
     pub(super) fn value(&self, config: &Config) -> Option<ExprKind> {
         let mut config = config.clone();
         let number = |value| ExprKind::Integer {

@@ -8,7 +8,7 @@ use crate::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
 
 impl Expander<'_> {
-    /// What the call of a macro stands for; `None` where the name is none of a macro that could be meant.
+    /// Expansion of a macro call; `None` where the name is none of a macro that could be meant.
     pub(super) fn macro_call(
         &mut self,
         name: &str,
@@ -60,7 +60,7 @@ impl Expander<'_> {
         Some(Expr { kind, span })
     }
 
-    /// What a call gives for one parameter; what does not fit is reported, and stands for itself.
+    /// Argument of a macro call for one parameter; what does not fit is reported, and stands for itself.
     fn given(
         &mut self,
         macro_: &Macro,

@@ -26,7 +26,7 @@ pub(super) struct ParsedFiles {
 enum Role {
     Script,
     Import,
-    /// Its types and names are known before the script begins.
+    /// The types and names are known before the script begins.
     Header,
 }
 

@@ -199,7 +199,7 @@ impl Expander<'_> {
     }
 }
 
-/// What `--name` or `--name=value` says of an option that is given or not.
+/// Value of `--name` or `--name=value` for an option that is given or not.
 fn truth(value: Option<&str>) -> Result<ExprKind, &'static str> {
     match value {
         None => Ok(ExprKind::Bool(true)),

@@ -5,7 +5,7 @@ use super::scope::{MacroArgument, Scope};
 use crate::lang::ast::{Expr, ExprKind, PathStep, SizeofOperand, Spanned, TypeName, TypeSuffix};
 
 impl Expander<'_> {
-    /// What `sizeof` and its kin are asked about: `a[2]` and `a` are types where `a` was given one.
+    /// Operand of `sizeof` and its kin: `a[2]` and `a` are types where `a` was given one.
     pub(super) fn operand(
         &mut self,
         of: &SizeofOperand,

@@ -86,7 +86,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Of what has parentheses of its own: whether more stand around it.
+    /// Start of an operand with parentheses of its own: whether more stand around it.
     fn first_behind(&self, span: Span, first: Option<Span>) -> Option<u32> {
         let first = first?;
         let before = self.text.get(span.start as usize..first.start as usize)?;
@@ -199,7 +199,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What is written by a block, as a text of its own.
+    /// Output of a block as a text of its own.
     fn apart(&mut self, write: impl FnOnce(&mut Self)) -> String {
         let before = std::mem::take(&mut self.out);
         write(self);

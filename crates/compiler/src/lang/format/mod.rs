@@ -214,7 +214,7 @@ impl<'a> Printer<'a> {
         self.close();
     }
 
-    /// What stands between settings is no line of its own: a comment behind it is beside the setting.
+    /// Skips separators between settings, which are no lines of their own: a comment behind it is beside the setting.
     fn skip_separators(&mut self, end: u32) {
         let rest = self.text.get(end as usize..).unwrap_or_default();
         let separators = rest.len() - rest.trim_start_matches([' ', '\t', ';', ',']).len();
@@ -242,7 +242,7 @@ impl<'a> Printer<'a> {
         self.end_line(0);
     }
 
-    /// What is written as it stands, with a semicolon where there is none.
+    /// Copies the source as it stands, with a semicolon where there is none.
     fn as_it_is(&mut self, span: Span) {
         self.line(span.start);
         let text = self.source(span);

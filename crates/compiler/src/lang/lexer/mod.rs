@@ -111,7 +111,7 @@ impl<'a> Lexer<'a> {
         self.text
     }
 
-    /// What is still to be read.
+    /// Remaining text.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }

@@ -527,7 +527,7 @@ impl<'a> Lexer<'a> {
 }
 
 impl Frame<'_> {
-    /// The same macro with no tokens left.
+    /// The macro with no tokens left.
     fn ended(&self) -> Self {
         Self {
             name: self.name,

@@ -47,7 +47,7 @@ pub(in crate::lang) fn read_quoted(source: &str) -> Result<(String, usize), Quot
     Err(QuoteTrouble::Open)
 }
 
-/// What an escape stands for, and how many (ASCII) characters it has after its backslash.
+/// Value of an escape, and how many (ASCII) characters it has after its backslash.
 fn read_escape(rest: &str) -> Option<(u8, usize)> {
     let digits = |text: &str, radix: u32, most: usize| {
         let end = text.chars().take(most).take_while(|c| c.is_digit(radix)).count();

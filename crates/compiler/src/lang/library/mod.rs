@@ -1,4 +1,4 @@
 //! Macros that every script has, written in the language itself.
 
-/// Their files: what people know them as, and what they hold.
+/// The files: what people know them as, and what they hold.
 pub const TEXTS: &[(&str, &str)] = &[("<library>", include_str!("base.bt"))];

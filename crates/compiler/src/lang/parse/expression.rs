@@ -219,7 +219,7 @@ impl Parser<'_> {
         Ok(base)
     }
 
-    /// What follows `entry.`: a word, or a call, whose name then begins with `entry.`.
+    /// Parses what follows `entry.`: a word, or a call, whose name then begins with `entry.`.
     fn entry_part(&mut self, base: Expr, arrow: bool) -> Parsed<(ExprKind, u32)> {
         let height = self.height;
         let name = self.member_name()?;
@@ -299,7 +299,7 @@ impl Parser<'_> {
         self.build(self.height, start, kind)
     }
 
-    /// What follows an opening parenthesis: an expression, a tuple or a record.
+    /// Parses what follows an opening parenthesis: an expression, a tuple or a record.
     fn parenthesised(&mut self, start: u32) -> Parsed<Expr> {
         if self.eat(")") {
             return self.build(0, start, ExprKind::Tuple(Vec::new()));
@@ -326,7 +326,7 @@ impl Parser<'_> {
         self.build(height, start, ExprKind::Tuple(elements))
     }
 
-    /// What follows `(name =`.
+    /// Parses what follows `(name =`.
     fn record(&mut self, start: u32, first: Spanned<String>) -> Parsed<Expr> {
         let (mut elements, mut name, mut height) = (Vec::new(), first, 0);
         loop {

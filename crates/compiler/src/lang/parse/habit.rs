@@ -31,7 +31,7 @@ const VARIABLE: &str = "a variable has a dollar sign: $x = 5; or with a type, le
 const HANDLER: &str = "a handler is written EVENT /predicate/ { statements }";
 
 impl Parser<'_> {
-    /// What to write where `wanted` should stand and the next token does.
+    /// Hint where `wanted` should stand and another token does.
     pub(super) fn instead(&self, wanted: &str) -> Option<String> {
         let before = self.word_before();
         if before == "else" {

@@ -463,7 +463,7 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_'
 }
 
-/// What stands before the call of an object's program: how often that is made.
+/// Block that counts the call of an object's program: how often that is made.
 fn counted(span: Span) -> Block {
     let kind = ExprKind::Call {
         name: Spanned {

@@ -28,9 +28,9 @@ const CORE_RELO: usize = 16;
 pub struct ProgramInfo {
     /// The kernel's number for it while it lives.
     pub id: u32,
-    /// Its type.
+    /// The type.
     pub kind: ProgramType,
-    /// Its name, at most 15 bytes.
+    /// The name, at most 15 bytes.
     pub name: String,
     /// A hash of its instructions.
     pub tag: [u8; 8],
@@ -172,7 +172,7 @@ impl Program {
         )?)
     }
 
-    /// What the verifier wrote, if it was asked to ([`ProgramSpec::log_level`]).
+    /// The verifier's log, if it was asked for ([`ProgramSpec::log_level`]).
     pub fn log(&self) -> Option<&str> {
         self.log.as_deref()
     }
@@ -193,7 +193,7 @@ impl Program {
             .map_err(|errno| Error::system("bind a map to", "a program", errno))
     }
 
-    /// What the kernel says about it now.
+    /// Current kernel information about the program.
     ///
     /// # Errors
     /// [`Error::System`].

@@ -84,11 +84,11 @@ impl ProgramKind {
 pub struct ProgramSpec<'a> {
     /// For people; the kernel keeps 15 bytes, and other characters than letters, digits and `.` become `_`.
     pub name: &'a str,
-    /// Its function's name among the program's types, by which it is traced; other characters than letters, digits and `_` become `_`.
+    /// The function's name among the program's types, by which it is traced; other characters than letters, digits and `_` become `_`.
     pub function: Option<&'a str>,
     /// What it is run by.
     pub kind: ProgramKind,
-    /// Its code, references unresolved.
+    /// The code, references unresolved.
     pub code: &'a Code,
     /// The maps that the code refers to by [`kestrel_bpf::code::MapRef`]: the reference is the index.
     pub maps: &'a [BorrowedFd<'a>],

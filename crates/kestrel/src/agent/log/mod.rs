@@ -322,7 +322,7 @@ impl Logs {
         open.map(|open| open.spool.fill()).fold(0.0, f64::max)
     }
 
-    /// What to sleep on until one of the buffers fills; `None` where one of them has no bell, or one cannot be written now.
+    /// Descriptors to sleep on until one of the buffers fills; `None` where one of them has no bell, or one cannot be written now.
     pub fn bells(&self) -> Option<Vec<BorrowedFd<'_>>> {
         self.open.values().map(|open| open.spool.bell()).collect()
     }

@@ -77,7 +77,7 @@ pub(super) struct PartEntry {
 /// User code of processes, shared between threads: followed while a log is written, asked when one of its files ends.
 pub(super) type SharedCode = Arc<Mutex<UserCode>>;
 
-/// What is known of the processes' code, to be shared with the files that end.
+/// Code of the processes, to be shared with the files that end.
 pub(super) fn share(code: UserCode) -> SharedCode {
     Arc::new(Mutex::new(code))
 }
@@ -185,7 +185,7 @@ pub(super) fn unfinished(folder: &Path) -> Result<Vec<SegmentPlace>> {
     Ok(places)
 }
 
-/// What the buffers of a session had lost when its last segment ended.
+/// Losses of a session's buffers when its last segment ended.
 pub(super) fn counted(folder: &Path, uuid: &str) -> LostRecords {
     let ledger: Option<Ledger> = read_json(folder, COUNTS);
     let known = ledger.filter(|ledger| ledger.uuid == uuid);
@@ -236,7 +236,7 @@ impl Segment {
         write_json(&self.place.folder, COUNTS, &ledger)
     }
 
-    /// What is left to do, which takes a while and needs no buffers.
+    /// The remaining work of ending a segment, which takes a while and needs no buffers.
     pub(super) fn ending(self, threads: Processes, code: Option<SharedCode>, host: &Host) -> Ending {
         Ending {
             info: self.writer.info().clone(),
@@ -408,7 +408,7 @@ fn catch_up(tail: &Tail, closing: Option<&Closing>, buffers: &mut [Buffer]) {
     }
 }
 
-/// What buffers have lost so far, those of a trace alone.
+/// Losses of buffers so far, those of a trace alone.
 pub(super) fn lost(info: &TraceInfo, buffers: &[Buffer]) -> LostRecords {
     let mut all = LostRecords::new();
     for (place, buffer) in (0..).zip(buffers) {

@@ -506,7 +506,7 @@ impl Ended {
         }
     }
 
-    /// What came of it, in the end.
+    /// Final result.
     pub(super) fn join(self) -> Result<Finished> {
         self.outcome().map_err(|(error, _)| error)
     }

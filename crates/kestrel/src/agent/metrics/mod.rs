@@ -70,7 +70,7 @@ pub struct Gatherer {
 }
 
 impl Gatherer {
-    /// Of these sessions; none: of all. With `timing` the kernel measures the time of every BPF program of the machine as long as this lives,
+    /// Metrics of these sessions; none: of all. With `timing` the kernel measures the time of every BPF program of the machine as long as this lives,
     /// which costs each run some 20 ns.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ impl Format {
         }
     }
 
-    /// Its `Content-Type`.
+    /// The `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -62,7 +62,7 @@ impl MetricKind {
 /// Numbers of one meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
-    /// Its name, without `_total`.
+    /// The name, without `_total`.
     pub name: &'static str,
     /// What its numbers mean.
     pub kind: MetricKind,
@@ -104,7 +104,7 @@ impl From<bool> for Number {
 }
 
 impl Family {
-    /// One without numbers yet.
+    /// A family without numbers yet.
     pub fn new(name: &'static str, kind: MetricKind, help: &'static str) -> Self {
         Self {
             name,

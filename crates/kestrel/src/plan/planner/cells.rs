@@ -25,7 +25,7 @@ pub(in crate::plan) struct Cell {
 /// A row of a table: the handler for its events.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// Its handler; none where it masks them.
+    /// The handler; none where it masks them.
     handler: Option<usize>,
     /// Where its handler begins in the text.
     start: u32,
@@ -122,7 +122,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What an event meets from a row on; `before` is what it met until then.
+    /// Cell of an event from a row on; `before` is what it met until then.
     fn cell(
         &mut self,
         spec: &EventSpec,

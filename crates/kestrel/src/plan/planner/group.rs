@@ -18,7 +18,7 @@ pub(in crate::plan) struct Group {
 }
 
 impl Group {
-    /// What the events are attached to by the best strategy.
+    /// Mechanism of the best strategy.
     fn mechanism(&self) -> Option<&Mechanism> {
         self.events.ways.first().map(|way| &way.mechanism)
     }

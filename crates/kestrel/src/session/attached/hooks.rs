@@ -57,7 +57,7 @@ impl Session {
         }
     }
 
-    /// What was attached at the other end of the calls whose end a hook is at, if they were to share a program.
+    /// Hook attached at the other end of the calls whose end a hook is at, if they were to share a program.
     fn end_attached(&self, plan: &Plan, hook: &Hook) -> Option<&Attached> {
         let call = hook.call?;
         let known = |attached: &&Attached| {

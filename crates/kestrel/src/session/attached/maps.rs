@@ -17,12 +17,12 @@ impl Session {
         self.resources.maps.failures()
     }
 
-    /// What its programs hand packets over by, where they do.
+    /// Map through which programs hand packets over, where they do.
     pub fn packets(&self) -> Option<&Map> {
         self.resources.packets.as_ref()
     }
 
-    /// What its handlers' maps hold now.
+    /// Contents of the handlers' maps now.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -30,7 +30,7 @@ impl Session {
         self.resources.maps.read(&self.numbers)
     }
 
-    /// What one of its handlers' maps held at a generation; see [`Maps::read_generation`].
+    /// Contents of a handlers' map at a generation; see [`Maps::read_generation`].
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -63,7 +63,7 @@ impl Session {
         self.resources.maps.have_user_stacks()
     }
 
-    /// Its handlers' maps, to be emptied.
+    /// The handlers' maps, to be emptied.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.resources.maps
     }

@@ -9,7 +9,7 @@ use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::hook::second_chance;
 
 impl Session {
-    /// What programs did not see because they (or one sharing their guard) were running already on that CPU.
+    /// Hits that programs did not see because they (or one sharing their guard) were running already on that CPU.
     ///
     /// # Errors
     /// When the kernel does not answer.

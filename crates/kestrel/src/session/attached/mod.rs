@@ -94,7 +94,7 @@ pub(super) struct Attached {
     pub(super) module: Option<modules::ModulePlace>,
     /// Where the kernel attaches it again with its module: the build of that.
     pub(super) module_build: Option<String>,
-    /// Its records with their numbers, where who reads them knows them, and its program does without.
+    /// The records with their numbers, where who reads them knows them, and its program does without.
     pub(super) known: Vec<(EventId, KnownRecord)>,
     /// Whether its handlers do nothing else.
     pub(super) idle: bool,
@@ -109,7 +109,7 @@ impl Attached {
         matches!(self.mechanism, Some(Mechanism::Calls(_)))
     }
 
-    /// What it sees.
+    /// Kind of hits.
     fn hits(&self) -> Hits {
         match &self.mechanism {
             Some(Mechanism::Calls(_)) => Hits::Calls,
@@ -260,7 +260,7 @@ impl Session {
         apart
     }
 
-    /// Its buffers, at least one, by number.
+    /// The buffers, at least one, by number.
     pub fn buffers(&self) -> &[Buffer] {
         &self.resources.buffers
     }
@@ -295,7 +295,7 @@ impl Session {
         self.hooks.len()
     }
 
-    /// Which of its plan's hooks have their handlers in the program of another.
+    /// Hooks of the plan that have their handlers in the program of another.
     pub fn sharing(&self) -> &[usize] {
         &self.sharing
     }

@@ -8,7 +8,7 @@ use kestrel_trace::event::EventClass;
 use std::fs::File;
 
 impl Session {
-    /// Has the periods of its intervals begin now.
+    /// Starts the periods of its intervals now.
     ///
     /// # Errors
     /// The kernel's.

@@ -29,7 +29,7 @@ impl<'s> Part<'s> {
         self.program.only_asks(self.before, self.row.records)
     }
 
-    /// Its events, each with the number that it is counted under, and that of this row's first record of it.
+    /// The events, each with the number that it is counted under, and that of this row's first record of it.
     pub(super) fn events(&self) -> impl Iterator<Item = (&'s str, u64, u64)> {
         let (hook, program, row) = (self.hook, self.program, self.row);
         let before = u64::from(self.before);
@@ -51,7 +51,7 @@ pub(super) struct Group<'s> {
 }
 
 impl Group<'_> {
-    /// Its names, those of its first table first: in full, and how long what stands before the event is.
+    /// The names, those of its first table first: in full, and how long what stands before the event is.
     pub(super) fn names(&self) -> impl Iterator<Item = (String, usize)> {
         let events = |table: &&str| {
             let before = format!("{table}/");
@@ -72,7 +72,7 @@ impl Group<'_> {
             .collect()
     }
 
-    /// What its events are counted under.
+    /// Numbers under which events are counted.
     pub(super) fn numbers(&self) -> Vec<u64> {
         self.parts
             .iter()
@@ -132,7 +132,7 @@ pub(super) fn groups(state: &State) -> Vec<Group<'_>> {
 /// Predicate over a handler's full name and its event: whether they fit what was typed.
 type NamePredicate<'a> = dyn Fn(&str, &str) -> bool + 'a;
 
-/// Which handlers a text means: the first way of reading it that fits any.
+/// Handlers that a text means: the first way of reading it that fits any.
 pub(super) fn choose(all: &[Group<'_>], wanted: &str) -> Vec<usize> {
     let pattern = Glob::new(wanted);
     let ways: [&NamePredicate; 4] = [

@@ -24,15 +24,15 @@ use std::collections::BTreeSet;
 /// A handler: one text that stands in one or more tables, for one or more events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handler {
-    /// Its name, `TABLE/EVENT`: the first of its tables and of its events. An event has at most one handler in a table.
+    /// The name, `TABLE/EVENT`: the first of its tables and of its events. An event has at most one handler in a table.
     pub name: String,
-    /// Its text: events, predicate, block.
+    /// The text: events, predicate, block.
     pub source: String,
     /// The tables that it stands in.
     pub tables: Vec<String>,
     /// Whether one of these is active.
     pub active: bool,
-    /// Its events.
+    /// The events.
     pub events: Vec<EventCounts>,
     /// Kinds of record that it writes; without any it only counts, or acts.
     pub records: u16,
@@ -78,9 +78,9 @@ pub struct EventCounts {
 /// A parameter of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterValue {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value now, as people read it.
+    /// The value now, as people read it.
     pub value: String,
 }
 
@@ -91,9 +91,9 @@ pub struct Setting {
     pub handler: String,
     /// The parameter's.
     pub parameter: String,
-    /// Its value before.
+    /// The value before.
     pub old: String,
-    /// Its value from the next event on.
+    /// The value from the next event on.
     pub new: String,
     /// Names of other handlers that use it.
     pub others: Vec<String>,
@@ -104,7 +104,7 @@ pub struct Setting {
 pub struct ResetResult {
     /// The handler's name.
     pub handler: String,
-    /// Its maps as people write them, each with the names of other handlers for which it is empty now, too.
+    /// The maps as people write them, each with the names of other handlers for which it is empty now, too.
     pub maps: Vec<(String, Vec<String>)>,
 }
 
@@ -121,7 +121,7 @@ impl Handler {
 }
 
 impl PinnedSession {
-    /// Its handlers: those of its first table first.
+    /// The handlers: those of its first table first.
     ///
     /// # Errors
     /// The kernel's.

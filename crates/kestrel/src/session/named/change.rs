@@ -325,7 +325,7 @@ fn take_out(next: &mut State, which: impl Fn(&ProbeState) -> bool) -> Vec<HookSt
     gone
 }
 
-/// What goes with these hooks: maps that only they kept something in, and compiled objects that no row calls any more.
+/// Pins and state that are retired with these hooks: maps that only they kept something in, and compiled objects that no row calls any more.
 fn retire(next: &mut State, hooks: Vec<HookState>) -> Retired {
     Retired {
         maps: let_go(next, &hooks),

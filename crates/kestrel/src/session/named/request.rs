@@ -6,9 +6,9 @@ use std::path::PathBuf;
 /// A probe to be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeRequest {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its text: events, predicate, block.
+    /// The text: events, predicate, block.
     pub source: String,
     /// The line of the kernel's own syntax that it was made of.
     pub line: Option<String>,

@@ -71,7 +71,7 @@ fn about(event: &str, catalog: &Catalog) -> Option<Instruction> {
     })
 }
 
-/// What the kernel's link does not say: the address of a symbol, its module.
+/// Completes what the kernel's link does not say: the address of a symbol, its module.
 fn complete(site: &mut SiteState, symbols: Option<&Kallsyms>) {
     let (Some(name), Some(symbols)) = (&site.symbol, symbols) else {
         return;

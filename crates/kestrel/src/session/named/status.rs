@@ -14,12 +14,12 @@ use serde::{Serialize, Serializer};
 /// A named probe as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Probe {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its number in its session.
+    /// The number in its session.
     #[serde(skip)]
     pub number: u32,
-    /// Its text.
+    /// The text.
     pub source: String,
     /// The line of the kernel's own syntax that it was made of.
     pub line: Option<String>,
@@ -122,7 +122,7 @@ impl Serialize for Site {
 /// Flags of a kprobe in the kernel's own list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Flags {
-    /// Its module was unloaded.
+    /// The module was unloaded.
     pub gone: bool,
     /// Of several probes at this place some are gone: maybe this one, or it is [`Self::gone`]. The kernel's list does not say whose they are.
     pub maybe_gone: bool,
@@ -130,12 +130,12 @@ pub struct Flags {
     pub optimized: bool,
     /// It uses the function's ftrace site.
     pub ftrace: bool,
-    /// Its module is not loaded yet: the kernel attaches it when that comes.
+    /// The module is not loaded yet: the kernel attaches it when that comes.
     pub awaited: bool,
 }
 
 impl PinnedSession {
-    /// Its named probes, in the order in which they came. Without debugfs nothing is known of the flags.
+    /// The named probes, in the order in which they came. Without debugfs nothing is known of the flags.
     ///
     /// # Errors
     /// The kernel's.

@@ -8,7 +8,7 @@ use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 
 impl State {
-    /// What a plan makes at the start, before anything is attached.
+    /// Initial state of a plan, before anything is attached.
     pub(in crate::session) fn of_plan(name: &str, plan: &Plan, file: Option<&str>, now: u64) -> Self {
         let tables = (1u32..).zip(&plan.tables).map(|(number, table)| TableState {
             name: table.clone(),
@@ -42,7 +42,7 @@ impl State {
 }
 
 impl HandlerState {
-    /// What the state says about a plan's row, checked as `handler`.
+    /// State of a plan's row, checked as `handler`.
     pub(in crate::session) fn of(
         row: &PlannedHandler,
         handler: Option<&CheckedProbe>,

@@ -45,7 +45,7 @@ pub struct State {
     pub started: u64,
     /// Rises by one with each change.
     pub generation: u64,
-    /// Its tables, in the order in which they came.
+    /// The tables, in the order in which they came.
     pub tables: Vec<TableState>,
     /// Tables that are being taken out: the next change finishes that first.
     pub retiring: Vec<Retiring>,
@@ -57,16 +57,16 @@ pub struct State {
     pub next_hook: u32,
     /// Number of the next kind of record.
     pub next_record: u32,
-    /// Its hooks.
+    /// The hooks.
     pub hooks: Vec<HookState>,
-    /// Its buffers by number.
+    /// The buffers by number.
     pub buffers: Vec<BufferState>,
     /// Whether writers of its streams wake their readers: sessions of older Kestrels have nothing to do that with.
     #[serde(default)]
     pub bell: bool,
-    /// Its parameters by place.
+    /// The parameters by place.
     pub parameters: Vec<ParameterState>,
-    /// Its handlers' maps by number.
+    /// The handlers' maps by number.
     pub maps: Vec<MapType>,
     /// Compiled objects in which handlers are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,7 +76,7 @@ pub struct State {
     /// Numbers of the relays that programs of other hooks were made with ([`super::relay`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_relays: Vec<u32>,
-    /// Its named probes.
+    /// The named probes.
     pub probes: Probes,
 }
 
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// Its buffers' rings as a trace describes them: of each what it was before it was last resized, and what it is.
+    /// The buffers' rings as a trace describes them: of each what it was before it was last resized, and what it is.
     pub fn rings(&self) -> Vec<BufferInfo> {
         let mut rings = Vec::new();
         let there = (0..)
@@ -135,11 +135,11 @@ impl State {
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableState {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its number: new each time that a table is loaded under this name.
+    /// The number: new each time that a table is loaded under this name.
     pub number: u32,
-    /// Its place among those that `use_table` names.
+    /// The place among those that `use_table` names.
     pub place: u32,
     /// The slot of its handlers, where it was loaded into the running session.
     pub slot: Option<u32>,
@@ -161,7 +161,7 @@ impl TableState {
         }
     }
 
-    /// What the active word says while this table is used.
+    /// Active word while this table is used.
     pub fn word(&self) -> Table {
         word(self.number, self.slot)
     }
@@ -177,16 +177,16 @@ fn word(number: u32, slot: Option<u32>) -> Table {
 /// A table that is on its way out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retiring {
-    /// Its number.
+    /// The number.
     pub number: u32,
-    /// Its place.
+    /// The place.
     pub place: u32,
-    /// Its slot, if it had one.
+    /// The slot, if it had one.
     pub slot: Option<u32>,
 }
 
 impl Retiring {
-    /// What the active word says while it is used still.
+    /// Active word while it is used still.
     pub fn word(&self) -> Table {
         word(self.number, self.slot)
     }
@@ -195,7 +195,7 @@ impl Retiring {
 /// A hook: what is attached to one event, or to a set of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookState {
-    /// Its number: its pins bear it.
+    /// The number: its pins bear it.
     pub number: u32,
     /// The event kind's canonical name.
     pub kind: String,
@@ -205,7 +205,7 @@ pub struct HookState {
     pub attached: Option<Mechanism>,
     /// Whether its functions share one link, which wants another type of program than a link for each.
     pub multi: bool,
-    /// Its pinned links.
+    /// The pinned links.
     pub links: u32,
     /// Where it is attached to CPUs one by one: the CPU of each link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -213,7 +213,7 @@ pub struct HookState {
     /// Events of tracefs that were made for it, and go with the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_events: Vec<String>,
-    /// Its events; where there are several, the program tells them apart by their places here.
+    /// The events; where there are several, the program tells them apart by their places here.
     pub events: Vec<EventState>,
     /// Programs: the first is the hook itself, the others stand in its slots.
     pub programs: Vec<ProgramState>,
@@ -251,7 +251,7 @@ pub struct EventState {
 }
 
 impl EventState {
-    /// What it is called where events are looked for.
+    /// Event name by which events are looked for.
     pub(super) fn event(&self) -> &str {
         self.event.as_deref().unwrap_or(&self.name)
     }
@@ -260,18 +260,18 @@ impl EventState {
 /// State of a program of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramState {
-    /// Its slot; none for the hook itself.
+    /// The slot; none for the hook itself.
     pub slot: Option<u32>,
     /// Number of the first record of its first event.
     pub first: u16,
     /// Kinds of record per event.
     pub records: u16,
-    /// Its handlers.
+    /// The handlers.
     pub rows: Vec<HandlerState>,
     /// Places of the events that its records are of, in the order of their numbers; empty: all of the hook's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<u16>,
-    /// Its records that ask something of user space: their places among the records of its handlers.
+    /// The records that ask something of user space: their places among the records of its handlers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<u16>,
 }
@@ -295,7 +295,7 @@ impl ProgramState {
 /// State of a handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerState {
-    /// Its text.
+    /// The text.
     pub source: String,
     /// Numbers of the tables that it stands in.
     pub tables: Vec<u32>,
@@ -331,7 +331,7 @@ pub struct Baseline {
 /// A buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferState {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether it overwrites the oldest, or refuses the newest.
     pub overwrite: bool,
@@ -364,7 +364,7 @@ impl BufferState {
         self.name.starts_with(REMOVED)
     }
 
-    /// What it was before it was last resized.
+    /// The buffer before it was last resized.
     pub fn earlier(&self) -> Option<Self> {
         let pages = self.before?;
         Some(Self {
@@ -377,7 +377,7 @@ impl BufferState {
         })
     }
 
-    /// Its shape.
+    /// The shape.
     pub fn geometry(&self) -> Geometry {
         Geometry {
             mode: if self.overwrite {

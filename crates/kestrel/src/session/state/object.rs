@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 /// An object, as the session has it: its maps are pinned, its programs stand in slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectState {
-    /// Its number: its pins bear it.
+    /// The number: its pins bear it.
     pub number: u32,
     /// The path of its file, from the root.
     pub path: String,
     /// What tells its content from another's under this path.
     pub content: u64,
-    /// Its maps.
+    /// The maps.
     pub maps: Vec<ObjectMapState>,
 }
 
 /// A map of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectMapState {
-    /// Its name in the object.
+    /// The name in the object.
     pub name: String,
     /// Whether it holds global data.
     pub is_data: bool,
@@ -32,7 +32,7 @@ pub struct CallState {
     pub object: u32,
     /// The program's name.
     pub program: String,
-    /// Its place in the hook's program array.
+    /// The place in the hook's program array.
     pub entry: u32,
 }
 

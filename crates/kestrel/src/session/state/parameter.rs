@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// A parameter: its value stands in the control page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterState {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The value that it started with.
     pub start: u64,
-    /// Its type: bytes, or 0 for a truth value.
+    /// The type: bytes, or 0 for a truth value.
     pub size: u8,
     /// Whether it may be negative.
     pub signed: bool,

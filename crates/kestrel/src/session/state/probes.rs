@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The named probes of a session: rows of a table that is in force beside the active one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probes {
-    /// Their table's number; none until there was a probe.
+    /// The table's number; none until there was a probe.
     pub table: Option<u32>,
     /// In the order in which they came.
     pub each: Vec<ProbeState>,
@@ -31,16 +31,16 @@ pub struct Arming {
 /// A named probe; whether it is enabled stands in the control page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeState {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its number.
+    /// The number.
     pub number: u32,
     /// The place of its word in the control page, and of its hits.
     pub place: u32,
     /// The slot of its programs, where they were made anew since it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
-    /// Its text: events, predicate, block.
+    /// The text: events, predicate, block.
     pub source: String,
     /// The line of the kernel's own syntax that it was made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub struct ProbeState {
 }
 
 impl ProbeState {
-    /// What its word says while it is enabled.
+    /// Word of the probe while it is enabled.
     pub fn word(&self) -> ProbeWord {
         ProbeWord::new(self.number, self.slot)
     }
@@ -87,7 +87,7 @@ pub struct SiteState {
 pub struct Instruction {
     /// Where in the kernel.
     pub address: u64,
-    /// Its function.
+    /// The function.
     pub symbol: String,
     /// Bytes into it.
     pub offset: u64,

@@ -6,7 +6,7 @@ use kestrel_compiler::check::globals::Globals;
 use kestrel_hook::buffer::bell::Bell;
 
 impl State {
-    /// What the handlers of a session share.
+    /// Globals that the handlers of a session share.
     pub(in crate::session) fn globals(&self, tables: Vec<String>) -> Globals {
         Globals {
             tables,

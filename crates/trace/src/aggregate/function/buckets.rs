@@ -13,7 +13,7 @@ pub(super) struct ByBucket {
     pub(super) buckets: fn(&Gathered) -> Buckets,
 }
 
-/// What counts are divided by: those of `lhist` by nothing, as in bpftrace.
+/// Divisor of counts: those of `lhist` by nothing, as in bpftrace.
 fn divisor(buckets: Buckets, div: i128) -> u64 {
     match buckets {
         Buckets::Powers { .. } => u64::try_from(div).unwrap_or(u64::MAX),

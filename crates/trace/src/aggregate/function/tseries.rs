@@ -48,7 +48,7 @@ struct Tseries;
 type Point = (u64, Option<i128>);
 
 impl Combine {
-    /// What the parameters say.
+    /// Buckets of a gathered function's parameters.
     pub fn of(with: &Gathered) -> Self {
         let place = usize::try_from(with.parameter(2)).unwrap_or_default();
         HOW.get(place).map_or(Self::Last, |(_, how)| *how)

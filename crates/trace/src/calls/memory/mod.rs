@@ -37,7 +37,7 @@ pub(super) fn remaining(call: &Call, argument: Argument<'_>, of: &Structure, out
     }
 }
 
-/// What an argument points to; its address where that is not known.
+/// Writes what an argument points to; its address where that is not known.
 pub(super) fn pointed(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String) {
     if argument.value == 0 && !matches!(what.shape, Shape::FileControl | Shape::DeviceControl) {
         return out.push_str("NULL");

@@ -171,8 +171,8 @@ impl Perfetto {
         self.file.append(&self.bytes)
     }
 
-    /// What readers must know first: times are those of the monotonic clock. That of the machine's start, in which ftrace's events are, stands still
-    /// beside it here.
+    /// Starts the conversion with what readers must know first: times are those of the monotonic clock. That of the machine's start, in which ftrace's events
+    /// are, stands still beside it here.
     fn begin(&mut self, time_ns: u64) -> Result<()> {
         self.begun = true;
         let clock = |clock_id, timestamp| Clock {

@@ -60,7 +60,7 @@ pub(super) fn is_free_folder(folder: &Folder) -> io::Result<bool> {
     Ok(folder.entries()?.is_empty() || is_trace(folder) || is_begun(folder)?)
 }
 
-/// What lies in a trace's directory and is not the trace's.
+/// First foreign entry of a trace's directory, which is not the trace's.
 pub(super) fn foreign(folder: &Folder) -> io::Result<Option<PathBuf>> {
     let mut inner = None;
     for entry in folder.entries()? {

@@ -14,11 +14,11 @@ use std::path::Path;
 pub struct Tail {
     /// The number of its buffer.
     pub buffer: u32,
-    /// Its CPU.
+    /// The CPU.
     pub cpu: u32,
     /// The sequence number of its last packet.
     pub sequence: u64,
-    /// Its packets.
+    /// The packets.
     pub packets: u64,
 }
 

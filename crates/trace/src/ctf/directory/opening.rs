@@ -23,7 +23,7 @@ use std::path::Path;
 /// A trace opened for reading.
 #[derive(Debug)]
 pub struct Trace {
-    /// Its records.
+    /// The records.
     pub reader: Reader<StreamIn>,
     /// Packets in its streams, a started one counted as one.
     pub packets: u64,

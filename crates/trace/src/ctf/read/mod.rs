@@ -107,7 +107,7 @@ impl<R: Source> Reader<R> {
         self
     }
 
-    /// What the trace says about itself.
+    /// Description of the trace.
     pub fn info(&self) -> &TraceInfo {
         &self.info
     }
@@ -344,8 +344,8 @@ impl<R: Source> Reader<R> {
         self.streams.iter().map(|stream| stream.packets).sum()
     }
 
-    /// What its recorder wrote and was not read, after the last record: files that were cut, damaged or removed. Where streams were left out nothing is
-    /// known.
+    /// Records that the recorder wrote and that were not read, after the last record: files that were cut, damaged or removed. Where streams were left out
+    /// nothing is known.
     pub fn absent(&self, summary: &Summary) -> Vec<Absent> {
         if self.partial {
             return Vec::new();
@@ -377,7 +377,7 @@ impl<R: Source> Reader<R> {
         all
     }
 
-    /// What is missing from what was read so far: from the whole trace, after its last record.
+    /// Losses in what was read so far: from the whole trace, after its last record.
     pub fn losses(&self) -> Losses {
         let mut all = Losses::default();
         for stream in &self.streams {

@@ -32,7 +32,7 @@ pub trait Source {
         Ok(())
     }
 
-    /// What was found damaged since the last call, and is not among the bytes.
+    /// Damage found since the last call, which is not among the bytes.
     fn damage(&mut self) -> Option<String> {
         None
     }

@@ -42,7 +42,7 @@ pub(super) struct Features {
 }
 
 impl Attributes {
-    /// Those in a file's head: `entry` bytes each.
+    /// Attributes in a file's head: `entry` bytes each.
     pub(super) fn of_file(
         file: &mut File,
         length: u64,

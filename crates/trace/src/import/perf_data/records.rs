@@ -93,7 +93,7 @@ impl Records {
         }
     }
 
-    /// What was found damaged.
+    /// Damage found.
     pub(super) fn damage(&mut self) -> Option<String> {
         self.damage.take()
     }
@@ -147,7 +147,7 @@ impl Records {
         self.damage.get_or_insert_with(|| format!("at byte {at}: {what}"));
     }
 
-    /// Nothing can be found behind this place.
+    /// Ends the search: nothing can be found behind this place.
     fn end_at(&mut self, at: u64, what: &str) {
         self.broken(at, &format!("{what}; what is behind it is not read"));
         self.at = self.end;

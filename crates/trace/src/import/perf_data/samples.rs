@@ -63,7 +63,7 @@ impl Ids {
         self.by_id.get(&u64::from_le_bytes(*id)).copied()
     }
 
-    /// What stands at the end of a record that is no sample.
+    /// Trailer of a record that is no sample.
     pub(super) fn trailer(&self, body: &[u8], attributes: &[Attributes]) -> Option<Trailer> {
         let event = match self.place {
             None => 0,

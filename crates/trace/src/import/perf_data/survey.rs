@@ -199,7 +199,7 @@ impl Survey {
         number
     }
 
-    /// What is not shown.
+    /// Remarks about what is not shown.
     pub(super) fn remarks(&self) -> Vec<String> {
         let unseen = self.unseen.iter().map(|(number, (count, at))| {
             let name = UNSEEN.iter().find(|(kind, _)| kind == number);

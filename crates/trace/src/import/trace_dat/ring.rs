@@ -28,7 +28,7 @@ const LENGTH: u64 = (1 << 27) - 1;
 const STAMPED: u32 = 59;
 
 impl Shape {
-    /// What `header_page` says; pages are at least so long.
+    /// Page layout that `header_page` describes; pages are at least so long.
     pub(super) fn of(header_page: &str, page: u32) -> Result<Self, String> {
         let not = |what: &str| format!("its form of pages (header_page) has no {what}");
         let format = Format::parse(&format!("name: page\nID: 0\n{header_page}")).map_err(|why| not(&why))?;

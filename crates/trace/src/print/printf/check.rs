@@ -58,7 +58,7 @@ impl fmt::Display for Wrong {
 }
 
 impl Format {
-    /// What is wrong with arguments of these types: nothing, how many they are, or each that does not suit its conversion.
+    /// Mismatches of arguments of these types: nothing, how many they are, or each that does not suit its conversion.
     pub fn check<'t>(&self, types: impl IntoIterator<Item = &'t FieldType>) -> Vec<Mismatch> {
         let types: Vec<_> = types.into_iter().collect();
         let (given, wanted) = (types.len(), self.conversions().count());
@@ -88,7 +88,7 @@ impl Format {
 }
 
 impl Conversion {
-    /// What is wrong with it for values of a type.
+    /// Mismatch with values of a type.
     fn wrong_for(&self, ty: &FieldType) -> Option<Wrong> {
         let letters = self.letters();
         let integer = ty.integer_size().is_some();

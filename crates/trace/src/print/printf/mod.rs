@@ -92,7 +92,7 @@ impl Format {
 }
 
 impl Conversion {
-    /// Its letters: `d`, `rx`.
+    /// The letters: `d`, `rx`.
     pub fn letters(&self) -> String {
         let letters = match self.letter {
             Letter::Signed => "d",

@@ -127,7 +127,7 @@ fn length(text: &str) -> (Length, &str) {
     (length, rest)
 }
 
-/// What the letters at the start of a text ask; `%` is none.
+/// Conversion letter at the start of a text; `%` is none.
 fn letter(text: &str) -> Option<(Option<Letter>, &str)> {
     let several = [
         ("rh", Letter::Buffer(Form::Spaced)),

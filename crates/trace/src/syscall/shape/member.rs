@@ -44,7 +44,7 @@ pub enum Show {
 /// A structure: a row of the tables.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Structure {
-    /// Its bytes, up to the last member that is shown.
+    /// The bytes, up to the last member that is shown.
     pub size: usize,
     /// The members that are shown.
     pub members: &'static [Member],
@@ -57,9 +57,9 @@ pub struct Structure {
 pub struct Member {
     /// The name that the manual pages have.
     pub name: &'static str,
-    /// Its offset in bytes.
+    /// The offset in bytes.
     pub at: usize,
-    /// Its bytes.
+    /// The bytes.
     pub size: usize,
     /// How it is shown.
     pub show: Show,

@@ -94,7 +94,7 @@ fn runs(tasks: &[TaskSummary], idle: bool) -> String {
     columns.text()
 }
 
-/// What tasks waited for.
+/// Table of what tasks waited for.
 fn waits(tasks: &[TaskSummary]) -> String {
     let mut columns = Columns::new([Left, Right, Right, Right, Right, Right, Right]);
     columns.head(

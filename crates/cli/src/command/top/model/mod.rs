@@ -85,7 +85,7 @@ impl Model {
         &self.opened().page
     }
 
-    /// Its table.
+    /// The table.
     pub(super) fn table(&mut self) -> &mut Table {
         &mut self.opened_mut().table
     }
@@ -108,7 +108,7 @@ impl Model {
         self.tab
     }
 
-    /// What a reading has to say for the pages that are open.
+    /// Parts that a reading must contain for the pages that are open.
     pub(super) fn wanted(&self) -> ReadingParts {
         let pages = self.into.iter().map(|opened| &opened.page);
         let all = std::iter::once(self.page()).chain(pages);
@@ -119,7 +119,7 @@ impl Model {
         all.map(of).fold(ReadingParts::default(), ReadingParts::with)
     }
 
-    /// What the page on top shows, behind the first page that leads to it.
+    /// Breadcrumb of the page on top, behind the first page that leads to it.
     pub(super) fn path(&self) -> String {
         let first = TABS[self.tab].1;
         let Some(opened) = self.into.last() else {
@@ -142,7 +142,7 @@ impl Model {
         format!("{first} › {shown}")
     }
 
-    /// What the entry on top holds, in as many lines as it needs.
+    /// Contents of the entry on top, in as many lines as it needs.
     pub(super) fn entry(&self) -> Option<&Entry> {
         match &self.opened().page {
             Page::Entry(session, title, key) => self.now.map(session, title)?.entry(key),

@@ -82,7 +82,7 @@ impl Opened {
 }
 
 impl Slice {
-    /// What it is of.
+    /// Name of the subject.
     pub(super) fn named(&self) -> String {
         let of = [
             self.event.as_ref().map(|(_, event)| event.clone()),

@@ -162,7 +162,7 @@ impl Model {
         }
     }
 
-    /// What came in the interval, a second.
+    /// Cell with hits a second in the interval.
     fn rate(&self, came: f64) -> Cell {
         let seconds = self.interval();
         let rate = if seconds > 0.0 { came / seconds } else { 0.0 };

@@ -62,7 +62,7 @@ impl Reader<'_> {
         Ok(expanded)
     }
 
-    /// What `$argN…` and `$arg*` stand for where they stand alone: parameters by their names.
+    /// Expansions of `$argN…` and `$arg*` where they stand alone: parameters by their names.
     fn parameters(&self, rest: &str, word: &Word<'_>, room: &mut usize) -> Parsed<Vec<Expanded>> {
         let as_it_is = || vec![Expanded::typed(word)];
         if !self.dialect.parameters && !rest.starts_with('*') {

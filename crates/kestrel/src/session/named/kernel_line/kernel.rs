@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Resolution of a place: at a function's entry, inside of one, or at none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// Its first instruction, where arguments are in their registers.
+    /// The first instruction, where arguments are in their registers.
     Entry,
     /// Another of its instructions.
     Inside,
@@ -64,7 +64,7 @@ impl Dialect {
 pub trait Kernel {
     /// Where a symbol lies.
     fn address(&self, symbol: &str) -> Option<u64>;
-    /// What a place is.
+    /// Resolution of a place.
     fn spot(&self, place: &LinePlace<'_>) -> Resolution;
     /// The address of a place that lies behind the end of its symbol's function.
     fn beyond(&self, place: &LinePlace<'_>) -> Option<u64>;

@@ -214,7 +214,7 @@ fn address(expression: &Expr) -> Result<(String, bool)> {
     }
 }
 
-/// What an address is made of: eight bytes in memory need no type.
+/// Base expression of an address: eight bytes in memory need no type.
 fn base(expression: &Expr) -> Result<String> {
     let base = fetch(expression)?;
     let base = base.strip_suffix(":u64").unwrap_or(&base);

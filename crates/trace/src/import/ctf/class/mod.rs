@@ -47,14 +47,14 @@ enum Rank {
 /// Thread of a record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Thread {
-    /// Its name; empty where the record does not say.
+    /// The name; empty where the record does not say.
     pub(super) name: Vec<u8>,
     pid: (Rank, u32),
     tid: (Rank, u32),
 }
 
 impl Thread {
-    /// Its numbers; `running` is the thread that was last seen to run there.
+    /// The numbers; `running` is the thread that was last seen to run there.
     pub(super) fn numbers(&self, running: u32) -> (u32, u32) {
         let tid = match self.tid {
             (Rank::None, _) => running,
