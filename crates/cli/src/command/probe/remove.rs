@@ -12,7 +12,7 @@ use std::collections::HashSet;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The names
+    /// Names of the probes
     #[arg(value_name = "NAME", required_unless_present = "all")]
     names: Vec<String>,
     /// All of the session

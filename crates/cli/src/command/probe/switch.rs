@@ -11,7 +11,7 @@ use kestrel::session::named::SESSION;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The names
+    /// Names of the probes
     #[arg(value_name = "NAME", required_unless_present_any = ["all", "kernel"])]
     names: Vec<String>,
     /// The switch for all named probes of the session; probes that were disabled by name stay disabled when it is on again
