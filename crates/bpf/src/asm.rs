@@ -244,18 +244,6 @@ impl Assembler {
         )
     }
 
-    /// Loads from memory and sign-extends (Linux 6.6).
-    pub fn load_signed(&mut self, size: Size, dst: Reg, base: Reg, offset: i32) -> &mut Self {
-        let off = self.offset(offset);
-        self.push(
-            Meaning::Load { size, signed: true },
-            dst.number(),
-            base.number(),
-            off,
-            0,
-        )
-    }
-
     /// `*(size *)(base + offset) = operand`.
     pub fn store(&mut self, size: Size, base: Reg, offset: i32, operand: impl Into<Operand>) -> &mut Self {
         let off = self.offset(offset);

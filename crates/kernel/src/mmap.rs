@@ -122,15 +122,6 @@ impl Mapping {
         Some(unsafe { word.cast::<AtomicU64>().as_ref() })
     }
 
-    /// The 32-bit word at `offset` (a multiple of 4) for any atomic operation; `None` outside the mapping or if it is read-only.
-    pub fn atomic_u32(&self, offset: usize) -> Option<&AtomicU32> {
-        let word = self
-            .aligned(offset, 4)
-            .filter(|_| self.access == Access::ReadWrite)?;
-        // SAFETY: as in `atomic_u64`.
-        Some(unsafe { word.cast::<AtomicU32>().as_ref() })
-    }
-
     fn inside(&self, offset: usize, len: usize) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),

@@ -359,29 +359,6 @@ impl Builder {
         })
     }
 
-    /// A section of variables: (variable, offset, size).
-    pub fn datasec(&mut self, name: &str, size: u32, variables: &[(TypeId, u32, u32)]) -> TypeId {
-        let name = self.string(name);
-        let tail = variables
-            .iter()
-            .flat_map(|(ty, offset, size)| [ty.0, *offset, *size])
-            .collect();
-        self.push(Entry {
-            count: variables.len(),
-            ..Entry::sized(Kind::Datasec, name, size, tail)
-        })
-    }
-
-    /// A tag on a type, or on one of its members or parameters.
-    pub fn decl_tag(&mut self, name: &str, ty: TypeId, component: Option<u32>) -> TypeId {
-        let name = self.string(name);
-        let tail = vec![component.unwrap_or(u32::MAX)];
-        self.push(Entry {
-            tail,
-            ..Entry::referring(Kind::DeclTag, name, ty)
-        })
-    }
-
     /// The blob.
     pub fn finish(self) -> Vec<u8> {
         let mut types = Vec::new();

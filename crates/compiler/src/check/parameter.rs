@@ -7,7 +7,7 @@ use super::value::widened;
 use crate::builtin;
 use crate::context::{Context, ProgramKind};
 use crate::lang::ast::{Expr, ExprKind, Item, Spanned, UnaryOp};
-use crate::lang::diag::{Diagnostic, did_you_mean, has_errors};
+use crate::lang::diag::{Diagnostic, has_errors};
 use crate::lang::parse_expression;
 
 /// Words that cannot name a parameter, beside the language's built-ins.
@@ -84,20 +84,6 @@ impl Parameter {
             }
             _ => Ok(value),
         }
-    }
-}
-
-impl Globals {
-    /// A parameter by its name, or what to say where there is none.
-    ///
-    /// # Errors
-    /// A sentence, with a name that may have been meant.
-    pub fn named_parameter(&self, name: &str) -> Result<&Parameter, String> {
-        self.parameter(name).ok_or_else(|| {
-            let names = self.parameters.iter().map(|p| p.name.as_str());
-            let hint = did_you_mean(name, names).map_or(String::new(), |hint| format!(": {hint}"));
-            format!("there is no parameter \"{name}\"{hint}")
-        })
     }
 }
 

@@ -483,27 +483,6 @@ impl Map {
         }
     }
 
-    /// Writes many elements in one call; `keys` and `values` are laid end to end. Returns how many were written.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for sizes that do not match; [`Error::System`]: `ENOTSUPP` for kinds without batches (program arrays).
-    pub fn update_batch(&self, keys: &[u8], values: &[u8]) -> Result<u32> {
-        let count = keys.len() / (self.info.key_size as usize).max(1);
-        self.check("batch of keys", count * self.info.key_size as usize, keys.len())?;
-        self.check("batch of elements", count * self.element, values.len())?;
-        let mut argument = sys::MapBatch {
-            keys: keys.as_ptr() as u64,
-            values: values.as_ptr() as u64,
-            count: count as u32,
-            map_fd: self.fd.as_raw_fd() as u32,
-            ..Zeroable::zeroed()
-        };
-        // SAFETY: keys and values hold `count` elements of this map: checked just above.
-        unsafe { sys::call(Command::MapUpdateBatch, &mut argument) }
-            .map(|_| argument.count)
-            .map_err(|errno| self.error("update in a batch the map", errno))
-    }
-
     /// Bars system calls from writing it, for good; programs still can (`BPF_MAP_FREEZE`).
     ///
     /// # Errors

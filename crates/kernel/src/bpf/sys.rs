@@ -123,16 +123,10 @@ numbers! {
     }
 }
 
-/// `BPF_F_NO_PREALLOC`: a hash allocates its elements when they are needed.
-pub const MAP_NO_PREALLOC: u32 = 1 << 0;
-/// `BPF_F_RDONLY`: system calls may not write the map.
-pub const MAP_USER_READ_ONLY: u32 = 1 << 3;
 /// `BPF_F_RDONLY_PROG`: programs may not write the map.
 pub const MAP_PROGRAM_READ_ONLY: u32 = 1 << 7;
 /// `BPF_F_MMAPABLE`: an array that user space can map.
 pub const MAP_MMAPABLE: u32 = 1 << 10;
-/// `BPF_F_INNER_MAP`: an inner array whose size may differ from its template's.
-pub const MAP_INNER: u32 = 1 << 12;
 
 /// `BPF_ANY`: make it or replace it.
 pub const UPDATE_ANY: u64 = 0;
@@ -180,7 +174,6 @@ pub(crate) enum Command {
     BtfNextId = 23,
     MapLookupBatch = 24,
     MapLookupAndDeleteBatch = 25,
-    MapUpdateBatch = 26,
     LinkCreate = 28,
     LinkUpdate = 29,
     LinkFdById = 30,

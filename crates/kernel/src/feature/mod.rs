@@ -145,13 +145,6 @@ impl Features {
         }
     }
 
-    /// The features of a host, by types that the caller has loaded already.
-    pub fn with_btf(host: Host, btf: Arc<Btf>) -> Self {
-        let features = Self::new(host);
-        let _first = features.btf.set(Ok(btf));
-        features
-    }
-
     /// The host it was made for.
     pub fn host(&self) -> &Host {
         &self.host

@@ -149,11 +149,6 @@ impl<'a> Value<'a> {
         Self::try_read(ty, bytes, beside).unwrap_or(Self::Missing)
     }
 
-    /// The whole that members of these bytes make, without a type of its own: the parts of a map's key.
-    pub fn of_parts(ty: &'a Composite, bytes: &'a [u8], beside: ValueContext<'a>) -> Self {
-        Self::Composite(Parts { ty, bytes, beside })
-    }
-
     fn try_read(ty: &'a FieldType, bytes: &'a [u8], beside: ValueContext<'a>) -> Option<Self> {
         Some(match ty {
             &FieldType::Integer { size, signed, base } => {

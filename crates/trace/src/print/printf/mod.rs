@@ -111,11 +111,6 @@ impl Conversion {
         };
         letters.to_owned()
     }
-
-    /// Whether it writes texts, and with them values of any type.
-    pub fn takes_anything(&self) -> bool {
-        self.letter == Letter::Text
-    }
 }
 
 #[cfg(test)]
