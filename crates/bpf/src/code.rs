@@ -23,7 +23,7 @@ pub enum RelocationTarget {
 pub struct Relocation {
     /// Index of the instruction (of its first slot, for a 64-bit load).
     pub insn: usize,
-    /// What it refers to.
+    /// The target of the reference.
     pub target: RelocationTarget,
 }
 

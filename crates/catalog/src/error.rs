@@ -104,7 +104,7 @@ pub enum Error {
     /// A table file is wrong, by itself or on this kernel.
     #[error("{} in {file}", count(.diagnostics.len()))]
     Table {
-        /// What people know it as.
+        /// The file, as people know it.
         file: String,
         /// The text.
         source_text: String,
@@ -193,7 +193,7 @@ pub enum Error {
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
-        /// What was asked for.
+        /// The request.
         what: String,
         /// Why this kernel cannot.
         why: String,
@@ -222,7 +222,7 @@ pub enum Error {
     Object {
         /// The name.
         object: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The verifier refused a program of an object.
@@ -259,11 +259,11 @@ pub enum Error {
     /// A name cannot be used.
     #[error("`{name}` cannot be the name of a {what}: it should be {shape}")]
     Name {
-        /// What it should name.
+        /// The noun for what it should name.
         what: &'static str,
         /// As typed.
         name: String,
-        /// What names look like.
+        /// The shape of names.
         shape: &'static str,
     },
     /// What a session's pins hold is not what this Kestrel understands.
@@ -334,13 +334,13 @@ pub enum Error {
         line: String,
         /// Where in it, in bytes.
         at: usize,
-        /// What of it, and why.
+        /// The part that is wrong, and why.
         why: String,
     },
     /// A table cannot be changed now.
     #[error("cannot {action} the table {table}: {why}")]
     TableInUse {
-        /// What was attempted.
+        /// The attempt.
         action: &'static str,
         /// On which table.
         table: String,
@@ -352,9 +352,9 @@ pub enum Error {
         "{wanted} more kinds of record for {event}: a session has room for 65,536 in all, and this would make {needed}; start another session for these tables"
     )]
     NoRoom {
-        /// What they are of.
+        /// The event.
         event: String,
-        /// How many more.
+        /// Number of missing ones.
         wanted: usize,
         /// How many kinds of record the session would have.
         needed: u32,
@@ -394,7 +394,7 @@ pub enum Error {
     /// A buffer of a session that runs cannot be made or removed.
     #[error("cannot {action} the buffer {buffer}: {why}")]
     Buffer {
-        /// What was attempted.
+        /// The attempt.
         action: &'static str,
         /// The name.
         buffer: String,
@@ -406,9 +406,9 @@ pub enum Error {
     Untrusted {
         /// The file, as it was named.
         file: String,
-        /// What it may not.
+        /// The refused operation.
         refused: &'static str,
-        /// What others could change.
+        /// The objection: what others could change.
         objection: Objection,
     },
     /// A bare word names a table file that comes with Kestrel, and there is none of that name.
@@ -432,7 +432,7 @@ pub enum Error {
     /// Input or output outside the kernel failed.
     #[error("cannot {action} {subject}: {error}")]
     Io {
-        /// What was attempted.
+        /// The attempt.
         action: &'static str,
         /// On what.
         subject: String,

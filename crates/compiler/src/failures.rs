@@ -50,7 +50,7 @@ pub struct Failure {
     pub helper: Helper,
     /// What it gave: an errno below zero, 0 for a look-up.
     pub answer: i32,
-    /// How often.
+    /// Number of failures.
     pub count: u64,
 }
 

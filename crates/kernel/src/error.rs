@@ -164,23 +164,23 @@ pub enum Error {
     /// Something the kernel (or a file standing for it) says could not be understood.
     #[error("cannot understand {subject}: {why}")]
     Format {
-        /// What was read.
+        /// The source that was read.
         subject: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The caller asked for something that makes no sense; no system call was made.
     #[error("{subject}: {why}")]
     Argument {
-        /// What was asked for.
+        /// The request.
         subject: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// This machine does not offer it.
     #[error("{what} is not available: {why}")]
     Unavailable {
-        /// What was looked for.
+        /// The noun for what was looked for.
         what: &'static str,
         /// Where, and what would have to be there.
         why: String,

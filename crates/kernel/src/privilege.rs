@@ -72,7 +72,7 @@ impl fmt::Display for Need {
 /// A missing privilege.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What was wanted.
+    /// The operation that needs privilege.
     pub need: Need,
     /// Capabilities that this process lacks; any alternative to them is in the text.
     pub capabilities: Vec<Capability>,

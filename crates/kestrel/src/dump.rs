@@ -59,7 +59,7 @@ pub struct DumpRequest {
 pub struct Dumped {
     /// Where it lies.
     pub path: PathBuf,
-    /// How much was written.
+    /// Amount written.
     pub written: Written,
     /// What was counted, with what a reader should know in its notes.
     pub summary: Summary,

@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 /// A part of a print format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// What stands in each line.
+    /// Literal text in each line.
     Text(&'a str),
     /// A field's value.
     #[allow(missing_docs, reason = "the fields speak for themselves")]

@@ -34,7 +34,7 @@ impl<'a> Subject<'a> {
 pub(crate) enum Number {
     /// A constant.
     Constant(u64),
-    /// What every record has.
+    /// A value of the header that every record has.
     Header(Header),
     /// `size` bytes of a field, from byte `at` of it.
     Field {

@@ -42,7 +42,7 @@ pub enum Error {
     /// There is no such column to sort by.
     #[error("there is no column `{name}` to sort by")]
     Column {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// The columns there are.
         columns: Vec<String>,

@@ -37,9 +37,9 @@ struct Table {
 pub struct Group {
     /// The keys' values as text.
     pub shown: Vec<String>,
-    /// The same as in JSON.
+    /// Keys as in JSON.
     pub keys: Vec<Json>,
-    /// How many records.
+    /// Number of records.
     pub count: u64,
     /// The values of the measure, where its fields are there.
     pub values: Spread,

@@ -68,7 +68,7 @@ pub struct Latency {
     pub end: String,
     /// The values of the keys that split, as text.
     pub shown: Vec<String>,
-    /// The same as in JSON.
+    /// Keys as in JSON.
     pub keys: Vec<Json>,
     /// ns.
     pub ns: Spread,

@@ -19,7 +19,7 @@ pub struct Summary {
     pub command: String,
     /// When it began, ns since 1970.
     pub started_ns: u64,
-    /// How long it took, ns.
+    /// Duration, ns.
     pub duration_ns: u64,
     /// Counts per event and CPU; rows of zeros may be left out.
     pub events: Vec<EventCount>,
@@ -62,7 +62,7 @@ impl std::fmt::Display for Missed {
 pub struct CutShort {
     /// Events that were in its buffers and could not be written.
     pub unwritten: u64,
-    /// What the system said.
+    /// The system's answer.
     pub why: String,
 }
 

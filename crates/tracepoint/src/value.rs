@@ -28,13 +28,13 @@ pub enum Kind {
     String,
     /// Bytes of their own number.
     Bytes,
-    /// So many integers.
+    /// An array of integers.
     Array {
         /// Bytes of one: 1, 2, 4 or 8.
         size: u8,
         /// Whether they may be negative.
         signed: bool,
-        /// How many there are.
+        /// The number of elements.
         count: u16,
     },
 }
@@ -44,7 +44,7 @@ pub enum Kind {
 pub struct Field {
     /// The name: a C identifier.
     pub name: &'static str,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
     /// C's name of its type: `unsigned int`, or what the event says it is (`pid_t`).
     pub c_type: &'static str,
@@ -101,7 +101,7 @@ impl fmt::Display for Value<'_> {
 
 /// A type of Rust as a field of an event.
 pub trait FieldType {
-    /// What it is.
+    /// The kind.
     const KIND: Kind;
     /// C's name of it.
     const C_TYPE: &'static str;

@@ -257,7 +257,7 @@ impl<'a> Enumeration<'a> {
 /// Parameters and result of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Prototype<'a> {
-    /// What it returns.
+    /// The return type.
     pub ret: TypeId,
     entries: Entries<'a>,
 }

@@ -316,9 +316,9 @@ pub struct Row {
     pub off: Field,
     /// The immediate field.
     pub imm: Field,
-    /// How it is written.
+    /// The spelling in listings.
     pub text: &'static str,
-    /// What it does.
+    /// The meaning.
     pub meaning: Meaning,
 }
 

@@ -45,7 +45,7 @@ pub struct SectionKind {
     pub names: &'static [&'static str],
     /// How such a section is written, for people.
     pub shape: &'static str,
-    /// What runs the program.
+    /// The hook that runs the program.
     pub hook: Hook,
     /// `enum bpf_prog_type`.
     pub program: u32,

@@ -67,11 +67,11 @@ impl Arch {
 pub struct Saved {
     /// The member's name, which is the kernel's for the register.
     pub name: &'static str,
-    /// What else it is called.
+    /// Other names of it.
     pub aliases: &'static [&'static str],
     /// The byte offset.
     pub offset: u32,
-    /// What it holds.
+    /// The content.
     pub holds: RegisterContent,
 }
 

@@ -100,7 +100,7 @@ impl dyn Attach {
 pub struct Sections {
     /// The kinds.
     pub hooks: &'static [Hook],
-    /// How one is written.
+    /// The spelling of an event's name.
     pub written: &'static str,
     /// Another kind, whose programs have the same arguments and can be loaded as what a hook that is there already calls; and how it is written.
     pub loadable: Option<(Hook, &'static str)>,

@@ -20,7 +20,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::mark::{self, Node};
 use kestrel_trace::layout::Base;
 
-/// What it is called.
+/// The name of the kind.
 pub(super) const NAME: &str = "mark";
 
 /// A path by which writes reach the null device (`drivers/char/mem.c`). The fields of all are made of the same three: `bytes` (where they are in

@@ -103,7 +103,7 @@ impl KprobeMemory {
 
 /// Offsets of the members that are needed.
 struct Shape {
-    /// Of `struct kprobe`.
+    /// Address of the `struct kprobe`.
     address: u64,
     list: u64,
     handler: u64,

@@ -42,7 +42,7 @@ pub struct Description {
 pub struct Field {
     /// The name.
     pub name: String,
-    /// What it is.
+    /// The type.
     pub kind: FieldKind,
     /// What C calls it: `unsigned short`.
     pub c_type: String,

@@ -14,7 +14,7 @@ use std::io::Write;
 /// Options of `doctor`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// How it looks
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }

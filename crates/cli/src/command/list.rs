@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Print the format of a tracepoint as the kernel does (tracefs's events/GROUP/NAME/format)
     #[arg(long, value_name = "EVENT", conflicts_with_all = ["patterns", "classes", "verbose", "format"])]
     format_of: Option<String>,
-    /// How it looks
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: ListFormat,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// The trace directory; of several sessions each gets one below it. An old trace there is replaced
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_OUTPUT, value_parser = crate::arguments::directory())]
     output: PathBuf,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Shown,
 }

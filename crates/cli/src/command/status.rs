@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// How long to measure rates and costs: seconds, or with ms, s, m; 0 shows counts only
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "200ms")]
     interval: Duration,
-    /// How to show it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Show each program and how it is attached

@@ -35,7 +35,7 @@ pub(super) enum Meaning {
     Change(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
     /// A statement: a record that asks something of user space.
     Verb(&'static Verb),
-    /// What a map gathers.
+    /// An aggregation of a map.
     Aggregation {
         /// How, and the value that is added, if it takes one.
         check: fn(&mut Checker<'_>, &Use<'_>) -> Checked<Gathering>,

@@ -5,7 +5,7 @@ use kestrel_trace::aggregate::Gathered;
 
 /// Aggregation of a map: its function and the gathered value.
 pub(crate) struct Gathering {
-    /// How.
+    /// The function and its words.
     pub(crate) gathered: Gathered,
     /// The number, if it takes one.
     pub(crate) value: Option<Expr>,

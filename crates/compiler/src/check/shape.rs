@@ -47,7 +47,7 @@ pub(super) struct MapShape {
     pub(super) keys: Option<Vec<Type>>,
     /// The types of its keys as narrow as they were written, for messages.
     pub(super) narrow: Option<Vec<Type>>,
-    /// What is stored in it.
+    /// The type of stored values.
     pub(super) value: Option<Stored>,
     /// The type of what is stored as narrow as that is: what `sizeof` says.
     pub(super) narrow_value: Option<Type>,

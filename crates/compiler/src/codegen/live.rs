@@ -34,7 +34,7 @@ pub(crate) struct Live {
     pub(crate) ranges: Vec<Option<Range>>,
     /// Reads and writes by register: those in loops count double, those in cold blocks little.
     pub(crate) weights: Vec<u32>,
-    /// What each loop covers.
+    /// The range of each loop.
     pub(crate) loops: Vec<Range>,
 }
 

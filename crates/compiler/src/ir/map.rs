@@ -26,7 +26,7 @@ pub enum MapKind {
 pub struct MapSpec {
     /// For people; at most 15 bytes reach the kernel.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: MapKind,
     /// Bytes of a key.
     pub key: u32,

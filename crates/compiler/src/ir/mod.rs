@@ -34,7 +34,7 @@ pub struct Slot(pub u32);
 /// An operation and the source it was made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// Bytes of the source text.
     pub span: Span,
@@ -97,7 +97,7 @@ pub struct Parameters {
     pub slot: Slot,
     /// The first register.
     pub first: u8,
-    /// How many.
+    /// The number of them.
     pub count: u8,
 }
 

@@ -57,7 +57,7 @@ pub struct Definition {
 /// A `struct`, `union` or `enum` with its body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CType {
-    /// Which of them.
+    /// The kind of tag.
     pub tag: TypeTag,
     /// The name; a type without one has a name that C cannot spell: `(1)`, `(2)`, ….
     pub name: Spanned<String>,
@@ -70,7 +70,7 @@ pub struct CType {
 /// Body of a C struct, union or enum.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CBody {
-    /// Of a `struct` or `union`.
+    /// Members of a `struct` or `union`.
     Members {
         /// In source order.
         members: Vec<Declarator>,
@@ -86,7 +86,7 @@ pub enum CBody {
 /// A declared name and its type; the name of an anonymous member is empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declarator {
-    /// What is declared.
+    /// The declared name.
     pub name: Spanned<String>,
     /// The type.
     pub ty: CTypeUse,
@@ -138,9 +138,9 @@ pub struct MapDeclaration {
 pub struct Macro {
     /// The name.
     pub name: Spanned<String>,
-    /// What it takes.
+    /// The parameters.
     pub parameters: Vec<MacroParameter>,
-    /// What it stands for.
+    /// The body.
     pub body: ValueBlock,
     /// All of it.
     pub span: Span,
@@ -149,7 +149,7 @@ pub struct Macro {
 /// A parameter of a macro.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MacroParameter {
-    /// What the call must give.
+    /// The kind of argument.
     pub kind: MacroParameterKind,
     /// Without its sign.
     pub name: String,
@@ -175,9 +175,9 @@ pub struct Subprogram {
     pub name: Spanned<String>,
     /// Names without the dollar, and types.
     pub parameters: Vec<(Spanned<String>, TypeName)>,
-    /// What it gives back.
+    /// The type of the result.
     pub result: TypeName,
-    /// What it does.
+    /// The body.
     pub body: Block,
     /// All of it.
     pub span: Span,
@@ -263,7 +263,7 @@ pub struct ValueBlock {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// What it is.
+    /// The kind.
     pub kind: StatementKind,
     /// The bytes in the source.
     pub span: Span,
@@ -332,7 +332,7 @@ pub enum ForRange {
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// The kind.
     pub kind: ExprKind,
     /// The bytes in the source.
     pub span: Span,

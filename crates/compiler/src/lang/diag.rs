@@ -18,14 +18,14 @@ pub enum Severity {
 pub struct Label {
     /// The place.
     pub span: Span,
-    /// What is there.
+    /// The label's text.
     pub message: String,
 }
 
 /// A diagnostic: one finding about a source text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How grave it is.
+    /// The severity.
     pub severity: Severity,
     /// What is wrong, without a full stop.
     pub message: String,
@@ -33,7 +33,7 @@ pub struct Diagnostic {
     pub span: Span,
     /// Other places that matter.
     pub labels: Vec<Label>,
-    /// What to do about it.
+    /// Hints at what to do about it.
     pub hints: Vec<String>,
 }
 

@@ -124,7 +124,7 @@ struct Attempt {
 
 /// State that repeated attempts of a reservation share.
 struct Repeated {
-    /// How many there were.
+    /// Number of tries.
     tries: Operand,
     full: BlockId,
 }

@@ -49,7 +49,7 @@ pub enum HandlerChoice {
     Row(usize),
     /// The handler of a named probe, whatever table is active. Where it has `slots`, its word may name one: a program that was made after the hook.
     Named {
-        /// Which probe.
+        /// The named probe.
         own: named::ProbeIdentity,
         /// Whether the hook has slots.
         slots: bool,
@@ -119,7 +119,7 @@ pub struct Dispatch {
     pub followed: bool,
     /// Programs of objects that handlers call, and where they stand.
     pub calls: Vec<Call>,
-    /// Which handler.
+    /// The handler.
     pub choice: HandlerChoice,
     /// Where another hook on its event looks at the active word for it.
     pub relay: Option<Relay>,

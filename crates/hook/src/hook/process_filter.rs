@@ -179,7 +179,7 @@ fn leave(b: &mut Builder, thread: Vreg) {
 pub struct Follower {
     /// The tracepoint.
     pub tracepoint: &'static str,
-    /// What runs there.
+    /// The code that runs there.
     pub code: Generated,
 }
 

@@ -81,7 +81,7 @@ const IN_VAIN: u32 = TAKEN + 8;
 const LEFT: u32 = IN_VAIN + 8;
 /// The newest hits by stack: address and number, as they stand in marks.
 const NEWEST: u32 = LEFT + 8;
-/// How many of them.
+/// Number of these stacks.
 const STACKS: u32 = 512;
 const SIZE: u32 = NEWEST + STACKS * 8;
 /// Bits of an address within a stack, or more.

@@ -9,7 +9,7 @@ use std::path::Path;
 /// A shipped table file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shipped {
-    /// What it is asked for by.
+    /// Name under which it is asked for.
     pub name: &'static str,
     /// What it is for: the first line of its text.
     pub about: &'static str,

@@ -352,7 +352,7 @@ pub struct LinkInfo {
     pub kind: LinkType,
     /// Number of its program.
     pub program: u32,
-    /// What it is attached to.
+    /// The target.
     pub detail: LinkDetail,
 }
 

@@ -58,15 +58,15 @@ pub enum Begin {
 /// An event to be opened for counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
-    /// What.
+    /// The counter.
     pub counter: &'a Counter,
     /// Where it happens.
     pub levels: Levels,
-    /// Whose.
+    /// Tasks that are counted.
     pub whose: CountedTasks<'a>,
     /// On this CPU only; without one, wherever the thread runs.
     pub cpu: Option<u32>,
-    /// Who else's.
+    /// Inheritance by later tasks.
     pub inherit: Inherit,
     /// From when on.
     pub begin: Begin,

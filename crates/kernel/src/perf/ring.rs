@@ -26,7 +26,7 @@ pub enum RingRecord<'a> {
         kind: u32,
         /// `PERF_RECORD_MISC_*`.
         misc: u16,
-        /// What follows the header.
+        /// Bytes behind the header.
         body: &'a [u8],
     },
 }

@@ -70,7 +70,7 @@ pub struct MemoryEvent {
     pub time_ns: u64,
     /// The process.
     pub pid: u32,
-    /// What it did.
+    /// The change.
     pub change: MemoryChange,
 }
 

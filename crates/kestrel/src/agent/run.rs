@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 pub struct Policy {
     /// The user whose rights commands have; without one none is run.
     pub user: Option<User>,
-    /// How many run at once.
+    /// Most commands at once.
     pub jobs: usize,
-    /// How long each may run.
+    /// Longest time of each.
     pub timeout: Duration,
     /// Starts per second of one command, in the long run.
     pub rate: f64,
@@ -71,7 +71,7 @@ pub enum StartOutcome {
 pub struct CommandEnded {
     /// The words.
     pub command: String,
-    /// How.
+    /// The exit.
     pub how: End,
 }
 

@@ -8,7 +8,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 pub(super) enum Token {
     /// A field's name, a number: letters, digits, `_`, `.`, `-` before digits.
     Word(String),
-    /// What stands in quotes.
+    /// A text in quotes.
     Text(String),
     /// `CPUS{…}`: what stands in its braces.
     Cpus(String),

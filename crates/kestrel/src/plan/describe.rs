@@ -18,7 +18,7 @@ pub struct TableEvent {
     pub handler: Option<String>,
     /// The line of the file where the handler stands, from 1.
     pub line: Option<usize>,
-    /// How it is seen.
+    /// The strategy, in words.
     pub way: String,
 }
 

@@ -33,6 +33,6 @@ pub struct ExistingHook {
     pub kind: String,
     /// Names of its events, in the order in which the hook tells them apart.
     pub instances: Vec<String>,
-    /// What it is attached to.
+    /// The mechanism.
     pub mechanism: Mechanism,
 }

@@ -110,7 +110,7 @@ impl PlannedHandler {
 /// A strategy, with the handlers checked for it.
 #[derive(Clone)]
 pub struct PlannedStrategy {
-    /// What to attach to.
+    /// The mechanism.
     pub mechanism: Mechanism,
     /// The event as the compiler sees it.
     pub context: Context,

@@ -23,7 +23,7 @@ pub struct BufferPlan {
     pub geometry: Geometry,
     /// The process that it is for, if it is for one.
     pub process: Option<Owner>,
-    /// What wakes its reader.
+    /// The bell of its reader.
     pub bell: Bell,
 }
 
@@ -49,7 +49,7 @@ pub struct Plan {
     pub target: ProcessFilter,
     /// Buffers, at least one: the first is where records go that name none.
     pub buffers: Vec<BufferPlan>,
-    /// What the handlers share.
+    /// Globals of the handlers.
     pub globals: Globals,
     /// Whether tables can be loaded later, so that hooks have slots for their handlers.
     pub slots: bool,

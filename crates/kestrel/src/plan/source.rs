@@ -132,7 +132,7 @@ pub enum UserStack {
     FramePointers,
     /// By a copy of the stack, from which a recorder finds the frames at its end.
     Copy {
-        /// How much of it.
+        /// Number of bytes.
         bytes: u32,
     },
 }
@@ -178,7 +178,7 @@ pub struct Options {
     pub cpus: CpuList,
     /// The process of the recorder: where all processes are traced, scheduling events and system calls that are about it alone are left out.
     pub leave_out: Option<u32>,
-    /// How tracepoints are read.
+    /// Way of reading tracepoints.
     pub via: Via,
     /// Add the kernel's call stack to records of events without a block.
     pub kernel_stack: bool,

@@ -102,9 +102,9 @@ pub struct RecordingProgress {
 pub struct Recorded {
     /// Where it lies.
     pub path: PathBuf,
-    /// How much was written.
+    /// Amount written.
     pub written: Written,
-    /// What was counted.
+    /// Counts.
     pub summary: Summary,
     /// Masked, still attached: dropping it detaches, which takes the kernel a while for some kinds of events.
     pub session: Session,

@@ -28,7 +28,7 @@ pub(super) type SharedCode = Arc<Mutex<UserCode>>;
 /// Totals of the rings and the kernel at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
-    /// Of the rings.
+    /// Counts of the rings.
     pub(super) tally: Tally,
     /// Hits that no program saw.
     pub(super) hits: u64,
@@ -163,7 +163,7 @@ pub fn piece_at(base: &Path, time: SystemTime) -> PathBuf {
 pub struct Piece {
     /// Where it lies.
     pub path: PathBuf,
-    /// How much was written.
+    /// Amount written.
     pub written: Written,
     /// What was counted while it was written.
     pub summary: Summary,

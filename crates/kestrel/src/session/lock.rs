@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Patience with another command that changes the same session.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// How long.
+    /// Longest time to wait.
     pub time: Duration,
     /// Called once where it takes longer than a moment.
     pub report: fn(&Waiting),

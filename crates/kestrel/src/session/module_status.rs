@@ -21,7 +21,7 @@ pub enum ModuleState {
 pub struct ModuleStatus {
     /// The name.
     pub module: String,
-    /// What is the matter.
+    /// The state of the module.
     pub state: ModuleState,
     /// The events.
     pub events: Vec<String>,

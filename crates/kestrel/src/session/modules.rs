@@ -48,7 +48,7 @@ pub struct ModuleGap {
 #[derive(Debug, Default)]
 pub(super) struct ModuleWatch {
     pub(super) looked: Option<Instant>,
-    /// How often.
+    /// Number of looks so far.
     pub(super) look: u64,
     pub(super) gaps: Vec<ModuleGap>,
 }

@@ -20,7 +20,7 @@ pub(super) struct Objects(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What rows may name.
+    /// Files that rows may name.
     files: Vec<Arc<HandlerFile>>,
     /// Objects that the session has, and where their maps are pinned.
     known: Vec<ObjectState>,

@@ -7,7 +7,7 @@ use kestrel_trace::print::{counted, were};
 pub struct Fallback {
     /// The event.
     pub event: String,
-    /// How it is seen now.
+    /// The strategy now, in words.
     pub way: String,
     /// What came of the way before.
     pub why: String,
@@ -18,7 +18,7 @@ pub struct Fallback {
 pub struct Skipped {
     /// The event.
     pub event: String,
-    /// What the kernel said.
+    /// The kernel's answer.
     pub why: String,
 }
 
@@ -33,7 +33,7 @@ pub struct Missed {
     pub chosen: bool,
     /// How many, or why that cannot be known. Of returns it is reported even if there are none.
     pub count: std::result::Result<u64, String>,
-    /// What the program sees.
+    /// Kind of hits that the program sees.
     pub what: Hits,
 }
 

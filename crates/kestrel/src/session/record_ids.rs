@@ -21,7 +21,7 @@ enum Owner {
     Same,
     /// Of no handler that is still there.
     Gone,
-    /// Another handler's.
+    /// A handler that is there and is another one.
     Other,
 }
 

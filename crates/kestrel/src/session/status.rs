@@ -59,7 +59,7 @@ pub struct ProgramStatus {
     pub event: String,
     /// Events that it serves.
     pub events: usize,
-    /// How it sees them.
+    /// The strategy, in words.
     pub way: String,
     /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
     pub missed: u64,
@@ -76,7 +76,7 @@ pub struct HookCost {
     pub event: String,
     /// Events that it serves.
     pub events: usize,
-    /// How it sees them.
+    /// The strategy, in words.
     pub way: String,
     /// Events that it did not see because it (or one sharing its guard) was running already on that CPU.
     pub missed: u64,

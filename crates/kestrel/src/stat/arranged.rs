@@ -13,7 +13,7 @@ pub(super) struct Arranged {
     /// The events of counters, each with its place in the texts.
     pub(super) events: Vec<(usize, Event)>,
     pub(super) groups: Vec<Group>,
-    /// What programs count.
+    /// Texts whose programs count.
     pub(super) texts: Vec<Text>,
 }
 

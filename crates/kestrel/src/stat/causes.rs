@@ -37,7 +37,7 @@ pub struct Cause {
     pub comm: String,
     /// The CPU, where hits are told apart by it.
     pub cpu: Option<u32>,
-    /// How often.
+    /// Number of hits.
     pub hits: u64,
 }
 

@@ -17,9 +17,9 @@ pub struct Event {
 pub enum Part {
     /// All of them.
     All,
-    /// Those on a CPU.
+    /// Hits on a CPU.
     Cpu(u32),
-    /// Those of a thread.
+    /// Hits of a thread.
     Thread {
         /// The name.
         comm: String,
@@ -44,8 +44,8 @@ pub enum Amount {
 pub struct Count {
     /// Which of [`Stat::events`](super::Stat::events).
     pub event: usize,
-    /// Which part of it.
+    /// The part.
     pub part: Part,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
 }

@@ -8,10 +8,10 @@ use kestrel_catalog::catalog::Via;
 pub struct Request {
     /// Texts as `-e` takes them; without any perf's usual counters.
     pub events: Vec<String>,
-    /// Whose.
+    /// The scope.
     pub scope: Scope,
     /// Told apart by what.
     pub split: Split,
-    /// How tracepoints are read.
+    /// Way of reading tracepoints.
     pub via: Via,
 }

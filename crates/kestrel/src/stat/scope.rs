@@ -28,11 +28,11 @@ pub enum Split {
 pub enum Scope {
     /// Everybody's.
     All,
-    /// Those on these CPUs.
+    /// Events on these CPUs.
     Cpus(CpuList),
     /// Those of these processes: all their threads, and those that come.
     Processes(Vec<u32>),
-    /// Those of these threads.
+    /// Events of these threads.
     Threads(Vec<u32>),
     /// Those of the tasks of a cgroup, and of those below it.
     Cgroup(Cgroup),

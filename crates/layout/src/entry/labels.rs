@@ -19,7 +19,7 @@ pub enum LabelKind {
 /// A table of names for values of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Labels {
-    /// How the names combine.
+    /// Way in which names combine.
     pub kind: LabelKind,
     /// The names are for the value and-ed with this; all ones if the format says nothing.
     pub mask: u64,

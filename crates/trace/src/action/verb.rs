@@ -11,7 +11,7 @@ pub struct Verb {
     pub usage: &'static str,
     /// What it does, in a sentence without a full stop.
     pub about: &'static str,
-    /// What its text is.
+    /// Description of the text.
     pub text: &'static str,
     /// The text where none is given; without it one must be.
     pub default: Option<&'static str>,

@@ -30,7 +30,7 @@ pub struct MapType {
     pub number: u32,
     /// Types of its keys, or of the parts of its key: any of a fixed size, or [`FieldType::Stack`]; see [`MapType::key_offsets`].
     pub keys: Vec<FieldType>,
-    /// What it holds.
+    /// The type of its values.
     pub value: ValueKind,
     /// Most keys.
     pub entries: u32,

@@ -17,7 +17,7 @@ fn is_zero(number: &u64) -> bool {
 /// Contents of a map at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// What it is.
+    /// The type.
     pub ty: MapType,
     /// The smallest value first, like bpftrace.
     pub rows: Vec<Row>,
@@ -50,7 +50,7 @@ pub enum Held {
     Whole(Vec<u8>),
     /// A text that could not be read.
     Fault,
-    /// What a function keeps.
+    /// Words that a function keeps.
     Words(Vec<u64>),
 }
 

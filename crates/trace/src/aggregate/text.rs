@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Options of showing a map: `print(@x, top, div)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Show<'s> {
-    /// How values are written.
+    /// The style of values.
     pub style: Style<'s>,
     /// Only so many keys, those with the greatest values; 0 for all.
     pub top: u64,

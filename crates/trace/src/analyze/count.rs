@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Count {
     /// What: an event's name, `comm-pid`, `CPU 3`, a value.
     pub name: String,
-    /// How many records.
+    /// Number of records.
     pub count: u64,
 }
 

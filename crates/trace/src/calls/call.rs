@@ -26,11 +26,11 @@ pub enum End {
 /// A call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who made it.
+    /// The process that made it.
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// What it is.
+    /// The signature.
     pub signature: Arc<Signature>,
     /// When it began, ns; `None` if that was before the records began.
     pub begun_ns: Option<u64>,
@@ -42,7 +42,7 @@ pub struct Call {
     pub before: Pieces,
     /// And at the return.
     pub after: Pieces,
-    /// How it ended.
+    /// The end.
     pub end: End,
     /// Whether one of its records is wanted, where some are not.
     pub wanted: bool,
@@ -55,7 +55,7 @@ pub struct Call {
 pub struct Argument<'c> {
     /// The place among the call's.
     pub place: usize,
-    /// What the call says of it.
+    /// The parameter in the call's signature.
     pub parameter: &'c Parameter,
     /// The number, in its type: `-100`, not 4294967196.
     pub value: i64,

@@ -44,7 +44,7 @@ pub enum Moment {
     Return {
         /// The call.
         signature: Arc<Signature>,
-        /// What it returned.
+        /// The return value.
         value: i64,
         /// What arguments point to now.
         pieces: Pieces,

@@ -35,7 +35,7 @@ pub struct Parameter {
     pub name: String,
     /// The type; of shorter ones the low bytes of the register count.
     pub ty: FieldType,
-    /// What it is.
+    /// The kind.
     pub kind: Option<Kind>,
 }
 

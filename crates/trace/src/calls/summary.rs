@@ -22,9 +22,9 @@ pub enum By {
 pub struct Row {
     /// The call.
     pub call: String,
-    /// How many returned.
+    /// Number of calls that returned.
     pub calls: u64,
-    /// How many of them failed.
+    /// Number of calls that failed.
     pub errors: u64,
     /// How many with which error, by its name.
     pub by_error: BTreeMap<String, u64>,

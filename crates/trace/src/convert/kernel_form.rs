@@ -45,7 +45,7 @@ enum Kind {
     Bytes(usize, usize),
     /// The low byte of a number.
     Low,
-    /// What people read.
+    /// Text for people.
     Text,
 }
 

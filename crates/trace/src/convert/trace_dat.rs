@@ -69,7 +69,7 @@ struct TraceDat {
 struct Cpu {
     spool: File,
     page: Vec<u8>,
-    /// Of the last record.
+    /// Time of the last record.
     time_ns: u64,
     /// Lost before the page at hand, and before the next one.
     before: u64,

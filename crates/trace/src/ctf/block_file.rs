@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 pub(super) struct BlockRequest {
     /// The times: of blocks without records in them only the headers count.
     pub(super) within: RangeInclusive<u64>,
-    /// How much of the others.
+    /// Depth for the others.
     pub(super) depth: Depth,
 }
 

@@ -63,7 +63,7 @@ pub struct Merge {
 pub struct Merged {
     /// Records written.
     pub records: u64,
-    /// How much was written.
+    /// Amount written.
     pub written: Written,
 }
 

@@ -54,7 +54,7 @@ pub struct Packet<'a> {
     pub cpu: u32,
     /// The number of its buffer.
     pub buffer: u32,
-    /// How far it got.
+    /// The state.
     pub state: State,
     /// Events committed to it.
     pub events: u32,

@@ -5,7 +5,7 @@ use super::runs::Run;
 use crate::error::Unreadable;
 use crate::packet::PAGE;
 
-/// How such a file begins.
+/// The first bytes of such a file.
 pub(super) const MAGIC: &[u8] = b"\x7fELF";
 
 const PT_LOAD: u32 = 1;
@@ -27,7 +27,7 @@ struct Class {
     phoff: usize,
     shoff: usize,
     phentsize: usize,
-    /// Of a section header.
+    /// Offset in a section header.
     sh_info: usize,
     /// Of a program header: offset, virtual address, physical address, bytes in the file.
     ph: [usize; 4],

@@ -18,7 +18,7 @@ use crate::error::Unreadable;
 use crate::packet::PAGE;
 use std::io;
 
-/// How such a file begins.
+/// The first bytes of such a file.
 pub(super) const MAGIC: &[u8; 8] = b"KDUMP   ";
 
 /// Bytes of a descriptor.
@@ -43,7 +43,7 @@ pub struct Kdump<R> {
     block: u32,
     /// Offset of the first descriptor.
     descriptors: u64,
-    /// How many of them.
+    /// Number of pages.
     pages: u64,
 }
 

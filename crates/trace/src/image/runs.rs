@@ -11,7 +11,7 @@ use std::io;
 pub struct Run {
     /// Offset in the file.
     pub start: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct TracingData {
     pub(super) events: Vec<(String, Format)>,
     pub(super) symbols: Symbols,
     pub(super) processes: Processes,
-    /// What is not understood.
+    /// Remarks about what is not understood.
     pub(super) remarks: Vec<String>,
 }
 

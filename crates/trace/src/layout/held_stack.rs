@@ -34,7 +34,7 @@ pub struct HeldStack {
     pub space: Space,
     /// Most frames.
     pub max: u32,
-    /// How it is shown.
+    /// The format.
     pub mode: StackMode,
     /// Where its frames are.
     pub frames: Frames,

@@ -47,7 +47,7 @@ pub enum Effect {
 pub struct MapShown {
     /// The name without the at sign.
     pub name: String,
-    /// Which of its generations.
+    /// The generation.
     pub generation: u64,
     /// Only so many keys; 0 for all.
     pub top: u64,

@@ -12,7 +12,7 @@ pub struct Verdict {
     pub passed: bool,
     /// How long its handlers ran, by the kernel's count.
     pub nanoseconds: u64,
-    /// What it printed, as text.
+    /// The output, as text.
     pub printed: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ pub struct Benchmark {
     pub name: String,
     /// Nanoseconds of one run, on average.
     pub nanoseconds: u64,
-    /// How often it ran.
+    /// Number of runs.
     pub runs: u64,
 }
 

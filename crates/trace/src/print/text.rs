@@ -24,7 +24,7 @@ pub struct Style<'s> {
 }
 
 impl Style<'_> {
-    /// Of records in lines.
+    /// Style of records in lines.
     pub const RECORD: Style<'static> = Style {
         lines: false,
         raw: false,

@@ -28,9 +28,9 @@ pub use save::{Recovered, RingCounts};
 /// Findings in an image.
 #[derive(Debug)]
 pub struct Findings {
-    /// What kind of file it is.
+    /// The format of the file.
     pub format: Format,
-    /// What was looked at.
+    /// The part that was scanned.
     pub scanned: Scanned,
     /// Traces that can be read, the one with the newest packet first.
     pub sessions: Vec<Session>,

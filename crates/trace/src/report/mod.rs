@@ -60,7 +60,7 @@ pub struct Report {
 pub struct Table {
     /// The analysis' name.
     pub name: &'static str,
-    /// What stands above it.
+    /// The title.
     pub title: &'static str,
     /// The rows.
     pub rows: Vec<Count>,

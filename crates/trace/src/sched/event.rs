@@ -23,7 +23,7 @@ pub(super) enum Kind {
 struct Row {
     name: &'static str,
     kind: Kind,
-    /// What is read of it.
+    /// The fields that are read.
     fields: &'static [&'static str],
 }
 

@@ -43,9 +43,9 @@ pub struct Latency {
     /// The task; of several, that with the longest delay.
     #[serde(flatten)]
     pub who: Who,
-    /// How many tasks.
+    /// Number of tasks.
     pub tasks: u64,
-    /// How long it ran, ns.
+    /// Running time, ns.
     pub runtime_ns: u64,
     /// How often it came to a CPU after a delay, or as a task that was not seen before.
     pub switches: u64,

@@ -32,9 +32,9 @@ pub struct Change {
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u32,
-    /// What it leaves.
+    /// The task that it leaves.
     pub out: Who,
-    /// What it takes.
+    /// The task that it takes.
     pub who: Who,
     /// The shortcut of that.
     pub shortcut: Shortcut,

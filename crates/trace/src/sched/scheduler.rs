@@ -49,9 +49,9 @@ pub struct Switch<'a> {
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u32,
-    /// What leaves.
+    /// The task that leaves.
     pub out: Departure,
-    /// What comes.
+    /// The task that comes.
     pub into: Arrival,
     /// The kernel's call stack, where one was recorded.
     pub stack: Option<Frames<'a>>,
@@ -86,9 +86,9 @@ pub struct Arrival {
 pub struct Delay {
     /// Since when.
     pub from_ns: u64,
-    /// How long.
+    /// Length, ns.
     pub ns: u64,
-    /// What made it wait.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -130,7 +130,7 @@ pub struct Migration {
     pub time_ns: u64,
     /// The CPU of who moved it.
     pub cpu: u32,
-    /// What ran there.
+    /// The task that ran there.
     pub by: Who,
     /// The task.
     pub who: Who,
@@ -149,7 +149,7 @@ pub struct Run {
     pub cpu: u32,
     /// The task.
     pub who: Who,
-    /// How much.
+    /// Length, ns.
     pub ns: u64,
 }
 

@@ -57,7 +57,7 @@ pub struct Spell {
     pub run_ns: u64,
     /// The state it leaves in.
     pub state: TaskState,
-    /// What runs next.
+    /// The task that runs next.
     pub next: Who,
     /// The state in which it had left before.
     pub before: Option<TaskState>,
@@ -110,7 +110,7 @@ pub struct TaskSummary {
 #[derive(Clone, Copy, Debug, Default)]
 struct IdleCpu {
     idle_ns: u64,
-    /// Which task left it idle.
+    /// The task that left it idle.
     last: Option<u32>,
 }
 

@@ -36,7 +36,7 @@ pub struct Pair {
     pub waker: Who,
     /// The task.
     pub woken: Who,
-    /// How often.
+    /// Number of wakeups.
     pub count: u64,
     /// How many delays these began that ended.
     pub delays: u64,
@@ -68,7 +68,7 @@ pub struct Link {
 pub struct Occupant {
     /// The CPU.
     pub cpu: u32,
-    /// What it ran.
+    /// The task that ran.
     pub task: Who,
     /// From when on, within the delay, ns of the trace's clock.
     pub from_ns: u64,
@@ -83,11 +83,11 @@ pub struct Worst {
     pub task: Who,
     /// The CPU it came to.
     pub cpu: u32,
-    /// What made it wait.
+    /// The reason.
     pub reason: Reason,
     /// When it began, ns of the trace's clock.
     pub began_ns: u64,
-    /// How long, ns.
+    /// The delay, ns.
     pub delay_ns: u64,
     /// The wakeups that led to it, the first first; the last one is its own, where it was woken.
     pub chain: Vec<Link>,

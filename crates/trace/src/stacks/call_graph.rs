@@ -21,7 +21,7 @@ pub enum Direction {
 /// Options of a call graph.
 #[derive(Clone, Copy, Debug)]
 pub struct CallGraph {
-    /// Which way branches go.
+    /// Direction of the branches.
     pub direction: Direction,
     /// Whether what a function called counts for it, in a column of its own, and sorts the rows.
     pub children: bool,

@@ -34,9 +34,9 @@ pub enum When {
 /// Memory that an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointed {
-    /// What lies there.
+    /// The shape of the memory.
     pub shape: Shape,
-    /// How many.
+    /// The number of elements.
     pub many: ElementCount,
     /// When it is read.
     pub when: When,
@@ -62,7 +62,7 @@ pub enum Length {
 pub struct Reading {
     /// When.
     pub when: When,
-    /// How many bytes.
+    /// The number of bytes.
     pub length: Length,
     /// At most.
     pub most: u32,

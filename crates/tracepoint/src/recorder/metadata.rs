@@ -17,7 +17,7 @@ pub(crate) struct About<'a> {
     pub(crate) pages: u64,
     /// Seconds and ns between 1970 and the clock's 0.
     pub(crate) clock: (u64, u32),
-    /// Those that have numbers.
+    /// Events that have numbers.
     pub(crate) events: &'a [&'static Event],
 }
 

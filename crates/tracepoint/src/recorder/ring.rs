@@ -19,7 +19,7 @@ pub(crate) type Page = [u8; PAGE as usize];
 
 /// A thread's ring.
 pub(crate) struct Ring {
-    /// What it is a ring of.
+    /// The session.
     pub(crate) session: &'static Session,
     pub(crate) control: Control,
     /// The number: 1 for the first.

@@ -37,7 +37,7 @@ pub struct Named {
     pub name: String,
     /// The kernel's numbers.
     pub counter: Counter,
-    /// What it counts.
+    /// The counted event.
     pub meaning: Meaning,
     /// Where it counts.
     pub levels: Levels,

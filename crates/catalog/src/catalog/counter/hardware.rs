@@ -21,7 +21,7 @@ pub(super) const USUAL: &[&str] = &["cycles", "instructions", "branches", "branc
 /// A counter, with bpftrace's names and counts.
 struct Row {
     name: &'static str,
-    /// Another name, or nothing.
+    /// The other name, or nothing.
     alias: &'static str,
     /// `enum perf_hw_id`.
     config: u64,

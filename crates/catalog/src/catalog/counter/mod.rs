@@ -22,7 +22,7 @@ pub fn counter_kind(name: &str) -> Option<&'static str> {
     }
 }
 
-/// These kinds.
+/// Rows of these kinds.
 pub(super) const KINDS: &[&dyn EventKind] = &[
     &interval::Interval,
     &profile::Profile,

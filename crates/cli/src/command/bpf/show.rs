@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// The object: what `clang --target=bpf -c` wrote
     #[arg(value_name = "OBJECT")]
     object: PathBuf,
-    /// How to show it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

@@ -19,7 +19,7 @@ use std::io::Write;
 /// Options of `buffer list`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// How it looks
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     #[command(flatten)]

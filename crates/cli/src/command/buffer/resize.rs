@@ -22,7 +22,7 @@ pub(super) struct Options {
     /// Bytes per CPU, or with K, M, G, at most 256M; rounded up to a power of two, at least 8K
     #[arg(value_name = "SIZE", value_parser = size)]
     size: u64,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     #[command(flatten)]

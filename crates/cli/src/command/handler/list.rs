@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// The session, where there are several
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// How to show them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Show whole handlers, the counts of each event, and whole maps

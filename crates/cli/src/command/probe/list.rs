@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// The session
     #[arg(long, value_name = "SESSION", default_value = SESSION)]
     session: String,
-    /// How to show them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// A folder in which debug files of programs may lie, too
     #[arg(long, value_name = "DIR")]
     pub(super) debuginfo: Vec<PathBuf>,
-    /// How output looks
+    /// Output format
     #[arg(short = 'f', long = "format", value_enum, default_value = "text")]
     pub(super) format: OutputFormat,
     /// Write output to a file

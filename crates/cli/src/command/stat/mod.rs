@@ -87,7 +87,7 @@ pub(crate) struct Options {
     /// Print columns with SEP between them, in perf's order
     #[arg(short = 'x', long, value_name = "SEP", conflicts_with = "format")]
     field_separator: Option<String>,
-    /// How rows look
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Write to a file instead of the terminal; what was in it is replaced

@@ -51,7 +51,7 @@ pub(crate) struct ShowOptions {
     /// Print the text of the file, to start your own from
     #[arg(long, conflicts_with_all = ["table", "verbose", "format"])]
     source: bool,
-    /// How it looks
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// The table files that come with Kestrel, instead of a session's tables
     #[arg(long, conflicts_with = "session")]
     shipped: bool,
-    /// How to show them
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

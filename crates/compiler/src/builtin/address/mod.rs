@@ -12,7 +12,7 @@ pub(super) mod uptr;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &kaddr::KADDR,
     &percpu_kaddr::PERCPU_KADDR,

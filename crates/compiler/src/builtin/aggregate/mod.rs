@@ -13,7 +13,7 @@ pub(super) mod tseries;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &count::COUNT,
     &sum::SUM,

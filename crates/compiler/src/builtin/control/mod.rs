@@ -10,7 +10,7 @@ pub(super) mod use_table;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &to::TO,
     &use_table::USE_TABLE,

@@ -15,7 +15,7 @@ pub(super) mod usermode;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &arg::ARG,
     &ctx::CTX,

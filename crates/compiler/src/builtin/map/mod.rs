@@ -9,7 +9,7 @@ pub(super) mod zero;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &delete::DELETE,
     &clear::CLEAR,

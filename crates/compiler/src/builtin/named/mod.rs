@@ -14,7 +14,7 @@ pub(super) mod usym;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &cgroup_path::CGROUP_PATH,
     &macaddr::MACADDR,

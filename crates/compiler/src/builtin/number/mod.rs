@@ -10,7 +10,7 @@ pub(super) mod rand;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &bswap::BSWAP,
     &cpu::CPU,

@@ -15,7 +15,7 @@ pub(super) mod warnf;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &record::RECORD,
     &printf::PRINTF,

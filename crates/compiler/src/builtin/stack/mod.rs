@@ -8,7 +8,7 @@ pub(super) mod ustack;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &kstack::KSTACK,
     &ustack::USTACK,

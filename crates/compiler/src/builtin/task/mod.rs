@@ -15,7 +15,7 @@ pub(super) mod uid;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &pid::PID,
     &tid::TID,

@@ -18,7 +18,7 @@ pub(super) mod write_user;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[
     &str::STR,
     &kstr::KSTR,

@@ -6,5 +6,5 @@ pub(super) mod nsecs;
 
 use super::row::Builtin;
 
-/// These built-ins.
+/// Rows of these built-ins.
 pub(super) static ROWS: &[&Builtin] = &[&nsecs::NSECS, &elapsed::ELAPSED, &jiffies::JIFFIES];

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A typed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// The kind.
     pub kind: ExprKind,
     /// The type.
     pub ty: Type,

@@ -26,7 +26,7 @@ const MOST_TIMES: i64 = (1 << 23) - 1;
 /// Registers in which a callback function has what its caller shares, and the element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallbackFrame {
-    /// What the caller shares.
+    /// The shared memory of the caller.
     shared: Vreg,
     /// The address of the element's key, or how many times there were before.
     key: Vreg,

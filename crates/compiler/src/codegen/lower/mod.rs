@@ -155,7 +155,7 @@ pub(crate) struct Lower<'a> {
     next_callback: u32,
     /// How often the handler mentions each of its variables.
     mentions: BTreeMap<VariableId, usize>,
-    /// What its variables take.
+    /// Sizes of its variables.
     shapes: Vec<Shape>,
     /// Leaves the program.
     done: BlockId,

@@ -72,7 +72,7 @@ impl Default for Config {
 /// Sharing of symbol caches between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SymbolCache {
-    /// Those of one program.
+    /// The symbols of one program.
     PerProgram,
     /// Each has its own.
     PerPid,

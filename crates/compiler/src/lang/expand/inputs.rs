@@ -31,7 +31,7 @@ impl Default for Inputs<'_> {
 pub struct ImportedText {
     /// What people know it as; a file that is imported twice has the same name both times.
     pub name: String,
-    /// What it holds.
+    /// The contents.
     pub text: String,
 }
 

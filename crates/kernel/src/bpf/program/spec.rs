@@ -86,7 +86,7 @@ pub struct ProgramSpec<'a> {
     pub name: &'a str,
     /// The function's name among the program's types, by which it is traced; other characters than letters, digits and `_` become `_`.
     pub function: Option<&'a str>,
-    /// What it is run by.
+    /// The kind.
     pub kind: ProgramKind,
     /// The code, references unresolved.
     pub code: &'a Code,

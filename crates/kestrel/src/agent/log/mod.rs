@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub struct Rotation {
     /// Bytes of packets; what is written at once may go beyond it.
     pub size: u64,
-    /// How long one is written.
+    /// Longest time for which one is written.
     pub time: Duration,
     /// How many of a session stay; all of them without a number.
     pub keep: Option<usize>,
@@ -59,7 +59,7 @@ pub struct Settings {
 pub struct Note {
     /// The session that it is about.
     pub session: String,
-    /// What happened.
+    /// The news.
     pub what: LogNews,
 }
 

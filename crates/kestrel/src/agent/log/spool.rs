@@ -50,7 +50,7 @@ pub(super) struct Spool {
     session: PinnedSession,
     threads: ThreadNames,
     buffers: Vec<Buffer>,
-    /// What their writers ring.
+    /// The doorbell of their writers.
     doorbell: Option<Doorbell>,
     /// Whether no program writes any more to what buffers were before they were resized.
     settled: bool,

@@ -64,7 +64,7 @@ impl MetricKind {
 pub struct Family {
     /// The name, without `_total`.
     pub name: &'static str,
-    /// What its numbers mean.
+    /// The meaning of its numbers.
     pub kind: MetricKind,
     /// The metric's description.
     pub help: &'static str,

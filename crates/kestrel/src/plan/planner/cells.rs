@@ -12,7 +12,7 @@ use kestrel_hook::table::TableFile;
 /// Handler of an event in one table.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::plan) struct Cell {
-    /// Which handler.
+    /// Index of the handler.
     pub(in crate::plan) handler: usize,
     /// Whether the handler must hold for the event: it was named, not only matched by a pattern.
     pub(super) required: bool,

@@ -13,7 +13,7 @@ const MANY: usize = 17;
 /// Events that meet the same handlers in all tables, and can be seen together.
 pub(in crate::plan) struct Group {
     pub(super) events: Resolved,
-    /// What they meet, by table.
+    /// Their cells, by table.
     pub(super) cells: Vec<Option<Cell>>,
 }
 

@@ -46,7 +46,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Session {
     pub(super) resources: Resources,
-    /// Whose events are wanted.
+    /// Processes whose events are wanted.
     pub(super) target: ProcessFilter,
     /// Names of the events by their numbers.
     pub(super) numbers: Names,

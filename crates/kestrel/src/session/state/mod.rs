@@ -201,7 +201,7 @@ pub struct HookState {
     pub kind: String,
     /// How it is attached, for people.
     pub way: String,
-    /// What it is attached to.
+    /// The mechanism.
     pub attached: Option<Mechanism>,
     /// Whether its functions share one link, which wants another type of program than a link for each.
     pub multi: bool,

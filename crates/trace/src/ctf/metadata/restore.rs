@@ -236,9 +236,9 @@ fn begins_word(ty: &Type) -> bool {
 /// Hints about an event, read from `env`.
 struct Hinted {
     kind: String,
-    /// What the records ask.
+    /// Action of the records.
     action: Option<Action>,
-    /// How they are printed.
+    /// Print format.
     print: Option<String>,
     /// In reading order: name and hint.
     fields: Vec<(String, Option<Hint>)>,

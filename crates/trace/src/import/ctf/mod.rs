@@ -22,7 +22,7 @@ use std::sync::Arc;
 use stream::{Shared, Stream, nanoseconds};
 use tsdl::{Clock, Metadata};
 
-/// What these are called.
+/// The name of the format.
 pub(super) const NAME: &str = "Common Trace Format";
 /// The file that describes a trace.
 const METADATA: &str = crate::ctf::METADATA;

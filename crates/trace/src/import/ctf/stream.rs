@@ -57,7 +57,7 @@ pub(super) struct Stream {
     /// The stream's class, by its index.
     class: usize,
     cpu: u32,
-    /// Of the clock, in cycles.
+    /// Time of the clock, in cycles.
     cycles: u64,
     discarded: Option<u64>,
     sequence: Option<u64>,

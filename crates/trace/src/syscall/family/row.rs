@@ -5,7 +5,7 @@
 pub struct Row {
     /// The bits that the name is about; all of them where the whole number has one name.
     pub mask: i64,
-    /// What those bits are.
+    /// The value of those bits.
     pub value: i64,
     /// The header's name.
     pub name: &'static str,
@@ -25,7 +25,7 @@ pub enum Unnamed {
 pub struct Family {
     /// The names, those of more bits before those of fewer.
     pub rows: &'static [Row],
-    /// How the rest is written.
+    /// The form of the rest.
     pub unnamed: Unnamed,
 }
 

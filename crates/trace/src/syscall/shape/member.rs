@@ -61,7 +61,7 @@ pub struct Member {
     pub at: usize,
     /// The bytes.
     pub size: usize,
-    /// How it is shown.
+    /// The format.
     pub show: Show,
 }
 

@@ -25,7 +25,7 @@ pub enum Shape {
     SocketAddress,
     /// A set of signals: `[INT USR1]`.
     Signals,
-    /// How a process ended.
+    /// Exit status of a process.
     WaitStatus,
     /// Addresses of texts, up to a NULL: argv.
     Texts,

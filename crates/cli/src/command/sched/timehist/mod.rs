@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
     #[arg(value_name = "DIR", default_value_os_t = default_trace())]
     trace: PathBuf,
-    /// How it looks
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Also the state in which a task leaves its CPU; in a summary, what it waited for

@@ -17,7 +17,7 @@ const STRINGS: usize = 2800;
 /// Text of a block as it is made.
 struct Block {
     at_return: bool,
-    /// What precedes the record.
+    /// Statements before the record.
     statements: Vec<String>,
     /// The values of variables.
     variables: Vec<String>,
