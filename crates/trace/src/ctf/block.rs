@@ -519,6 +519,7 @@ fn restore_records(
         });
     }
     let events = rest.u32()? as usize;
+    // A count from a damaged file must not decide how much is allocated: each event takes more than one byte of the heads.
     if events > heads.len() {
         return None;
     }
@@ -543,6 +544,7 @@ fn restore_records(
         }
     }
     let mut records = codes.zip(since.iter().zip(threads));
+    // Columns have the order of the records in their pages, so one walk over the pages takes each of them once.
     for (page, kept) in pages.chunks_mut(BYTES).zip(kept) {
         if *kept != 0 {
             page[FRONT..].copy_from_slice(rest.bytes(BYTES - FRONT)?);
@@ -568,6 +570,7 @@ fn restore_records(
         }
         page[at..].fill(0);
     }
+    // Bytes or records that no page took belong to another block, or to a damaged one.
     let is_empty = rest.0.is_empty() && fields.is_none_or(|fields| fields.0.is_empty());
     (records.next().is_none() && is_empty).then_some(())
 }

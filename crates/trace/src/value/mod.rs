@@ -6,7 +6,7 @@ mod parts;
 pub use named::NamedValue;
 pub use parts::{BuildIdFrame, Elements, Parts, Stacks, ValueContext};
 
-use crate::layout::{Base, COPIED_WORDS, Composite, FieldType, Names, Space, StackMode};
+use crate::layout::{Base, COPIED_WORDS, FieldType, Names, Space, StackMode};
 
 /// What lies in a fixed number of bytes (of a map's key or value, say) in place of a text that could not be read: no text that was read has
 /// anything behind a NUL there.

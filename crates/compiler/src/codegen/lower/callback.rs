@@ -69,6 +69,7 @@ impl Lower<'_> {
             .filter(|(id, count)| self.mentions.get(id).is_some_and(|all| all > count))
             .map(|(id, _)| *id)
             .collect();
+        // A callback has a frame of its own and no registers of its caller's: what both use goes through memory whose address the helper hands on.
         let shared = self
             .b
             .framed_slot((CAPTURED as u32) + 8 * captured.len() as u32, 8);
@@ -123,6 +124,7 @@ impl Lower<'_> {
                 Place::Shared { .. } | Place::Elsewhere => {}
             }
         }
+        // `return` in the body ends the callback alone; this word says that the handler around the loop ends, too.
         let left = self.b.load(Width::B8, base, LEFT);
         self.b.branch_if(Condition::NotEqual, left, 0, self.done);
         Ok(())

@@ -83,11 +83,13 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         );
     }
     let mut metadata = tsdl::parse(&text).map_err(|error| error.to_string())?;
+    // TSDL lets a trace of one kind of stream leave its declaration out.
     if metadata.streams.is_empty() {
         metadata.streams.push(tsdl::StreamClass::default());
     }
     let mut remarks = std::mem::take(&mut metadata.remarks);
     let (clock, offset) = clock(&metadata, &mut remarks);
+    // LTTng's names of the kernel's events differ from the kernel's; those of programs are the programs' own and stay.
     let is_kernel = metadata
         .env
         .get("domain")
@@ -145,6 +147,7 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         let file = folder.read(&name).map_err(in_words)?;
         let length = file.metadata().map_err(in_words)?.len();
         packets += length.div_ceil(4096);
+        // Names and processes of threads are needed before the first record is shown, so a pass of its own looks for them.
         let again = file.try_clone().map_err(in_words)?;
         let survey = Stream::new(name.clone(), again, length, shared.clone(), number);
         survey.survey(&mut processes, &mut tasks).map_err(in_words)?;

@@ -177,6 +177,7 @@ impl Stream {
                 return Ok(false);
             }
         };
+        // A stream whose packets do not say how long they are is one packet.
         let size = head.size.unwrap_or(left.saturating_mul(8));
         let content = head.content.unwrap_or(size);
         if !size.is_multiple_of(8) || size / 8 == 0 || content > size || head.bits > content {
@@ -188,6 +189,7 @@ impl Stream {
             );
             return Ok(false);
         }
+        // From here on the next packet's place is known, so an error inside of this one loses no other.
         self.next_packet = at + size / 8;
         (self.at, self.end) = (head.bits, content);
         if self.next_packet > self.length {
@@ -203,6 +205,7 @@ impl Stream {
         self.class = head.class;
         self.cpu = head.cpu.map_or(self.cpu, |cpu| cpu as u32);
         self.cycles = head.begin.unwrap_or(self.cycles);
+        // The count runs over the whole stream: what this packet adds was lost before its end.
         if let Some(discarded) = head.discarded {
             let before = self.discarded.replace(discarded).unwrap_or(0);
             self.lost = self.lost.saturating_add(discarded.saturating_sub(before));

@@ -39,6 +39,7 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
         return Err("its head is cut".to_owned());
     };
     let mut features = Features::default();
+    // What perf wrote into a pipe has its attributes and features among the records; a file has them at places that its head names.
     let range = if size == PIPE_HEAD {
         Range::new(PIPE_HEAD, length)
     } else {
@@ -54,6 +55,7 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
         features.attributes = Attributes::of_file(&mut file, length, place, entry.unwrap_or(0))?;
         let bits: Vec<u64> = (0..4).filter_map(|at| word(72 + at * 8)).collect();
         match data_bytes {
+            // perf writes the length of the data when it ends; the sections of features come after it.
             0 if length > data => {
                 features
                     .remarks
@@ -73,6 +75,7 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
         }
     };
     let again = || file.try_clone().map_err(in_words);
+    // Records of several CPUs are not in the order of time: a mapping or a name can stand behind the sample that needs it, hence two passes.
     let survey = Survey::new(features, Records::new(again()?, range)).map_err(in_words)?;
     let events = samples::events(&survey.features);
     let said_by_survey = survey.remarks();

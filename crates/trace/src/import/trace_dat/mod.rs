@@ -59,6 +59,7 @@ fn open(file: File, length: u64) -> Result<Foreign, String> {
             ));
             continue;
         };
+        // The head of entries is the same for all events, so the places that any of them gives hold for reading the type of the next entry.
         if let (Some(kind), Some(pid)) = (format.field("common_type"), format.field("common_pid")) {
             (table.type_at, table.pid_at) = (kind.offset as usize, pid.offset as usize);
         }
@@ -78,6 +79,7 @@ fn open(file: File, length: u64) -> Result<Foreign, String> {
     for part in head.parts {
         packets += part.size / shape.page as u64;
         let pages = Pages::new(file.clone(), &part, head.packed, shape.page);
+        // The file counts losses of the top buffer by CPU; those of other instances stand in their pages alone.
         let lost = head.lost.remove(&part.cpu).filter(|_| part.buffer.is_empty());
         streams.push(Stream {
             buffer: part.buffer,
