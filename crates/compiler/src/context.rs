@@ -2,7 +2,7 @@
 
 mod recorded;
 
-use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_bpf::btf::{Btf, PreemptCountPlace, TypeId};
 use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
@@ -246,10 +246,8 @@ pub struct Features {
 /// Location of the CPU's preemption count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PreemptCount {
-    /// The variable of each CPU that has it.
-    pub variable: TypeId,
-    /// At which byte of that.
-    pub offset: u32,
+    /// Where.
+    pub place: PreemptCountPlace,
     /// How often preemption is off in a program on a raw tracepoint because of the tracepoint and the program.
     pub tracepoints: u8,
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::procfs;
 use kestrel_bpf::asm::Assembler;
-use kestrel_bpf::btf::{Btf, TypeId};
+use kestrel_bpf::btf::{Btf, PreemptCountPlace, PreemptCountWay};
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::helper;
 use kestrel_bpf::isa::{Reg, Size};
@@ -26,24 +26,30 @@ pub struct Preemption {
 /// The preemption count as programs read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// The variable of each CPU that has it.
-    pub variable: TypeId,
-    /// At which byte of that.
-    pub offset: u32,
+    /// Where it is.
+    pub place: PreemptCountPlace,
     /// How often preemption is off in a program on a raw tracepoint because of the tracepoint and the program.
     pub tracepoints: u8,
 }
 
 impl Count {
-    /// Looks; none where the kernel's types or symbols do not have it, or where it has other bits than it had up to Linux 6.18 (7.3 has).
+    /// Looks; none where the kernel's types have no way to it that this kernel lets programs go, or where what is there is no such count.
     pub fn of(types: &Btf) -> Option<Self> {
-        let (variable, offset) = types.preempt_count()?;
-        // The highest bit is set unless rescheduling is needed, which it may be once.
-        let look = |_| see((variable, offset)).ok().flatten();
-        let seen = (0..3).filter_map(look).find(|seen| seen & NO_RESCHED != 0)?;
+        let place = types.preempt_count().into_iter();
+        place.filter_map(Self::at).next()
+    }
+
+    fn at(place: PreemptCountPlace) -> Option<Self> {
+        let no_resched = match place.is_wide {
+            true => NO_RESCHED_WIDE,
+            false => NO_RESCHED,
+        };
+        // That bit is set unless rescheduling is needed, which it may be once. The others count what goes on around the program: little.
+        let is_count = |seen: &u64| seen & no_resched != 0 && seen & !no_resched <= MOST;
+        let look = |_| see(place).ok().flatten();
+        let seen = (0..3).filter_map(look).find(is_count)?;
         Some(Self {
-            variable,
-            offset,
+            place,
             tracepoints: (seen & OFF) as u8,
         })
     }
@@ -53,12 +59,16 @@ impl Count {
 const TRACEPOINT: &str = "task_newtask";
 /// Where the kernel says which of its models of preemption is in force: all of them, that one in parentheses. Under debugfs, which is not always mounted or allowed.
 const MODEL: &str = "/sys/kernel/debug/sched/preempt";
-/// What the program adds to the count that it notes.
-const RAN: u64 = 1 << 32;
+/// What the program notes beside the count: that it ran.
+const RAN: u64 = 1;
 /// The bits of the preemption count that count how often it was switched off (include/linux/preempt.h, `PREEMPT_MASK`).
-const OFF: u32 = 0xff;
+const OFF: u64 = 0xff;
 /// x86's bit that says that rescheduling is not needed (arch/x86/include/asm/preempt.h, `PREEMPT_NEED_RESCHED`).
-const NO_RESCHED: u32 = 1 << 31;
+const NO_RESCHED: u64 = 1 << 31;
+/// That bit where the count has 64 bits.
+const NO_RESCHED_WIDE: u64 = 1 << 63;
+/// The highest that a count is where no interrupt is handled: preemption and bottom halves are off.
+const MOST: u64 = 0xffff;
 
 impl Preemption {
     /// Looks. Where the kernel hides its preemption count, its tracepoints are taken for preempted if it preempts at all: that costs a little and loses nothing.
@@ -66,8 +76,8 @@ impl Preemption {
         if !preempts(host) {
             return Self::default();
         }
-        let count = types.and_then(Btf::preempt_count);
-        let seen = count.and_then(|place| see(place).ok().flatten());
+        let places = types.map(Btf::preempt_count).into_iter().flatten();
+        let seen = places.filter_map(|place| see(place).ok().flatten()).next();
         Self {
             tracepoints: seen.is_none_or(|seen| seen & OFF == 0),
             trampolines: true,
@@ -112,16 +122,39 @@ fn booted_model(host: &Host) -> Option<String> {
 }
 
 /// A program that notes the preemption count, and what it notes it in; it is refused where the kernel's symbols do not have the variable.
-fn program((variable, offset): (TypeId, u32)) -> Result<(Program, Map)> {
-    let map = Map::create(&MapSpec::new(MapKind::ARRAY, "probe", 4, 8, 1))?;
+fn program(place: PreemptCountPlace) -> Result<(Program, Map)> {
+    let map = Map::create(&MapSpec::new(MapKind::ARRAY, "probe", 4, 16, 1))?;
+    let size = if place.is_wide { Size::DW } else { Size::W };
     let mut asm = Assembler::new();
-    asm.kernel_variable(Reg::R1, variable.0)
-        .call(helper::THIS_CPU_PTR)
-        .load(Size::W, Reg::R6, Reg::R0, offset.cast_signed())
-        .constant(Reg::R1, RAN)
-        .or(Reg::R6, Reg::R1)
-        .map_value(Reg::R1, MapRef(0), 0)
+    match place.way {
+        PreemptCountWay::Symbol { id, offset } => {
+            asm.kernel_variable(Reg::R1, id.0)
+                .call(helper::THIS_CPU_PTR)
+                .load(size, Reg::R6, Reg::R0, offset.cast_signed());
+        }
+        PreemptCountWay::RunQueue {
+            fair_queue,
+            queue,
+            distance,
+        } => {
+            asm.call(helper::GET_CURRENT_TASK);
+            for offset in [fair_queue.cast_signed(), queue.cast_signed(), distance] {
+                // Memory that cannot be read gives 0, which is no count.
+                asm.mov(Reg::R3, Reg::R0)
+                    .add(Reg::R3, offset)
+                    .mov(Reg::R2, 8)
+                    .mov(Reg::R1, Reg::R10)
+                    .add(Reg::R1, -8)
+                    .call(helper::PROBE_READ_KERNEL)
+                    .load(Size::DW, Reg::R0, Reg::R10, -8);
+            }
+            asm.load(size, Reg::R6, Reg::R10, -8);
+        }
+    }
+    asm.map_value(Reg::R1, MapRef(0), 0)
         .store(Size::DW, Reg::R1, 0, Reg::R6)
+        .mov(Reg::R2, RAN as i32)
+        .store(Size::DW, Reg::R1, 8, Reg::R2)
         .mov(Reg::R0, 0)
         .exit();
     let code = asm.finish().map_err(|error| Error::Argument {
@@ -134,14 +167,14 @@ fn program((variable, offset): (TypeId, u32)) -> Result<(Program, Map)> {
 }
 
 /// Runs that program on [`TRACEPOINT`] and gives the word that it saw; none where it did not run.
-fn see(place: (TypeId, u32)) -> Result<Option<u32>> {
+fn see(place: PreemptCountPlace) -> Result<Option<u64>> {
     let (program, map) = program(place)?;
     let link = Link::raw_tracepoint(&program, TRACEPOINT, 0)?;
     let _made = std::thread::spawn(|| ()).join();
     drop(link);
     let value = map.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default();
-    let word = value.try_into().map_or(0, u64::from_ne_bytes);
-    Ok((word & RAN != 0).then_some(word as u32))
+    let word = |at: usize| value.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
+    Ok(word(0).filter(|_| word(8) == Some(RAN)))
 }
 
 #[cfg(test)]

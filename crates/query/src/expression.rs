@@ -76,6 +76,21 @@ pub(crate) fn at_events<'e, T>(
     })
 }
 
+/// Names of fields that a sentence has.
+const SHOWN: usize = 40;
+
+/// The fields of a trace in a sentence; a trace of all system calls has hundreds.
+pub fn listed_fields(fields: &BTreeSet<&str>) -> String {
+    let names = || fields.iter().copied().take(SHOWN);
+    let names = names().collect::<Vec<_>>().join(", ");
+    match fields.len().saturating_sub(SHOWN) {
+        0 => format!("its fields are {names}"),
+        others => format!(
+            "its fields are {names} and {others} others: `kestrel list -v EVENT` has those of an event"
+        ),
+    }
+}
+
 /// A diagnostic about a word that names no field of any event, or of none that has the other fields.
 fn no_field(name: &ast::Spanned<String>, fields: &BTreeSet<&str>) -> Diagnostic {
     if fields.contains(name.node.as_str()) {
@@ -89,10 +104,7 @@ fn no_field(name: &ast::Spanned<String>, fields: &BTreeSet<&str>) -> Diagnostic 
     };
     let all = || match fields.is_empty() {
         true => "its events have no fields".to_owned(),
-        false => format!(
-            "its fields are {}",
-            fields.iter().copied().collect::<Vec<_>>().join(", ")
-        ),
+        false => listed_fields(fields),
     };
     Diagnostic::error(name.span, message).hint(hint.unwrap_or_else(all))
 }

@@ -32,7 +32,7 @@ mod words;
 
 pub use background::Background;
 pub use error::{Error, Result};
-pub use expression::Predicate;
+pub use expression::{Predicate, listed_fields};
 pub use filter::{Criteria, Filter};
 pub use groups::{Group, Grouped, Groups};
 pub use keys::Keys;

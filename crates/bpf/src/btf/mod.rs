@@ -20,6 +20,7 @@ pub mod write;
 
 pub use find::{Enumerator, Function};
 pub use matches::essential_name;
+pub use preempt_count::{PreemptCountPlace, PreemptCountWay};
 pub use raw::TypeId;
 pub use types::{
     Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,

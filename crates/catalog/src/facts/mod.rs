@@ -252,8 +252,7 @@ impl Facts {
         let look = || {
             let count = Count::of(self.types().ok()?.as_ref())?;
             Some(PreemptCount {
-                variable: count.variable,
-                offset: count.offset,
+                place: count.place,
                 tracepoints: count.tracepoints,
             })
         };

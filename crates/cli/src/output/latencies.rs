@@ -14,7 +14,10 @@ const FIGURES: [&str; 8] = ["count", "avg", "min", "max", "p50", "p90", "p99", "
 /// The first `limit` rows, what is not among them, histograms, and what met no partner.
 pub(crate) fn text(names: &[String], rows: &[Latency], limit: usize, unpaired: &[Unpaired]) -> String {
     let (rows, others) = rows.split_at(limit.min(rows.len()));
-    let mut text = table(names, rows).text();
+    let mut text = match rows {
+        [] => String::new(),
+        rows => table(names, rows).text(),
+    };
     if !others.is_empty() {
         let pairs = others.iter().map(|row| row.ns.count()).sum();
         let (others, pairs) = (

@@ -3,6 +3,7 @@
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};
 use crate::record::Record;
+use std::collections::BTreeMap;
 
 pub(super) const KIND: AnalysisKind = AnalysisKind {
     name: "events",
@@ -36,8 +37,13 @@ impl Analysis for Events {
         }
     }
 
-    /// The largest first.
+    /// The largest first. A name stands once, however many forms its records have: those of system calls differ by what their arguments point to.
     fn finish(self: Box<Self>) -> Vec<Count> {
-        largest_first(self.counts.into_iter().flatten().collect())
+        let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+        for row in self.counts.into_iter().flatten() {
+            *by_name.entry(row.name).or_default() += row.count;
+        }
+        let rows = by_name.into_iter().map(|(name, count)| Count { name, count });
+        largest_first(rows.collect())
     }
 }

@@ -13,6 +13,9 @@ use kestrel_trace::record::Record;
 use serde_json::Value;
 use std::io::Write;
 
+/// Where ends may be that a recording of some threads does not have.
+const ELSEWHERE: &str = "nothing that began has its end in the recording: other threads and interrupts may have ended it, which `kestrel record -a` records, too";
+
 /// Answers with groups or latencies.
 pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -> Result<Exit, Failure> {
     let mut question = Question::new(options, &trace)?;
@@ -40,6 +43,9 @@ pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -
         Question::Latencies(latencies) => {
             let names = latencies.names();
             let (rows, unpaired) = latencies.finish(sort.as_ref())?;
+            if rows.is_empty() && unpaired.iter().any(|pair| pair.begins > 0) {
+                eprintln!("hint: {ELSEWHERE}");
+            }
             let text = output::latencies::text(&names, &rows, limit, &unpaired);
             (text, output::latencies::json(&names, &rows, limit, &unpaired))
         }

@@ -284,6 +284,8 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
         split: split(options),
         via: Via::Auto,
     };
+    // What the command used is of interest where it is what was counted, as perf has it.
+    let is_command = matches!(request.scope, Scope::Command(_));
     let stat = Stat::prepare(&request, catalog)?;
     for (text, warning) in stat.warnings() {
         eprintln!("{}", style::diagnostics(std::slice::from_ref(warning), text));
@@ -293,7 +295,6 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
     let line = StatusLine::new("counting", options.duration, is_shared);
     let mut foreground = Foreground::new(options.duration)?.with_status_line(&line);
     let before = children_times();
-    let is_command = held.is_some();
     let mut counting = Counting::new(stat, options, live, catalog.host(), output);
     counting.begin()?;
     foreground.release(held)?;

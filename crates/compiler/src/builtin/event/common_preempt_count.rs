@@ -15,7 +15,7 @@ pub(crate) static COMMON_PREEMPT_COUNT: Builtin = Builtin {
     about: "how often preemption was switched off at the event, without what tracing itself does",
     meaning: Meaning::Value(|checker, usage| {
         usage.alone(checker)?;
-        let count = preempt_count(checker, usage)?;
+        let (count, _) = preempt_count(checker, usage)?;
         let depth = constant(DEPTH, Type::U64, usage.span);
         let depth = operation(BinaryOp::And, Type::U64, count, depth, usage.span);
         Ok(narrowed(depth, Type::integer(1, false), usage.span))

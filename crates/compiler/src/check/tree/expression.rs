@@ -250,6 +250,8 @@ pub enum Intrinsic {
     FunctionAddress,
     /// The CPU's preemption count as it was at the event.
     PreemptCount(PreemptCount),
+    /// The processor's register of flags as it was at the event, where the program's context has none.
+    ProcessorFlags,
 }
 
 impl Intrinsic {
@@ -273,6 +275,7 @@ impl fmt::Debug for Intrinsic {
             Self::StartTime => f.write_str("StartTime"),
             Self::FunctionAddress => f.write_str("FunctionAddress"),
             Self::PreemptCount(_) => f.write_str("PreemptCount"),
+            Self::ProcessorFlags => f.write_str("ProcessorFlags"),
         }
     }
 }

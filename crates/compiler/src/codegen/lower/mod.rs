@@ -10,6 +10,7 @@ mod long_record;
 mod map;
 mod memory;
 mod packet;
+mod processor;
 mod record;
 mod search;
 mod stack_copy;

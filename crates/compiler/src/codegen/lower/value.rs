@@ -3,12 +3,9 @@
 use super::Lower;
 use super::value_cache::ValueCache;
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, Type, UnaryOp};
-use crate::context::{PreemptCount, ProgramKind};
+use crate::context::ProgramKind;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Helper, Operand, Slot, Vreg, Width, helper};
-
-/// The bits of the preemption count that count how often it was switched off (include/linux/preempt.h, `PREEMPT_MASK`).
-const PREEMPTION_OFF: i64 = 0xff;
 
 impl Lower<'_> {
     /// A scalar, as a number where it is one.
@@ -249,7 +246,8 @@ impl Lower<'_> {
                 self.b.helper(helper::GET_FUNC_IP, &[context.into()])
             }
             Intrinsic::Identity => self.task_numbers(),
-            Intrinsic::PreemptCount(place) => self.preempt_count(place),
+            Intrinsic::PreemptCount(count) => self.preempt_count(count),
+            Intrinsic::ProcessorFlags => self.processor_flags(),
             Intrinsic::StartTime => self.sink.start_time(&mut self.b).map_err(|reason| Error::Sink {
                 reason,
                 span: expr.span,
@@ -274,33 +272,6 @@ impl Lower<'_> {
         self.b.helper(helper::GET_NS_CURRENT_PID_TGID, &args);
         let place = self.b.slot_address(slot, 0);
         self.b.load(Width::B8, place, 0)
-    }
-
-    /// The CPU's preemption count without what the program's own caller, and the program, have added.
-    fn preempt_count(&mut self, place: PreemptCount) -> Vreg {
-        let variable = self.b.kernel_variable(place.variable.0);
-        let here = self.b.helper(helper::THIS_CPU_PTR, &[variable.into()]);
-        let count = self.b.load(Width::B4, here, place.offset as i16);
-        let added = i64::from(self.added_to_preempt_count(place));
-        // System calls' tracepoints may be called with preemption on where others are not.
-        let depth = self.b.and(count, PREEMPTION_OFF);
-        let is_less = self.b.compare(Condition::Less, depth, added);
-        let lacking = self.b.alu(AluOp::Sub, Bits::B64, depth, added);
-        let lacking = self.b.mul(lacking, is_less);
-        let added = self.b.add(lacking, added);
-        self.b.alu(AluOp::Sub, Bits::B64, count, added)
-    }
-
-    /// How often preemption was switched off on the way from the event to the program, and by that.
-    fn added_to_preempt_count(&self, place: PreemptCount) -> u8 {
-        // The read side of RCU, where it switches preemption off.
-        let for_program = place.tracepoints.saturating_sub(1);
-        let on_the_way = match self.context.program {
-            ProgramKind::RawTracepoint | ProgramKind::TracingTracepoint => place.tracepoints,
-            ProgramKind::Tracepoint => for_program + 1,
-            _ => for_program + u8::from(!self.context.preemptible),
-        };
-        on_the_way + u8::from(self.whole)
     }
 
     fn binary(&mut self, op: BinaryOp, signed: bool, left: &Expr, right: &Expr) -> Result<Vreg, Error> {
