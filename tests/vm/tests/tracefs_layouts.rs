@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use vm_tests::{TRACEFS, kestrel, shell, skip, version};
+use vm_tests::{TRACEFS, kestrel, shell, version};
 
 #[test]
 fn tracepoints_are_listed_as_tracefs_does() {

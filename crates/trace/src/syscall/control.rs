@@ -53,6 +53,28 @@ const FILE: &[(u32, CommandArgument)] = &{
     ]
 };
 
+/// Commands of fcntl(2) that 32-bit programs give other structures, with numbers of their own for locks of 64 bits (include/uapi/asm-generic/fcntl.h).
+#[rustfmt::skip]
+const FILE_32: &[(u32, CommandArgument)] = &{
+    use linux_raw_sys::general::*;
+    const SHORT: Shape = Shape::Members(&shape::FILE_LOCK_32);
+    const LONG: Shape = Shape::Members(&shape::FILE_LOCK_64);
+    const F_GETLK64: u32 = 12;
+    const F_SETLK64: u32 = 13;
+    const F_SETLKW64: u32 = 14;
+    [
+        (F_GETLK, Pointer(SHORT, After)),
+        (F_SETLK, Pointer(SHORT, Before)),
+        (F_SETLKW, Pointer(SHORT, Before)),
+        (F_GETLK64, Pointer(LONG, After)),
+        (F_SETLK64, Pointer(LONG, Before)),
+        (F_SETLKW64, Pointer(LONG, Before)),
+        (F_OFD_GETLK, Pointer(LONG, After)),
+        (F_OFD_SETLK, Pointer(LONG, Before)),
+        (F_OFD_SETLKW, Pointer(LONG, Before)),
+    ]
+};
+
 /// A request of ioctl(2) with what it takes; others take a number or an address.
 #[rustfmt::skip]
 const DEVICE: &[(u32, CommandArgument)] = &{
@@ -115,6 +137,14 @@ pub fn process_control_arguments(operation: i64) -> usize {
 /// Argument of a command of fcntl(2).
 pub fn file_control(command: i64) -> CommandArgument {
     find(FILE, command)
+}
+
+/// Argument of a command of fcntl(2) in a 32-bit program.
+pub fn file_control_32(command: i64) -> CommandArgument {
+    match FILE_32.iter().any(|(own, _)| i64::from(*own) == command) {
+        true => find(FILE_32, command),
+        false => file_control(command),
+    }
 }
 
 /// Argument of a request of ioctl(2).

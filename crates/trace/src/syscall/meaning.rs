@@ -45,6 +45,14 @@ meanings! {
     Rename = "rename",
     /// `STATX_*`.
     Statx = "statx",
+    /// `STATX_ATTR_*`.
+    StatxAttributes = "statx_attributes",
+    /// What statfs(2) calls kinds of file systems: `TMPFS_MAGIC`.
+    FileSystem = "file_system",
+    /// A user or group, of which -1 leaves it as it is.
+    Owner = "owner",
+    /// `KCMP_*`.
+    Compare = "kcmp",
     /// `XATTR_*`.
     Xattr = "xattr",
     /// `FALLOC_FL_*`.
@@ -161,6 +169,8 @@ meanings! {
     Random = "random",
     /// Commands of bpf(2).
     Bpf = "bpf",
+    /// A key of msgget(2) and its like, or `IPC_PRIVATE`.
+    IpcKey = "ipc_key",
     /// `IPC_*` flags and permissions of msgget(2) and its like.
     IpcGet = "ipc_get",
     /// `IPC_*` commands.

@@ -6,8 +6,10 @@ use super::super::signature::Abi;
 use super::number::number;
 use super::structure::{list, structure};
 use crate::syscall::shape::{Shape, Show};
-use crate::syscall::{CommandArgument, When, device_control, file_control};
+use crate::syscall::{CommandArgument, Meaning, When, device_control, file_control, file_control_32};
 
+/// `PR_SET_PDEATHSIG`.
+const SET_PARENT_DEATH_SIGNAL: i64 = 1;
 /// `PR_SET_NAME`.
 const SET_NAME: i64 = 15;
 
@@ -15,6 +17,7 @@ const SET_NAME: i64 = 15;
 pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut String) -> Option<()> {
     let command = i64::from(call.argument(argument.place.checked_sub(1)?)? as u32);
     let taken = match shape {
+        Shape::FileControl if call.signature.abi == Abi::Compat => file_control_32(command),
         Shape::FileControl => file_control(command),
         _ => device_control(command),
     };
@@ -25,10 +28,6 @@ pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut
             number(&(argument.value as u32).to_le_bytes(), show, out);
         }
         CommandArgument::Number(show) => number(&argument.value.to_le_bytes(), show, out),
-        // A lock of a 32-bit program is another structure.
-        CommandArgument::Pointer(..) if shape == Shape::FileControl && call.signature.abi == Abi::Compat => {
-            return None;
-        }
         CommandArgument::Pointer(shape, when) => pointer(call, argument, (shape, when), out)?,
     }
     Some(())
@@ -62,6 +61,9 @@ pub(in crate::calls) fn process_control(call: &Call, argument: Argument<'_>, out
             let end = bytes.iter().position(|byte| *byte == 0);
             let end = end.unwrap_or(bytes.len());
             quoted(&bytes[..end], end == NAME, out);
+        }
+        None if call.argument(0) == Some(SET_PARENT_DEATH_SIGNAL) => {
+            number(&argument.value.to_le_bytes(), Show::Named(Meaning::Signal), out);
         }
         None => number(&argument.value.to_le_bytes(), Show::Bits, out),
     }

@@ -1,6 +1,6 @@
 //! Files: opening, places, modes, locks, commands of descriptors, mounts.
 
-use super::row::{Family, flags, names, rows};
+use super::row::{Family, Row, flags, names, rows};
 use crate::syscall::meaning::Meaning;
 
 pub(super) const FAMILIES: &[(Meaning, Family)] = &[
@@ -50,6 +50,9 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_SETOWN, F_GETOWN, F_SETSIG, F_GETSIG, F_SETOWN_EX, F_GETOWN_EX,
             F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS,
             F_GET_SEALS, F_GET_RW_HINT, F_SET_RW_HINT,
+        ] + [
+            // Of 32-bit programs.
+            F_GETLK64 = 12 / -1, F_SETLK64 = 13 / -1, F_SETLKW64 = 14 / -1,
         ])),
     ),
     (Meaning::DescriptorFlags, flags(rows!(bit general [FD_CLOEXEC]))),
@@ -185,5 +188,34 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         flags(rows!(bit general [
             OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, AT_SYMLINK_NOFOLLOW, AT_NO_AUTOMOUNT, AT_EMPTY_PATH, AT_RECURSIVE,
         ])),
+    ),
+    (
+        Meaning::StatxAttributes,
+        flags(rows!(+ [
+            STATX_ATTR_COMPRESSED = 4 / 4, STATX_ATTR_IMMUTABLE = 0x10 / 0x10, STATX_ATTR_APPEND = 0x20 / 0x20, STATX_ATTR_NODUMP = 0x40 / 0x40,
+            STATX_ATTR_ENCRYPTED = 0x800 / 0x800, STATX_ATTR_AUTOMOUNT = 0x1000 / 0x1000, STATX_ATTR_MOUNT_ROOT = 0x2000 / 0x2000,
+            STATX_ATTR_VERITY = 0x10_0000 / 0x10_0000, STATX_ATTR_DAX = 0x20_0000 / 0x20_0000, STATX_ATTR_WRITE_ATOMIC = 0x40_0000 / 0x40_0000,
+        ])),
+    ),
+    // include/uapi/linux/magic.h, and the file systems' own headers.
+    (
+        Meaning::FileSystem,
+        flags(rows!(+ [
+            EXT2_SUPER_MAGIC = 0xef53 / -1, TMPFS_MAGIC = 0x0102_1994 / -1, PROC_SUPER_MAGIC = 0x9fa0 / -1, SYSFS_MAGIC = 0x6265_6572 / -1,
+            BTRFS_SUPER_MAGIC = 0x9123_683e / -1, XFS_SUPER_MAGIC = 0x5846_5342 / -1, OVERLAYFS_SUPER_MAGIC = 0x794c_7630 / -1, NFS_SUPER_MAGIC = 0x6969 / -1,
+            CGROUP_SUPER_MAGIC = 0x27_e0eb / -1, CGROUP2_SUPER_MAGIC = 0x6367_7270 / -1, DEVPTS_SUPER_MAGIC = 0x1cd1 / -1, RAMFS_MAGIC = 0x8584_58f6 / -1,
+            SQUASHFS_MAGIC = 0x7371_7368 / -1, FUSE_SUPER_MAGIC = 0x6573_5546 / -1, DEBUGFS_MAGIC = 0x6462_6720 / -1, TRACEFS_MAGIC = 0x7472_6163 / -1,
+            BPF_FS_MAGIC = 0xcafe_4a11 / -1, HUGETLBFS_MAGIC = 0x9584_58f6 / -1, SECURITYFS_MAGIC = 0x7363_6673 / -1, PIPEFS_MAGIC = 0x5049_5045 / -1,
+            SOCKFS_MAGIC = 0x534f_434b / -1, ANON_INODE_FS_MAGIC = 0x0904_1934 / -1, NSFS_MAGIC = 0x6e73_6673 / -1, MSDOS_SUPER_MAGIC = 0x4d44 / -1,
+            ISOFS_SUPER_MAGIC = 0x9660 / -1, F2FS_SUPER_MAGIC = 0xf2f5_2010 / -1, V9FS_MAGIC = 0x0102_1997 / -1,
+        ])),
+    ),
+    (
+        Meaning::Owner,
+        names(&[Row {
+            mask: -1,
+            value: u32::MAX as i64,
+            name: "-1",
+        }]),
     ),
 ];

@@ -90,6 +90,13 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         )),
     ),
     (
+        Meaning::Compare,
+        names(rows!(+ [
+            KCMP_FILE = 0 / -1, KCMP_VM = 1 / -1, KCMP_FILES = 2 / -1, KCMP_FS = 3 / -1, KCMP_SIGHAND = 4 / -1, KCMP_IO = 5 / -1, KCMP_SYSVSEM = 6 / -1,
+            KCMP_EPOLL_TFD = 7 / -1,
+        ])),
+    ),
+    (
         Meaning::Seccomp,
         names(rows!(+ [
             SECCOMP_SET_MODE_STRICT = 0 / -1, SECCOMP_SET_MODE_FILTER = 1 / -1, SECCOMP_GET_ACTION_AVAIL = 2 / -1, SECCOMP_GET_NOTIF_SIZES = 3 / -1,

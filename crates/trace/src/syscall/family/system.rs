@@ -28,6 +28,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             PERF_FLAG_FD_NO_GROUP = 1 / 1, PERF_FLAG_FD_OUTPUT = 2 / 2, PERF_FLAG_PID_CGROUP = 4 / 4, PERF_FLAG_FD_CLOEXEC = 8 / 8,
         ])),
     ),
+    (Meaning::IpcKey, flags(rows!(+ [IPC_PRIVATE = 0 / -1]))),
     (
         Meaning::IpcGet,
         flags(rows!(+ [IPC_CREAT = 0o1000 / 0o1000, IPC_EXCL = 0o2000 / 0o2000])),

@@ -1,6 +1,6 @@
 //! Files: how they are opened, what they are, locks.
 
-use super::member::Show::{AnyMode, Bits, Device, FileSize, Named, Signed, Unsigned};
+use super::member::Show::{AnyMode, Device, FileSize, Named, Signed, Unsigned};
 use super::member::Structure;
 use super::member::structure;
 use crate::syscall::Meaning;
@@ -17,13 +17,13 @@ pub static STAT: Structure = structure!(general::stat [
 pub static STATX: Structure = Structure {
     size: 0x70,
     ..structure!(general::statx [
-        stx_mask = stx_mask: Named(Meaning::Statx), stx_attributes = stx_attributes: Bits, stx_mode = stx_mode: Named(Meaning::FileMode),
+        stx_mask = stx_mask: Named(Meaning::Statx), stx_attributes = stx_attributes: Named(Meaning::StatxAttributes), stx_mode = stx_mode: Named(Meaning::FileMode),
         stx_size = stx_size: Unsigned,
     ] "…")
 };
 /// `struct statfs`.
 pub static STATFS: Structure = structure!(general::statfs [
-    f_type = f_type: Bits, f_bsize = f_bsize: Signed, f_blocks = f_blocks: Signed, f_bfree = f_bfree: Signed, f_bavail = f_bavail: Signed,
+    f_type = f_type: Named(Meaning::FileSystem), f_bsize = f_bsize: Signed, f_blocks = f_blocks: Signed, f_bfree = f_bfree: Signed, f_bavail = f_bavail: Signed,
 ] "…");
 /// `struct flock`.
 pub static FILE_LOCK: Structure = structure!(general::flock [

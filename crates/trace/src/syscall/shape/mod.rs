@@ -59,6 +59,7 @@ pub const STRUCTURES: &[&[&Structure]] = &[
 
 pub use event::{EPOLL_EVENT, POLL, RING};
 pub use file::{FILE_LOCK, MOUNT, OPEN_HOW, STAT, STATFS, STATX, TERMINAL, WINDOW};
+pub use narrow::{FILE_LOCK_32, FILE_LOCK_64};
 pub use network::LINGER;
 pub use process::{CAPABILITIES, CLONE, LIMIT, NAMES, SCHEDULING, SCHEDULING_MORE, SYSTEM, TIMES, USAGE};
 pub use signal::{ACTION, ALTERNATE, EVENT};

@@ -4,9 +4,9 @@ use super::member::Show::{
     Device, FileSize, Handler, Inside, Limit, Named, Pointer, SignalData, Signals, Signed, Unsigned, Words,
 };
 use super::{
-    ACTION, ALTERNATE, CAPABILITIES, CLONE, EPOLL_EVENT, EVENT, INTERVAL, INTERVAL_OLD, LIMIT, MOUNT, Member,
-    NAMES, OPEN_HOW, POLL, RING, SCHEDULING, SCHEDULING_MORE, STAT, STATFS, STATX, SYSTEM, Show, Structure,
-    TIME, TIME_OLD, TIMES, USAGE,
+    ACTION, ALTERNATE, CAPABILITIES, CLOCK, CLONE, EPOLL_EVENT, EVENT, INTERVAL, INTERVAL_OLD, LIMIT, MOUNT,
+    Member, NAMES, OPEN_HOW, POLL, RING, SCHEDULING, SCHEDULING_MORE, STAT, STATFS, STATX, SYSTEM, Show,
+    Structure, TIME, TIME_OLD, TIMES, USAGE,
 };
 use crate::syscall::Meaning;
 
@@ -70,7 +70,7 @@ static STAT_32: Structure = Structure {
 static STATFS_32: Structure = Structure {
     size: 64,
     members: &[
-        at("f_type", 0, 4, Show::Bits),
+        at("f_type", 0, 4, Named(Meaning::FileSystem)),
         at("f_bsize", 4, 4, Signed),
         at("f_blocks", 8, 4, Signed),
         at("f_bfree", 12, 4, Signed),
@@ -151,12 +151,62 @@ static SYSTEM_32: Structure = Structure {
     more: false,
 };
 
+/// `struct compat_flock`.
+pub static FILE_LOCK_32: Structure = Structure {
+    size: 16,
+    members: &[
+        at("l_type", 0, 2, Named(Meaning::LockType)),
+        at("l_whence", 2, 2, Named(Meaning::Whence)),
+        at("l_start", 4, 4, Signed),
+        at("l_len", 8, 4, Signed),
+    ],
+    more: false,
+};
+/// `struct compat_flock64`, whose numbers of 64 bits lie at multiples of 4.
+pub static FILE_LOCK_64: Structure = Structure {
+    size: 24,
+    members: &[
+        at("l_type", 0, 2, Named(Meaning::LockType)),
+        at("l_whence", 2, 2, Named(Meaning::Whence)),
+        at("l_start", 4, 8, Signed),
+        at("l_len", 12, 8, Signed),
+    ],
+    more: false,
+};
+/// `struct old_timex32`.
+static CLOCK_32: Structure = Structure {
+    size: 128,
+    members: &[
+        at("modes", 0, 4, Named(Meaning::Adjust)),
+        at("offset", 4, 4, Signed),
+        at("freq", 8, 4, Signed),
+        at("maxerror", 12, 4, Signed),
+        at("esterror", 16, 4, Signed),
+        at("status", 20, 4, Named(Meaning::ClockStatus)),
+        at("constant", 24, 4, Signed),
+        at("precision", 28, 4, Signed),
+        at("tolerance", 32, 4, Signed),
+        at("time", 36, 8, Inside(&TIME_OLD_32)),
+        at("tick", 44, 4, Signed),
+        at("ppsfreq", 48, 4, Signed),
+        at("jitter", 52, 4, Signed),
+        at("shift", 56, 4, Signed),
+        at("stabil", 60, 4, Signed),
+        at("jitcnt", 64, 4, Signed),
+        at("calcnt", 68, 4, Signed),
+        at("errcnt", 72, 4, Signed),
+        at("stbcnt", 76, 4, Signed),
+        at("tai", 80, 4, Signed),
+    ],
+    more: false,
+};
+
 /// Which structure of a 32-bit program stands for which of the kernel's own; those of the calls with `64` in their names are others.
 #[rustfmt::skip]
 const ROWS: &[(&Structure, &Structure)] = &[
     (&TIME, &TIME_32), (&TIME_OLD, &TIME_OLD_32), (&INTERVAL, &INTERVAL_32), (&INTERVAL_OLD, &INTERVAL_OLD_32), (&STAT, &STAT_32), (&STATFS, &STATFS_32),
     (&ACTION, &ACTION_32), (&ALTERNATE, &ALTERNATE_32), (&EVENT, &EVENT_32), (&LIMIT, &LIMIT_32), (&USAGE, &USAGE_32), (&TIMES, &TIMES_32),
-    (&SYSTEM, &SYSTEM_32),
+    (&SYSTEM, &SYSTEM_32), (&CLOCK, &CLOCK_32),
 ];
 
 /// Structures that are the same in both interfaces: of numbers of a fixed size without room between them.
@@ -201,6 +251,7 @@ mod tests {
         assert_eq!(size("fstat64", &STAT), Some(96));
         assert_eq!(size("poll", &POLL), Some(8));
         assert_eq!(size("prlimit64", &LIMIT), Some(16));
-        assert_eq!(size("adjtimex", &super::super::CLOCK), None);
+        assert_eq!(size("adjtimex", &CLOCK), Some(128));
+        assert_eq!(size("fcntl", &super::super::FILE_LOCK), None);
     }
 }
