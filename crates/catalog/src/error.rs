@@ -206,6 +206,14 @@ pub enum Error {
         /// How such a name is written.
         shape: String,
     },
+    /// An option that events of its kind, or whose they are, do not allow.
+    #[error("{option} is not possible here: {why}")]
+    NotHere {
+        /// As typed.
+        option: String,
+        /// Why not, and what is.
+        why: &'static str,
+    },
     /// An event of a kind that the language knows and Kestrel does not have yet.
     #[error("`{wanted}` is not yet supported: Kestrel has no events of the kind {kind} so far")]
     NotYet {

@@ -230,6 +230,20 @@ fn tables_count_what_strace_counts() {
         .succeeds();
     // Its standard output is the command's.
     check(&live.err, "live");
+    // A set without the command's exec counts what comes after it.
+    let some = place
+        .run(&[
+            "trace",
+            "--syscalls=!file",
+            "--summary",
+            "--",
+            "perl",
+            AWKWARD,
+        ])
+        .succeeds();
+    let some = counts(&some.err);
+    assert_eq!(some.get("brk"), theirs.get("brk"), "{some:?}");
+    assert_eq!(some.get("execve"), None);
     place
         .run(&["record", "--syscalls", "--", "perl", AWKWARD])
         .succeeds();

@@ -89,10 +89,9 @@ impl Scope {
     /// What cannot be told apart; a process that has ended.
     pub(super) fn targets(&self, split: &Split, host: &Host) -> Result<Vec<Target<'_>>> {
         if let Split::By(text) = split {
-            return Err(Error::WrongShape {
-                wanted: text.clone(),
-                shape: "--by with events of tracers (-e sched:sched_switch): counters have no fields"
-                    .to_owned(),
+            return Err(Error::NotHere {
+                option: format!("--by {text}"),
+                why: "counters have no fields; events of tracers have (-e sched:sched_switch), and --per-thread and --per-cpu divide counters",
             });
         }
         match self {
@@ -107,9 +106,9 @@ impl Scope {
                 of_threads(&threads, Inherit::Threads, Begin::WhenEnabled, split, host)
             }
             Self::Threads(tids) => of_threads(tids, Inherit::Nothing, Begin::WhenEnabled, split, host),
-            Self::Command(_) if *split == Split::Thread => Err(Error::WrongShape {
-                wanted: "--per-thread".to_owned(),
-                shape: "-p, -t or -a with it: which threads a command will have is not known when its counters are opened (events of tracers can be counted so)".to_owned(),
+            Self::Command(_) if *split == Split::Thread => Err(Error::NotHere {
+                option: "--per-thread".to_owned(),
+                why: "which threads a command will have is not known when its counters are opened; -p, -t and -a name those that are there, and events of tracers can be counted so",
             }),
             Self::Command(pid) => of_threads(&[*pid], Inherit::Children, Begin::AtExec, split, host),
         }

@@ -22,7 +22,10 @@ enum Group {
 
 /// Handlers that record number and result.
 pub(super) fn times(set: &Set, signatures: &Signatures) -> Vec<String> {
-    let calls = |abi| numbers(signatures, abi, |signature| signature.is_in(set));
+    // What a command's process does before its exec is Kestrel's: the exec itself is recorded whatever the set has.
+    let is_exec = |signature: &Signature| matches!(signature.own_name(), "execve" | "execveat");
+    let recorded = |signature: &Signature| signature.is_in(set) || is_exec(signature);
+    let calls = |abi| numbers(signatures, abi, recorded);
     handlers(signatures, calls, |moment, _| match moment.side {
         Side::Entry => format!("record({})", id(moment.abi)),
         Side::Return => format!("record({}, args.ret)", id(moment.abi)),
