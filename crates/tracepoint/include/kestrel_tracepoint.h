@@ -12,7 +12,7 @@
  * defines the event server:answered with its fields and its print format, a function that emits it, and one that says whether anybody listens. While nobody
  * does, emitting is a load of two bytes, a test and a jump that is not taken. A tracer that attaches to the mark raises its semaphore, which these bytes are.
  *
- * Fields, at most 12 words of them:
+ * Fields, none or at most 12 words of them:
  *
  *     (u8, x) (u16, x) (u32, x) (u64, x)      uint8_t x, ...
  *     (i8, x) (i16, x) (i32, x) (i64, x)      int8_t x, ...
@@ -160,28 +160,35 @@
     "  .if kestrel_at >= 10\n"                                    \
     "  .byte 48 + kestrel_at / 10\n"                              \
     "  .endif\n"                                                  \
-    "  .byte 48 + kestrel_at % 10\n"                              \
-    "  .ascii \"(%rax)\"\n"                                      \
+    "  .byte 48 + kestrel_at %% 10\n"                             \
+    "  .ascii \"(%%rax)\"\n"                                     \
     "  .set kestrel_at, kestrel_at + 8\n"
 
-/* Each field of a list. */
-#define KESTREL_COUNT_(...) KESTREL_NTH(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define KESTREL_NTH(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, n, ...) n
-#define KESTREL_EACH(what, separator, ...) KESTREL_JOIN(KESTREL_EACH_, KESTREL_COUNT_(__VA_ARGS__))(what, separator, __VA_ARGS__)
+/* Each field of an event, whose arguments are its print format and then they; `none` where there is none. */
+#define KESTREL_COUNT(...) \
+    KESTREL_NTH(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
+#define KESTREL_NTH(print, a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, n, ...) n
+#define KESTREL_EACH(what, separator, none, ...) \
+    KESTREL_JOIN(KESTREL_EACH_, KESTREL_COUNT(__VA_ARGS__))(what, separator, none, __VA_ARGS__)
 #define KESTREL_COMMA() ,
 #define KESTREL_NOTHING()
-#define KESTREL_EACH_1(what, separator, a) what a
-#define KESTREL_EACH_2(what, separator, a, ...) what a separator() KESTREL_EACH_1(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_3(what, separator, a, ...) what a separator() KESTREL_EACH_2(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_4(what, separator, a, ...) what a separator() KESTREL_EACH_3(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_5(what, separator, a, ...) what a separator() KESTREL_EACH_4(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_6(what, separator, a, ...) what a separator() KESTREL_EACH_5(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_7(what, separator, a, ...) what a separator() KESTREL_EACH_6(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_8(what, separator, a, ...) what a separator() KESTREL_EACH_7(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_9(what, separator, a, ...) what a separator() KESTREL_EACH_8(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_10(what, separator, a, ...) what a separator() KESTREL_EACH_9(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_11(what, separator, a, ...) what a separator() KESTREL_EACH_10(what, separator, __VA_ARGS__)
-#define KESTREL_EACH_12(what, separator, a, ...) what a separator() KESTREL_EACH_11(what, separator, __VA_ARGS__)
+#define KESTREL_EACH_MANY(...) kestrel_tracepoint_has_12_fields_at_most
+#define KESTREL_EACH_0(what, separator, none, print) none
+#define KESTREL_EACH_1(what, separator, none, print, a) what a
+#define KESTREL_EACH_2(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_1(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_3(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_2(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_4(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_3(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_5(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_4(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_6(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_5(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_7(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_6(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_8(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_7(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_9(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_8(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_10(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_9(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_11(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_10(what, separator, none, print, __VA_ARGS__)
+#define KESTREL_EACH_12(what, separator, none, print, a, ...) what a separator() KESTREL_EACH_11(what, separator, none, print, __VA_ARGS__)
+/* The print format as a text of the assembler's. */
+#define KESTREL_PRINT(...) KESTREL_PRINT_(__VA_ARGS__, 0)
+#define KESTREL_PRINT_(print, ...) #print
 
 #define KESTREL_PARAMETER(...) KESTREL_PARAMETER_(__VA_ARGS__, 0, 0)
 #define KESTREL_PARAMETER_(kind, name, n, ...) KESTREL_PARAMETER_##kind(name, n)
@@ -221,59 +228,51 @@ static inline void kestrel_touch_text(const char *text)
         at++;
 }
 
-/* The places that emit an event are macros of the assembler's, so that each of them writes its note: a function that is inlined is at several. */
-#define KESTREL_TRACEPOINT(group, event, print, ...)                                                    \
-    __asm__(".pushsection .note.kestrel,\"a\",@note\n"                                                 \
+/* A function that is inlined is at several places, each of which writes its note. The assembler gets no names: with -flto files are one to it. */
+#define KESTREL_TRACEPOINT(group, event, ...)                                                           \
+    __asm__(".pushsection .note.kestrel,\"a\",@note\n"                                                  \
             "  .balign 4\n"                                                                             \
             "  .long 8, 6f - 5f, 1\n"                                                                   \
             "  .asciz \"kestrel\"\n"                                                                    \
             "5:\n"                                                                                      \
             "  .asciz \"" #group "\"\n"                                                                 \
             "  .asciz \"" #event "\"\n"                                                                 \
-            "  .asciz " #print "\n"                                                                     \
-            KESTREL_EACH(KESTREL_DESCRIBED, KESTREL_NOTHING, __VA_ARGS__)                               \
+            "  .asciz " KESTREL_PRINT(__VA_ARGS__) "\n"                                                 \
+            KESTREL_EACH(KESTREL_DESCRIBED, KESTREL_NOTHING, , __VA_ARGS__)                             \
             "6:\n"                                                                                      \
             "  .balign 4\n"                                                                             \
-            ".popsection\n"                                                                             \
-            /* All objects of a program share one semaphore. */                                         \
-            ".pushsection .probes,\"aw\",@progbits\n"                                                   \
-            "  .balign 2\n"                                                                             \
-            "  .weak kestrel_semaphore_" #group "_" #event "\n"                                         \
-            "  .hidden kestrel_semaphore_" #group "_" #event "\n"                                       \
-            "kestrel_semaphore_" #group "_" #event ":\n"                                                \
-            "  .short 0\n"                                                                              \
-            ".popsection\n"                                                                             \
-            ".macro kestrel_mark_" #group "_" #event "\n"                                               \
-            "990:\n"                                                                                    \
-            "  nop\n"                                                                                   \
-            "  .pushsection .note.stapsdt,\"\",@note\n"                                                 \
-            "  .balign 4\n"                                                                             \
-            "  .long 8, 996f - 995f, 3\n"                                                               \
-            "  .asciz \"stapsdt\"\n"                                                                    \
-            "995:\n"                                                                                    \
-            "  .quad 990b, 0, kestrel_semaphore_" #group "_" #event "\n"                                \
-            "  .asciz \"" #group "\"\n"                                                                 \
-            "  .asciz \"" #event "\"\n"                                                                 \
-            "  .set kestrel_at, 0\n"                                                                    \
-            KESTREL_EACH(KESTREL_NOTED, KESTREL_NOTHING, __VA_ARGS__)                                   \
-            "  .byte 0\n"                                                                               \
-            "996:\n"                                                                                    \
-            "  .balign 4\n"                                                                             \
-            "  .popsection\n"                                                                           \
-            ".endm\n");                                                                                 \
+            ".popsection\n");                                                                           \
+    /* All objects of a program share one semaphore. */                                                 \
     extern volatile unsigned short KESTREL_SEMAPHORE(group, event) __asm__("kestrel_semaphore_" #group "_" #event) \
-        __attribute__((visibility("hidden")));                                                          \
+        __attribute__((weak, visibility("hidden"), section(".probes")));                                \
+    volatile unsigned short KESTREL_SEMAPHORE(group, event) = 0;                                        \
     static inline __attribute__((unused)) int trace_##event##_enabled(void)                             \
     {                                                                                                   \
-        return __builtin_expect(KESTREL_SEMAPHORE(group, event) != 0, 0);                               \
+        return __builtin_expect(KESTREL_SEMAPHORE(group, event) != 0, 0) != 0;                          \
     }                                                                                                   \
-    static inline __attribute__((unused)) void trace_##event(                                           \
-        KESTREL_EACH(KESTREL_PARAMETER, KESTREL_COMMA, __VA_ARGS__))                                    \
+    static inline __attribute__((unused, always_inline)) void trace_##event(                            \
+        KESTREL_EACH(KESTREL_PARAMETER, KESTREL_COMMA, void, __VA_ARGS__))                              \
     {                                                                                                   \
         if (trace_##event##_enabled()) {                                                                \
-            KESTREL_EACH(KESTREL_TOUCH, KESTREL_NOTHING, __VA_ARGS__)                                   \
-            const uint64_t kestrel_words[] = {KESTREL_EACH(KESTREL_WORDS, KESTREL_NOTHING, __VA_ARGS__)}; \
-            __asm__ volatile("kestrel_mark_" #group "_" #event : : "a"(kestrel_words) : "memory");      \
+            KESTREL_EACH(KESTREL_TOUCH, KESTREL_NOTHING, , __VA_ARGS__)                                 \
+            const uint64_t kestrel_words[] = {KESTREL_EACH(KESTREL_WORDS, KESTREL_NOTHING, , __VA_ARGS__) 0}; \
+            __asm__ volatile("990:\n"                                                                   \
+                "  nop\n"                                                                               \
+                "  .pushsection .note.stapsdt,\"\",@note\n"                                             \
+                "  .balign 4\n"                                                                         \
+                "  .long 8, 996f - 995f, 3\n"                                                           \
+                "  .asciz \"stapsdt\"\n"                                                                \
+                "995:\n"                                                                                \
+                "  .quad 990b, 0, %c[semaphore]\n"                                                      \
+                "  .asciz \"" #group "\"\n"                                                             \
+                "  .asciz \"" #event "\"\n"                                                             \
+                "  .set kestrel_at, 0\n"                                                                \
+                KESTREL_EACH(KESTREL_NOTED, KESTREL_NOTHING, , __VA_ARGS__)                             \
+                "  .byte 0\n"                                                                           \
+                "996:\n"                                                                                \
+                "  .balign 4\n"                                                                         \
+                "  .popsection\n"                                                                       \
+                : : "a"(kestrel_words), [semaphore] "i"(&KESTREL_SEMAPHORE(group, event)) : "memory");  \
         }                                                                                               \
     }
 
@@ -281,13 +280,13 @@ static inline void kestrel_touch_text(const char *text)
 
 #else
 
-#define KESTREL_TRACEPOINT(group, event, print, ...)                                                    \
+#define KESTREL_TRACEPOINT(group, event, ...)                                                           \
     static inline __attribute__((unused)) int trace_##event##_enabled(void)                             \
     {                                                                                                   \
         return 0;                                                                                       \
     }                                                                                                   \
     static inline __attribute__((unused)) void trace_##event(                                           \
-        KESTREL_EACH(KESTREL_PARAMETER, KESTREL_COMMA, __VA_ARGS__))                                    \
+        KESTREL_EACH(KESTREL_PARAMETER, KESTREL_COMMA, void, __VA_ARGS__))                              \
     {                                                                                                   \
     }
 

@@ -90,3 +90,101 @@ fn marks_and_descriptions_are_in_the_stripped_program() {
             ]));
     }
 }
+
+/// Events that several files of a program share, one of them without fields.
+const SHARED: &str = r#"
+#include "kestrel_tracepoint.h"
+KESTREL_TRACEPOINT(shared, begun, "begun")
+KESTREL_TRACEPOINT(shared, ended, "100% of \"{code}\"", (u8, code))
+"#;
+const FIRST: &str = r#"
+#include "shared.h"
+int second(void);
+int main(void) { trace_begun(); trace_ended(1); return second(); }
+"#;
+const SECOND: &str = r#"
+#include "shared.h"
+int second(void);
+int second(void) { trace_ended(2); return trace_begun_enabled() || trace_ended_enabled(); }
+"#;
+/// More fields than marks have arguments.
+const TOO_MANY: &str = r#"
+#include "kestrel_tracepoint.h"
+KESTREL_TRACEPOINT(many, many, "", (u8, a), (u8, b), (u8, c), (u8, d), (u8, e), (u8, f), (u8, g), (u8, h), (u8, i), (u8, j), (u8, k), (u8, l), (u8, m))
+"#;
+
+#[test]
+fn files_of_a_program_share_events_however_they_are_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (name, text) in [
+        ("shared.h", SHARED),
+        ("first.c", FIRST),
+        ("second.c", SECOND),
+        ("many.c", TOO_MANY),
+    ] {
+        std::fs::write(path(name), text).unwrap();
+    }
+    let compiler = |options: &[&str], sources: &[&str]| {
+        let mut command = Command::new("gcc");
+        command
+            .args([
+                "-Wall",
+                "-Wextra",
+                "-Wstrict-prototypes",
+                "-Werror",
+                "-I",
+                HEADER,
+                "-o",
+            ])
+            .arg(path("program"))
+            .args(options);
+        command
+            .args(sources.iter().map(|source| path(source)))
+            .output()
+            .unwrap()
+    };
+    // With -flto all of them are one file to the assembler, and with partitions each function is one.
+    for options in [
+        &["-std=c99", "-pedantic"][..],
+        &["-O2", "-s", "-flto"],
+        &["-O2", "-flto", "-flto-partition=max"],
+        &["-O2", "-fPIC", "-shared"],
+    ] {
+        let said = compiler(options, &["first.c", "second.c"]);
+        assert!(
+            said.status.success(),
+            "{options:?}: {}",
+            String::from_utf8_lossy(&said.stderr)
+        );
+        let bytes = std::fs::read(path("program")).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let (marks, described) = (marks(&file), texts(&file));
+        let of = |name: &str| marks.iter().filter(|mark| mark.name == name).collect::<Vec<_>>();
+        let (begun, ended) = (of("begun"), of("ended"));
+        assert_eq!(
+            (begun.len(), ended.len()),
+            (1, 2),
+            "{options:?}: one for each place"
+        );
+        assert_eq!(
+            (&*begun[0].arguments, &*ended[0].arguments),
+            ("", "8@0(%rax)"),
+            "{options:?}"
+        );
+        assert_eq!(ended[0].semaphore, ended[1].semaphore, "{options:?}: one key");
+        assert_ne!(ended[0].semaphore, begun[0].semaphore, "{options:?}");
+        for text in [
+            &["shared", "begun", "begun"][..],
+            &["shared", "ended", "100% of \"{code}\"", "code u8 unsigned char"],
+        ] {
+            assert!(
+                described.iter().any(|other| other == text),
+                "{options:?}: {described:?}"
+            );
+        }
+    }
+    let said = compiler(&["-c"], &["many.c"]);
+    assert!(!said.status.success());
+    assert!(String::from_utf8_lossy(&said.stderr).contains("kestrel_tracepoint_has_12_fields_at_most"));
+}
