@@ -1,28 +1,48 @@
 //! Definitions as Rust.
 
-use crate::parse::{Body, Class, Definitions, Event, Field, FieldType};
+use crate::parse::{Argument, Body, Class, Definitions, Event, Field, FieldType, text};
 use crate::print;
-use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote_spanned};
 use std::collections::HashSet;
+use syn::spanned::Spanned;
 use syn::{Error, LitStr, Result};
+
+/// Code whose variables are no others' of the same name: arguments and fields may be called as these are.
+macro_rules! code {
+    // An error in it is shown where the definition has this.
+    (at $place:expr; $($token:tt)*) => { quote_spanned!(Span::mixed_site().located_at($place.span())=> $($token)*) };
+    ($($token:tt)*) => { quote_spanned!(Span::mixed_site()=> $($token)*) };
+}
 
 /// The items of all events.
 pub(crate) fn expand(definitions: &Definitions) -> Result<TokenStream> {
-    let mut names = HashSet::new();
-    for event in &definitions.events {
-        if !names.insert(event.name.to_string()) {
-            return Err(Error::new(
-                event.name.span(),
-                format!("{} is defined twice", event.name),
-            ));
-        }
-    }
+    unique(definitions.events.iter().map(|event| &event.name))?;
+    unique(definitions.classes.iter().map(|(name, _)| name))?;
     for (_, class) in &definitions.classes {
-        print::check(&class.print, class)?;
+        check(class, &class.print)?;
     }
     let each = definitions.events.iter().map(|event| item(definitions, event));
     each.collect()
+}
+
+/// Fails where two names are one.
+fn unique<'n>(names: impl Iterator<Item = &'n Ident>) -> Result<()> {
+    let mut before = HashSet::new();
+    for name in names {
+        if !before.insert(text(name)) {
+            return Err(Error::new(
+                name.span(),
+                format!("{} is defined twice", text(name)),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check(class: &Class, format: &LitStr) -> Result<()> {
+    unique(class.fields.iter().map(|field| &field.name))?;
+    print::check(format, class)
 }
 
 fn item(definitions: &Definitions, event: &Event) -> Result<TokenStream> {
@@ -39,7 +59,7 @@ fn item(definitions: &Definitions, event: &Event) -> Result<TokenStream> {
             (class, print.as_ref().unwrap_or(&class.print))
         }
     };
-    print::check(format, class)?;
+    check(class, format)?;
     Ok(tokens(&definitions.group, event, class, format))
 }
 
@@ -51,47 +71,57 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
         condition,
         ..
     } = event;
-    let trace = format_ident!("trace_{name}");
-    let inner = format_ident!("__kestrel_trace_{name}");
+    let trace = format_ident!("trace_{}", text(name), span = name.span());
+    let inner = format_ident!("__kestrel_trace_{}", text(name));
     let names: Vec<&Ident> = class.arguments.iter().map(|argument| &argument.name).collect();
     let types: Vec<_> = class.arguments.iter().map(|argument| &argument.ty).collect();
-    let callback = quote!(dyn Fn(#(#types),*) + Send + Sync);
+    let callback = code!(dyn Fn(#(#types),*) + Send + Sync);
     let fields = class.fields.iter().map(described);
     let count = class.fields.len();
-    let places: Vec<Ident> = (0..count).map(|at| format_ident!("__field_{at}")).collect();
+    let place = |(at, field): (usize, &Field)| {
+        format_ident!(
+            "__field_{at}",
+            span = Span::mixed_site().located_at(field.value.span())
+        )
+    };
+    let places: Vec<Ident> = class.fields.iter().enumerate().map(place).collect();
     let assigned = class.fields.iter().zip(&places).map(assigned);
     let values = class.fields.iter().zip(&places).map(value);
     let again = class.fields.iter().zip(&places).map(self::assigned);
     let variable = class.fields.iter().zip(&places).filter_map(variable);
     let tails = class.fields.iter().zip(&places).filter_map(tail);
+    let arguments = class.arguments.iter().map(is_argument);
     let kept = class.fields.iter().zip(&places).enumerate().map(kept);
     let unless = condition.iter();
-    let (group_text, name_text) = (group.to_string(), name.to_string());
-    let about = format!("Emits the event {group}:{name}, if anybody listens.");
+    let (group_text, name_text) = (text(group), text(name));
+    let about = format!("Emits the event {group_text}:{name_text}, if anybody listens.");
     let lazily = format!(
-        "As the function of this name; the arguments are evaluated if anybody listens to {group}:{name}."
+        "As the function of this name; the arguments are evaluated if anybody listens to {group_text}:{name_text}."
     );
-    quote! {
+    code! {
         #(#attributes)*
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug)]
         #visibility enum #name {}
 
         const _: () = {
-            static CALLBACKS: ::kestrel_tracepoint::Callbacks<#callback> = ::kestrel_tracepoint::Callbacks::new();
-            const FIELDS: &[::kestrel_tracepoint::Field] = &[#(#fields),*];
-            static EVENT: ::kestrel_tracepoint::Event =
-                ::kestrel_tracepoint::Event::new((#group_text, #name_text), FIELDS, #format, &CALLBACKS, ::kestrel_tracepoint::hit::<#name>);
+            #[allow(dead_code, reason = "checked as it is compiled")]
+            fn __arguments() { #(#arguments)* }
+
+            static __CALLBACKS: ::kestrel_tracepoint::Callbacks<#callback> = ::kestrel_tracepoint::Callbacks::new();
+            const __FIELDS: &[::kestrel_tracepoint::Field] = &[#(#fields),*];
+            static __EVENT: ::kestrel_tracepoint::Event =
+                ::kestrel_tracepoint::Event::new((#group_text, #name_text), __FIELDS, #format, &__CALLBACKS, ::kestrel_tracepoint::hit::<#name>);
 
             impl ::kestrel_tracepoint::Marked for #name {
                 const NAMES: (&'static str, &'static str) = (#group_text, #name_text);
-                const FIELDS: &'static [::kestrel_tracepoint::Field] = FIELDS;
+                const FIELDS: &'static [::kestrel_tracepoint::Field] = __FIELDS;
                 const PRINT: &'static str = #format;
             }
 
             impl ::kestrel_tracepoint::Tracepoint for #name {
                 fn event() -> &'static ::kestrel_tracepoint::Event {
-                    &EVENT
+                    &__EVENT
                 }
             }
 
@@ -99,7 +129,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
             impl #name {
                 /// The event.
                 #visibility fn event() -> &'static ::kestrel_tracepoint::Event {
-                    &EVENT
+                    &__EVENT
                 }
 
                 /// Whether anybody listens.
@@ -117,8 +147,8 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
                     priority: i32,
                 ) -> ::kestrel_tracepoint::Registration {
                     match Self::try_register(callback, priority) {
-                        Ok(registration) => registration,
-                        Err(error) => ::core::panic!("cannot listen to {}: {error}", EVENT),
+                        ::core::result::Result::Ok(registration) => registration,
+                        ::core::result::Result::Err(error) => ::core::panic!("cannot listen to {}: {error}", __EVENT),
                     }
                 }
 
@@ -142,7 +172,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
                     callback: impl Fn(#(#types),*) + Send + Sync + 'static,
                     priority: i32,
                 ) -> ::kestrel_tracepoint::Result<::kestrel_tracepoint::Registration> {
-                    CALLBACKS.register(&EVENT, ::kestrel_tracepoint::Arc::new(callback), priority)
+                    __CALLBACKS.register(&__EVENT, ::kestrel_tracepoint::Arc::new(callback), priority)
                 }
 
                 /// Calls the event's callbacks and hits its mark.
@@ -151,19 +181,19 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
                 #[doc(hidden)]
                 #visibility fn deliver(#(#names: #types),*) {
                     #(if !(#unless) { return; })*
-                    CALLBACKS.deliver(
-                        &EVENT,
+                    __CALLBACKS.deliver(
+                        &__EVENT,
                         |callback| callback(#(#names),*),
                         |record| {
                             #(#assigned)*
                             record(&[#(#values),*]);
                         },
                         || ::kestrel_tracepoint::recorded! {{
-                            const PLACES: ::kestrel_tracepoint::Places<#count> = ::kestrel_tracepoint::Places::of(FIELDS);
+                            const __PLACES: ::kestrel_tracepoint::Places<#count> = ::kestrel_tracepoint::Places::of(__FIELDS);
                             #(#again)*
                             #(#variable)*
-                            let size = PLACES.size(0 #(+ #tails.len() as u32)*);
-                            ::kestrel_tracepoint::keep(&EVENT, (size, PLACES.end), |slot| { #(#kept)* });
+                            let size = __PLACES.size(0 #(+ #tails.len() as u32)*);
+                            ::kestrel_tracepoint::keep(&__EVENT, (size, __PLACES.end), |slot| { #(#kept)* });
                         }},
                     );
                 }
@@ -195,47 +225,56 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
 
 /// The field's description.
 fn described(field: &Field) -> TokenStream {
-    let name = field.name.to_string();
+    let name = text(&field.name);
     let (kind, c_type) = match &field.ty {
-        FieldType::Str => (quote!(::kestrel_tracepoint::Kind::String), quote!("char")),
-        FieldType::Bytes => (quote!(::kestrel_tracepoint::Kind::Bytes), quote!("unsigned char")),
+        FieldType::Str => (code!(::kestrel_tracepoint::Kind::String), code!("char")),
+        FieldType::Bytes => (code!(::kestrel_tracepoint::Kind::Bytes), code!("unsigned char")),
         FieldType::Text(size) => (
-            quote!(::kestrel_tracepoint::Kind::Text { size: #size }),
-            quote!("char"),
+            code!(::kestrel_tracepoint::Kind::Text { size: #size }),
+            code!("char"),
         ),
         FieldType::Rust(ty) => (
-            quote!(<#ty as ::kestrel_tracepoint::FieldType>::KIND),
-            quote!(<#ty as ::kestrel_tracepoint::FieldType>::C_TYPE),
+            code!(<#ty as ::kestrel_tracepoint::FieldType>::KIND),
+            code!(<#ty as ::kestrel_tracepoint::FieldType>::C_TYPE),
         ),
     };
     let c_type = match &field.c_type {
         Some(name) => {
-            let name = name.to_string();
-            quote!(#name)
+            let name = text(name);
+            code!(#name)
         }
         None => c_type,
     };
-    quote!(::kestrel_tracepoint::Field { name: #name, kind: #kind, c_type: #c_type })
+    code!(::kestrel_tracepoint::Field { name: #name, kind: #kind, c_type: #c_type })
 }
 
 /// The field's expression, kept for as long as its value is used.
 fn assigned((field, place): (&Field, &Ident)) -> TokenStream {
     let expression = &field.value;
     match &field.ty {
-        FieldType::Rust(ty) => quote!(let #place: #ty = #expression;),
-        _ => quote!(let #place = &(#expression);),
+        FieldType::Rust(ty) => code!(let #place: #ty = #expression;),
+        _ => code!(let #place = &(#expression);),
     }
+}
+
+/// A field's text or bytes (`ty`), of what its expression gives.
+fn as_field((field, place): (&Field, &Ident), ty: &TokenStream) -> TokenStream {
+    code!(at field.value; ::kestrel_tracepoint::AsField::<#ty>::as_field(#place))
 }
 
 /// The elements of a variable field that are recorded.
 fn variable((field, place): (&Field, &Ident)) -> Option<TokenStream> {
     let tail = tail((field, place))?;
-    match &field.ty {
+    Some(match &field.ty {
         FieldType::Str => {
-            Some(quote!(let #tail = PLACES.text(::kestrel_tracepoint::AsField::<str>::as_field(#place));))
+            let text = as_field((field, place), &code!(str));
+            code!(let #tail = __PLACES.text(#text);)
         }
-        _ => Some(quote!(let #tail = PLACES.bytes(::kestrel_tracepoint::AsField::<[u8]>::as_field(#place));)),
-    }
+        _ => {
+            let bytes = as_field((field, place), &code!([u8]));
+            code!(let #tail = __PLACES.bytes(#bytes);)
+        }
+    })
 }
 
 /// Name for the elements of a variable field.
@@ -245,27 +284,37 @@ fn tail((field, place): (&Field, &Ident)) -> Option<Ident> {
 
 /// Writes a field into a record.
 fn kept((at, (field, place)): (usize, (&Field, &Ident))) -> TokenStream {
-    let offset = quote!(PLACES.offsets[#at]);
+    let offset = code!(__PLACES.offsets[#at]);
     match (&field.ty, tail((field, place))) {
-        (_, Some(tail)) => quote!(slot.tail(#offset, #tail);),
+        (_, Some(tail)) => code!(slot.tail(#offset, #tail);),
         (FieldType::Text(size), _) => {
-            let text = quote!(::kestrel_tracepoint::AsField::<str>::as_field(#place));
-            quote!(slot.text(#offset, #size, ::kestrel_tracepoint::cut(#text, #size));)
+            let text = as_field((field, place), &code!(str));
+            code!(slot.text(#offset, #size, ::kestrel_tracepoint::cut(#text, #size));)
         }
-        _ => quote!(slot.put(#offset, ::kestrel_tracepoint::FieldType::bytes(&#place));),
+        _ => code!(slot.put(#offset, ::kestrel_tracepoint::FieldType::bytes(&#place));),
     }
 }
 
 fn value((field, place): (&Field, &Ident)) -> TokenStream {
-    let text = quote!(::kestrel_tracepoint::AsField::<str>::as_field(#place));
     match &field.ty {
-        FieldType::Str => quote!(::kestrel_tracepoint::Value::Text(#text)),
+        FieldType::Str => {
+            let text = as_field((field, place), &code!(str));
+            code!(::kestrel_tracepoint::Value::Text(#text))
+        }
         FieldType::Text(size) => {
-            quote!(::kestrel_tracepoint::Value::Text(::kestrel_tracepoint::cut(#text, #size)))
+            let text = as_field((field, place), &code!(str));
+            code!(::kestrel_tracepoint::Value::Text(::kestrel_tracepoint::cut(#text, #size)))
         }
         FieldType::Bytes => {
-            quote!(::kestrel_tracepoint::Value::Bytes(::kestrel_tracepoint::AsField::<[u8]>::as_field(#place)))
+            let bytes = as_field((field, place), &code!([u8]));
+            code!(::kestrel_tracepoint::Value::Bytes(#bytes))
         }
-        FieldType::Rust(_) => quote!(::kestrel_tracepoint::FieldType::value(&#place)),
+        FieldType::Rust(_) => code!(::kestrel_tracepoint::FieldType::value(&#place)),
     }
+}
+
+/// That an argument's type can be given to several callbacks.
+fn is_argument(argument: &Argument) -> TokenStream {
+    let ty = &argument.ty;
+    code!(at ty; ::kestrel_tracepoint::is_argument::<#ty>();)
 }

@@ -1,10 +1,11 @@
 //! Definitions of events as syntax.
 
 use proc_macro2::Ident;
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{
-    Attribute, Expr, LitInt, LitStr, Result, Token, Type, Visibility, braced, bracketed, parenthesized,
+    Attribute, Error, Expr, LitInt, LitStr, Result, Token, Type, Visibility, braced, bracketed, parenthesized,
 };
 
 mod word {
@@ -67,10 +68,27 @@ pub(crate) enum FieldType {
     Rust(Box<Type>),
 }
 
+/// A name of a group, an event or a field, as tools that read C know names.
+fn name(input: ParseStream<'_>) -> Result<Ident> {
+    let name: Ident = input.parse()?;
+    match name.to_string().is_ascii() {
+        true => Ok(name),
+        false => Err(Error::new(
+            name.span(),
+            format!("{name}: tracers know names of ASCII's letters alone"),
+        )),
+    }
+}
+
+/// A name as it is shown: `type`, which Rust writes `r#type`.
+pub(crate) fn text(name: &Ident) -> String {
+    name.unraw().to_string()
+}
+
 impl Parse for Definitions {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         input.parse::<word::group>()?;
-        let group = input.parse()?;
+        let group = name(input)?;
         input.parse::<Token![;]>()?;
         let (mut classes, mut events) = (Vec::new(), Vec::new());
         while !input.is_empty() {
@@ -105,7 +123,12 @@ impl Parse for Definitions {
 
 fn event(input: ParseStream<'_>, attributes: Vec<Attribute>, visibility: Visibility) -> Result<Event> {
     input.parse::<word::event>()?;
-    let name: Ident = input.parse()?;
+    let name = name(input)?;
+    if input.peek(Token![<]) {
+        return Err(
+            input.error("an event has no generic parameters: one field has one type in all of its records")
+        );
+    }
     let class = match input.parse::<Option<Token![:]>>()? {
         Some(_) => Some(input.parse::<Ident>()?),
         None => None,
@@ -119,6 +142,9 @@ fn event(input: ParseStream<'_>, attributes: Vec<Attribute>, visibility: Visibil
         None => None,
     };
     let print = print(input)?;
+    if input.peek(Token![if]) {
+        return Err(input.error("a condition stands before the print format: if … print \"…\""));
+    }
     let body = match (own, class) {
         (Some((arguments, fields)), _) => Body::Own(Box::new(Class {
             arguments,
@@ -160,13 +186,21 @@ impl Parse for Argument {
         let name = input.parse()?;
         input.parse::<Token![:]>()?;
         let ty = input.parse()?;
+        let referenced = match &ty {
+            Type::Reference(reference) => &*reference.elem,
+            other => other,
+        };
+        if matches!(referenced, Type::ImplTrait(_)) {
+            let why = "an argument has one type, that callbacks can name: a reference to dyn, if it is one of several";
+            return Err(Error::new_spanned(ty, why));
+        }
         Ok(Self { name, ty })
     }
 }
 
 impl Parse for Field {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let name = input.parse()?;
+        let name = name(input)?;
         input.parse::<Token![:]>()?;
         let ty = input.parse()?;
         let c_type = match input.parse::<Option<Token![as]>>()? {
@@ -195,7 +229,12 @@ impl Parse for FieldType {
             let size;
             bracketed!(size in input);
             let size: LitInt = size.parse()?;
-            size.base10_parse::<u16>()?;
+            if size.base10_parse::<u16>()? == 0 {
+                return Err(Error::new(
+                    size.span(),
+                    "a text has a NUL at its end: char[1] at least",
+                ));
+            }
             return Ok(Self::Text(size));
         }
         let ty: Type = input.parse()?;

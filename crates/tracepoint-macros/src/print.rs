@@ -1,13 +1,13 @@
 //! Print formats, checked where they are written.
 
-use crate::parse::Class;
+use crate::parse::{Class, text};
 use syn::{Error, LitStr, Result};
 
 /// Fails where the format names no field or has a style that there is not.
 pub(crate) fn check(format: &LitStr, class: &Class) -> Result<()> {
-    let text = format.value();
+    let value = format.value();
     let fail = |why: String| Err(Error::new(format.span(), why));
-    let mut rest = text.as_str();
+    let mut rest = value.as_str();
     while let Some(at) = rest.find(['{', '}']) {
         let (_, from) = rest.split_at(at);
         if from.starts_with("{{") || from.starts_with("}}") {
@@ -21,9 +21,13 @@ pub(crate) fn check(format: &LitStr, class: &Class) -> Result<()> {
             return fail("{ without its }: {{ prints one".to_owned());
         };
         let (name, style) = inner.split_once(':').unwrap_or((inner, ""));
-        if !class.fields.iter().any(|field| field.name == name) {
-            let known: Vec<String> = class.fields.iter().map(|field| field.name.to_string()).collect();
-            return fail(format!("{{{name}}} is no field; there are {}", known.join(", ")));
+        if !class.fields.iter().any(|field| text(&field.name) == name) {
+            let known: Vec<String> = class.fields.iter().map(|field| text(&field.name)).collect();
+            let known = match known.is_empty() {
+                true => "there are none".to_owned(),
+                false => format!("there are {}", known.join(", ")),
+            };
+            return fail(format!("{{{name}}} is no field; {known}"));
         }
         let digits = style.trim_start_matches('#');
         let digits = digits.strip_suffix('x').unwrap_or(digits);

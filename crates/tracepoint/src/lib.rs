@@ -116,7 +116,7 @@ mod api {
     pub use crate::record::Record;
     #[cfg(feature = "std")]
     pub use crate::recorder::{Mode, Options, RECORD, Recorded, Recorder, keep};
-    pub use crate::value::{AsField, Field, FieldType, Kind, Marked, Value, cut};
+    pub use crate::value::{Argument, AsField, Field, FieldType, Kind, Marked, Value, cut, is_argument};
     #[cfg(feature = "std")]
     pub use crate::watch::{look, watch};
     /// For [`events!`].

@@ -100,6 +100,11 @@ impl fmt::Display for Value<'_> {
 }
 
 /// A type of Rust as a field of an event.
+#[diagnostic::on_unimplemented(
+    message = "an event has no fields of the type `{Self}`",
+    label = "not the type of a field",
+    note = "fields are integers of 8 to 64 bits, bool, f32, f64, arrays of integers, str, bytes, char[N]"
+)]
 pub trait FieldType {
     /// The kind.
     const KIND: Kind;
@@ -163,7 +168,10 @@ macro_rules! integers {
             unsafe impl<const N: usize> Plain for [$ty; N] {}
 
             impl<const N: usize> FieldType for [$ty; N] {
-                const KIND: Kind = Kind::Array { size: size_of::<$ty>() as u8, signed: $signed, count: N as u16 };
+                const KIND: Kind = {
+                    assert!(N <= u16::MAX as usize, "a field has 65,535 elements at most");
+                    Kind::Array { size: size_of::<$ty>() as u8, signed: $signed, count: N as u16 }
+                };
                 const C_TYPE: &'static str = $c;
 
                 #[inline]
@@ -239,6 +247,10 @@ impl FieldType for f64 {
 }
 
 /// Values that can be assigned to a field of text or of bytes.
+#[diagnostic::on_unimplemented(
+    message = "a field of text or of bytes is not made of `{Self}`",
+    label = "neither `AsRef<str>` for a text nor `AsRef<[u8]>` for bytes"
+)]
 pub trait AsField<T: ?Sized> {
     /// The text or the bytes.
     fn as_field(&self) -> &T;
@@ -257,6 +269,19 @@ impl<S: AsRef<[u8]> + ?Sized> AsField<[u8]> for S {
         self.as_ref()
     }
 }
+
+/// What each callback of an event is given.
+#[diagnostic::on_unimplemented(
+    message = "an argument of an event is `Copy`, since each of its callbacks is given it: `{Self}` is not",
+    label = "take a reference"
+)]
+pub trait Argument {}
+
+impl<T: Copy> Argument for T {}
+
+/// For [`crate::events!`]: fails to compile where `T` is no argument's type.
+#[doc(hidden)]
+pub fn is_argument<T: Argument>() {}
 
 /// As much of a text as a field of `size` bytes holds before its NUL, whole characters.
 #[inline]

@@ -43,6 +43,24 @@ kestrel_tracepoint::events! {
     event within() {} print "";
 }
 
+/// What the macro's own code could be thought to mean: it means the program's.
+const FIELDS: u8 = 1;
+
+kestrel_tracepoint::events! {
+    group r#type;
+
+    event r#match(data: u8, callback: u8, record: u8, values: &str, slot: &[u8], size: usize, priority: i32, r#in: u64) {
+        data: u8 = data + FIELDS,
+        callback: u8 = callback,
+        record: u8 = record,
+        values: str = values,
+        slot: bytes = slot,
+        size: usize = size,
+        priority: i32 = priority,
+        r#in: u64 as r#u64 = r#in,
+    } if record == 3 && priority < 8 print "{data} {callback} {record} {values} {slot} {size} {priority} {in}";
+}
+
 /// Events are the program's, and tests of one program run side by side.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -135,6 +153,39 @@ fn fields_of_all_kinds_are_printed() {
     trace_all("/x", 0.5, true, b"\x01\xff", [127, 0, 0, 1]);
     drop(registration);
     assert_eq!(*lines.lock().unwrap(), ["{/x} 0.5 1 {0x01,0xff} {127,0,0,1}"]);
+}
+
+/// Arguments and fields may have any names, also those of the macro's own variables, and Rust's own words.
+#[test]
+fn names_are_the_programs_alone() {
+    let _alone = alone();
+    let lines = seen();
+    let with = {
+        let lines = Arc::clone(&lines);
+        let push = move |data: &&str, own: u8, _, _, values: &str, _: &[u8], _, _, word| {
+            lines
+                .lock()
+                .unwrap()
+                .push(format!("{data} {own} {values} {word}"));
+        };
+        r#match::register_with("with", push, 1)
+    };
+    let record = {
+        let lines = Arc::clone(&lines);
+        let push =
+            move |record: &kestrel_tracepoint::Record<'_>| lines.lock().unwrap().push(record.to_string());
+        r#match::event().listen(push, 0).unwrap()
+    };
+    trace_match(1, 2, 3, "four", &[5], 6, 7, 8);
+    trace_match(1, 2, 3, "not this", &[5], 6, 8, 8);
+    trace_match!(1, 2, 4, "nor this", &[5], 6, 7, 8);
+    drop((with, record));
+    assert_eq!(
+        *lines.lock().unwrap(),
+        ["with 1 four 8", "2 2 3 four {0x05} 6 7 8"]
+    );
+    assert_eq!(r#match::event().to_string(), "type:match");
+    assert_eq!(r#match::event().fields()[7].name, "in");
 }
 
 /// An event that its own callback emits is missed and counted, others are delivered.
