@@ -41,18 +41,22 @@ pub fn look() -> usize {
     all.len()
 }
 
-/// Starts a thread that looks ten times a second. Programs call [`crate::init`], which does.
+/// Looks, and has a thread look ten times a second. Programs call [`crate::init`], which does; the child of a fork without an exec calls this, since it has no such thread.
 ///
 /// # Errors
 /// When there can be no thread.
 pub fn watch() -> io::Result<()> {
-    static RUNS: Mutex<bool> = Mutex::new(false);
+    /// The process that it runs in: the child of a fork has no threads of its parent's.
+    static RUNS: Mutex<u32> = Mutex::new(0);
+    let process = std::process::id();
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
-    if *runs || events().is_empty() {
+    if *runs == process || events().is_empty() {
         return Ok(());
     }
     #[cfg(listed_events)]
     crate::user_events::register();
+    // What tracers wait for that were there before the program began is on from its first event.
+    look();
     let thread = std::thread::Builder::new()
         .name("kestrel-marks".to_owned())
         .stack_size(64 << 10);
@@ -62,6 +66,6 @@ pub fn watch() -> io::Result<()> {
             std::thread::sleep(PAUSE);
         }
     })?;
-    *runs = true;
+    *runs = process;
     Ok(())
 }

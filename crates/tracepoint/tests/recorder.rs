@@ -107,7 +107,9 @@ fn fields_of_all_kinds_are_read_as_they_were_written() {
     for number in 0..4 {
         trace_odd(number);
     }
-    trace_bare();
+    // The kernel cuts its name.
+    let worker = std::thread::Builder::new().name("a worker that has much to do".to_owned());
+    worker.spawn(trace_bare).unwrap().join().unwrap();
     assert_eq!(recorder.disable("ring:odd"), 1);
     trace_odd(5);
     let error = Recorder::start(Options::new(top.path().join("other"), Mode::Stream)).unwrap_err();
@@ -125,6 +127,17 @@ fn fields_of_all_kinds_are_read_as_they_were_written() {
 
     let mut trace = directory::open(&folder).unwrap();
     assert!(trace.summary.is_some_and(|summary| summary.frozen == Some(0)));
+    let named = std::fs::read_to_string(folder.join(".kestrel/processes")).unwrap();
+    let names = Processes::parse(&named).unwrap();
+    let process = std::fs::read_to_string("/proc/self/comm").unwrap();
+    assert_eq!(
+        names.name(0xffff_ffff, std::process::id()),
+        Some(process.trim_end())
+    );
+    assert!(
+        named.lines().any(|line| line.ends_with(" a worker that h")),
+        "{named}"
+    );
     let mut printed = Vec::new();
     let mut export =
         kestrel_trace::export::Text::new(Default::default(), Default::default(), Processes::default());

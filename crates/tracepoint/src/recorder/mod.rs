@@ -13,6 +13,7 @@ mod ends;
 mod files;
 mod memory;
 mod metadata;
+mod names;
 mod own;
 mod ring;
 mod session;

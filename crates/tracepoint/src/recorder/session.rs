@@ -5,6 +5,7 @@
 
 use super::files::{Path, as_io};
 use super::memory::Memory;
+use super::names::Names;
 use super::ring::{Page, Ring};
 use kestrel_layout::packet::PAGE;
 use std::cell::UnsafeCell;
@@ -29,6 +30,7 @@ pub(crate) struct Session {
     rings: Box<[AtomicPtr<Ring>]>,
     count: AtomicUsize,
     making: Mutex<()>,
+    names: Names,
     /// Counts what no ring had a place for: the one with number 0.
     beside: OnceLock<Ring>,
     /// The absolute path of the trace's folder, and its metadata.
@@ -107,6 +109,7 @@ impl Session {
             rings: (0..MOST).map(|_| none()).collect(),
             count: AtomicUsize::new(0),
             making: Mutex::new(()),
+            names: Names::of_process(),
             beside: OnceLock::new(),
             folder: made.folder,
             metadata: made.metadata,
@@ -201,6 +204,7 @@ impl Session {
     pub(crate) fn take(&'static self) -> Option<&'static Ring> {
         // SAFETY: asks for a number.
         let tid = unsafe { libc::gettid() } as u32;
+        self.names.learn(tid);
         if let Some(ring) = self.rings().find(|ring| ring.take(self.pid, tid)) {
             return Some(ring);
         }
@@ -323,10 +327,15 @@ impl Session {
         path.push(b"_0")
     }
 
-    /// Says beside the packets that they are all.
-    fn write_summary(folder: &[u8], path: &mut Path) -> Result<(), c_int> {
+    /// Writes the names of threads beside the packets, and at the end that they are all.
+    fn write_beside_packets(&self, folder: &[u8], path: &mut Path, extent: Extent) -> Result<(), c_int> {
         path.set(folder).push(b"/.kestrel").make_folder()?;
-        path.push(b"/summary.json")
+        self.names.write(path.push(b"/processes"))?;
+        if extent != Extent::End {
+            return Ok(());
+        }
+        path.set(folder)
+            .push(b"/.kestrel/summary.json")
             .write(SUMMARY.as_ptr(), SUMMARY.len(), 0)
     }
 
@@ -360,10 +369,7 @@ impl Session {
             return Ok(());
         }
         self.write_beside(&self.folder, room)?;
-        match extent {
-            Extent::End => Self::write_summary(&self.folder, &mut room.path),
-            _ => Ok(()),
-        }
+        self.write_beside_packets(&self.folder, &mut room.path, extent)
     }
 
     /// Writes what no ring had a place for, where there is any.
@@ -395,6 +401,6 @@ impl Session {
             self.written.fetch_add(at, Ordering::Relaxed);
         }
         self.write_beside(folder, room)?;
-        Self::write_summary(folder, &mut room.path)
+        self.write_beside_packets(folder, &mut room.path, Extent::End)
     }
 }
