@@ -2,7 +2,7 @@
 //! for them never disturb a developer's builds.
 
 use std::{
-    env,
+    env, fs,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -31,6 +31,8 @@ pub(crate) struct Executable {
     pub(crate) path: PathBuf,
     /// Whether it is a file of tests rather than a program.
     pub(crate) test: bool,
+    /// The package that it is of, as cargo names it.
+    package: String,
 }
 
 /// A line of cargo's messages, as far as it interests here.
@@ -39,6 +41,7 @@ struct Message {
     reason: String,
     executable: Option<PathBuf>,
     target: Option<Target>,
+    package_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +108,7 @@ fn executable(line: &str) -> Option<Executable> {
         name: target.name,
         path,
         test,
+        package: message.package_id.unwrap_or_default(),
     })
 }
 
@@ -125,8 +129,16 @@ impl Base {
 /// The name under which the first process is built.
 const INIT: &str = "guest-init";
 
-/// The package of the product, and that of the guests' own programs.
-const PACKAGES: [&str; 2] = ["kestrel-cli", "vm-tests"];
+/// The packages that guests have something of: the product, the guests' own programs and tests, what meets a kernel, the library. Every quick build selects all
+/// of them: cargo gives a dependency the features that the selected packages ask for together, and whatever was selected otherwise would be compiled anew.
+const PACKAGES: [&str; 4] = ["kestrel-cli", "vm-tests", "kestrel-kernel", "kestrel"];
+
+/// The package of the guests' own programs.
+const OWN: &str = "vm-tests";
+
+/// A file of tests that is built with the programs: features that only tests ask for count where a test is built, and would tell the programs' build from the
+/// tests'.
+const WITH_PROGRAMS: [&str; 2] = ["--test", "formats"];
 
 /// Builds the first process, `kestrel` and the tests' programs.
 pub(crate) fn base(profile: Profile) -> Result<Base> {
@@ -135,14 +147,31 @@ pub(crate) fn base(profile: Profile) -> Result<Base> {
 
 /// The same without `kestrel`, for when it does not compile or does not matter.
 pub(crate) fn bare(profile: Profile) -> Result<Base> {
-    programs(profile, &PACKAGES[1..])
+    programs(profile, &[OWN])
 }
 
+/// The base in which costs are counted: `kestrel` as tests have it, since the kernel runs the same programs whoever compiled them, and the program that counts
+/// as fast as what is shipped.
+pub(crate) fn counted() -> Result<Base> {
+    let mut base = base(Profile::Quick)?;
+    let counting = build(Profile::Release, &["build", "-p", OWN, "--bin", COUNTING])?;
+    base.programs.retain(|program| program.name != COUNTING);
+    base.programs.extend(counting);
+    Ok(base)
+}
+
+/// The program that counts what events cost.
+const COUNTING: &str = "cost";
+
 fn programs(profile: Profile, packages: &[&str]) -> Result<Base> {
-    let packages = packages.iter().flat_map(|package| ["-p", package]);
-    let arguments: Vec<&str> = ["build", "--bins"].into_iter().chain(packages).collect();
+    let mut arguments = vec!["build", "--bins"];
+    if profile == Profile::Quick && packages.len() > 1 {
+        arguments.extend(WITH_PROGRAMS);
+    }
+    arguments.extend(packages.iter().flat_map(|package| ["-p", package]));
     let (init, programs) = build(profile, &arguments)?
         .into_iter()
+        .filter(|built| !built.test)
         .partition::<Vec<_>, _>(|built| built.name == INIT);
     let init = init
         .into_iter()
@@ -159,17 +188,30 @@ pub(crate) fn shipped() -> Result<PathBuf> {
     Ok(kestrel.context("cargo built no kestrel")?.path)
 }
 
+/// Builds the unit tests of all packages for this machine.
+pub(crate) fn host_tests() -> Result<Vec<Executable>> {
+    let mut cargo = cargo();
+    cargo.args(["test", "--quiet", "--no-run", "--workspace", "--lib", "--bins"]);
+    built(&mut cargo)
+}
+
 /// Builds `kestrel` as `cargo build --release` does, beside what a developer builds.
 pub(crate) fn release() -> Result<PathBuf> {
     let mut cargo = cargo();
     cargo.args(["build", "--quiet", "--release", "--bins", "-p", PACKAGES[0]]);
+    let kestrel = built(&mut cargo)?
+        .into_iter()
+        .find(|built| built.name == "kestrel");
+    Ok(kestrel.context("cargo built no kestrel")?.path)
+}
+
+/// The executables that a command of cargo builds for this machine.
+fn built(cargo: &mut Command) -> Result<Vec<Executable>> {
     cargo.arg("--message-format=json-render-diagnostics");
     let output = cargo.stderr(Stdio::inherit()).output().context("run cargo")?;
-    ensure!(output.status.success(), "cargo build: {}", output.status);
+    ensure!(output.status.success(), "cargo: {}", output.status);
     let text = String::from_utf8_lossy(&output.stdout);
-    let mut built = text.lines().filter_map(executable);
-    let kestrel = built.find(|built| built.name == "kestrel");
-    Ok(kestrel.context("cargo built no kestrel")?.path)
+    Ok(text.lines().filter_map(executable).collect())
 }
 
 /// Builds the example of the library that measures what a switch costs.
@@ -185,7 +227,8 @@ pub(crate) fn switch() -> Result<PathBuf> {
 /// Builds examples of the library by their names.
 pub(crate) fn examples(names: &[&str]) -> Result<Vec<Executable>> {
     let selected = names.iter().flat_map(|name| ["--example", name]);
-    let arguments: Vec<&str> = ["build", "-p", "kestrel"].into_iter().chain(selected).collect();
+    let packages = PACKAGES.iter().flat_map(|package| ["-p", package]);
+    let arguments: Vec<&str> = ["build"].into_iter().chain(packages).chain(selected).collect();
     build(Profile::Quick, &arguments)
 }
 
@@ -203,23 +246,43 @@ pub(crate) fn marked_examples(examples: &[(&str, &str)]) -> Result<Vec<Executabl
     Ok(all)
 }
 
-/// Packages whose files of tests run in guests: those written for guests, and those that meet a kernel, which find more
+/// The folders of packages whose files of tests run in guests: those written for guests, and those that meet a kernel, which find more
 /// there than on most hosts.
-const TESTED: [&str; 2] = ["vm-tests", "kestrel-kernel"];
+const TESTED: [&str; 2] = ["tests/vm", "crates/kernel"];
 
 /// Builds the files of guest tests; only the one that is asked for, where it is one of those written for guests.
 pub(crate) fn guest_tests(file: Option<&str>) -> Result<Vec<Executable>> {
-    let folder = crate::workspace().join("tests/vm/tests");
-    let there = |file: &&str| {
-        folder.join(format!("{file}.rs")).exists() || folder.join(file).join("main.rs").exists()
+    let written = files(TESTED[0])?;
+    let names = match file {
+        Some(file) if written.iter().any(|name| name == file) => vec![file.to_owned()],
+        _ => written.into_iter().chain(files(TESTED[1])?).collect(),
     };
-    let file = file.filter(there);
-    let packages = if file.is_some() { &TESTED[..1] } else { &TESTED[..] };
-    let packages = packages.iter().flat_map(|package| ["-p", package]);
-    let arguments: Vec<&str> = ["test", "--no-run", "--test", file.unwrap_or("*")]
-        .into_iter()
-        .chain(packages)
-        .collect();
+    // By name: all files would be those of the other packages, too.
+    let selected = names.iter().flat_map(|name| ["--test", name]);
+    let packages = PACKAGES.iter().flat_map(|package| ["-p", package]);
+    let arguments: Vec<&str> = ["build"].into_iter().chain(packages).chain(selected).collect();
     let built = build(Profile::Quick, &arguments)?;
-    Ok(built.into_iter().filter(|built| built.test).collect())
+    // Other packages may have a file of the same name.
+    let tested = |built: &Executable| {
+        let of = |folder: &str| built.package.contains(&format!("/{folder}#"));
+        built.test && TESTED.iter().any(|folder| of(folder))
+    };
+    Ok(built.into_iter().filter(tested).collect())
+}
+
+/// The names of a package's files of tests, as cargo finds them.
+fn files(package: &str) -> Result<Vec<String>> {
+    let folder = crate::workspace().join(package).join("tests");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        let is_file = path.extension().is_some_and(|extension| extension == "rs");
+        if (is_file || path.join("main.rs").exists())
+            && let Some(name) = path.file_stem().and_then(|name| name.to_str())
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
 }

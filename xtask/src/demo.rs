@@ -64,7 +64,7 @@ pub(crate) struct Options {
 
 /// Records, reports, and says where and why.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let base = artifact::base(Profile::Release)?;
+    let base = artifact::base(Profile::Quick)?;
     let kestrel = base
         .programs
         .iter()

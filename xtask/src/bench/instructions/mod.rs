@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::{
-    artifact::{self, Base, Profile},
+    artifact::{self, Base},
     guest::{Ending, Program, Stable, Wish},
     install,
     tally::Tally,
@@ -93,7 +93,7 @@ struct Costs {
 /// Measures, prints, compares.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(install::GUESTS)?;
-    let costs = measure(&artifact::base(Profile::Release)?, &options.kernel)?;
+    let costs = measure(&artifact::counted()?, &options.kernel)?;
     costs.print();
     if options.kernel != SERIES {
         return Ok(ExitCode::SUCCESS);
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// The comparison as a part of `cargo xtask test`.
 pub(crate) fn check() -> Result<Tally> {
-    let costs = measure(&artifact::base(Profile::Release)?, SERIES)?;
+    let costs = measure(&artifact::counted()?, SERIES)?;
     costs.print();
     costs.judge()
 }
