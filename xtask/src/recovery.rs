@@ -1,12 +1,15 @@
 //! `cargo xtask recovery`: guests panic after a marked burst of events; what `kestrel recover` takes out of their memory must hold every one of it.
 
 use std::{
+    num::NonZero,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use serde_json::Value;
 
@@ -123,35 +126,57 @@ fn all(cases: &[(&str, bool)], options: &Options) -> Result<Tally> {
     } else {
         Profile::Quick
     })?;
-    let mut tally = Tally::default();
-    for (series, random) in cases {
-        let place = if *random { ", KASLR" } else { "" };
-        let attempt = || {
-            let begun = Instant::now();
-            let result = one(&base, series, *random, options);
-            let took = begun.elapsed().as_secs_f64();
-            match &result {
-                Ok(said) => println!("{series:>5} recovery{place} ok {took:.2} s: {said}"),
-                Err(error) => println!("{series:>5} recovery{place} FAILED {took:.2} s: {error:#}"),
-            }
-            result
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut tally = Tally::default();
+        while let Some((series, random)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            tally = tally + case(&base, series, *random, options);
+        }
+        tally
+    };
+    // A guest keeps one processor busy, and so do the programs that read its memory.
+    let guests = thread::available_parallelism().map_or(1, NonZero::get);
+    let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..guests.min(MOST_GUESTS))
+            .map(|_| scope.spawn(worker))
+            .collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, Tally>| {
+            let tally = worker.join();
+            tally.map_err(|_| anyhow!("a thread that ran guests panicked"))
         };
-        // As guest tests are: kernels of 7.x skip hits where a program was preempted, and a dead one does not say so.
-        tally = tally
-            + match attempt() {
-                Ok(_) => Tally::one(true),
-                Err(error) => match attempt() {
-                    Ok(_) => {
-                        println!(
-                            "FLAKY {series:>5} recovery{place}: passed when it was tried again; the first time: {error:#}"
-                        );
-                        Tally::flaky()
-                    }
-                    Err(_) => Tally::one(false),
-                },
-            };
+        workers.into_iter().map(join).collect()
+    });
+    tallies.into_iter().sum()
+}
+
+/// Guests at one time at most: each writes its memory to a file.
+const MOST_GUESTS: usize = 4;
+
+/// One kernel, and once more where it fails: as with guest tests, kernels of 7.x skip hits where a program was preempted, and a dead one does not say so.
+fn case(base: &Base, series: &str, random: bool, options: &Options) -> Tally {
+    let place = if random { ", KASLR" } else { "" };
+    let attempt = || {
+        let begun = Instant::now();
+        let result = one(base, series, random, options);
+        let took = begun.elapsed().as_secs_f64();
+        match &result {
+            Ok(said) => println!("{series:>5} recovery{place} ok {took:.2} s: {said}"),
+            Err(error) => println!("{series:>5} recovery{place} FAILED {took:.2} s: {error:#}"),
+        }
+        result
+    };
+    match attempt() {
+        Ok(_) => Tally::one(true),
+        Err(error) => match attempt() {
+            Ok(_) => {
+                println!(
+                    "FLAKY {series:>5} recovery{place}: passed when it was tried again; the first time: {error:#}"
+                );
+                Tally::flaky()
+            }
+            Err(_) => Tally::one(false),
+        },
     }
-    Ok(tally)
 }
 
 /// One guest's panic, and its memory in each form.
