@@ -28,7 +28,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     ("old_kernel", &["5.10"]),
     // Guests with packages are of a kind of their own: the oldest and the newest kernel say enough.
     ("bpftool", &["6.1", "7.2"]),
-    ("uprobes", &["6.1", "7.2", "7.3"]),
+    ("uprobes", &["6.1", "7.3"]),
     ("stat", &["6.1", "7.3"]),
     ("tracepoints", &["6.1", "6.12", "7.2"]),
     // What readers type is the same everywhere.
@@ -52,6 +52,13 @@ const WHOLE_MATRIX: &[&str] = &[
     "session",
     "shapes",
 ];
+
+/// The newest kernel's neighbour. Users of commands and tables meet the same there as on the newest, in the same way: only what may differ from version to version
+/// is tried on both.
+const NEIGHBOUR: &str = "7.2";
+
+/// That is: what the verifier takes, the functions and types that there are, where hits are missed, what lies in memory.
+const VERSION_BY_VERSION: &[&str] = &["functions", "missed", "objects", "recover", "shapes"];
 
 /// Files of tests that load compiled objects; they have modules to load, too.
 const OBJECTS: &[&str] = &["objects", "bpftool"];
@@ -304,6 +311,10 @@ impl Queue {
             let on: Vec<&str> = match selection.series {
                 None if elsewhere.is_none() && !WHOLE_MATRIX.contains(&&*file.name) => {
                     kernel::MATRIX_ENDS.to_vec()
+                }
+                None if elsewhere.is_none() && !VERSION_BY_VERSION.contains(&&*file.name) => {
+                    let apart = |series: &&str| *series != NEIGHBOUR;
+                    meant.iter().copied().filter(apart).collect()
                 }
                 None => meant.to_vec(),
                 Some(series) => series
