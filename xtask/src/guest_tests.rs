@@ -306,23 +306,7 @@ impl Queue {
     fn of(selection: &Selection<'_>, files: Vec<Executable>, memory: &Memory) -> Result<Self> {
         let mut all = Vec::new();
         for file in files {
-            let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == file.name);
-            let meant = elsewhere.map_or(kernel::MATRIX, |(_, on)| on);
-            let on: Vec<&str> = match selection.series {
-                None if elsewhere.is_none() && !WHOLE_MATRIX.contains(&&*file.name) => {
-                    kernel::MATRIX_ENDS.to_vec()
-                }
-                None if elsewhere.is_none() && !VERSION_BY_VERSION.contains(&&*file.name) => {
-                    let apart = |series: &&str| *series != NEIGHBOUR;
-                    meant.iter().copied().filter(apart).collect()
-                }
-                None => meant.to_vec(),
-                Some(series) => series
-                    .iter()
-                    .filter(|series| meant.contains(series) || !kernel::ALL.contains(series))
-                    .copied()
-                    .collect(),
-            };
+            let on = kernels(&file.name, selection.series);
             let wanted = |test: &String| format!("{}::{test}", file.name).contains(selection.name);
             let tests: Vec<String> = list(&file)?.into_iter().filter(wanted).collect();
             if tests.is_empty() {
@@ -413,6 +397,26 @@ impl Rest {
             left / (self.workers + 1) as f64
         }
     }
+}
+
+/// The kernels that a file's tests run on; of those asked for, where some are.
+fn kernels<'a>(file: &str, asked: Option<&[&'a str]>) -> Vec<&'a str> {
+    let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == file);
+    let meant = elsewhere.map_or(kernel::MATRIX, |(_, on)| on);
+    let on: &[&str] = match (asked, elsewhere) {
+        (Some(asked), _) => {
+            let among = |series: &&&str| meant.contains(series) || !kernel::ALL.contains(series);
+            return asked.iter().filter(among).copied().collect();
+        }
+        (None, Some(_)) => meant,
+        (None, None) if VERSION_BY_VERSION.contains(&file) => meant,
+        (None, None) if WHOLE_MATRIX.contains(&file) => {
+            let apart = |series: &&&str| **series != NEIGHBOUR;
+            return meant.iter().filter(apart).copied().collect();
+        }
+        (None, None) => kernel::MATRIX_ENDS,
+    };
+    on.to_vec()
 }
 
 /// The tests in a file. It is a static program: it can be asked here.
@@ -621,4 +625,25 @@ fn clear(guest: &mut Guest) -> Result<()> {
         limit,
     };
     guest.run(&program, |_, _| {}).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_has_its_kernels() {
+        assert_eq!(kernels("pages", None), ["6.1", "7.3"]);
+        assert_eq!(kernels("fields", None), kernel::MATRIX_ENDS);
+        assert_eq!(kernels("shapes", None), kernel::MATRIX);
+        assert_eq!(kernels("named", None), ["6.1", "6.12", "6.18", "7.3"]);
+        assert_eq!(kernels("named", Some(&["7.2"])), ["7.2"], "who asks is answered");
+        assert_eq!(kernels("pages", Some(&["6.12", "7.3"])), ["7.3"]);
+    }
+
+    #[test]
+    fn what_differs_by_version_is_on_the_whole_matrix_and_the_neighbour_in_it() {
+        assert!(kernel::MATRIX.contains(&NEIGHBOUR));
+        assert!(VERSION_BY_VERSION.iter().all(|file| WHOLE_MATRIX.contains(file)));
+    }
 }
