@@ -55,8 +55,8 @@ pub(crate) struct Selection {
     /// Record the kernel call stack with each event that has no block
     #[arg(long, conflicts_with = "table")]
     kernel_stack: bool,
-    /// Record tracefs's flags with each event that has no block (rescheduling needed, in an interrupt, how often preemption was off; of kprobes
-    /// also interrupts off), for `print --format tracefs`; `trace --format tracefs` does it without being asked
+    /// Record tracefs's flags with each event that has no block (rescheduling needed, in an interrupt, how often preemption was off; interrupts
+    /// off: of kprobes, and from Linux 6.14 on of all events), for `print --format tracefs`; `trace --format tracefs` does it without being asked
     #[arg(long, conflicts_with = "table")]
     flags: bool,
     /// Ring size per CPU: bytes, or with K, M, G; rounded up to a power of two [default: 4M, or what the table file says]

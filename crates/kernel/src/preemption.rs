@@ -109,10 +109,9 @@ fn is_preempting(model: &str) -> bool {
 /// Another one can be chosen later, through debugfs alone; what is skipped then is counted as missed.
 fn booted_model(host: &Host) -> Option<String> {
     let line = std::fs::read_to_string(host.path("/proc/cmdline")).unwrap_or_default();
-    let asked = line
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix("preempt="));
-    if let Some(model) = asked.last() {
+    // The last one counts.
+    let mut words = line.split_whitespace().rev();
+    if let Some(model) = words.find_map(|word| word.strip_prefix("preempt=")) {
         return Some(model.to_owned());
     }
     let config = procfs::config(host).ok().flatten()?;

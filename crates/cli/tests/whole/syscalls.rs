@@ -232,14 +232,7 @@ fn tables_count_what_strace_counts() {
     check(&live.err, "live");
     // A set without the command's exec counts what comes after it.
     let some = place
-        .run(&[
-            "trace",
-            "--syscalls=!file",
-            "--summary",
-            "--",
-            "perl",
-            AWKWARD,
-        ])
+        .run(&["trace", "--syscalls=!file", "--summary", "--", "perl", AWKWARD])
         .succeeds();
     let some = counts(&some.err);
     assert_eq!(some.get("brk"), theirs.get("brk"), "{some:?}");
