@@ -359,6 +359,19 @@ impl Builder {
         })
     }
 
+    /// A section of variables: (variable, offset, size).
+    pub fn datasec(&mut self, name: &str, size: u32, variables: &[(TypeId, u32, u32)]) -> TypeId {
+        let name = self.string(name);
+        let tail = variables
+            .iter()
+            .flat_map(|(ty, offset, size)| [ty.0, *offset, *size])
+            .collect();
+        self.push(Entry {
+            count: variables.len(),
+            ..Entry::sized(Kind::Datasec, name, size, tail)
+        })
+    }
+
     /// The blob.
     pub fn finish(self) -> Vec<u8> {
         let mut types = Vec::new();
