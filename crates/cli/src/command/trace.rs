@@ -19,10 +19,13 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::kernel::Host;
 use kestrel::record::symbols_for;
+use kestrel::script::{Outcome, Perform};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::tail::{Live, Unseen, Watch};
 use kestrel::user_symbols::UserCode;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::output::is_output;
 use kestrel_trace::print::{counted, were};
 use kestrel_trace::record::Record;
 use lines::{LineFormat, Lines};
@@ -130,7 +133,23 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let names = ThreadNameLookup::new(live.session().kept_names()?, catalog.host());
     let in_maps = live.session().has_user_stacks_in_maps();
     let code = lines::follow(live.session().classes(), in_maps, catalog.host());
+    let is_json = options.format == LineFormat::Json;
+    let mut perform = Perform::new(symbols.clone(), catalog.host().clone(), is_json);
+    perform.escaped = !is_json && crate::screen::shows_programs();
+    let prints = |event: &EventClass| {
+        event
+            .action
+            .as_ref()
+            .is_some_and(|action| is_output(&action.verb))
+    };
+    if live.session().classes().iter().any(prints) {
+        perform.follow(live.session()).unwrap_or_else(|error| {
+            remark!("stacks of processes show addresses: {error}");
+        });
+    }
     let mut shown = LiveTrace {
+        perform,
+        exit: None,
         lines: Lines::new(options.format, symbols, names, code),
         actor: selection.rights.actor(catalog.host(), options.format.beside())?,
         tally: Tally::default(),
@@ -148,12 +167,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         mut actor,
         tally,
         mut lines,
+        exit,
         ..
     } = shown;
     actor.finish();
     let shown = (options.format.beside(), selection.verbose);
     end(live, lines.code(), (&tally, &plan.target), catalog.host(), shown)?;
-    Ok(foreground.exit())
+    match exit {
+        Some(code) if code != 0 => std::process::exit(code as i32),
+        _ => Ok(foreground.exit()),
+    }
 }
 
 /// Says what is missing, prints maps and detaches.
@@ -248,6 +271,10 @@ struct LiveTrace {
     live: Live,
     lines: Lines,
     actor: Actor,
+    /// Prints what handlers print.
+    perform: Perform,
+    /// The code of `exit`, once a handler has called it.
+    exit: Option<i64>,
     tally: Tally,
     out: Vec<u8>,
     /// What maps hold, while they change.
@@ -297,15 +324,27 @@ impl Work for LiveTrace {
             live,
             lines,
             actor,
+            perform,
+            exit,
             out,
             tally,
             ..
         } = self;
         lines.poll()?;
-        let mut show = |record: &Record<'_>| {
+        perform.poll()?;
+        let mut show = |mut session: &Session, record: &Record<'_>| {
             tally.seen.insert((record.event.id.0, record.cpu));
             match &record.event.action {
                 None => lines.record(record, out)?,
+                // What comes behind `exit` in time is printed no more.
+                Some(action) if is_output(&action.verb) => {
+                    if exit.is_none()
+                        && let Outcome::Exit(code) = perform.record(&mut session, record)?
+                    {
+                        *exit = Some(code);
+                    }
+                    out.append(&mut perform.out);
+                }
                 Some(action) => {
                     if actor.act("", action, record, out) == ActionOutcome::Later {
                         actor.leave_out(action);
@@ -315,14 +354,18 @@ impl Work for LiveTrace {
             Ok(())
         };
         let came = match last {
-            true => live.stop(&mut show)?,
-            false => live.poll(&mut show)?,
+            true => live.stop_with(&mut show)?,
+            false => live.poll_with(&mut show)?,
         };
         self.tally.bytes += out.len() as u64;
         if last || !out.is_empty() {
             self.picture.erase()?;
         }
         write_out(out)?;
+        if !perform.err.is_empty() {
+            let said = std::mem::take(&mut perform.err);
+            self.status.aside(|| _ = crate::screen::err().write_all(&said));
+        }
         actor.report_ended();
         let (full, frozen) = live.take_lost();
         for (lost, why) in [(full, "the ring was full"), (frozen, "the buffer was frozen")] {
@@ -341,6 +384,10 @@ impl Work for LiveTrace {
         }
         let pause = self.lines.longest(pause(came, &self.live));
         Ok(self.picture.pause(pause))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.exit.is_some()
     }
 
     fn figures(&mut self) -> String {

@@ -494,3 +494,33 @@ fn packets_are_written_to_a_file() {
         .run(&["run", "-e", "interval:s:1 { skboutput(\"x\", 1, 1, 0) }"])
         .fails(2, &["a parameter of type struct sk_buff *"]);
 }
+
+/// `exit` ends the view, and its code is the command's; what is printed behind it in time is not shown.
+#[test]
+fn live_views_print_what_handlers_print() {
+    needs_tracing!();
+    let program = r#"syscalls:sys_enter_getppid /comm == "kestrel-live"/ { @[comm] = count(); printf("%s %d\n", comm, 7); }
+        interval:ms:20 /@["kestrel-live"] == 3/ { print(@); exit(4); printf("behind\n"); }"#;
+    let script = "$0 = 'kestrel-live'; getppid for 1..3; sleep 60";
+    let answer = Place::new().run(&[
+        "trace",
+        "-a",
+        "-e",
+        program,
+        "--duration",
+        "60",
+        "--",
+        "perl",
+        "-e",
+        script,
+    ]);
+    answer.fails(4, &[]);
+    assert_eq!(
+        answer.out.matches("kestrel-live 7\n").count(),
+        3,
+        "{}",
+        answer.out
+    );
+    assert!(answer.out.contains("@[kestrel-live]: 3\n"), "{}", answer.out);
+    assert!(!answer.out.contains("behind"), "{}", answer.out);
+}

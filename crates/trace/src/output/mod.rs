@@ -50,6 +50,11 @@ static OUTPUTS: &[&Output] = &[
     &exit::EXIT,
 ];
 
+/// Whether records with this verb are those of an output statement.
+pub fn is_output(verb: &str) -> bool {
+    OUTPUTS.iter().any(|output| output.verb == verb)
+}
+
 impl Sites {
     /// Effect of a record; none where its class is no site of output.
     pub fn effect(&mut self, record: &Record<'_>, form: Form<'_>, symbols: &Symbols) -> Option<Effect> {
