@@ -36,7 +36,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 ];
 
 /// Files about what kernels do differently: attaching, verifying, memory that is shared with the kernel, loading objects, recovering. They run on the whole
-/// matrix; all others, on its oldest and its newest kernel: five emulated kernels for each file take longer than anybody waits.
+/// matrix, on [`NEIGHBOUR`] as far as [`VERSION_BY_VERSION`] says; all others, on its oldest and its newest kernel: five emulated kernels for each file take longer than anybody waits.
 const WHOLE_MATRIX: &[&str] = &[
     "buffers",
     "functions",
@@ -51,14 +51,22 @@ const WHOLE_MATRIX: &[&str] = &[
     "run",
     "session",
     "shapes",
+    "tracefs_layouts",
 ];
 
 /// The newest kernel's neighbour. Users of commands and tables meet the same there as on the newest, in the same way: only what may differ from version to version
 /// is tried on both.
 const NEIGHBOUR: &str = "7.2";
 
-/// That is: what the verifier takes, the functions and types that there are, where hits are missed, what lies in memory.
-const VERSION_BY_VERSION: &[&str] = &["functions", "missed", "objects", "recover", "shapes"];
+/// Those are: the functions and types that there are, where hits are missed, what lies in memory, where the preemption count is.
+const VERSION_BY_VERSION: &[&str] = &[
+    "functions",
+    "missed",
+    "objects",
+    "recover",
+    "shapes",
+    "tracefs_layouts",
+];
 
 /// Files of tests that load compiled objects; they have modules to load, too.
 const OBJECTS: &[&str] = &["objects", "bpftool"];

@@ -206,7 +206,7 @@ pub enum Error {
         /// How such a name is written.
         shape: String,
     },
-    /// An option that events of its kind, or whose they are, do not allow.
+    /// An option that is not possible with these events or this scope.
     #[error("{option} is not possible here: {why}")]
     NotHere {
         /// As typed.

@@ -236,9 +236,10 @@ impl Foreground {
     }
 }
 
-/// Prints a hint if no event occurred.
+/// Prints a hint if no event occurred, as far as records and maps tell.
 pub(crate) fn hint_if_no_event(came: u64, session: &Session, target: &ProcessFilter) {
-    if came > 0 || session.classes().is_empty() {
+    let maps = session.map_snapshots().unwrap_or_default();
+    if came > 0 || session.classes().is_empty() || maps.iter().any(|map| !map.is_empty()) {
         return;
     }
     let others = match target {

@@ -76,10 +76,9 @@ impl Preemption {
         if !preempts(host) {
             return Self::default();
         }
-        let places = types.map(Btf::preempt_count).into_iter().flatten();
-        let seen = places.filter_map(|place| see(place).ok().flatten()).next();
+        let count = types.and_then(Count::of);
         Self {
-            tracepoints: seen.is_none_or(|seen| seen & OFF == 0),
+            tracepoints: count.is_none_or(|count| count.tracepoints == 0),
             trampolines: true,
         }
     }
@@ -107,17 +106,26 @@ fn is_preempting(model: &str) -> bool {
 
 /// The model that a kernel with several of them was booted with, where debugfs is out of reach: that of its command line, or the default that it was built with.
 /// Another one can be chosen later, through debugfs alone; what is skipped then is counted as missed.
+///
+/// Linux 7.0 refuses `none` and `voluntary` on processors that have `lazy`, and cannot be built with them there: where they are not the default of such a
+/// kernel, the command line is not believed.
 fn booted_model(host: &Host) -> Option<String> {
-    let line = std::fs::read_to_string(host.path("/proc/cmdline")).unwrap_or_default();
-    // The last one counts.
-    let mut words = line.split_whitespace().rev();
-    if let Some(model) = words.find_map(|word| word.strip_prefix("preempt=")) {
-        return Some(model.to_owned());
-    }
     let config = procfs::config(host).ok().flatten()?;
     let built = [("PREEMPT_NONE", "none"), ("PREEMPT_VOLUNTARY", "voluntary")];
-    let model = built.iter().find(|(option, _)| config.is_set(option));
-    Some(model.map_or("full", |(_, model)| model).to_owned())
+    let built = built.iter().find(|(option, _)| config.is_set(option));
+    let built = built.map_or("full", |(_, model)| model);
+    let has_all = !config.is_set("ARCH_HAS_PREEMPT_LAZY") || !is_preempting(built);
+    let line = std::fs::read_to_string(host.path("/proc/cmdline")).unwrap_or_default();
+    let mut asked = line
+        .split_whitespace()
+        .rev()
+        .filter_map(|word| word.strip_prefix("preempt="));
+    // The last one that the kernel takes counts.
+    let taken = |model: &&str| match *model {
+        "none" | "voluntary" => has_all,
+        model => matches!(model, "full" | "lazy"),
+    };
+    Some(asked.find(taken).unwrap_or(built).to_owned())
 }
 
 /// A program that notes the preemption count, and what it notes it in; it is refused where the kernel's symbols do not have the variable.
@@ -218,8 +226,27 @@ mod tests {
         ]));
         assert!(with(&[version, release, built("CONFIG_PREEMPT=y\n"), line("")]));
         assert!(with(&[version, release, built("CONFIG_PREEMPT_LAZY=y\n")]));
+        let built_full = built("CONFIG_PREEMPT=y\nCONFIG_ARCH_HAS_PREEMPT_LAZY=y\n");
+        assert!(
+            with(&[version, release, built_full, line("preempt=voluntary")]),
+            "Linux 7.0 refuses it"
+        );
+        let built_none = built("CONFIG_PREEMPT_NONE=y\nCONFIG_ARCH_HAS_PREEMPT_LAZY=y\n");
+        assert!(!with(&[
+            version,
+            release,
+            built_none,
+            line("preempt=voluntary preempt=foo")
+        ]));
+        assert!(with(&[
+            version,
+            release,
+            built_none,
+            line("preempt=none preempt=lazy")
+        ]));
         // It does not tell.
         assert!(with(&[version]));
+        assert!(with(&[version, release, line("preempt=none")]));
         assert!(with(&[("proc/sys/kernel/version", "#1 SMP PREEMPT_RT\n")]));
         assert!(!with(&[("proc/sys/kernel/version", "#1 SMP Debian\n")]));
     }

@@ -50,7 +50,7 @@ pub fn about(event: &str) -> &'static [&'static str] {
     row.map_or(&[], |place| ABOUT[place].1)
 }
 
-/// Fields with these of a class of records, as far as it has them.
+/// The fields of a class of records that have these names, as far as it has them.
 pub fn about_fields(event: &EventClass) -> Vec<Field> {
     let fields = event.layout.fields().iter();
     let known = about(&event.name);

@@ -186,7 +186,7 @@ impl StackPieces {
         Some(copied)
     }
 
-    /// Pieces of a record's stack behind its own part; they are used up. Nothing of records without, which are not held up.
+    /// The part of a record's stack that pieces have; they are used up. Empty for records without pieces, which are not held up.
     pub fn rest_of(&mut self, record: &Record<'_>) -> &[u8] {
         self.current.clear();
         if self.copies.is_empty() {

@@ -93,7 +93,7 @@ impl Builder {
         }
     }
 
-    /// A copy without the sizes of the base's types, which take a while for a kernel: structs are filled by hand
+    /// A builder over `base` without the sizes of its types, which take a while for a kernel: structs are filled by hand
     /// ([`Builder::fill`]), since the C layout of a struct with members of the base's types is not known.
     pub fn beside(base: &Btf) -> Self {
         Self {

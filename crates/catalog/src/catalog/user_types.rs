@@ -1,6 +1,5 @@
-//! Parameters and return values of user functions as fields, from debug information says of functions of programs as an event's fields: where each parameter is
-//! at the entry, by the calling convention (System V) or as the
-//! compiler says it.
+//! Parameters and return values of user functions as an event's fields, from debug information: where each parameter is at the entry, by the calling
+//! convention (System V) or as the compiler says it.
 
 use super::kind::DescribedField;
 use crate::arch;

@@ -4,7 +4,7 @@ use crate::house::{Place, needs_tracing};
 use serde_json::Value;
 
 /// Two shells that wake each other, then end. The naps have a name of their own: others sleep on this machine, too.
-const LOAD: &str = "ln -sf $(command -v sleep) nap; (for i in 1 2 3 4 5 6 7 8; do echo $i; ./nap 0.005; done) | while read n; do :; done";
+const LOAD: &str = "ln -sf $(command -v sleep) nap; (for i in 1 2 3 4 5 6 7 8; do echo $i; ./nap 0.03; done) | while read n; do :; done";
 
 fn recorded(place: &Place, options: &[&str]) {
     let arguments = [&["sched", "record"], options, &["--", "sh", "-c", LOAD]].concat();

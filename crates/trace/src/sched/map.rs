@@ -1,4 +1,4 @@
-//! Scheduling map: the task of each CPU at each switch? As `perf sched map` shows, with a shortcut of two letters for each task.
+//! Scheduling map: the task of each CPU at each switch, as `perf sched map` shows it, with a shortcut of two letters for each task.
 
 use super::comm::{Comm, Who};
 use super::present::Present;

@@ -1,4 +1,4 @@
-//! Filters of scheduling questions by tasks, CPUs and times a question is about.
+//! Filters of scheduling questions: the tasks, CPUs and times that one is about.
 
 use super::comm::Who;
 use crate::tasks::Tasks;

@@ -1,4 +1,4 @@
-//! Timeline of each CPU's spells, with waiting times. As `perf sched timehist` answers.
+//! Timeline of each CPU's spells, with waiting times, as `perf sched timehist` answers.
 
 use super::comm::Who;
 use super::only::SchedFilter;

@@ -84,7 +84,7 @@ pub(super) fn named<T>(
     }
 }
 
-/// The fields: none, as every record says, which every record says.
+/// The fields: none beside those that every record has.
 pub(super) fn no_fields() -> Description {
     Description {
         fields: Vec::<DescribedField>::new(),

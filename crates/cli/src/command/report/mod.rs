@@ -67,8 +67,8 @@ pub(crate) struct Options {
     /// In each group of --by, the sum, mean, least, greatest, median and 99th percentile of this expression
     #[arg(long, value_name = "EXPR", requires = "by", conflicts_with = "latency")]
     value: Option<String>,
-    /// Measure the time from one event to another of the same thread, or of the same KEY; may be repeated; a lone pattern stands for all its events that begin and end something, no value for all that do; --by splits
-    #[arg(long, value_name = "BEGIN,END[,KEY]", num_args = 0..=1, default_missing_value = "*:*", conflicts_with_all = ["also", "field"])]
+    /// Measure the time from one event to another of the same thread, or of the same KEY; may be repeated; a lone pattern (`*:*`) stands for all its events that begin and end something; --by splits
+    #[arg(long, value_name = "BEGIN,END[,KEY]", conflicts_with_all = ["also", "field"])]
     latency: Vec<String>,
     /// The column that --by and --latency sort by; `-` before it turns the order round
     #[arg(long, value_name = "COLUMN", requires = "asked", allow_hyphen_values = true)]

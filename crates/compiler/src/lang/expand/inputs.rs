@@ -1,4 +1,4 @@
-//! Inputs of the expander gives.
+//! Inputs that the caller of the expander gives.
 
 /// Inputs with which a script is expanded.
 pub struct Inputs<'a> {

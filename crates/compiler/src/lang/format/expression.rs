@@ -86,7 +86,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Start of an operand with parentheses of its own: whether more stand around it.
+    /// Start of an expression that has parentheses of its own; one byte further where more stand around it.
     fn first_behind(&self, span: Span, first: Option<Span>) -> Option<u32> {
         let first = first?;
         let before = self.text.get(span.start as usize..first.start as usize)?;

@@ -1,4 +1,4 @@
-//! The base of functions of a count and a sum share.
+//! The base that functions of a count and a sum share.
 
 use crate::aggregate::gather::{Gathered, Metric, first};
 
