@@ -1,12 +1,13 @@
-//! Types and prototypes as C writes them; for people, not for compilers.
+//! Rendering of types and prototypes as C writes them; for people, not for compilers.
 
 use super::Btf;
 use super::find::Function;
 use super::raw::TypeId;
 use super::types::{Parameter, Prototype, Type};
 
-/// Types visited for one text; what a blob without end would go beyond is shown as `…`.
+/// Most types visited for one text. What goes beyond, as in a blob whose types contain themselves, is shown as `…`.
 const BUDGET: u32 = 512;
+/// Most types nested in one another.
 const DEPTH: u32 = 32;
 
 impl Btf {
@@ -50,7 +51,7 @@ impl Btf {
         }
     }
 
-    /// `struct name {` and its members; those of a part without a name stand in it, one step further in.
+    /// A struct or union with one member per line; an anonymous struct or union among them is written out in place, indented further.
     fn members(&self, keyword: &str, composite: super::Composite<'_>, depth: usize) -> String {
         let indent = "\t".repeat(depth);
         let head = match composite.name {
@@ -69,7 +70,7 @@ impl Btf {
                 Some((keyword, inner)) if depth < DEPTH as usize => {
                     join(&self.members(keyword, inner, depth + 1), member.name)
                 }
-                // The star stands at the name.
+                // In a definition the star stands at the member's name: `char *buf`.
                 _ => self.declare(member.ty, member.name).replacen("* ", "*", 1),
             };
             text += &format!("{indent}\t{declaration}{width};\n");
@@ -78,6 +79,7 @@ impl Btf {
     }
 }
 
+/// `struct name`, or `struct {…}` where it has no name.
 fn tag(keyword: &str, name: &str) -> String {
     if name.is_empty() {
         format!("{keyword} {{…}}")
@@ -86,6 +88,7 @@ fn tag(keyword: &str, name: &str) -> String {
     }
 }
 
+/// A type followed by what it declares: `int x`, `int[4]`.
 fn join(ty: &str, inner: &str) -> String {
     match inner {
         "" => ty.to_owned(),
@@ -100,9 +103,9 @@ struct Renderer<'a> {
 }
 
 impl Renderer<'_> {
-    /// `inner` is what stands where the name of a variable of this type would.
+    /// Renders a declaration from the inside out, as C nests them: `inner` is what has been written so far, at first the name.
     fn declare(&mut self, id: TypeId, inner: String, depth: u32) -> String {
-        // Types can contain themselves, and foreign BTF can be made to explode: the number and depth of parts are bounded.
+        // Types can contain themselves, and BTF from elsewhere can be made to give endless text: number and depth of types are bounded.
         if self.left == 0 || depth > DEPTH {
             return join("…", &inner);
         }
@@ -148,7 +151,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// A qualifier of a pointer stands right of its star, any other left of the type.
+    /// Writes a qualifier where C has it: behind the star of a pointer (`char * const`), before any other type.
     fn qualify(&mut self, word: &str, of: TypeId, inner: String, depth: u32) -> String {
         match self.btf.ty(self.btf.unqualified(of)) {
             Type::Ptr(_) => self.declare(of, join(word, &inner), depth),
@@ -156,13 +159,14 @@ impl Renderer<'_> {
         }
     }
 
+    /// The parameters of a function, separated by commas; BTF marks a variadic function by a last one of type `void`.
     fn parameters(&mut self, proto: &Prototype<'_>, depth: u32) -> String {
         let one = |p: Parameter<'_>| match self.btf.ty(p.ty) {
             _ if self.left == 0 => "…".to_owned(),
             Type::Void => "...".to_owned(),
             _ => self.declare(p.ty, p.name.to_owned(), depth),
         };
-        // A foreign blob may list thousands.
+        // A blob from elsewhere may list thousands.
         let list: Vec<String> = proto.parameters().take(64).map(one).collect();
         if list.is_empty() {
             "void".to_owned()

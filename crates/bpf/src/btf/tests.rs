@@ -1,9 +1,9 @@
-//! BTF as a whole: built, parsed, walked; and the running kernel's own, where it publishes one.
+//! Tests of BTF as a whole: blobs that are built, parsed and walked, and the running kernel's own, where it publishes one.
 
 use super::write::{Builder, Placed};
 use super::*;
 
-/// A kernel of a dozen types.
+/// BTF as a kernel of a dozen types would have it.
 fn miniature() -> Vec<u8> {
     let mut b = Builder::new();
     let int = b.int("int", 4);
@@ -176,7 +176,7 @@ fn refuses_what_is_not_btf() {
     assert!(matches!(Btf::parse(endless), Err(Error::Btf { .. })));
 }
 
-/// Looks at everything there is, in every way there is.
+/// Asks every query of every type, to see that all come to an end without a panic.
 fn walk(btf: &Btf) {
     for id in btf.ids().chain([TypeId(0), TypeId(u32::MAX)]) {
         let _ = (
@@ -225,7 +225,7 @@ fn cycles_end() {
 }
 
 proptest::proptest! {
-    /// Any few bytes of a good blob changed: an error or a blob that can be walked.
+    /// With any few bytes changed, a blob is refused or can be walked.
     #[test]
     fn damaged_blobs_are_survived(changes in proptest::collection::vec((0_usize..2000, proptest::prelude::any::<u8>()), 1..12)) {
         let mut bytes = miniature();
@@ -370,7 +370,7 @@ fn raw(btf: &Btf, id: TypeId) -> String {
     format!("{head} {rest}")
 }
 
-/// Every type of the running kernel as bpftool (libbpf) reads it.
+/// Compares every type of the running kernel with what bpftool (libbpf) reads.
 #[test]
 fn agrees_with_bpftool_on_every_type() {
     let command = ["btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "raw"];

@@ -1,14 +1,14 @@
-//! Following types: through typedefs, to sizes, into members; every walk ends, whatever the blob says.
+//! Queries that follow types: what a typedef stands for, sizes, members by name. Each is bounded, because a damaged blob may have types that contain themselves.
 
 use super::Btf;
 use super::raw::{TypeId, u32_at};
 use super::types::{Composite, Kind, Type};
 
-/// Modifiers and typedefs one after another; the kernel's own limit is 32.
+/// Most modifiers and typedefs followed one after another; the kernel's own limit is 32.
 const CHAIN: usize = 64;
-/// Members looked at in one search; `struct task_struct` has some 300.
+/// Most members looked at in one search; `struct task_struct` has some 300.
 const SEARCH: u32 = 100_000;
-/// Anonymous structs and unions inside one another.
+/// Most anonymous structs and unions inside one another.
 const DEPTH: u32 = 32;
 
 /// Place of a member in a struct or union.
@@ -18,7 +18,7 @@ pub struct MemberPlace {
     pub bit_offset: u32,
     /// Width in bits where it is a bit field.
     pub bits: Option<u32>,
-    /// The type.
+    /// The member's type.
     pub ty: TypeId,
 }
 
@@ -30,7 +30,7 @@ impl MemberPlace {
 }
 
 impl Btf {
-    /// The type behind typedefs, `const`, `volatile`, `restrict` and tags. A chain without end gives its last link.
+    /// The type behind typedefs, `const`, `volatile`, `restrict` and tags. In a chain without end it is the type at which the walk gives up.
     pub fn resolve(&self, id: TypeId) -> TypeId {
         self.chase(id, true)
     }
@@ -150,7 +150,7 @@ impl Btf {
         }
     }
 
-    /// Before `kind_flag`, a bit field was a member whose integer type has fewer bits than its size.
+    /// Recognises a bit field as compilers wrote it before BTF had `kind_flag`: a member whose integer type has fewer bits than its size.
     fn old_bitfield(&self, place: MemberPlace) -> MemberPlace {
         match self.resolved(place.ty) {
             Type::Int(int)

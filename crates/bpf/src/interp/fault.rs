@@ -1,6 +1,6 @@
-//! Why an interpreted program was stopped, in the words of what the verifier or kernel would object to.
+//! Faults: why the interpreter stopped a program, in the words in which the verifier or the kernel would object.
 
-/// A program that did what it must not.
+/// A fault of an interpreted program: where it happened, and what was wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instruction {insn} `{text}`: {reason}")]
 pub struct Fault {
@@ -8,11 +8,11 @@ pub struct Fault {
     pub insn: usize,
     /// The instruction as text.
     pub text: String,
-    /// The reason.
+    /// What was wrong.
     pub reason: Reason,
 }
 
-/// Reason for which an interpreted program was stopped.
+/// Reason why the interpreter stopped a program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum Reason {

@@ -1,14 +1,14 @@
-//! Memory as regions at addresses, each with its permissions; nothing is between them, so that a stray access is caught.
+//! The interpreter's memory: regions at addresses, each with its permissions, and gaps between them, so that a stray access is caught.
 
 use super::fault::Reason;
 use std::collections::BTreeMap;
 
-/// The owner of a region of memory.
+/// Kind of a region of memory, which says who may read and write it and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// The kernel's: through `probe_read_kernel`, or directly where the machine says so.
+    /// Kernel memory: read through `probe_read_kernel`, or directly where the machine allows it.
     Kernel,
-    /// The process's: through `probe_read_user`.
+    /// The process's memory: read through `probe_read_user`.
     User,
     /// The program's context: read directly, not written.
     Context,
@@ -16,7 +16,7 @@ pub enum Space {
     Stack,
     /// A map's value, or other memory that a helper gave the program.
     Value,
-    /// A map's value that programs only read.
+    /// A map's value that programs may only read.
     ReadOnlyValue,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Memory {
 
 /// Where the machine's own regions begin: the kernel's vmalloc area on x86-64.
 const FIRST: u64 = 0xffff_c900_1000_0000;
-/// Between two regions lies at least this much of nothing.
+/// Fewest bytes between two regions. An access that misses a region by less than this is reported with that region's bounds.
 const GAP: u64 = 4096;
 
 impl Default for Memory {
@@ -69,7 +69,7 @@ pub(super) enum Access {
 }
 
 impl Memory {
-    /// A new region of zeros somewhere; gives its address.
+    /// Adds a region of zeros at a free address, and gives the address.
     pub(super) fn allocate(&mut self, space: Space, length: u64) -> u64 {
         let address = self.next;
         self.next = (address + length + 2 * GAP).next_multiple_of(GAP);
@@ -97,7 +97,7 @@ impl Memory {
         self.regions.remove(&address);
     }
 
-    /// The region that `address` is in or just behind, and where it begins.
+    /// The region that `address` is in, or misses by less than [`GAP`], and where it begins.
     fn nearest(&self, address: u64, size: u64) -> Result<(u64, &Region), Reason> {
         if address < GAP {
             return Err(Reason::NullPointer { address, size });
@@ -119,6 +119,7 @@ impl Memory {
         }
     }
 
+    /// The region that an access lies in as a whole, where it begins, and the range of its bytes.
     fn locate(&self, address: u64, size: u64) -> Result<(u64, std::ops::Range<usize>, &Region), Reason> {
         let (start, region) = self.nearest(address, size)?;
         let length = region.bytes.len() as u64;
@@ -135,7 +136,7 @@ impl Memory {
         Ok((start, offset as usize..(offset + size) as usize, region))
     }
 
-    /// The bytes of a region, permissions aside.
+    /// Reads bytes of one region, without asking for permission.
     pub(super) fn slice(&self, address: u64, size: u64) -> Result<&[u8], Reason> {
         let (_, range, region) = self.locate(address, size)?;
         region
@@ -144,7 +145,7 @@ impl Memory {
             .ok_or(Reason::BadAddress { address, size })
     }
 
-    /// Writes bytes, permissions aside.
+    /// Writes bytes of one region, without asking for permission.
     pub(super) fn fill(&mut self, address: u64, bytes: &[u8]) -> Result<(), Reason> {
         let size = bytes.len() as u64;
         let (start, range, _) = self.locate(address, size)?;
@@ -164,7 +165,7 @@ impl Memory {
         self.locate(address, 1).ok().map(|(_, _, region)| region.space)
     }
 
-    /// Checks the memory accesses of one instruction: as [`Self::check`], and the stack only in aligned words, as the verifier wants it on every processor.
+    /// Checks a memory access of an instruction: as [`Self::check`], and accesses of the stack must be aligned, as the verifier wants it on every processor.
     pub(super) fn check_instruction(
         &self,
         address: u64,

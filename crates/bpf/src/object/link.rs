@@ -1,4 +1,5 @@
-//! Making one program of a function and all that it calls: code placed one behind the other, calls pointed at it, records moved along.
+//! Linking: makes one program of a function and all functions that it calls. Their code is placed one behind the other, calls are pointed at it, and the
+//! records of `.BTF.ext` move along.
 
 use super::Object;
 use super::extension::place;
@@ -14,32 +15,32 @@ use std::collections::HashMap;
 pub enum Reference {
     /// A map of the object, by its index: a 64-bit load of its descriptor.
     Map(usize),
-    /// A place in the value of a map of the object; the second slot's immediate holds it already.
+    /// An address in the value of a map of the object; the offset is in the second slot's immediate already.
     MapValue(usize),
     /// A kernel variable, or the address of a kernel function: a 64-bit load.
     Symbol {
-        /// The name.
+        /// The symbol's name.
         name: String,
         /// The type in the object's types; `None` for a bare address.
         ty: Option<TypeId>,
-        /// It may be missing, and its address is 0 then.
+        /// Whether it may be missing; its address is 0 then.
         weak: bool,
     },
     /// A call of a kernel function.
     Function {
-        /// The name.
+        /// The symbol's name.
         name: String,
-        /// It may be missing: a program that calls it then is refused only if the verifier sees that it can.
+        /// Whether it may be missing: the verifier then refuses the program only if it can reach the call.
         weak: bool,
     },
 }
 
-/// A program as a whole, but for what the kernel knows.
+/// A linked program, complete but for what only the loading kernel knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linked {
     /// The instructions.
     pub insns: Vec<Insn>,
-    /// What is to fill in, with the index of the instruction, in no order.
+    /// What the loader has to fill in, each with the index of its instruction, in no order.
     pub references: Vec<(usize, Reference)>,
     /// `struct bpf_func_info` records.
     pub functions: Vec<u8>,
@@ -47,7 +48,7 @@ pub struct Linked {
     pub lines: Vec<u8>,
     /// `struct bpf_core_relo` records.
     pub core: Vec<u8>,
-    /// Where each function begins.
+    /// The functions: index of the first instruction, and name.
     pub parts: Vec<(usize, String)>,
 }
 
@@ -55,11 +56,11 @@ pub struct Linked {
 const TYPE_MATCHES: u32 = 12;
 
 impl Linked {
-    /// Takes the relocations that ask whether a type has its shape in the kernel, too, out of [`Linked::core`], and answers them: the kernel itself
-    /// (6.0 and later) refuses programs that ask for structs deep in one another.
+    /// Resolves the relocations of kind `BPF_CORE_TYPE_MATCHES` (has a type the same shape in this kernel?) and takes them out of [`Linked::core`]. The kernel
+    /// itself (6.0 and later) refuses programs that ask this of deeply nested structs.
     ///
     /// # Errors
-    /// What `matches` says.
+    /// Those of `matches`.
     pub fn answer_type_matches<E>(
         &mut self,
         mut matches: impl FnMut(TypeId) -> Result<bool, E>,
@@ -68,6 +69,7 @@ impl Linked {
             let word = record.get(at..).and_then(<[u8]>::first_chunk);
             word.map_or(0, |word| u32::from_le_bytes(*word))
         };
+        // `struct bpf_core_relo`: byte offset of the instruction, type, access string, kind.
         let mut kept = Vec::with_capacity(self.core.len());
         for record in self.core.chunks_exact(super::extension::CORE) {
             if word(record, 12) != TYPE_MATCHES {
@@ -85,43 +87,46 @@ impl Linked {
     }
 }
 
-/// A line of the source.
+/// The source line that an instruction was compiled from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
     /// The file's name.
     pub file: String,
-    /// The text.
+    /// The line's text.
     pub text: String,
-    /// Line, from 1 on.
+    /// Number of the line, from 1 on.
     pub line: u32,
-    /// Column, from 1 on; 0 where it is not known.
+    /// Number of the column, from 1 on; 0 where it is not known.
     pub column: u32,
 }
 
-/// `BPF_COMPLEXITY_LIMIT_INSNS`.
+/// Most instructions of a program: the kernel's `BPF_COMPLEXITY_LIMIT_INSNS`.
 const MOST: usize = 1_000_000;
+/// Bytes of an instruction.
 const INSN: u64 = 8;
-/// `BPF_JMP | BPF_CALL`, `BPF_LD | BPF_IMM | BPF_DW`, `BPF_PSEUDO_CALL`.
+/// `BPF_JMP | BPF_CALL`.
 const CALL: u8 = 0x85;
+/// `BPF_LD | BPF_IMM | BPF_DW`.
 const LOAD64: u8 = 0x18;
+/// `BPF_PSEUDO_CALL`: source register of a call of a function of the same program.
 const PSEUDO_CALL: u8 = 1;
 
-/// The work.
+/// State of the linking of one program.
 pub(super) struct Linker<'o> {
     pub(super) object: &'o Object,
     pub(super) out: Linked,
-    /// Where the function of that index begins in the program.
+    /// Index of the first instruction of each function placed so far, by the function's index.
     placed: HashMap<usize, usize>,
-    /// Instructions that are to point at a function.
+    /// Calls to be pointed at their functions at the end: index of the instruction, index of the function.
     calls: Vec<(usize, usize)>,
 }
 
 /// Place in the code to which a relocation applies.
 pub(super) struct Site<'a> {
     pub(super) function: &'a Function,
-    /// Index in the program.
+    /// Index of the instruction in the linked program.
     pub(super) here: usize,
-    /// Bytes in the section.
+    /// Offset in the section, in bytes.
     pub(super) offset: u64,
     pub(super) relocation: &'a super::elf::Relocation,
     pub(super) symbol: &'a super::elf::Symbol,
@@ -146,6 +151,7 @@ impl Site<'_> {
     }
 }
 
+/// Links a program with all functions that it calls, directly or through others.
 pub(super) fn link(object: &Object, program: &Program) -> Result<Linked, Error> {
     let mut linker = Linker {
         object,
@@ -155,6 +161,7 @@ pub(super) fn link(object: &Object, program: &Program) -> Result<Linked, Error> 
     };
     linker.place(program.function)?;
     let mut done = 0;
+    // The list grows while it is read: a function that is placed here may call more.
     while let Some((_, function)) = linker.calls.get(done).copied() {
         if !linker.placed.contains_key(&function) {
             linker.place(function)?;
@@ -171,6 +178,7 @@ pub(super) fn link(object: &Object, program: &Program) -> Result<Linked, Error> 
 }
 
 impl<'o> Linker<'o> {
+    /// Appends a function's code and records, applies its relocations and notes its calls.
     fn place(&mut self, index: usize) -> Result<(), Error> {
         let object = self.object;
         let function = object
@@ -238,7 +246,7 @@ impl<'o> Linker<'o> {
             relocation::apply(self, &site)?;
             related.insert(here);
         }
-        // Calls inside of a section that the compiler has resolved itself.
+        // Within a section the compiler resolves calls itself, without a relocation. Their distances hold in the section, not in the linked program.
         for here in base..self.out.insns.len() {
             let insn = self.out.insns.get(here).copied().unwrap_or_default();
             if insn.code == CALL && insn.src == PSEUDO_CALL && !related.contains(&here) {
@@ -250,7 +258,7 @@ impl<'o> Linker<'o> {
         Ok(())
     }
 
-    /// Notes that an instruction is to point at the function at a place.
+    /// Notes that the instruction `here` calls the function that begins at byte `target` of a section.
     pub(super) fn call(
         &mut self,
         here: usize,
@@ -266,7 +274,8 @@ impl<'o> Linker<'o> {
         Ok(())
     }
 
-    /// The record's first word is its place: in bytes of the section before, in instructions (CO-RE: bytes) of the program afterwards.
+    /// Copies a function's records of `.BTF.ext`. The first word of each is the place it belongs to: before, in bytes of the section; afterwards, in instructions
+    /// (CO-RE: bytes) of the program.
     fn records(&mut self, function: &Function, section: &str, base: usize) {
         let extension = &self.object.extension;
         let (start, end) = (function.start, function.end);
@@ -292,7 +301,7 @@ impl<'o> Linker<'o> {
 }
 
 impl Object {
-    /// The line of the source that an instruction was made from, where the object was compiled with `-g`.
+    /// The source line that an instruction was compiled from, where the object was compiled with `-g`.
     pub fn source_line(&self, linked: &Linked, insn: usize) -> Option<SourceLine> {
         let word = |record: &[u8], at: usize| {
             record
@@ -304,7 +313,7 @@ impl Object {
         let record = records
             .take_while(|record| word(record, 0).is_some_and(|at| at as usize <= insn))
             .last()?;
-        // The last line before the function's beginning is another's.
+        // A record from before the function's first instruction belongs to another function.
         let begin = linked
             .parts
             .iter()
@@ -315,6 +324,7 @@ impl Object {
             return None;
         }
         let btf = self.btf()?;
+        // `line_col`: the column is in the low ten bits.
         let place = word(record, 12)?;
         Some(SourceLine {
             file: btf.string(word(record, 4)?).to_owned(),

@@ -14,7 +14,7 @@
 //!   exit                           ; a comment
 //! ```
 //!
-//! The templates of the instruction table ([`crate::isa::Row::text`]) are all that either direction knows of spelling.
+//! Both directions take the spelling from the templates of the instruction table alone ([`crate::isa::Row::text`]).
 
 mod parse;
 mod write;
@@ -22,14 +22,14 @@ mod write;
 pub use parse::parse;
 pub use write::{instruction, listing};
 
-/// A piece of a template.
+/// A piece of a template such as `{d} = {s}`: text as it is, or an operand's letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece<'a> {
     Literal(&'a str),
     Operand(char),
 }
 
-/// The pieces of a template.
+/// Splits a template into its pieces.
 fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     template.split_inclusive('}').flat_map(|part| {
         let (literal, operand) = match part.strip_suffix('}').and_then(|p| p.split_once('{')) {

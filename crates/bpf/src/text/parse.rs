@@ -1,4 +1,4 @@
-//! From text to instructions.
+//! Parser of programs as text, in the form that the module `write` writes.
 
 use super::{Piece, pieces};
 use crate::Error;
@@ -10,7 +10,7 @@ use crate::insn::Insn;
 use crate::isa::{Imm64, Meaning, Row, TABLE};
 use std::collections::HashMap;
 
-/// Reads what [`super::listing`] writes; maps may be named as in `maps` or numbered.
+/// Parses a program in the form that [`super::listing`] writes. A map is given by its name in `maps`, or by its index there.
 ///
 /// A line may begin with its number (`12: exit`), as in the verifier's log. Errors name the line, counted from 1.
 pub fn parse(text: &str, maps: &[&str]) -> Result<Code, Error> {
@@ -34,22 +34,26 @@ struct Parser<'a> {
     maps: &'a [&'a str],
 }
 
-/// Operands that a listing's line named.
+/// The operands found in one line, as values for the fields of its instruction; a field that the line does not mention is zero.
 #[derive(Default)]
 struct Operands<'a> {
     dst: Option<u8>,
     src: Option<u8>,
     off: i16,
     imm: i32,
+    /// Immediate of the second slot, where the instruction has two.
     high: i32,
+    /// Target of a jump or local call by name, and the field that takes the distance to it.
     label: Option<(&'a str, Fixup)>,
     target: Option<RelocationTarget>,
 }
 
 impl Parser<'_> {
+    /// Parses one line: a label, a source range, a raw instruction, or an instruction of the table.
     fn line(&mut self, line: &str) -> Result<(), String> {
         let line = line.split(';').next().unwrap_or("");
         let mut words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        // A number before a colon is the line's own, as in the verifier's log; any other word there is a label.
         if let Some((first, rest)) = words.split_once(':')
             && !first.contains([' ', '['])
         {
@@ -86,6 +90,7 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Appends an instruction. Labels get their distances in `Assembler::finish`, maps and kernel functions theirs when the program is loaded.
     fn emit(&mut self, row: &Row, operands: Operands<'_>) {
         if let Some((name, fixup)) = operands.label {
             let label = self.label(name);
@@ -104,6 +109,7 @@ impl Parser<'_> {
         }
     }
 
+    /// The label of that name, which may be used before it is bound.
     fn label(&mut self, name: &str) -> Label {
         if let Some(label) = self.labels.get(name) {
             return *label;
@@ -114,6 +120,7 @@ impl Parser<'_> {
     }
 }
 
+/// Parses the five numbers of `.insn CODE DST SRC OFF IMM`.
 fn raw_insn(text: &str) -> Option<Insn> {
     let numbers: Vec<i64> = text.split(' ').map(number).collect::<Option<_>>()?;
     let [code, dst, src, off, imm] = numbers[..] else {
@@ -128,7 +135,7 @@ fn raw_insn(text: &str) -> Option<Insn> {
     })
 }
 
-/// A decimal or hexadecimal number with an optional sign; up to 64 bits.
+/// Parses a decimal or hexadecimal number of up to 64 bits, with an optional sign.
 fn number(text: &str) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -148,7 +155,7 @@ fn number(text: &str) -> Option<i64> {
     }
 }
 
-/// A 32-bit immediate: `-1` and `0xffffffff` are the same.
+/// Parses a 32-bit immediate, signed or unsigned: `-1` and `0xffffffff` give the same bits.
 fn immediate(text: &str) -> Option<i32> {
     let value = number(text)?;
     i32::try_from(value)
@@ -156,7 +163,7 @@ fn immediate(text: &str) -> Option<i32> {
         .or_else(|| u32::try_from(value).ok().map(|v| v as i32))
 }
 
-/// The operands of `line` if it is an instance of the row.
+/// Matches a line with the text template of a row; gives the operands, or `None` where the line is another instruction.
 fn match_row<'a>(row: &Row, line: &'a str, maps: &[&str]) -> Option<Operands<'a>> {
     let mut operands = Operands::default();
     let mut rest = line;
@@ -178,6 +185,7 @@ fn match_row<'a>(row: &Row, line: &'a str, maps: &[&str]) -> Option<Operands<'a>
     rest.is_empty().then_some(operands)
 }
 
+/// Parses one operand into its field. The letters are explained at [`Row`].
 fn operand<'a>(letter: char, word: &'a str, row: &Row, maps: &[&str], to: &mut Operands<'a>) -> Option<()> {
     match letter {
         'd' => to.dst = same(to.dst, register(word, 'r')?)?,
@@ -222,27 +230,31 @@ fn operand<'a>(letter: char, word: &'a str, row: &Row, maps: &[&str], to: &mut O
     Some(())
 }
 
-/// An operand written twice must be the same both times.
+/// Merges the mentions of a register that a template has twice, as in `r1 = -r1`: both must be the same.
 fn same(before: Option<u8>, now: u8) -> Option<Option<u8>> {
     (before.is_none() || before == Some(now)).then_some(Some(now))
 }
 
+/// Parses a register's name, `r0` to `r10` or `w0` to `w10`; `r01` is none.
 fn register(word: &str, prefix: char) -> Option<u8> {
     let digits = word.strip_prefix(prefix)?;
     let number = digits.parse::<u8>().ok().filter(|n| *n <= 10)?;
     (digits == number.to_string()).then_some(number)
 }
 
+/// Parses a jump distance, `pc+2`.
 fn distance(word: &str) -> Option<i64> {
     number(word.strip_prefix("pc")?)
 }
 
+/// A word that can name a label or kernel function.
 fn name(word: &str) -> Option<&str> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     (!word.is_empty() && !word.starts_with(|c: char| c.is_ascii_digit()) && word.chars().all(good))
         .then_some(word)
 }
 
+/// The relocation for a map's name or index; of the map itself, or of an address in its first value, as the row says.
 fn map_target(row: &Row, word: &str, maps: &[&str]) -> Option<RelocationTarget> {
     let number = match maps.iter().position(|name| *name == word) {
         Some(at) => at as u32,

@@ -1,4 +1,4 @@
-//! Maps as variables of the section `.maps`, whose *types* say what they are (libbpf's style).
+//! Maps declared as variables of the section `.maps`, whose *types* have the attributes (libbpf's style).
 
 use super::declared::{Filling, Inner, Map, Pinning, Source};
 use crate::Error;
@@ -16,7 +16,7 @@ struct Attribute {
     set: fn(&mut Map, &Btf, &Member<'_>) -> Result<(), Error>,
 }
 
-/// A table: the attributes.
+/// The attributes that a declaration can have.
 const ATTRIBUTES: &[Attribute] = &[
     Attribute {
         name: "type",
@@ -42,7 +42,7 @@ const ATTRIBUTES: &[Attribute] = &[
         name: "map_extra",
         set: |map, btf, member| wide(btf, map, member).map(|n| map.extra = n),
     },
-    // NUMA nodes are a wish about speed that no program depends on.
+    // The NUMA node is accepted and ignored: it is a wish about speed that no program depends on.
     Attribute {
         name: "numa_node",
         set: |map, btf, member| number(btf, map, member).map(drop),
@@ -69,6 +69,7 @@ const ATTRIBUTES: &[Attribute] = &[
     },
 ];
 
+/// Reads the maps that the section `.maps` declares.
 pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
     let Some((section, _)) = source.elf.section(SECTION) else {
         return Ok(Vec::new());
@@ -98,6 +99,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
     Ok(maps)
 }
 
+/// Reads one map from the type of its variable; `outer` is false for the template of the maps in a map.
 fn define(btf: &Btf, name: &str, ty: TypeId, outer: bool) -> Result<Map, Error> {
     let Type::Struct(composite) = btf.resolved(ty) else {
         return Err(wrong(name, "it is not a struct"));
@@ -121,7 +123,7 @@ fn define(btf: &Btf, name: &str, ty: TypeId, outer: bool) -> Result<Map, Error> 
             "it does not say its type: `__uint(type, BPF_MAP_TYPE_…)`",
         ));
     }
-    // Kinds that hold descriptors.
+    // Program, perf event and cgroup arrays and maps of maps have file descriptors as values: sizes that are not given are 4, as libbpf has it.
     if map.value_size == 0 && [3, 4, 8, 12, 13].contains(&map.kind) {
         map.value_size = 4;
     }
@@ -131,13 +133,15 @@ fn define(btf: &Btf, name: &str, ty: TypeId, outer: bool) -> Result<Map, Error> 
     Ok(map)
 }
 
+/// The value of an attribute that is a 32-bit number.
 fn number(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u32, Error> {
     let number = wide(btf, map, member)?;
     u32::try_from(number)
         .map_err(|_| wrong(&map.name, format!("`{}` is {number:#x}, too large", member.name)))
 }
 
-/// `__uint(name, N)` is `int (*name)[N]`; `__ulong(name, N)` an enumerator, by itself, behind a pointer or in an array of one.
+/// The value of an attribute that is a number. `__uint(name, N)` is `int (*name)[N]`; `__ulong(name, N)` is an enumerator, by itself, behind a pointer or in
+/// an array of one.
 fn wide(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u64, Error> {
     let enumerator = |ty: TypeId| match btf.resolved(ty) {
         Type::Enum(values) => values.values().next().map(|v| v.value as u64),
@@ -159,7 +163,7 @@ fn wide(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<u64, Error> {
     })
 }
 
-/// `__type(name, T)` is `T *name`.
+/// Type and size of an attribute that is a type: `__type(name, T)` is `T *name`.
 fn typed(btf: &Btf, map: &Map, member: &Member<'_>) -> Result<(TypeId, u32), Error> {
     let Type::Ptr(to) = btf.resolved(member.ty) else {
         return Err(wrong(
@@ -187,7 +191,7 @@ fn pinning(map: &mut Map, btf: &Btf, member: &Member<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `__array(values, T)` is `T *values[]`: maps, or programs.
+/// The attribute `values` of a map of maps or of programs: `__array(values, T)` is `T *values[]`.
 fn values(map: &mut Map, btf: &Btf, member: &Member<'_>) -> Result<(), Error> {
     let strange = || {
         wrong(
@@ -214,7 +218,7 @@ fn values(map: &mut Map, btf: &Btf, member: &Member<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Relocations inside the section say what the slots hold.
+/// Fills the slots of maps of maps and of programs: a relocation in the section says what each slot holds.
 pub(super) fn fill(source: &Source<'_>, maps: &mut [Map]) -> Result<(), Error> {
     let Some((section, data)) = source.elf.section(SECTION) else {
         return Ok(());

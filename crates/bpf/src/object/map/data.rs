@@ -1,4 +1,4 @@
-//! Global data: each section of variables is the one value of an array map.
+//! Global variables of an object: each section of them becomes the one value of an array map.
 
 use super::declared::{Content, KconfigVariable, Map, Source};
 use crate::Error;
@@ -9,7 +9,7 @@ const ARRAY: u32 = 2;
 /// `BPF_F_RDONLY_PROG` and `BPF_F_MMAPABLE`.
 const PROGRAM_READ_ONLY: u32 = 1 << 7;
 const MMAPABLE: u32 = 1 << 10;
-/// A larger section of variables is a mistake (or damage): the kernel would have to hold it in memory.
+/// Largest section of variables in bytes. A larger one is a mistake or damage, and the kernel would have to hold it in memory.
 const MOST: u64 = 64 << 20;
 
 /// Whether a section holds variables, and whether programs may only read them.
@@ -22,6 +22,7 @@ pub(in crate::object) fn is_data(name: &str) -> Option<bool> {
     }
 }
 
+/// The maps for the sections of variables: `.data`, `.bss`, `.rodata` and those named after them.
 pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
     let mut maps = Vec::new();
     for (index, section) in source.elf.sections.iter().enumerate() {
@@ -56,7 +57,7 @@ pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
     Ok(maps)
 }
 
-/// Variables that take their values from the kernel's configuration lie side by side in a map of their own.
+/// The map for variables whose values come from the kernel's configuration (`__kconfig`), side by side.
 pub(super) fn kconfig(source: &Source<'_>) -> Result<Vec<Map>, Error> {
     let Some(btf) = source.btf.filter(|_| !source.externs.kconfig.is_empty()) else {
         return Ok(Vec::new());
@@ -87,7 +88,7 @@ pub(super) fn kconfig(source: &Source<'_>) -> Result<Vec<Map>, Error> {
         } else {
             size
         };
-        // The place is ours to choose: relocations are rewritten to it, and loads want it aligned.
+        // The object says no offsets for these: relocations are rewritten to those chosen here, which are aligned for the loads.
         let offset = end.next_multiple_of(align);
         end = offset + size;
         if u64::from(end) > 1 << 20 {

@@ -1,4 +1,4 @@
-//! The maps that an object declares, in whichever of several styles; none is created here.
+//! The maps that an object declares, in any of several styles. They are only read here, not created in the kernel.
 
 mod btf;
 mod classic;
@@ -10,17 +10,17 @@ pub use declared::{Content, Filling, Inner, KconfigVariable, Map, Pinning};
 
 use crate::Error;
 
-/// Maps that an object may have; the kernel lets a program use 64.
+/// Most maps of an object; the kernel lets a program use 64.
 const MOST: usize = 4096;
 
 /// A way to declare maps.
 struct Style {
-    /// What it is called in what users see.
+    /// The name that users see.
     name: &'static str,
     read: fn(&Source<'_>) -> Result<Vec<Map>, Error>,
 }
 
-/// A table: the styles, in the order in which the maps are listed.
+/// The styles, in the order in which their maps are listed.
 const STYLES: &[Style] = &[
     Style {
         name: "BTF (.maps)",
@@ -40,7 +40,7 @@ const STYLES: &[Style] = &[
     },
 ];
 
-/// All maps of an object.
+/// Reads all maps of an object.
 pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
     let mut maps = Vec::new();
     for style in STYLES {
