@@ -1,4 +1,5 @@
-//! Counters and clocks of the kernel: a perf event on one CPU or on each, and on those that come back or come later, for a perf event is dead once its CPU has been offline.
+//! Counters and clocks of the kernel: a perf event on one CPU or on each. A perf event is dead once its CPU has been offline, so CPUs that come online later
+//! need new ones.
 
 use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::links::{Links, OnCpu};
@@ -11,22 +12,22 @@ use kestrel_kernel::perf::{self, PerfEvent, PerfTarget};
 use kestrel_kernel::procfs::{cpu_stay, online_cpus, threads};
 use serde::{Deserialize, Serialize};
 
-/// A counter or clock of the kernel, one event per `period` of what it counts (clocks: ns), on the first CPU or on every one.
+/// A counter or clock of the kernel that gives an event for each `period` of what it counts (clocks: ns), on the first CPU or on every one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Counter {
     pub counter: perf::Counter,
     pub period: u64,
     pub every_cpu: bool,
-    /// The process whose threads alone are meant, those included that it makes later.
+    /// Restricts it to the threads of this process, including those created later.
     #[serde(default)]
     pub process: Option<u32>,
 }
 
-/// The CPUs that run.
+/// The CPUs that are online.
 ///
 /// # Errors
-/// When the kernel does not say which do.
+/// When the kernel does not say which are.
 pub fn online(host: &Host) -> Result<Vec<OnCpu>> {
     let on = |cpu| OnCpu {
         cpu,
@@ -36,7 +37,7 @@ pub fn online(host: &Host) -> Result<Vec<OnCpu>> {
 }
 
 impl Counter {
-    /// CPUs that want a link, each with the place of the dead link that it replaces.
+    /// CPUs of `online` that need a link, each with the index in `have` of the dead link that it replaces, if any.
     pub fn missing(&self, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usize>, OnCpu)> {
         if self.process.is_some() {
             return Vec::new();
@@ -53,7 +54,7 @@ impl Counter {
             .collect()
     }
 
-    /// The perf event on one CPU; none if that has gone meanwhile.
+    /// Opens the perf event on one CPU; `None` if the CPU has gone offline meanwhile.
     fn open_on(&self, cpu: u32) -> Result<Option<PerfEvent>> {
         match self.open(PerfTarget::Cpu(cpu)) {
             Err(error) if error.errno() == Some(Errno::ENODEV) => Ok(None),
@@ -61,6 +62,7 @@ impl Counter {
         }
     }
 
+    /// Opens and enables the perf event on a CPU or thread.
     fn open(&self, target: PerfTarget) -> Result<PerfEvent> {
         let opened = PerfEvent::counter(&self.counter, self.period, target);
         let event = opened.map_err(|error| match error.errno() {
@@ -75,7 +77,7 @@ impl Counter {
         Ok(event)
     }
 
-    /// Attaches a program to the threads of a process; those that end meanwhile need none.
+    /// Attaches a program to each thread of a process; threads that end meanwhile are passed over.
     fn attach_to(&self, program: &Program, process: u32, host: &Host, links: &mut Links) -> Result<()> {
         for thread in threads(host, process)? {
             match self.open(PerfTarget::Thread(thread)) {
@@ -86,7 +88,7 @@ impl Counter {
         Ok(())
     }
 
-    /// A link for one CPU; none if it has gone meanwhile.
+    /// Attaches a program on one CPU; `None` if the CPU has gone offline meanwhile.
     ///
     /// # Errors
     /// The kernel's.

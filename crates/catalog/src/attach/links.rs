@@ -1,4 +1,4 @@
-//! Links and events that keep programs attached.
+//! The links, perf events and tracefs events that keep a hook's programs attached.
 
 use super::own_event::{self, OwnEvent};
 use crate::error::Result;
@@ -9,36 +9,37 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-/// The links and events that keep a program attached; dropping it detaches. Links go first, so that their events can go.
+/// The links and events that keep programs attached; dropping it detaches them. Fields are dropped in order, links before events, because the kernel does not
+/// remove an event that is in use.
 #[derive(Debug, Default)]
 pub struct Links {
     pub(super) links: Vec<Link>,
-    /// Perf events with programs that are attached without a link: kernels before 5.15.
+    /// Perf events whose programs are attached without a link, on kernels before 5.15.
     pub(super) bare: Vec<PerfEvent>,
     pub(super) events: Vec<OwnEvent>,
-    /// Where CPUs have links one by one: the CPU of each.
+    /// Where each CPU has a link of its own: the CPU of each link, in the order of `links`.
     pub(super) cpus: Vec<OnCpu>,
-    /// Clocks of one CPU and their periods in ns: their first periods can begin anew.
+    /// Interval clocks and their periods in ns, for [`Links::begin_periods`].
     pub(super) clocks: Vec<(PerfEvent, u64)>,
-    /// Events of a set that the kernel did not let be attached, and why.
+    /// Events of a set that the kernel refused to attach, each with the reason.
     pub(super) missing: Vec<(String, String)>,
 }
 
-/// A CPU while it is online: when it has been offline in between it is another one.
+/// A CPU during one stretch of being online. After it has been offline it counts as another one, because its perf events are dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnCpu {
-    /// The number.
+    /// The CPU's number.
     pub cpu: u32,
-    /// A number that is new each time it comes online.
+    /// Identity of the stretch: a number that is new each time the CPU comes online.
     pub stay: u64,
 }
 
-/// In which order the kernel runs the programs of one event.
+/// Order in which the kernel runs several programs of one event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Tracepoints (kernel/tracepoint.c, `func_add`).
+    /// The program attached first runs first: tracepoints (kernel/tracepoint.c, `func_add`).
     OldestFirst,
-    /// Trampolines (kernel/bpf/trampoline.c, `bpf_trampoline_add_prog`).
+    /// The program attached last runs first: trampolines (kernel/bpf/trampoline.c, `bpf_trampoline_add_prog`).
     NewestFirst,
 }
 
@@ -80,7 +81,7 @@ impl Links {
         Ok(())
     }
 
-    /// Starts the periods of clocks now.
+    /// Restarts the periods of the interval clocks: the next tick comes a whole period from now.
     ///
     /// # Errors
     /// The kernel's.
@@ -89,12 +90,12 @@ impl Links {
         Ok(clocks.try_for_each(|(clock, period)| clock.begin_period(*period))?)
     }
 
-    /// How many places the programs are attached to, by as many links or events.
+    /// Number of attachments: links, and perf events without one.
     pub fn count(&self) -> usize {
         self.links.len() + self.bare.len()
     }
 
-    /// How they are attached, for people: `link`, `perf event`, `tracefs GROUP/NAME`; empty if they are attached to nothing.
+    /// How the programs are attached, in words: `link`, `perf event`, `tracefs GROUP/NAME`; empty if they are attached to nothing.
     pub fn describe(&self) -> String {
         match (self.events.first(), self.links.is_empty(), self.bare.is_empty()) {
             (Some(event), ..) => format!("tracefs {}/{}", own_event::GROUP, event.name()),
@@ -104,7 +105,7 @@ impl Links {
         }
     }
 
-    /// Attaches a hook's programs, so that the kernel runs them in this order, in which their links are, too.
+    /// Attaches a hook's programs so that the kernel runs them in the given order; the links are in that order, too.
     pub(super) fn one_after_another(
         programs: &[&Program],
         order: Order,
@@ -121,12 +122,12 @@ impl Links {
         Ok(links.into())
     }
 
-    /// Where CPUs have links one by one: the CPU of each.
+    /// Where each CPU has a link of its own: the CPU of each link, in the order of `links`.
     pub fn cpus(&self) -> &[OnCpu] {
         &self.cpus
     }
 
-    /// Adds a CPU's link, or puts it in the place of a dead one.
+    /// Adds a CPU's link, or replaces the dead link at `place`.
     pub fn put(&mut self, place: Option<usize>, link: Link, on: OnCpu) {
         match place {
             Some(place) => (self.links[place], self.cpus[place]) = (link, on),
@@ -137,45 +138,45 @@ impl Links {
         }
     }
 
-    /// Events of a set that are missing, and why.
+    /// Events of a set that could not be attached, each with the reason.
     pub fn missing(&self) -> &[(String, String)] {
         &self.missing
     }
 
-    /// Events of tracefs that were made for them.
+    /// The tracefs events that were created for these programs.
     pub fn events(&self) -> &[OwnEvent] {
         &self.events
     }
 
-    /// Leaves the events of tracefs in place: removing the pins removes them.
+    /// Keeps the tracefs events when this is dropped: those of a pinned session are removed together with its pins.
     pub fn leave(&mut self) {
         self.events.iter_mut().for_each(OwnEvent::leave);
     }
 
-    /// The descriptors.
+    /// The file descriptors of the links.
     pub fn into_files(self) -> impl Iterator<Item = OwnedFd> {
         self.links.into_iter().map(OwnedFd::from)
     }
 
-    /// Kernel information about the links.
+    /// What the kernel says about each link (`BPF_OBJ_GET_INFO_BY_FD`).
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the kernel does not answer.
     pub fn infos(&self) -> Result<Vec<LinkInfo>> {
         let infos = self.links.iter().map(Link::info);
         Ok(infos.collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Of iterators: files that walk once when they are read.
+    /// For iterator programs: a file for each link, which runs the iterator once when it is read.
     ///
     /// # Errors
-    /// The kernel's; links of others cannot be read.
+    /// When the kernel refuses, as it does for links of other programs.
     pub fn walks(&self) -> Result<Vec<File>> {
         let walks = self.links.iter().map(Link::iterate);
         Ok(walks.collect::<std::result::Result<_, _>>()?)
     }
 
-    /// The links, one or many.
+    /// All links.
     pub fn each(&self) -> &[Link] {
         &self.links
     }

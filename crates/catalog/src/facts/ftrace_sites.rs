@@ -1,14 +1,14 @@
-//! Functions that ftrace can hook: by address where the kernel tells, else by name.
+//! The functions that ftrace can hook: by address where the kernel lists addresses, else by name.
 
 use kestrel_kernel::index::Traceable;
 use kestrel_kernel::kallsyms::Kallsyms;
 
-/// The places of ftrace, as they were when read.
+/// The kernel's list of functions that ftrace can hook, as it was when read.
 #[derive(Debug)]
 pub(super) enum Traced {
-    /// Sorted.
+    /// Addresses of ftrace's call sites, ascending.
     Addresses(Vec<u64>),
-    /// The kernel tells names alone (before 6.5).
+    /// The list has names only (before Linux 6.5).
     Names,
 }
 
@@ -17,7 +17,7 @@ impl Traced {
         functions.addresses().map_or(Self::Names, Self::Addresses)
     }
 
-    /// Whether one lies in a function.
+    /// Whether ftrace can hook the function of `size` bytes at `address`: whether a call site lies in it, or the list has its name.
     pub(super) fn holds(
         &self,
         functions: &Traceable,
@@ -31,7 +31,7 @@ impl Traced {
                 let first = addresses.partition_point(|place| *place < address);
                 addresses.get(first).is_some_and(|place| place - address < size)
             }
-            // Of several names for one address ftrace lists one.
+            // Several symbols may share the address, and ftrace lists one of them.
             Self::Names => symbols
                 .at_exactly(address)
                 .any(|symbol| functions.has_in(module, symbol.name)),
