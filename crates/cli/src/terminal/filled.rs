@@ -1,4 +1,4 @@
-//! The terminal while a view fills it: raw mode and the alternate screen, given back on return, error, panic and signal.
+//! The terminal while a full-screen view has it: raw mode and the alternate screen, undone on return, error, panic and signal.
 
 use super::view::View;
 use crate::exit::{Exit, Failure};
@@ -14,32 +14,32 @@ use std::io::{IsTerminal as _, Stdout, Write as _, stdin, stdout};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// What gives a terminal back: the attributes, the cursor, the screen that was there before.
+/// Escape sequences that restore the terminal: default attributes, a visible cursor, the screen from before.
 const FAREWELL: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// The longest sleep where nothing else ends one.
+/// Longest sleep where no deadline is given: keys, signals and bells end it earlier.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The terminal, filled by a view until it is dropped.
+/// A terminal that a view has taken over; dropping it gives the terminal back.
 pub(super) struct Filled {
     screen: Terminal<CrosstermBackend<Stdout>>,
     signals: TerminalSignals,
-    /// Where keys come from: the terminal of the process, if the standard input is another file.
+    /// The terminal opened for reading keys, where standard input is something else.
     keys: Option<File>,
 }
 
-/// Cause for which a sleep ended.
+/// Why a sleep ended; several causes can hold at once.
 #[derive(Debug, Default)]
 pub(super) struct WakeCause {
-    /// The keys that were pressed, and new sizes of the terminal.
+    /// Keys that were pressed, and changes of the terminal's size.
     pub(super) events: Vec<Event>,
-    /// A signal asks for the end.
+    /// Whether a signal asks the program to end.
     pub(super) ended: bool,
-    /// A signal asks for a pause.
+    /// Whether a signal asks the program to pause, as Ctrl-Z does.
     pub(super) paused: bool,
 }
 
-/// Whether a view can fill the terminal: standard output is one that knows its size, and keys can be read.
+/// Whether a view can fill the terminal: standard output is a terminal with a known size, and keys can be read.
 pub(crate) fn is_possible() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb");
     let has_size = || terminal::size().is_ok_and(|(columns, lines)| columns > 0 && lines > 0);
@@ -50,7 +50,7 @@ pub(crate) fn is_possible() -> bool {
 }
 
 impl Filled {
-    /// Takes the terminal.
+    /// Takes the terminal over.
     pub(super) fn enter() -> Result<Self, Failure> {
         let keys = match stdin().is_terminal() {
             true => None,
@@ -63,7 +63,7 @@ impl Filled {
             signals,
             keys,
         };
-        // What a panic says would be lost with the screen.
+        // A panic's message would be on the alternate screen and vanish with it.
         let say = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -73,16 +73,16 @@ impl Filled {
         Ok(filled)
     }
 
-    /// Draws the view; what has not changed is not written.
+    /// Draws the view; only what has changed is written to the terminal.
     pub(super) fn draw(&mut self, view: &mut impl View) -> Result<(), Failure> {
         let drawn = self.screen.draw(|frame| view.draw(frame));
         drawn.map_err(|error| failure("draw on", &error))?;
         Ok(())
     }
 
-    /// Draws all anew with the next drawing: something else has written there.
+    /// Lets the next drawing write everything, for when something else has written to the terminal.
     pub(super) fn clear(&mut self) -> Result<(), Failure> {
-        // Clearing by `Terminal::clear` would ask the terminal where its cursor is, and not all answer.
+        // Not by `Terminal::clear`, which asks the terminal where its cursor is: not every terminal answers.
         let cleared = self
             .screen
             .size()
@@ -90,7 +90,7 @@ impl Filled {
         cleared.map_err(|error| failure("clear", &error))
     }
 
-    /// Sleeps until a key is pressed, a signal comes, one of the bells rings or the moment is there.
+    /// Sleeps until a key is pressed, a signal comes, one of the `bells` becomes readable or the time `until` has come.
     pub(super) fn sleep(
         &self,
         until: Option<Instant>,
@@ -117,7 +117,7 @@ impl Filled {
         Ok(woken)
     }
 
-    /// Gives the terminal back, stops as Ctrl-Z does, and takes it again when this process is continued.
+    /// Gives the terminal back, stops the process as Ctrl-Z does, and takes the terminal again when the process is continued.
     pub(super) fn pause(&mut self) -> Result<(), Failure> {
         self.leave();
         self.signals.pause()?;
@@ -125,6 +125,7 @@ impl Filled {
         self.clear()
     }
 
+    /// Enters raw mode and the alternate screen, and holds back remarks on standard error, which would write across the view.
     fn take(&mut self) -> Result<(), Failure> {
         self.signals.set_filled(true);
         terminal::enable_raw_mode().map_err(|error| failure("take", &error))?;
@@ -134,6 +135,7 @@ impl Filled {
         Ok(())
     }
 
+    /// Undoes [`Self::take`].
     fn leave(&mut self) {
         give_back();
         self.signals.set_filled(false);
@@ -147,7 +149,7 @@ impl Drop for Filled {
     }
 }
 
-/// Gives the terminal back, as far as it lets us.
+/// Restores the terminal. Errors are ignored: this runs in destructors and panics, where nothing can be done about them.
 fn give_back() {
     let _ = stdout().write_all(FAREWELL);
     let _ = stdout().flush();
