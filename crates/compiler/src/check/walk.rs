@@ -1,7 +1,7 @@
-//! Walks: members, indices, dereferences and addresses, each a chain of loads from the kernel's or the process's memory.
+//! Checks `a.b`, `a->b`, `a[i]`, `*a` and `&a`: each becomes a chain of loads from the kernel's or the process's memory.
 //!
-//! A struct is never a value: it is [`ExprKind::Bytes`] at an address, and a member of it lies further on at the same
-//! address. So a walk through embedded structs is one load, and each pointer passed is one more.
+//! A struct is not loaded as a value: it is [`ExprKind::Bytes`] at an address, and its members are at offsets from the same
+//! address. So a walk through embedded structs is one load, and each pointer followed is one more.
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{
@@ -13,7 +13,7 @@ use crate::lang::diag::Diagnostic;
 use kestrel_bpf::btf::{MemberPlace, TypeId};
 use kestrel_trace::layout::Space;
 
-/// Place of a value in memory.
+/// Place of a value in memory: an address, a constant offset from it, and how memory is read there.
 pub(crate) struct MemoryPlace {
     pub(crate) address: Expr,
     pub(crate) offset: i64,
@@ -30,7 +30,7 @@ fn earlier_name(member: &str) -> Option<&str> {
 }
 
 impl Checker<'_> {
-    /// The value of type `ty` at a place in memory.
+    /// The value of type `ty` at a place in memory: a load where it is a scalar, otherwise the bytes.
     pub(crate) fn value_at(&mut self, spot: MemoryPlace, ty: Type, span: Span) -> Checked<Expr> {
         let MemoryPlace {
             address,
@@ -65,7 +65,7 @@ impl Checker<'_> {
         Ok(Expr::new(kind, reached(ty, access), span))
     }
 
-    /// Where the struct lies that an expression is or points to.
+    /// Place and type of the struct that `base` is or points to.
     fn struct_at(&mut self, base: Expr, name: &Spanned<String>) -> Checked<(MemoryPlace, TypeId)> {
         match (base.ty.clone(), base.kind.clone()) {
             (
@@ -94,7 +94,7 @@ impl Checker<'_> {
                 ),
                 _,
             ) if self.btf().is_some_and(|btf| btf.composite(id).is_some()) => Ok((target(base, pointer), id)),
-            // Without types, none of the kernel's own pointers (`curtask`, parameters) says what it points to.
+            // Without the kernel's types it is not known what its own pointers (`curtask`, parameters) point to.
             (Type::Pointer(_), _) if self.btf().is_none() => Err(self.no_btf(base.span, "this member")),
             (ty, _) => {
                 let message = format!("{} has no member \"{}\"", self.describe(&ty), name.node);
@@ -119,7 +119,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A member of a struct by its name.
+    /// Finds a member of a struct by its name; reports similar names where there is none.
     pub(super) fn find_member(&mut self, id: TypeId, name: &Spanned<String>) -> Checked<MemberPlace> {
         let btf = self.need_btf(name.span, "this member")?;
         btf.find_member(id, &name.node).ok_or_else(|| {
@@ -166,7 +166,7 @@ impl Checker<'_> {
         self.bit_field(spot, place.bit_offset, bits, ty, span)
     }
 
-    /// `bits` bits from bit `bit_offset` on after a spot; read as the smallest aligned integer that holds them.
+    /// A bit field of `bits` bits that begins `bit_offset` bits behind a place; read as the smallest aligned integer that holds it.
     fn bit_field(
         &mut self,
         mut spot: MemoryPlace,
@@ -178,7 +178,7 @@ impl Checker<'_> {
         let fits = |size: &u32| bit_offset % (size * 8) + bits <= size * 8;
         let (size, start) = match [1, 2, 4, 8].into_iter().find(fits) {
             Some(size) => (size, bit_offset / (size * 8) * size),
-            // Packed structs: an unaligned word, which only a probe read may take.
+            // In a packed struct the word may be unaligned, which the verifier lets only a probe read load.
             None => {
                 if spot.access == Access::Direct {
                     spot.access = Access::Kernel;
@@ -204,7 +204,7 @@ impl Checker<'_> {
     /// `base[index]` of an array or an address.
     pub(crate) fn index(&mut self, base: Expr, index: Expr, span: Span) -> Checked<Expr> {
         if let ExprKind::Elements(parts) = &base.kind {
-            // A rule computes these one by one; they lie nowhere together.
+            // The elements are computed one by one, each by an expression of its own: there is no array in memory to index.
             let Some(constant) = index.constant() else {
                 return Err(self.error(
                     index.span,
@@ -280,7 +280,7 @@ impl Checker<'_> {
         self.element(spot, element, count, index, span)
     }
 
-    /// Element `index` of elements that begin at a spot; a variable index beyond a known count gives zero.
+    /// Element `index` of an array that begins at a place. A variable index is compared with the count, where that is known: beyond it the element is zero.
     fn element(
         &mut self,
         mut spot: MemoryPlace,
@@ -309,7 +309,8 @@ impl Checker<'_> {
         if matches!(spot.access, Access::Direct | Access::Context) {
             spot.access = Access::Kernel; // plain loads want constant offsets
         }
-        // Where variables are shared with a loop's body each mention is a load of its own: the verifier has to see that what is compared is what is added.
+        // The index is kept in a hidden variable. Where a variable is shared with a loop's body each mention of it is a load of its own, and the verifier has to
+        // see that the number compared with the count is the one added to the address.
         let kept = (count.is_some() && has_variable(&index)).then(|| {
             let variable = self.hidden_variable("index", index.ty.clone());
             let set = Statement {
@@ -357,7 +358,7 @@ impl Checker<'_> {
     /// `*pointer`.
     pub(super) fn dereference(&mut self, pointer: Expr, span: Span) -> Checked<Expr> {
         if self.globals.rounds && pointer.ty.is_word() {
-            // A number of which nothing is known is the address of another.
+            // In bpftrace's programs a plain number is taken for the address of a `uint64`.
             let spot = target(pointer, points_at(&Type::U64, Space::Kernel));
             return self.value_at(spot, Type::U64, span);
         }
@@ -368,7 +369,7 @@ impl Checker<'_> {
         };
         let unknown = (to.to, to.levels) == (Pointee::Unknown, 0);
         let ty = match unknown && self.globals.rounds {
-            // `uptr(kaddr("x"))` says where it lies, and no more.
+            // `uptr(kaddr("x"))` has an address but no type.
             true => Type::U64,
             false => self.pointee(to).ok_or_else(|| self.untyped(&pointer))?,
         };
@@ -415,12 +416,12 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a variable is among what an expression is computed from.
+/// Whether an expression is computed from a variable.
 fn has_variable(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::Variable(_)) || expr.operands().into_iter().any(has_variable)
 }
 
-/// The pointer to a value of a type.
+/// The type of a pointer to a value of type `ty`.
 fn points_at(ty: &Type, space: Space) -> Pointer {
     let (to, levels) = match ty {
         Type::Struct(id) => (Pointee::Btf(*id), 0),
@@ -445,7 +446,7 @@ fn points_at(ty: &Type, space: Space) -> Pointer {
     }
 }
 
-/// Target of a pointer.
+/// The place that a pointer points to, and how it may be read there: by its address space, and by whether the verifier trusts it.
 fn target(base: Expr, pointer: Pointer) -> MemoryPlace {
     let access = match (pointer.space, pointer.trusted) {
         _ if base.kind == ExprKind::ContextPointer => Access::Context,
@@ -460,7 +461,7 @@ fn target(base: Expr, pointer: Pointer) -> MemoryPlace {
     }
 }
 
-/// The type of a value that was reached with `access`: a pointer is trusted only after a direct walk.
+/// The type of a value loaded with `access`: the verifier trusts a loaded pointer only if it was loaded directly.
 fn reached(ty: Type, access: Access) -> Type {
     match ty {
         Type::Pointer(pointer) => Type::Pointer(Pointer {

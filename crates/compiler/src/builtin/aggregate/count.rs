@@ -1,4 +1,4 @@
-//! `count`.
+//! The built-in `count`: counts how often it is reached.
 
 use super::adding::add;
 use crate::builtin::row::{Builtin, Meaning};

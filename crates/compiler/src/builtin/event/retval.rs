@@ -1,4 +1,4 @@
-//! `retval`.
+//! The built-in `retval`: what the traced function returned.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::diag::Diagnostic;

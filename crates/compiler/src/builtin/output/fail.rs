@@ -1,4 +1,4 @@
-//! `fail`.
+//! The built-in `fail`: refuses a program when it is compiled.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, StatementKind, Type};
@@ -26,6 +26,7 @@ pub(crate) static FAIL: Builtin = Builtin {
             };
             known.push(word);
         }
+        // Inside a branch whose condition is known not to hold, `fail` is not reached and does nothing.
         if checker.unreached == 0 {
             return Err(checker.error(usage.span, filled(text, &known)));
         }
@@ -33,7 +34,7 @@ pub(crate) static FAIL: Builtin = Builtin {
     }),
 };
 
-/// A value that is known now, as it is printed.
+/// A value that is known when the program is compiled, as text.
 fn known_word(value: &Expr) -> Option<String> {
     if let ExprKind::Text(text) = &value.kind {
         return Some(String::from_utf8_lossy(text).into_owned());
@@ -46,7 +47,7 @@ fn known_word(value: &Expr) -> Option<String> {
     })
 }
 
-/// The format with a value in the place of each of its directives.
+/// The format with each directive replaced by its value.
 fn filled(format: &str, values: &[String]) -> String {
     let mut values = values.iter();
     let mut parts = format.split('%');
@@ -58,7 +59,7 @@ fn filled(format: &str, values: &[String]) -> String {
             continue;
         }
         if part.is_empty() {
-            // %%
+            // An empty part is the middle of `%%`.
             out.push('%');
             doubled = true;
             continue;

@@ -1,4 +1,4 @@
-//! `print`.
+//! The built-in `print`: a value on a line of its own, or a map.
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};
@@ -34,7 +34,7 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
         (value, []) => {
             let value = checker.printable(value)?;
             let value = match value.ty {
-                // A format says of bytes how they are shown, a value on its own does not.
+                // A conversion of printf says how bytes are shown. There is none here, so they are shown as `buf()` shows them.
                 Type::Memory { max } => Expr {
                     ty: Type::Buffer { max },
                     ..value
@@ -50,7 +50,7 @@ fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {
 }
 
 impl Checker<'_> {
-    /// `print(@map, top, div)`: the record says which generation of the map is meant.
+    /// `print(@map, top, div)`. The record has the map's generation, because it is carried out later, when the map may have been cleared.
     fn print_map(
         &mut self,
         name: &str,
@@ -62,7 +62,7 @@ impl Checker<'_> {
         let single = map.keys.is_empty() && matches!(map.value, ValueKind::Scalar(_));
         let mut values = vec![self.generation_of(map, span)];
         if single {
-            // What it holds at this moment.
+            // A map without keys is one value, and the record has it as it is at this moment.
             values.push(self.map_value(name, &[], span)?);
         }
         values.extend(

@@ -1,4 +1,4 @@
-//! `record`.
+//! The built-in `record`: writes a record into a buffer.
 
 use crate::builtin::row::{Builtin, Meaning};
 

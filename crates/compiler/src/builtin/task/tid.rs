@@ -1,4 +1,4 @@
-//! `tid`.
+//! The built-in `tid`: the number of the thread that runs.
 
 use super::half::{half, numbering};
 use crate::builtin::row::{Builtin, Meaning};

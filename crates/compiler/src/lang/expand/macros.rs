@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Known<'a> {
     pub(super) macro_: &'a Macro,
-    /// From the library.
+    /// Whether it is from the library, and not from the script.
     pub(super) library: bool,
 }
 
-/// All macros; several of one name differ in what they take.
+/// All macros by name. Those of one name differ in the kinds of their parameters.
 #[derive(Debug, Default)]
 pub(super) struct Macros<'a> {
     by_name: BTreeMap<&'a str, Vec<Known<'a>>>,
 }
 
 impl<'a> Macros<'a> {
-    /// Adds a macro, unless there is one of that name that takes the same.
+    /// Adds a macro; reports an error if there is one of the same name, origin and kinds of parameters.
     pub(super) fn add(&mut self, macro_: &'a Macro, library: bool, found: &mut Vec<Diagnostic>) {
         for (index, parameter) in macro_.parameters.iter().enumerate() {
             let again = macro_.parameters[..index]
@@ -45,8 +45,8 @@ impl<'a> Macros<'a> {
         all.push(Known { macro_, library });
     }
 
-    /// The macro that a call means: one of the script before one of the library, one whose parameters fit best. Macros of the
-    /// library do not see those of scripts.
+    /// The macro that a call means, of those with its name and number of parameters: one that takes these arguments before one that does not, one of the
+    /// script before one of the library, then the one with the most parameters of exactly the kind. Macros of the library do not see those of scripts.
     pub(super) fn find(&self, name: &str, args: &[Arg], from_library: bool) -> Option<&Known<'a>> {
         let fitting = |known: &&Known<'a>| {
             known.macro_.parameters.len() == args.len() && (known.library || !from_library)
@@ -70,7 +70,7 @@ impl<'a> Macros<'a> {
         })
     }
 
-    /// Macros of that name, whatever they take.
+    /// All macros of that name, whatever their parameters.
     pub(super) fn of_name(&self, name: &str, from_library: bool) -> Vec<&'a Macro> {
         let all = self.by_name.get(name).into_iter().flatten();
         all.filter(|known| known.library || !from_library)
@@ -79,7 +79,7 @@ impl<'a> Macros<'a> {
     }
 }
 
-/// Whether an argument is what a parameter wants: `Some(true)` if nothing else would be.
+/// Whether a parameter takes an argument: `Some(true)` if it takes only that kind, `Some(false)` if it takes any expression, `None` if it does not.
 fn fits(parameter: MacroParameterKind, arg: &ExprKind) -> Option<bool> {
     match (parameter, arg) {
         (MacroParameterKind::Expression, _) => Some(false),

@@ -1,4 +1,4 @@
 //! Macros that every script has, written in the language itself.
 
-/// The files: what people know them as, and what they hold.
+/// The files of the library: the name that messages show, and the text.
 pub const TEXTS: &[(&str, &str)] = &[("<library>", include_str!("base.bt"))];

@@ -1,4 +1,4 @@
-//! Blocks and statements.
+//! Parser of blocks and statements.
 
 use super::habit::LOOP;
 use super::{Lost, Parsed, Parser};
@@ -8,10 +8,10 @@ use crate::lang::ast::{
 use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::TokenKind;
 
-/// What findings about texts, comments and blocks without an end have in common.
+/// Words in every error about a text, comment or block that has no end; `unclosed` recognises such errors by them.
 const NOT_CLOSED: &str = "is not closed";
 
-/// `op=` signs; `None` is plain assignment.
+/// Signs of assignments, each with the operation of `a op= b`; `None` for plain assignment.
 const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
     ("=", None),
     ("+=", Some(BinaryOp::Add)),
@@ -71,7 +71,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Says that a block has no end; what was not closed inside it, such as a text, took the end away.
+    /// Reports a block without its closing brace, unless something inside it was reported as not closed: an open text swallows the brace, too.
     fn unclosed(&mut self, opening: Span) {
         let inside = |d: &Diagnostic| d.span.start > opening.start && d.message.contains(NOT_CLOSED);
         if !self.found.iter().any(inside) {
@@ -80,7 +80,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on after the next semicolon, or at the brace that closes this block.
+    /// Recovers from an error: skips to behind the next semicolon or inner block, or to the brace that closes this block.
     fn skip_statement(&mut self) {
         while !self.is_end() && !self.is("}") {
             if self.eat(";") {
@@ -94,7 +94,8 @@ impl Parser<'_> {
         }
     }
 
-    /// One statement and its semicolon; conditions and blocks are expressions here, and settled by the caller.
+    /// Parses one statement and its semicolon. `if` and blocks come as expressions, because the last one may be the value of the block around it; the caller turns
+    /// the others into statements ([`settled`]).
     fn statement(&mut self) -> Parsed<Statement> {
         let start = self.start();
         self.ended = false;
@@ -129,7 +130,7 @@ impl Parser<'_> {
         Ok(Statement { kind, span })
     }
 
-    /// A semicolon, or the closing brace.
+    /// Expects a semicolon, or the closing brace of the block.
     fn end_of_statement(&mut self) -> Parsed<()> {
         self.ended = self.eat(";");
         if self.ended || self.is("}") || self.is_end() {
@@ -165,6 +166,7 @@ impl Parser<'_> {
         }
     }
 
+    /// An expression by itself, or the target of an assignment (`$x += 1`).
     fn expression_or_assignment(&mut self) -> Parsed<StatementKind> {
         let target = self.expression()?;
         let TokenKind::Sign(sign) = self.token.kind else {
@@ -236,7 +238,7 @@ impl Parser<'_> {
         self.build(height, start, kind)
     }
 
-    /// A block, or another `if` as the only value of one.
+    /// What follows `else`: a block, or another `if`, which becomes the value of a block without statements.
     fn else_block(&mut self) -> Parsed<ValueBlock> {
         if !self.is_word("if") {
             return self.value_block();
@@ -250,7 +252,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Goes past what a loop of C says of its steps, so that its body is read as a block.
+    /// Skips the head of a loop in the style of C (`for (i = 0; …)`), so that recovery finds the loop's body and skips it as one block.
     fn past_loop(&mut self) -> Lost {
         let mut depth = 1;
         while !self.is_end() && !self.is("{") && !self.is("}") && depth > 0 {
@@ -285,12 +287,12 @@ impl Parser<'_> {
     }
 }
 
-/// Whether an expression has a value: a condition has one if it has two sides.
+/// Whether an expression can be the value of a block: any can but an `if` without `else`.
 fn has_value(expr: &Expr) -> bool {
     !matches!(expr.kind, ExprKind::If { otherwise: None, .. })
 }
 
-/// A statement that is not the value of its block: conditions and blocks are statements.
+/// Turns an `if` or a block that was parsed as an expression into a statement, as it is not the value of the block around it.
 fn settled(statement: Statement) -> Statement {
     let Statement { kind, span } = statement;
     let kind = match kind {
@@ -316,7 +318,7 @@ fn settled(statement: Statement) -> Statement {
     Statement { kind, span }
 }
 
-/// A block whose value is of no interest.
+/// Makes a plain block of a block with a value: the value becomes its last statement.
 pub(crate) fn into_block(block: ValueBlock) -> Block {
     let ValueBlock {
         mut statements,
@@ -333,7 +335,7 @@ pub(crate) fn into_block(block: ValueBlock) -> Block {
     Block { statements, span }
 }
 
-/// Whether an expression can be assigned to.
+/// Whether an expression can be assigned to: a variable, a map's entry, or a part of one.
 fn is_place(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Variable(_) | ExprKind::Map { .. } => true,
