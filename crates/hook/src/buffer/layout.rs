@@ -1,4 +1,4 @@
-//! The byte shape of a buffer in kernel memory; its writer (`emit`) and its reader stand beside it.
+//! Layout of a buffer in kernel memory, byte by byte; the modules `writer` and `reader` use it.
 //!
 //! A buffer is one array map with an entry per possible CPU. Each entry is a *region*, page-aligned and mapped whole:
 //!
@@ -51,7 +51,7 @@ pub mod offset {
     pub const COUNTERS: u32 = 128;
 }
 
-/// Bytes behind the data.
+/// Bytes of the slack behind the data.
 pub const SLACK: u32 = 2 * PAGE;
 
 /// Bytes of counters per event number: recorded, lost.
@@ -121,8 +121,8 @@ impl Geometry {
         (offset::COUNTERS + COUNTER * (self.number_mask() + 1)).next_multiple_of(PAGE)
     }
 
-    /// A mask that leaves every event number as it is. There are counters for all that it lets through, because the verifier
-    /// of Linux 6.1 forgets what a number was compared with when it is kept on the stack.
+    /// Mask that programs apply to an event number, which it leaves as it is: the bound that the verifier sees. A comparison would not do, because the verifier
+    /// of Linux 6.1 forgets it when the number is kept on the stack. There are counters for all numbers up to the mask.
     pub fn number_mask(&self) -> u32 {
         self.events.next_power_of_two() - 1
     }

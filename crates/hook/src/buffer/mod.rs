@@ -1,4 +1,5 @@
-//! Buffers: named sets of per-CPU rings in kernel memory; their shape, their writer, their memory and counters, the bell that wakes a reader, cursors that read them, and pages lent to a writer of files, one file each.
+//! Buffers: named sets of per-CPU rings in kernel memory. One module each for their layout, the code that writes them, their memory and counters, the bell that
+//! wakes a reader, the cursors that read them, and pages lent to a writer of files.
 
 pub mod bell;
 pub mod borrow;
@@ -22,25 +23,25 @@ use std::os::fd::AsFd;
 use std::thread;
 use writer::map_name;
 
-/// A buffer in kernel memory: its map, and its rings as the mapped map shows them.
+/// A buffer in kernel memory: its BPF map, and the rings in that map as they are mapped into this process.
 #[derive(Debug)]
 pub struct Buffer {
     name: String,
-    /// How often it has been resized.
+    /// Number of times it has been resized.
     resized: u32,
     map: Map,
     ring: Ring<Mapping>,
-    /// What it was before it was last resized: no program writes there any more.
+    /// The buffer as it was before the last resize, for its records; no program writes there any more.
     before: Option<Box<Buffer>>,
 }
 
-/// What the name of a ring begins with that only keeps the place of a removed buffer: no text of a table can name it.
+/// First character of the name of a ring that only holds the place of a removed buffer. No text of a table can name such a ring.
 pub const REMOVED: char = '-';
 
-/// Whether there is memory for buffers of these shapes on this machine.
+/// Checks that the machine has memory for buffers of these shapes.
 ///
 /// # Errors
-/// [`Error::Unsupported`] with what is needed and what is there.
+/// [`Error::Unsupported`] with the memory that is needed and the memory that is available.
 pub fn check_memory(shapes: impl IntoIterator<Item = Geometry>, cpus: &[u32], host: &Host) -> Result<()> {
     let regions = shapes.into_iter().map(|shape| u64::from(shape.region()));
     let needed = regions.sum::<u64>() * u64::from(reader::entries(cpus));
@@ -54,13 +55,13 @@ pub fn check_memory(shapes: impl IntoIterator<Item = Geometry>, cpus: &[u32], ho
             ),
             why: format!("{} MiB of memory are available", mebibytes(available)),
         }),
-        // A kernel that does not say how much there is (a miniature /proc) answers when the buffers are made.
+        // Where it is not known how much there is (the /proc of a test), creating the buffers shows whether there is enough.
         _ => Ok(()),
     }
 }
 
 impl Buffer {
-    /// Makes a buffer: the map, its mapping, and in every page what never changes.
+    /// Creates a buffer: the map, its mapping, and the part of each page's header that never changes.
     ///
     /// # Errors
     /// The kernel's, when there is no memory or no privilege.
@@ -83,13 +84,13 @@ impl Buffer {
         })
     }
 
-    /// A buffer that is there already, as [`Buffer::create`] made it, with everything in it. A stream buffer goes on to be read from where its
-    /// last reader stopped, an overwriting one from its oldest page.
+    /// Opens an existing buffer, as [`Buffer::create`] made it, with its contents. A stream buffer is read on from where its last reader stopped, an
+    /// overwriting one from its oldest page.
     ///
-    /// `cpus` and `geometry` are those that it was made with.
+    /// `cpus` and `geometry` must be those that it was created with.
     ///
     /// # Errors
-    /// The kernel's, or when the map is smaller than that.
+    /// When the kernel refuses, or the map is smaller than the geometry demands.
     pub fn open(name: &str, map: Map, geometry: Geometry, cpus: &[u32]) -> Result<Self> {
         let entries = reader::entries(cpus);
         let len = geometry.region() as usize * entries as usize;
@@ -103,7 +104,7 @@ impl Buffer {
         })
     }
 
-    /// The buffer with the number of times that it was resized; `before` is what it was then, one time less.
+    /// The buffer with the number of times that it has been resized, and the buffer as it was before the last time.
     #[must_use]
     pub fn resized(self, times: u32, before: Option<Self>) -> Self {
         Self {
@@ -113,31 +114,31 @@ impl Buffer {
         }
     }
 
-    /// The buffer before it was last resized; there from that moment to its next.
+    /// The buffer as it was before the last resize, which is kept until the next one.
     pub fn before(&self) -> Option<&Self> {
         self.before.as_deref()
     }
 
-    /// The parts of the buffer, before and after its resize, each with the number in its packets; `place` is the buffer's in its session.
+    /// The parts of the buffer, before and after its last resize, each with the number that its packets have; `place` is the buffer's index in its session.
     pub fn parts(&self, place: u32) -> impl Iterator<Item = (u32, &Self)> {
         let parts = self.before().into_iter().chain(std::iter::once(self));
         parts.map(move |part| (BufferInfo::numbered(place, part.resized), part))
     }
 
-    /// Buffer descriptions for the packets of its parts, in the same order.
+    /// Descriptions of the parts for a trace, in the order of [`Buffer::parts`].
     pub fn infos(&self, place: u32) -> impl Iterator<Item = BufferInfo> {
         let info = |(number, part): (u32, &Self)| part.ring.geometry().info(number, &part.name);
         self.parts(place).map(info)
     }
 
-    /// How often it has been resized.
+    /// Number of times it has been resized.
     pub fn times_resized(&self) -> u32 {
         self.resized
     }
 
-    /// Counts of an event number on a CPU, from the beginning.
+    /// Counts of an event number on a CPU since the session began.
     pub fn counts(&self, cpu: u32, event: u16) -> Counts {
-        // A ring that takes another's place begins with what had been counted before that one (`Ring::inherit`).
+        // The ring of a resized buffer begins with the counts of the rings before the previous one (`Ring::inherit`), so two are added.
         let of = |ring: &Ring| ring.counts(cpu, event);
         let now = of(&self.ring);
         self.before().map_or(now, |before| {
@@ -149,13 +150,13 @@ impl Buffer {
         })
     }
 
-    /// Records lost, from the beginning.
+    /// Records lost since the session began.
     pub fn lost(&self) -> u64 {
         let of = |part: &Self| part.ring.cpus().map(|cpu| part.ring.lost(cpu)).sum::<u64>();
         of(self) + self.before().map_or(0, of)
     }
 
-    /// Of these, the records that came while the buffer was frozen.
+    /// Of the records lost, those that came while the buffer was frozen.
     pub fn lost_frozen(&self) -> u64 {
         let of = |part: &Self| {
             let ring = &part.ring;
@@ -164,33 +165,33 @@ impl Buffer {
         of(self) + self.before().map_or(0, of)
     }
 
-    /// The name.
+    /// The buffer's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name by which programs refer to its map.
+    /// The name by which programs refer to the buffer's map.
     pub fn map_name(&self) -> String {
         map_name(&self.name)
     }
 
-    /// Whether it only keeps the place of a buffer that was removed.
+    /// Whether it only holds the place of a buffer that was removed.
     pub fn is_removed(&self) -> bool {
         self.name.starts_with(REMOVED)
     }
 
-    /// The map.
+    /// The buffer's map.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// The rings.
+    /// The rings of all CPUs.
     pub fn ring(&self) -> &Ring<Mapping> {
         &self.ring
     }
 }
 
-/// The part of a session's buffers whose packets bear this number, if it is there still.
+/// The part of a session's buffers whose packets have this number, if it still exists.
 pub fn numbered(buffers: &[Buffer], number: u32) -> Option<&Buffer> {
     let (place, resized) = BufferInfo::split(number);
     let buffer = buffers.get(place as usize)?;
@@ -198,10 +199,10 @@ pub fn numbered(buffers: &[Buffer], number: u32) -> Option<&Buffer> {
     parts.into_iter().flatten().find(|part| part.resized == resized)
 }
 
-/// As much memory as one thread writes the heads of pages of before another one helps, in bytes.
+/// Bytes of rings that one thread lays out; for more, other threads help.
 const SHARE: u64 = 4 << 20;
 
-/// Lays out a ring by several threads where it is large: each page is touched for the first time, which takes longer than writing.
+/// Writes the headers of all pages, by several threads where there are many: the first touch of a page takes longer than the writing.
 fn format(mapping: Mapping, spec: &RingSpec<'_>) -> Result<Ring> {
     let ring = Ring::open(mapping, spec.geometry, spec.cpus);
     let shares = u64::from(spec.geometry.region()) * spec.cpus.len() as u64 / SHARE;
@@ -216,7 +217,7 @@ fn format(mapping: Mapping, spec: &RingSpec<'_>) -> Result<Ring> {
             let work = move || ring.format_cpus(part, spec);
             match thread::Builder::new().spawn_scoped(scope, work) {
                 Ok(helper) => helpers.push(helper),
-                // No more threads: it takes a little longer.
+                // The system has no more threads for us: this one does the work.
                 Err(_) => ring.format_cpus(part, spec)?,
             }
         }

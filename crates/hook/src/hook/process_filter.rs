@@ -1,14 +1,15 @@
-//! Process filter of a session: all, some with their threads, single threads, or a command with its children, followed by programs of our own.
+//! Process filter of a session: all processes, some with their threads, single threads, or a command with its children. BPF programs keep the set of threads
+//! up to date.
 //!
-//! The threads that are followed stand in a map of bits, one for every number that a thread can have: asking costs a load, where a hash costs a call
-//! and its collisions, and what one CPU enters every other sees at its next event. Threads, not processes: the fields of events (`next_pid`,
-//! the `pid` of a wakeup) hold their numbers, and so one map answers for who runs and for whom an event is about.
+//! The set is a map of bits, one for every number that a thread can have: a test costs a load, where a hash map costs a call and collisions, and what one CPU
+//! adds every other sees at its next event. It has threads, not processes, because fields of events (`next_pid`, the `pid` of a wakeup) have numbers of
+//! threads: so one map serves for the thread that runs and for the thread that an event is about.
 //!
-//! `sched_process_exec` enters a command itself (so tracing begins with its exec), `task_newtask` enters threads and children of those that are in it
-//! (`sched_process_fork` would miss the threads that the kernel makes for a process, as for io_uring), or the new threads of processes that run already.
-//! `sched_process_free` takes a thread out when it will never run again. `sched_process_exit` would be too early: a process gives back its memory
-//! and files behind it (kernel/exit.c; from 6.16 on all of its memory). Where a thread execs, it takes the number of its process's first one, and that one is
-//! freed under the other's number (`exchange_tids`, kernel/pid.c).
+//! A program on `sched_process_exec` adds a command itself, so that tracing begins with its exec. One on `task_newtask` adds the threads and children of
+//! threads in the set, or the new threads of processes that run already (`sched_process_fork` would miss the threads that the kernel makes for a process, as
+//! for io_uring). One on `sched_process_free` removes a thread when it will never run again; `sched_process_exit` would be too early, because a process
+//! gives back its memory and files after it (kernel/exit.c; from 6.16 on all of its memory). A thread that execs takes the number of its process's first
+//! thread, and that one is freed under the other's number (`exchange_tids`, kernel/pid.c).
 
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_bpf::helper;
@@ -21,46 +22,47 @@ use kestrel_kernel::{Host, procfs};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
-/// Name by which programs refer to the bits of followed threads.
+/// Name by which programs refer to the map of followed threads.
 pub const MAP: &str = "targets";
-/// Numbers of processes and threads are below this, whatever `kernel.pid_max` says (include/linux/threads.h, `PID_MAX_LIMIT`).
+/// Upper bound of the numbers of processes and threads, whatever `kernel.pid_max` is (include/linux/threads.h, `PID_MAX_LIMIT`).
 pub(crate) const NUMBERS: u32 = 1 << 22;
-/// Bytes of a bit for every number.
+/// Bytes of one set: a bit for every number.
 const SIZE: u32 = NUMBERS / 8;
-/// Where the bits of threads that are followed now begin, and those of all that ever were, for who reads the recording.
+/// Offset of the set of threads that are followed now.
 const NOW: u32 = 0;
+/// Offset of the set of all threads that have ever been followed, which a reader of the recording needs.
 const EVER: u32 = SIZE;
-/// Bytes of the map.
+/// Bytes of the map's value: both sets.
 const BYTES: u32 = 2 * SIZE;
 
-/// The processes whose events are wanted.
+/// The processes or threads whose events are recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProcessFilter {
-    /// Every process's, and those of no process.
+    /// All, and events of no process as well.
     #[default]
     All,
-    /// Those of these processes, all their threads.
+    /// Some processes with all their threads.
     Processes(Vec<u32>),
-    /// Those of these threads.
+    /// Some threads.
     Threads(Vec<u32>),
     /// A process that waits to exec, from its exec on, and its children.
     Command(u32),
 }
 
 impl ProcessFilter {
-    /// Whether threads come and go that belong to it, so that they can be followed.
+    /// Whether the set changes while it is traced: threads of its processes come and go.
     pub fn has_threads(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Command(_))
     }
 }
 
-/// Makes the map, with no thread followed.
+/// Creates the map, with no thread in it.
 pub fn create_map() -> Result<Map> {
     let spec = MapSpec::new(MapKind::ARRAY, "kestrel_targets", 4, BYTES, 1).with_flags(sys::MAP_MMAPABLE);
     Ok(Map::create(&spec)?)
 }
 
-/// Contents of the map where one process of one thread is traced, and no other: for a command before it runs, when no program writes there yet.
+/// Contents of the map with one process of one thread in it: for a command before it runs, when no program writes to the map yet.
 pub fn only(pid: u32) -> Vec<u8> {
     let mut bytes = vec![0; BYTES as usize];
     for half in [NOW, EVER] {
@@ -71,11 +73,11 @@ pub fn only(pid: u32) -> Vec<u8> {
     bytes
 }
 
-/// Enters the threads that processes have now. The followers must be attached: they enter what comes after, and take out what ends meanwhile.
+/// Adds the threads that processes have now. The followers must be attached already: they add threads that begin after this and remove those that end meanwhile.
 pub fn enter_threads(map: &Map, processes: &[u32], host: &Host) -> Result<()> {
     let bits = Mapping::new(map.as_fd(), 0, BYTES as usize, Access::ReadWrite)?;
     for &process in processes {
-        // One that has ended has none.
+        // A process that has ended has no threads.
         for thread in procfs::threads(host, process).unwrap_or_default() {
             let word = |half| bits.atomic_u64((half + thread / 64 * 8) as usize);
             let bit = 1 << (thread % 64);
@@ -85,7 +87,7 @@ pub fn enter_threads(map: &Map, processes: &[u32], host: &Host) -> Result<()> {
             now.fetch_or(bit, Ordering::SeqCst);
             ever.fetch_or(bit, Ordering::SeqCst);
             if !host.path(format!("/proc/{process}/task/{thread}")).exists() {
-                // It may have been freed before it was entered.
+                // The thread may have been freed before its bit was set, and no follower would clear that.
                 now.fetch_and(!bit, Ordering::SeqCst);
             }
         }
@@ -93,7 +95,7 @@ pub fn enter_threads(map: &Map, processes: &[u32], host: &Host) -> Result<()> {
     Ok(())
 }
 
-/// All threads that were ever followed, ascending.
+/// Numbers of all threads that have ever been followed, ascending.
 pub fn ever_followed(map: &Map) -> Result<Vec<u32>> {
     let bits = Mapping::new(map.as_fd(), 0, BYTES as usize, Access::ReadOnly)?;
     let mut threads = Vec::new();
@@ -108,18 +110,19 @@ pub fn ever_followed(map: &Map) -> Result<Vec<u32>> {
     Ok(threads)
 }
 
-/// The process that runs.
+/// Emits the number of the process that runs.
 pub(crate) fn tgid(b: &mut Builder) -> Vreg {
     let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
     b.shift_right(id, 32)
 }
 
-/// The thread that runs.
+/// Emits the number of the thread that runs.
 fn tid(b: &mut Builder) -> Vreg {
     let id = b.helper(helper::GET_CURRENT_PID_TGID, &[]);
     b.and(id, i64::from(u32::MAX))
 }
 
+/// Emits a 4-byte key on the stack; gives its address.
 pub(crate) fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
     let slot = b.slot(4, 4);
     let key = b.slot_address(slot, 0);
@@ -127,7 +130,7 @@ pub(crate) fn key(b: &mut Builder, value: impl Into<Operand>) -> Vreg {
     key
 }
 
-/// Address of the word with a thread's bit, among those that begin at `half`.
+/// Emits the address of the word with a thread's bit, in the set at offset `half`.
 fn word(b: &mut Builder, thread: Vreg, half: u32) -> Vreg {
     let word = b.shift_right(thread, 6);
     let at = b.shift_left(word, 3);
@@ -137,7 +140,7 @@ fn word(b: &mut Builder, thread: Vreg, half: u32) -> Vreg {
     b.add(words, at)
 }
 
-/// 1 where this thread is among the followed ones, else 0.
+/// Emits 1 where the thread is followed, else 0.
 pub fn emit_is_followed(b: &mut Builder, thread: Vreg) -> Vreg {
     let word = word(b, thread, NOW);
     let word = b.load(Width::B8, word, 0);
@@ -146,20 +149,21 @@ pub fn emit_is_followed(b: &mut Builder, thread: Vreg) -> Vreg {
     b.and(word, 1)
 }
 
-/// Leaves unless the current thread is among the followed ones.
+/// Emits a jump to `refused` unless the current thread is followed.
 pub fn emit_admit(b: &mut Builder, refused: BlockId) {
     let current = tid(b);
     let followed = emit_is_followed(b, current);
     b.branch_if(Condition::Equal, followed, 0, refused);
 }
 
-/// A thread's bit in its word.
+/// Emits the bit of a thread in its word.
 fn bit(b: &mut Builder, thread: Vreg) -> Vreg {
     let place = b.and(thread, 63);
     let one = b.constant(1);
     b.shift_left(one, place)
 }
 
+/// Emits the setting of a thread's bits in both sets.
 fn enter(b: &mut Builder, thread: Vreg) {
     for half in [NOW, EVER] {
         let word = word(b, thread, half);
@@ -168,6 +172,7 @@ fn enter(b: &mut Builder, thread: Vreg) {
     }
 }
 
+/// Emits the clearing of a thread's bit in the set of threads followed now.
 fn leave(b: &mut Builder, thread: Vreg) {
     let word = word(b, thread, NOW);
     let bit = bit(b, thread);
@@ -175,7 +180,7 @@ fn leave(b: &mut Builder, thread: Vreg) {
     b.fetch(AtomicOp::And, Width::B8, word, 0, others);
 }
 
-/// A follower: the raw tracepoint it is on, and its code.
+/// A program that keeps the set of followed threads up to date, on a raw tracepoint.
 pub struct Follower {
     /// The tracepoint.
     pub tracepoint: &'static str,
@@ -183,12 +188,12 @@ pub struct Follower {
     pub code: Generated,
 }
 
-/// The program that lets a command in, whose process is `pid`, at its exec.
+/// The program that adds a command, whose process is `pid`, at its exec.
 pub fn admission(pid: u32) -> Result<Follower> {
     make("sched_process_exec", on_exec(pid))
 }
 
-/// The two programs that follow what comes and goes: children and threads of a command, threads of processes.
+/// The two programs that add threads as they begin (children and threads of a command, threads of processes) and remove those that end.
 pub fn followers(target: &ProcessFilter, types: &Btf) -> Result<Vec<Follower>> {
     let enters = match target {
         ProcessFilter::Command(_) => on_new_child(types)?,
@@ -211,12 +216,13 @@ pub(crate) fn make(tracepoint: &'static str, b: Builder) -> Result<Follower> {
     Ok(Follower { tracepoint, code })
 }
 
+/// On `sched_process_exec`: adds the command's thread.
 fn on_exec(pid: u32) -> Builder {
     let mut b = Builder::new();
     let out = b.block();
     let current = tgid(&mut b);
     b.branch_if(Condition::NotEqual, current, pid, out);
-    // Whichever thread execs is the process's first one from now on.
+    // Whichever thread execs has the number of the process from now on.
     enter(&mut b, current);
     b.jump(out);
     b.switch_to(out);
@@ -253,12 +259,13 @@ pub(crate) fn read(b: &mut Builder, width: Width, base: Vreg, offset: i64) -> Vr
     b.load(width, to, 0)
 }
 
-/// The task that the first argument of the tracepoint is.
+/// Emits the tracepoint's first argument, a task.
 fn task(b: &mut Builder) -> Vreg {
     let context = b.context();
     b.load(Width::B8, context, 0)
 }
 
+/// On `task_newtask`: adds the new task if the thread that made it is followed.
 fn on_new_child(types: &Btf) -> Result<Builder> {
     let at = member(types, "task_struct", &["pid"])?;
     let mut b = Builder::new();
@@ -273,6 +280,7 @@ fn on_new_child(types: &Btf) -> Result<Builder> {
     Ok(b)
 }
 
+/// On `task_newtask`: adds the new task if it is a thread of one of the processes.
 fn on_new_thread(processes: &[u32], types: &Btf) -> Result<Builder> {
     let pid = member(types, "task_struct", &["pid"])?;
     let tgid = member(types, "task_struct", &["tgid"])?;
@@ -293,6 +301,7 @@ fn on_new_thread(processes: &[u32], types: &Btf) -> Result<Builder> {
     Ok(b)
 }
 
+/// On `sched_process_free`: removes the task.
 fn on_free(types: &Btf) -> Result<Builder> {
     let pid = member(types, "task_struct", &["pid"])?;
     let mut b = Builder::new();
