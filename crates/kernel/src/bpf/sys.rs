@@ -1,4 +1,4 @@
-//! The numbers and argument structures of bpf(2) (`uapi/linux/bpf.h`), and the call itself; no meaning, no ownership.
+//! The numbers and argument structures of bpf(2) (`uapi/linux/bpf.h`), and the call itself. What they mean and who owns descriptors is elsewhere.
 //!
 //! The kernel refuses (EINVAL, E2BIG) when bytes of the argument that it does not know are not zero, padding included. `Pod` makes
 //! the compiler prove that a structure has no padding, so a literal with `..Zeroable::zeroed()` sets every byte.
@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Gives a `u32` of the kernel's a type, names for the values in use, and its kernel spelling for display.
+/// Defines a type for a kernel enumeration, with constants for the values in use and the kernel's spelling of each for display.
 macro_rules! numbers {
     ($(#[$doc:meta])* $type:ident { $($constant:ident = $value:literal $text:literal,)* }) => {
         $(#[$doc])*
@@ -184,7 +184,7 @@ pub(crate) enum Command {
     ProgBindMap = 35,
 }
 
-/// A structure of the kernel's: all bytes accounted for, all zeroes a value.
+/// Defines a kernel structure of exactly `$size` bytes that has no padding and may be all zeroes.
 macro_rules! kernel_struct {
     ($(#[$doc:meta])* $name:ident ($size:literal) { $($field:ident: $type:ty,)* }) => {
         $(#[$doc])*

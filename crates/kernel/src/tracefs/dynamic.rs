@@ -1,4 +1,4 @@
-//! Probes defined through `kprobe_events` and `uprobe_events`: adding, removing, listing, hits and misses; the text of a definition is the caller's.
+//! Probes defined through tracefs's `kprobe_events` and `uprobe_events`: adding, removing, listing, hits and misses. The text of a definition is up to the caller.
 
 use super::Tracefs;
 use crate::error::{Error, Result};
@@ -31,20 +31,20 @@ impl DynamicEvents {
     }
 }
 
-/// Hits and misses of a dynamic event.
+/// Hits and misses of a dynamic event, from a line of `kprobe_profile` or `uprobe_profile`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeProfile {
     /// The name, without the group.
     pub name: String,
-    /// Hits.
+    /// Number of hits.
     pub hits: u64,
-    /// Misses: a kretprobe out of instances, a probe hit inside a probe. Uprobes have none.
+    /// Number of misses: a kretprobe was out of instances, or a probe was hit inside another probe's handler. Uprobes have none.
     pub misses: u64,
 }
 
 impl Tracefs {
     /// Defines or removes an event by a line in the kernel's syntax (`r64:group/name symbol`, `-:group/name`). The file is only ever
-    /// appended to: a truncating open would delete the probes of all tools. An event is there until it is removed, by whatever process.
+    /// appended to: a truncating open would delete the probes of all tools. An event outlives the process that defined it, until any process removes it.
     ///
     /// # Errors
     /// [`Error::System`]: `EEXIST`, `ENOENT` for an unknown symbol or event, `EINVAL` (see `error_log` in tracefs), `EBUSY` while it is in use.
@@ -54,7 +54,7 @@ impl Tracefs {
             .append(true)
             .open(&path)
             .map_err(|error| Error::system("append to", path.display().to_string(), error))?;
-        // One write: the kernel takes definitions line by line from what one write brings.
+        // One write for the whole line: the kernel does not join lines that come in several writes.
         file.write_all(format!("{}\n", line.trim_end()).as_bytes())
             .map_err(|error| Error::system("define the probe", format!("`{line}`"), error))
     }
@@ -67,7 +67,7 @@ impl Tracefs {
         Ok(self.read(events.file())?.lines().map(str::to_owned).collect())
     }
 
-    /// Hits and misses of each.
+    /// Hits and misses of each event that is defined.
     ///
     /// # Errors
     /// As [`Tracefs::definitions`].
