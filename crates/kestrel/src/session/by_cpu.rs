@@ -1,11 +1,11 @@
-//! The handlers' maps of a session, told apart by CPU.
+//! The maps of a session's handlers, with each CPU's values apart.
 
 use super::attached::Session;
 use kestrel_catalog::Result;
 use kestrel_trace::aggregate::read::Snapshot;
 
 impl Session {
-    /// Contribution of each CPU to the handlers' maps, by the CPU's number.
+    /// What each CPU has added to the handlers' maps, with the CPU's number.
     ///
     /// # Errors
     /// When the kernel does not answer.

@@ -1,7 +1,8 @@
-//! Counting without recording: events of tracers in maps of our own programs, counters of the kernel and the processor with perf_event_open(2), read together.
+//! Counting events without recording them. Tracepoints, probes and the like are counted by BPF programs in maps, counters of the kernel and the processor with
+//! perf_event_open(2); both are read together.
 //!
-//! [`Stat::prepare`] opens and attaches all, [`Stat::begin`] lets it count, [`Stat::read`] says what was counted since, [`Stat::end`] stops it.
-//! How the figures look is the caller's business.
+//! [`Stat::prepare`] opens and attaches everything, [`Stat::begin`] starts counting, [`Stat::read`] gives the counts since then, [`Stat::end`] stops it.
+//! Formatting the figures is up to the caller.
 //!
 //! ```text
 //! -e texts ── wanted ──► counters (perf)  ─┐
@@ -38,7 +39,7 @@ use kestrel_kernel::procfs;
 use traced::Traced;
 use wanted::CountSpec;
 
-/// Everything that counts for a request.
+/// The counters and programs that serve one [`Request`].
 #[derive(Debug)]
 pub struct Stat {
     events: Vec<Event>,
@@ -52,7 +53,7 @@ impl Stat {
     /// Opens counters, loads and attaches programs; nothing is counted yet.
     ///
     /// # Errors
-    /// A text that is wrong or names nothing, with names that come close; what the kernel refuses. That a machine lacks a counter is none:
+    /// When a text is wrong or names no event (the error lists similar names), or the kernel refuses something. A counter that the machine lacks is no error:
     /// its amount is [`Amount::NotSupported`].
     pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
@@ -66,7 +67,8 @@ impl Stat {
             catalog.host(),
         )?;
         if counters.may_miss && plain.iter().any(Option::is_some) {
-            // Programs see the events of threads whenever these come.
+            // A thread that began while counters were opened for its process has none, and its tracepoints would be missed. Programs see the events of such
+            // threads, too, so all tracepoints are counted by programs.
             plain = plain::none(&wanted);
             counters = Counters::open(
                 &Arranged::of(&wanted, &plain, request).groups,
@@ -97,22 +99,22 @@ impl Stat {
         })
     }
 
-    /// The events in their order.
+    /// The counted events, in the order in which their counts are given.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Remarks about the texts that do not stand in the way.
+    /// Warnings about the request's texts, which do not prevent counting.
     pub fn warnings(&self) -> &[(String, Diagnostic)] {
         self.traced.as_ref().map_or(&[], Traced::warnings)
     }
 
-    /// The session of events of tracers, for what it missed or left out.
+    /// The session of the events that programs count, which knows what was missed or left out; `None` if there are none.
     pub fn session(&self) -> Option<&Session> {
         self.traced.as_ref().map(Traced::session)
     }
 
-    /// Hits that were counted for no row because a map had no room for another key: for each text its first event, and how many.
+    /// Hits that are in no row because a map had no room for another key: for each text its first event, and the number of hits.
     ///
     /// # Errors
     /// When the kernel does not answer.
@@ -120,14 +122,14 @@ impl Stat {
         self.traced.as_ref().map_or(Ok(Vec::new()), Traced::without_row)
     }
 
-    /// Takes all down, what is slow in the background; gives how many hooks that is for.
+    /// Detaches the programs, in the background where the kernel takes long; gives the number of hooks that are detached there.
     pub fn detach(&mut self) -> usize {
         self.traced
             .as_mut()
             .map_or(0, |traced| traced.session_mut().detach_apart())
     }
 
-    /// Lets everything count; counters of a command that waits to exec count from its exec on, and so do tracers.
+    /// Starts counting. For a command that waits to exec, counters and programs count from its exec on.
     ///
     /// # Errors
     /// The kernel's.
@@ -149,12 +151,12 @@ impl Stat {
             let time = procfs::monotonic().saturating_sub(self.began);
             counts.extend(traced.read(self.by_cpu, time)?);
         }
-        // Stable: parts stay in the order in which they were opened or are sorted.
+        // The sort is stable: the parts of an event remain in the order in which they were opened or sorted.
         counts.sort_by_key(|count| count.event);
         Ok(counts)
     }
 
-    /// Stops counting and gives the totals; what happens later is in none of them.
+    /// Stops counting and gives the totals, which include nothing that happens later.
     ///
     /// # Errors
     /// The kernel's.
