@@ -1,4 +1,4 @@
-//! Histograms as bars of text and as JSON.
+//! Histograms written as bars of text and as JSON.
 
 use super::gather::json_number;
 use super::histogram::{Buckets, Label};
@@ -9,23 +9,23 @@ use std::fmt::Write;
 /// Characters of the longest bar.
 const BAR: u64 = 52;
 
-/// How many values there are.
+/// Number of values in all buckets.
 pub(super) fn total(counts: &[u64]) -> i128 {
     counts.iter().map(|count| i128::from(*count)).sum()
 }
 
-/// In one line.
+/// A histogram in a few words, where a line has no room for bars.
 pub(super) fn brief(counts: &[u64]) -> String {
     let values = u64::try_from(total(counts)).unwrap_or(u64::MAX);
     format!("a histogram of {}", counted(values, "value"))
 }
 
-/// Appends the rows from the first bucket that holds something to the last.
+/// Appends a histogram as rows of bars, from the first bucket that is not empty to the last.
 pub fn text(out: &mut String, counts: &[u64], buckets: Buckets) {
     divided(out, counts, buckets, 1);
 }
 
-/// The bars of a histogram with each count divided by `div`.
+/// Appends a histogram as rows of bars, with each count divided by `div`.
 pub(super) fn divided(out: &mut String, counts: &[u64], buckets: Buckets, div: u64) {
     out.push('\n');
     let div = div.max(1);
@@ -43,7 +43,7 @@ pub(super) fn divided(out: &mut String, counts: &[u64], buckets: Buckets, div: u
     out.push('\n');
 }
 
-/// `[4, 8)`, `[1]`, `(..., 0)`, `[100, ...)`.
+/// The label of a bucket: `[4, 8)`, `[1]`, `(..., 0)`, `[100, ...)`.
 fn interval(label: Label, buckets: Buckets) -> String {
     let number = |n: i128| match buckets {
         Buckets::Powers { bits } => power(n, bits),
@@ -59,7 +59,7 @@ fn interval(label: Label, buckets: Buckets) -> String {
     }
 }
 
-/// Where a power of two, cut into `2^bits` parts, has a border: by the power of 1024 that is the largest not above the width of what begins there: `1K`, `1152`.
+/// The border of a bucket where powers of two are cut into `2^bits` parts, in the largest unit (a power of 1024) that is not above the bucket's width: `1K`, `1152`.
 fn power(n: i128, bits: u8) -> String {
     let units = ["", "K", "M", "G", "T", "P", "E"];
     let width = n.max(1).ilog2().saturating_sub(bits.into());
@@ -67,7 +67,7 @@ fn power(n: i128, bits: u8) -> String {
     format!("{}{}", n >> (10 * decade), units.get(decade).unwrap_or(&""))
 }
 
-/// `4K`, `1M`: what borders of steps that are multiples of 1024 are called.
+/// The border of a bucket where the step is a multiple of 1024: `4K`, `1M`.
 fn mega(n: i128) -> String {
     const KILO: i128 = 1024;
     const MEGA: i128 = KILO * KILO;
@@ -79,15 +79,15 @@ fn mega(n: i128) -> String {
     }
 }
 
-/// Buckets from the first that holds something to the last.
+/// A histogram as JSON: the buckets from the first that is not empty to the last.
 pub fn json(counts: &[u64], buckets: Buckets) -> Json {
     let mut text = Vec::new();
     json_text(counts, buckets, 1, &mut text);
-    // What is written here is JSON.
+    // `json_text` writes valid JSON, so parsing it cannot fail.
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
-/// The buckets of a histogram as JSON, each count divided by `div`.
+/// Appends the buckets of a histogram as JSON, each count divided by `div`.
 pub(super) fn json_text(counts: &[u64], buckets: Buckets, div: u64, out: &mut Vec<u8>) {
     let first = counts.iter().position(|c| *c > 0).unwrap_or(counts.len());
     let last = counts.iter().rposition(|c| *c > 0).map_or(0, |last| last + 1);

@@ -1,4 +1,4 @@
-//! How many records are there of each event?
+//! The analysis `events`: how many records are there of each event?
 
 use super::analysis::{Analysis, AnalysisKind};
 use super::count::{Count, largest_first};
@@ -13,10 +13,10 @@ pub(super) const KIND: AnalysisKind = AnalysisKind {
     new: |_| Box::new(Events::default()),
 };
 
-/// Counts by event.
+/// Counts of records by event, while records come.
 #[derive(Clone, Debug, Default)]
 struct Events {
-    /// By event number.
+    /// The count of each event, at the index that is its number.
     counts: Vec<Option<Count>>,
 }
 
@@ -37,7 +37,8 @@ impl Analysis for Events {
         }
     }
 
-    /// The largest first. A name stands once, however many forms its records have: those of system calls differ by what their arguments point to.
+    /// One count per name, the largest first. Several event numbers can share a name: a system call has one for each form of its records, which differ by what the
+    /// arguments point to.
     fn finish(self: Box<Self>) -> Vec<Count> {
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for row in self.counts.into_iter().flatten() {

@@ -1,15 +1,16 @@
-//! Names of threads as records tell them, and which of them are in the file already.
+//! Names of threads learned from records, and which of them the converted file has already.
 
 use super::conversion::Recording;
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use std::collections::HashMap;
 
-/// Names of threads while records come.
+/// Names of threads, kept up to date while records are converted.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) processes: Processes,
     learner: Learner,
+    /// The name of each thread that the file has, by the thread's number.
     written: HashMap<u32, String, foldhash::fast::RandomState>,
 }
 
@@ -21,7 +22,7 @@ impl Names {
         }
     }
 
-    /// The names that were known before the first record: the file says them at its begin.
+    /// The names known before the first record, which the file has at its beginning.
     pub(super) fn begin(&mut self) -> Vec<(u32, String)> {
         let text = self.processes.to_text();
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
@@ -32,12 +33,12 @@ impl Names {
         all
     }
 
-    /// Takes what a record tells.
+    /// Learns names from a record.
     pub(super) fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
     }
 
-    /// The name of the record's thread, where the file does not say yet that it is called so. The idle threads are the reader's to name.
+    /// The name of the record's thread, if the file does not have it yet. Thread 0 is left out: there is one per CPU, and readers of the file name them.
     pub(super) fn new_of(&mut self, record: &Record<'_>) -> Option<&str> {
         let name = self.processes.name(record.tid, record.pid)?;
         if record.tid == 0 || self.written.get(&record.tid).is_some_and(|known| known == name) {

@@ -1,8 +1,8 @@
-//! `sum(value)`.
+//! The aggregation `sum(value)`.
 
 use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first};
 
-/// `sum(value)`.
+/// The aggregation `sum(value)`: adds the values up.
 pub const SUM: &dyn Function = &Sum;
 
 struct Sum;

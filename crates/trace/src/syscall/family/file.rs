@@ -1,4 +1,4 @@
-//! Files: opening, places, modes, locks, commands of descriptors, mounts.
+//! Names of flags and commands of system calls about files: opening, paths, modes, locks, descriptors, mounts.
 
 use super::row::{Family, Row, flags, names, rows};
 use crate::syscall::meaning::Meaning;
@@ -9,7 +9,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::Open,
         flags(rows!(
             & 3 general [O_RDONLY, O_WRONLY, O_RDWR]
-            // Names of two bits come before those of one of them.
+            // Flags of two bits (`O_TMPFILE`, `O_SYNC`) come before the flag that is one of their bits.
             bit general [
                 O_TMPFILE, O_SYNC, O_CREAT, O_EXCL, O_NOCTTY, O_TRUNC, O_APPEND, O_NONBLOCK, O_DSYNC, FASYNC, O_DIRECT, O_LARGEFILE, O_DIRECTORY,
                 O_NOFOLLOW, O_NOATIME, O_CLOEXEC, O_PATH,
@@ -26,7 +26,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_NO_AUTOMOUNT, AT_EMPTY_PATH, AT_STATX_FORCE_SYNC, AT_STATX_DONT_SYNC, AT_RECURSIVE,
         ])),
     ),
-    // These two are the same bit.
+    // `AT_EACCESS` and `AT_REMOVEDIR` are the same bit, so the two calls have meanings of their own.
     (
         Meaning::AccessAt,
         flags(rows!(bit general [AT_EACCESS, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH])),
@@ -51,7 +51,7 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS,
             F_GET_SEALS, F_GET_RW_HINT, F_SET_RW_HINT,
         ] + [
-            // Of 32-bit programs.
+            // Commands of 32-bit programs.
             F_GETLK64 = 12 / -1, F_SETLK64 = 13 / -1, F_SETLKW64 = 14 / -1,
         ])),
     ),

@@ -1,4 +1,4 @@
-//! The system: random numbers, BPF, perf, System V IPC.
+//! Names of flags and commands of system calls about the system: random numbers, BPF, perf, System V IPC.
 
 use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;
