@@ -1,5 +1,5 @@
-//! Recording in the process: each thread writes records of the events that are enabled into a ring of its own, whose pages are packets of a trace as Kestrel's rings in the kernel
-//! have them.
+//! Recording inside the process: each thread writes records of the enabled events into a ring of its own. A page of a ring is a packet of a trace, with the
+//! same layout as in Kestrel's kernel rings, so that one reader serves both.
 //!
 //! ```text
 //! event ─► keep (own) ─► ring: pages ─┬─► stream: a thread writes whole pages to a file of each ring
@@ -35,20 +35,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Where a program records that says nothing of it itself: `FOLDER[,overwrite][,ring=BYTES][,memory=FILE]`, read by [`crate::init`]. It records the events that
-/// [`crate::VARIABLE`] names, or all.
+/// Environment variable that starts a recording in a program which does not start one itself: `FOLDER[,overwrite][,ring=BYTES][,memory=FILE]`, read by
+/// [`crate::init`]. The events are those that [`crate::VARIABLE`] names, or all.
 pub const RECORD: &str = "KESTREL_TRACEPOINTS_RECORD";
 
 /// Behaviour of a full ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The newest record is lost and counted; a thread writes pages to files before that.
+    /// A record that finds the ring full is lost and counted. A background thread writes full pages to files to make room.
     Stream,
     /// The oldest page is overwritten: a flight recorder.
     Overwrite,
 }
 
-/// Options of recording.
+/// Options of a recording: folder, behaviour of full rings, size, events.
 #[derive(Clone, Debug)]
 pub struct Options {
     folder: PathBuf,
@@ -60,7 +60,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A recording whose trace is, or will be, in `folder`, where nothing lies yet.
+    /// Options of a recording into `folder`, which must be empty or not exist yet.
     pub fn new(folder: impl Into<PathBuf>, mode: Mode) -> Self {
         Self {
             folder: folder.into(),
@@ -72,13 +72,14 @@ impl Options {
         }
     }
 
-    /// Bytes of each thread's ring, rounded up to a power of two of pages, four at least. Memory is taken as pages are used. 2 MiB without this.
+    /// Sets the size of each thread's ring in bytes (default: 2 MiB), rounded up to a power of two of pages, at least four. Memory is taken as pages are used.
     #[must_use]
     pub fn ring_bytes(self, ring_bytes: u64) -> Self {
         Self { ring_bytes, ..self }
     }
 
-    /// Puts the rings into a file, made anew, from which `kestrel recover` reads them: also when the process is killed by a signal that no process can handle.
+    /// Puts the rings into a file, which is created anew, instead of the process's own memory. `kestrel recover` reads them from there even when the process was
+    /// killed by a signal that cannot be handled (SIGKILL).
     #[must_use]
     pub fn memory(self, file: impl Into<PathBuf>) -> Self {
         Self {
@@ -87,20 +88,20 @@ impl Options {
         }
     }
 
-    /// Whether rings are written when the process dies of a signal. Without this they are.
+    /// Sets whether the rings are written to files when a signal kills the process (default: yes).
     #[must_use]
     pub fn signals(self, signals: bool) -> Self {
         Self { signals, ..self }
     }
 
-    /// Records the events that match a pattern ([`matching`]), from the start.
+    /// Adds the events that match a pattern ([`matching`]) to those that are recorded from the start.
     #[must_use]
     pub fn events(mut self, pattern: impl Into<String>) -> Self {
         self.patterns.push(pattern.into());
         self
     }
 
-    /// Parses [`RECORD`].
+    /// Parses the value of the environment variable [`RECORD`].
     pub(crate) fn parse(text: &str) -> io::Result<Self> {
         let wrong = |word: &str| {
             let why = format!("{RECORD}: {word} is no FOLDER[,overwrite][,ring=BYTES][,memory=FILE]");
@@ -125,24 +126,25 @@ impl Options {
         Ok(options)
     }
 
+    /// Pages of each ring: a power of two, at least four.
     fn pages(&self) -> u64 {
         let bytes = self.ring_bytes.clamp(4 * u64::from(PAGE), 1 << 32);
         bytes.div_ceil(u64::from(PAGE)).next_power_of_two()
     }
 }
 
-/// Result of recording.
+/// Totals of a recording that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Records in the rings, also those that were overwritten.
+    /// Records written to the rings, including those that were overwritten later.
     pub recorded: u64,
-    /// Events that are not among them: a ring was full, there was none, or the event came within another's record.
+    /// Events without a record: the ring was full, the thread had no ring, or the event came while the thread was writing another record, as from a signal handler.
     pub lost: u64,
     /// Bytes written to files.
     pub bytes: u64,
 }
 
-/// A recording of the process's events, until it is stopped or dropped. There is one at a time.
+/// A running recording of the process's events, which ends when it is stopped or dropped. A process has one at a time.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -172,10 +174,11 @@ fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> io::Error {
 }
 
 impl Recorder {
-    /// Begins to record.
+    /// Starts a recording.
     ///
     /// # Errors
-    /// When something lies in the folder, or it or the memory cannot be made; when the process records already; when the code of places that emit events cannot be changed.
+    /// When the folder is not empty; when the folder or the memory of the rings cannot be created; when the process is recording already; when the code that emits
+    /// an event cannot be patched.
     pub fn start(options: Options) -> io::Result<Self> {
         if cfg!(target_endian = "big") {
             let why = "records are little-endian: this processor is not";
@@ -205,7 +208,7 @@ impl Recorder {
         let shown = file.unwrap_or(Path::new("rings"));
         let memory = Memory::new(file).map_err(failed("create", shown))?;
         let page_texts = metadata::pages(&metadata, &uuid);
-        // Twice, apart from each other: an image may have been damaged at one place.
+        // The metadata goes into the memory twice, at two places: an image of it may be damaged at one of them.
         explain(&memory, &page_texts).map_err(failed("take memory for", shown))?;
         let session = Session::new(SessionParts {
             is_overwriting,
@@ -221,7 +224,7 @@ impl Recorder {
             let why = "the process records already: a recording ends when its Recorder is dropped";
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, why));
         }
-        // From here on dropping it ends the recording.
+        // From here on an early return drops the recorder, which ends the recording.
         let mut recorder = Self {
             session,
             registrations: Mutex::default(),
@@ -243,10 +246,10 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Records the events that match a pattern ([`matching`]), too; gives how many were not recorded before.
+    /// Starts to record the events that match a pattern ([`matching`]) as well; gives how many were not recorded before.
     ///
     /// # Errors
-    /// When the code of places that emit one cannot be changed, or its records have no room in a page; those before it are recorded then.
+    /// When the code that emits an event cannot be patched, or its record has no room in a page. Events enabled before that one remain enabled.
     pub fn enable(&self, pattern: &str) -> io::Result<usize> {
         let mut registrations = self.registrations();
         let mut count = 0;
@@ -268,7 +271,7 @@ impl Recorder {
         Ok(count)
     }
 
-    /// Records the events that match a pattern no more; gives how many were recorded.
+    /// Stops recording the events that match a pattern; gives how many of them were recorded until then.
     pub fn disable(&self, pattern: &str) -> usize {
         let events = matching(pattern);
         let mut registrations = self.registrations();
@@ -277,33 +280,33 @@ impl Recorder {
             .into_iter()
             .partition(|(event, _)| is_meant(event));
         *registrations = left;
-        // Their ends wait for callbacks, which may enable and disable.
+        // Unlocks before `gone` is dropped: dropping a registration waits for callbacks that run, and these may call `enable` or `disable`.
         drop(registrations);
         gone.len()
     }
 
-    /// Events lost so far.
+    /// Number of events lost so far.
     pub fn lost(&self) -> u64 {
         self.session.counts().0
     }
 
-    /// Whether times come from the processor's counter instead of a call of the kernel's clock.
+    /// Whether timestamps come from the processor's cycle counter rather than from the kernel's clock by a call.
     pub fn is_clock_counted(&self) -> bool {
         clock::is_counted()
     }
 
-    /// Writes all that happened so far to the trace's folder. Other threads may go on emitting.
+    /// Writes everything recorded so far to the trace's folder, while other threads go on emitting.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When a file cannot be written.
     pub fn flush(&self) -> io::Result<()> {
         self.session.write(Extent::All)
     }
 
-    /// Writes what the rings hold to another folder, as a trace of its own.
+    /// Writes what the overwriting rings hold now to another folder, as a trace of its own.
     ///
     /// # Errors
-    /// When it cannot be written; of a stream, whose rings hold what is not in its files yet.
+    /// When a file cannot be written, and for a stream: its rings hold only what is not in its files yet, which [`Recorder::flush`] writes.
     pub fn dump(&self, folder: impl AsRef<Path>) -> io::Result<()> {
         if !self.session.is_overwriting() {
             let why = "what a stream's rings hold is written to its folder by flush()";
@@ -314,10 +317,10 @@ impl Recorder {
         self.session.dump_to(path).map_err(failed("write to", &folder))
     }
 
-    /// Ends the recording and writes what is left.
+    /// Ends the recording, writes what is left in the rings and gives the totals.
     ///
     /// # Errors
-    /// When something could not be written, now or before.
+    /// When something could not be written, now or earlier in the recording.
     pub fn stop(mut self) -> io::Result<Recorded> {
         self.end()?;
         let (lost, recorded, bytes) = self.session.counts();
@@ -328,6 +331,7 @@ impl Recorder {
         })
     }
 
+    /// Ends the recording at the first call; does nothing at later ones.
     #[allow(unsafe_code, reason = "the writers' part of rings")]
     fn end(&mut self) -> io::Result<()> {
         if self.is_over.swap(true, Ordering::Relaxed) {
@@ -336,11 +340,11 @@ impl Recorder {
         let registrations = std::mem::take(&mut *self.registrations());
         let thread = self.thread.take();
         if self.session.pid() != std::process::id() {
-            // The child of a fork has none of these threads, and would wait for them.
+            // This is the child of a fork, which has none of its parent's threads: to wait for them would never end.
             std::mem::forget((registrations, thread));
             return Ok(());
         }
-        // Waits until no thread is within a record.
+        // Dropping the registrations waits until no thread is writing a record.
         drop(registrations);
         if let Some(thread) = thread {
             thread.thread().unpark();
@@ -360,12 +364,12 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // What could not be written is said by `stop`.
+        // A destructor cannot return the error of writing; `stop` does.
         _ = self.end();
     }
 }
 
-/// The events of the program, each with a number, which it keeps.
+/// Numbers the program's events from 1 on and gives them. An event keeps its number, which stands for it in records.
 fn numbered() -> Vec<&'static Event> {
     let events: Vec<&'static Event> = events().into_iter().take(usize::from(u16::MAX)).collect();
     for (number, event) in (1..).zip(&events) {
@@ -374,7 +378,7 @@ fn numbered() -> Vec<&'static Event> {
     events
 }
 
-/// Lays the clock's line, and writes whole pages of a stream.
+/// Body of the background thread: adjusts the conversion of cycle counts to the kernel's time, and writes full pages of a stream to files.
 fn run(session: &'static Session, mut clock: Option<Clock>, is_over: &AtomicBool) {
     let mut last = std::time::Instant::now();
     while !is_over.load(Ordering::Relaxed) {
@@ -386,12 +390,13 @@ fn run(session: &'static Session, mut clock: Option<Clock>, is_over: &AtomicBool
             last = std::time::Instant::now();
         }
         if !session.is_overwriting() {
-            // Kept by the session; what was not written is lost, and counted, when the ring is full.
+            // The session keeps a failure for `stop`. Pages that were not written are still in the ring; records that find it full are counted as lost.
             _ = session.write(Extent::Pages);
         }
     }
 }
 
+/// Copies the trace's metadata into the memory of the rings, where `kestrel recover` looks for it.
 #[allow(unsafe_code, reason = "memory that nothing else knows yet")]
 fn explain(memory: &Memory, texts: &[ring::Page]) -> io::Result<()> {
     let base = memory.pages(texts.len() as u64)?;
@@ -402,6 +407,7 @@ fn explain(memory: &Memory, texts: &[ring::Page]) -> io::Result<()> {
     Ok(())
 }
 
+/// Random bytes for the trace's UUID.
 #[allow(unsafe_code, reason = "a system call")]
 fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
