@@ -1,4 +1,4 @@
-//! Helpers and kernel functions that need no kernel, each a small function in one table.
+//! The interpreter's own implementations of BPF helpers and kernel functions, each a small function in one table.
 
 use super::Machine;
 use super::fault::Reason;
@@ -20,7 +20,7 @@ const EFAULT: i64 = -14;
 const EEXIST: i64 = -17;
 const EINVAL: i64 = -22;
 
-/// The table.
+/// The helpers that a machine has from the start.
 const READY: &[(Helper, Body)] = &[
     (helper::MAP_LOOKUP_ELEM, map_lookup),
     (helper::MAP_UPDATE_ELEM, map_update),
@@ -90,7 +90,7 @@ pub(super) fn ready() -> HashMap<Helper, HelperFn> {
         .collect()
 }
 
-/// Kernel functions by name.
+/// The kernel functions that a machine has from the start, by name.
 pub(super) fn ready_kfuncs() -> HashMap<String, KfuncFn> {
     let off: Body = |m, _| {
         m.preempt_depth += 1;
@@ -180,14 +180,14 @@ fn map_delete(m: &mut Machine, Arguments([map, key, ..]): Arguments) -> Result<u
 fn current_comm(m: &mut Machine, Arguments([to, size, ..]): Arguments) -> Result<u64, Reason> {
     let mut bytes = m.environment.comm.clone().into_bytes();
     bytes.truncate((size as usize).saturating_sub(1));
-    // Kernels before 6.2 or so copy words up to the one with the NUL and leave alone what follows.
+    // Kernels before 6.2 or so copy words up to the one with the NUL and do not write the rest of the buffer: 0xaa stands for what may be there.
     bytes.push(0);
     bytes.resize(bytes.len().next_multiple_of(8).min(size as usize), 0);
     bytes.resize(size as usize, 0xaa);
     m.give_program(to, &bytes).map(|()| 0)
 }
 
-/// Result of a probe read at `address`. The program's own memory is kernel memory, too.
+/// Bytes that a probe read finds at `address` if it may read these kinds of memory. The program's own memory counts as kernel memory.
 fn probe(m: &Machine, address: u64, size: u64, spaces: &[Space]) -> Option<Vec<u8>> {
     let own = |space| spaces.contains(&Space::Kernel) && space != Space::User;
     let readable = m
@@ -237,7 +237,7 @@ fn probe_read_str(
     Ok(text.len() as u64)
 }
 
-/// The frames that `flags` ask for, as bytes.
+/// The stack frames that the flags of `bpf_get_stack` ask for, as bytes.
 fn frames(m: &Machine, flags: u64) -> Vec<u8> {
     const USER: u64 = 1 << 8;
     let stack = if flags & USER != 0 {

@@ -1,8 +1,8 @@
-//! Arithmetic and conditions of BPF: pure functions of numbers.
+//! Results of BPF's arithmetic, conditions and atomic operations, as pure functions of numbers.
 
 use super::{Alu, Atomic, Cond, Order, Width};
 
-/// `a op b`; a 32-bit result comes zero-extended.
+/// The result of `a op b`; a 32-bit result is zero-extended.
 pub fn alu(op: Alu, width: Width, a: u64, b: u64) -> u64 {
     match width {
         Width::W64 => alu64(op, a, b),
@@ -42,7 +42,7 @@ fn alu32(op: Alu, a: u32, b: u32) -> u32 {
         Alu::Lsh => a << shift,
         Alu::Rsh => a >> shift,
         Alu::Arsh => ((a as i32) >> shift) as u32,
-        // The rest is the same on the low half of the wide result.
+        // For the other operations the low half of the 64-bit result is the same.
         _ => alu64(op, a.into(), b.into()) as u32,
     }
 }

@@ -375,7 +375,7 @@ pub fn row_of(meaning: Meaning) -> Option<&'static Row> {
     TABLE.iter().find(|row| row.meaning == meaning)
 }
 
-/// Rows by operation code: `first` per code, then `next`; past the table's end there is none.
+/// Index of the rows by operation code: `first` has the first row of each code, `next` the one after each row. The table's length stands for none.
 struct Index {
     first: [u16; 256],
     next: [u16; TABLE.len()],

@@ -1,4 +1,4 @@
-//! The instruction table itself, long because it is a table: one row per instruction, nothing computed by hand twice.
+//! The instruction table: one row per instruction. A macro makes the rows of regular families, such as arithmetic, from one line each.
 
 use super::{Alu, Atomic, Callee, Cond, Field, Imm64, Meaning, Order, Row, Second, Size, Width};
 use Field::{Fixed, Free};

@@ -1,4 +1,5 @@
-//! `.BTF.ext`: functions, source lines and CO-RE relocations of each section, as the kernel's own records; not interpreted beyond their first word.
+//! Parser of the section `.BTF.ext`: functions, source lines and CO-RE relocations of each code section, as the kernel's own records. Only the first word of a
+//! record is interpreted.
 
 use crate::Error;
 use crate::btf::Btf;
@@ -26,7 +27,7 @@ impl<const N: usize> Records<N> {
             .take_while(move |record| u64::from(place(*record)) < end)
     }
 
-    /// How many there are.
+    /// Number of records in all sections.
     pub(super) fn count(&self) -> usize {
         self.sections.values().map(Vec::len).sum()
     }
@@ -82,6 +83,7 @@ impl Extension {
     }
 }
 
+/// Parses the records of one kind: their size, then for each section its name, their number and the records.
 fn records<const N: usize>(part: &[u8], btf: &Btf) -> Result<Records<N>, Error> {
     let mut records = Records::default();
     let cut = || wrong("a list of records is cut short");

@@ -4,37 +4,37 @@ use super::elf::Elf;
 use super::section::SectionName;
 use crate::Error;
 
-/// A function.
+/// A function of the object: its name, and its place in a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Function {
     pub(super) name: String,
     pub(super) section: usize,
-    /// Bytes in the section.
+    /// Where it begins and ends in the section, in bytes.
     pub(super) start: u64,
     pub(super) end: u64,
     global: bool,
 }
 
-/// A function that an event runs.
+/// A program of the object: a function that events run, as opposed to one that only other functions call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The name.
     pub name: String,
-    /// The section's name taken apart: what runs it.
+    /// The name of its section, parsed: it says to which event the program belongs.
     pub section: SectionName,
     /// Its own instructions, without the functions that it calls.
     pub instructions: usize,
-    /// The place among the functions.
+    /// Index of its function in the object's functions.
     pub(super) function: usize,
 }
 
-/// Functions that other sections call: never programs of their own.
+/// Name of the section of functions that are only called by others and are no programs.
 const SUBPROGRAMS: &str = ".text";
 const INSN: u64 = 8;
 /// The most instructions that a kernel takes from a privileged user (`BPF_COMPLEXITY_LIMIT_INSNS`), in bytes.
 const LONGEST: u64 = 1_000_000 * INSN;
 
-/// All functions, by section and place.
+/// All functions of an object, ordered by section and place.
 pub(super) fn functions(elf: &Elf) -> Result<Vec<Function>, Error> {
     let mut functions = Vec::new();
     for (index, section) in elf.sections.iter().enumerate() {
@@ -53,8 +53,10 @@ pub(super) fn functions(elf: &Elf) -> Result<Vec<Function>, Error> {
             .symbols_in(index)
             .filter(|symbol| symbol.function && !symbol.whole_section && !symbol.name.is_empty())
             .collect();
+        // Of several symbols at one place a global one is taken.
         here.sort_by_key(|symbol| (symbol.value, !symbol.global));
         here.dedup_by_key(|symbol| symbol.value);
+        // A section without symbols is one function.
         if here.is_empty() {
             functions.push(Function {
                 name: section.name.clone(),
@@ -103,7 +105,7 @@ pub(super) fn functions(elf: &Elf) -> Result<Vec<Function>, Error> {
     Ok(functions)
 }
 
-/// The functions that are programs.
+/// The functions that are programs: global ones, outside of `.text`.
 pub(super) fn programs(elf: &Elf, functions: &[Function]) -> Vec<Program> {
     let mut programs = Vec::new();
     for (index, function) in functions.iter().enumerate() {

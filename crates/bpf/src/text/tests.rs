@@ -1,4 +1,4 @@
-//! Text both ways, by example and for every row of the table.
+//! Tests of program text in both directions, by example and for every row of the instruction table.
 
 use super::*;
 use crate::Error;
