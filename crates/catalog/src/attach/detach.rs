@@ -1,4 +1,4 @@
-//! Detaching in the background what the kernel takes long to detach; commands that attach at the same time go first.
+//! Detaching in the background what the kernel takes long to detach, while commands that attach something go first.
 
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::ProgramKind;
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
-/// Fewer slow links than this are closed in the foreground.
+/// Most slow links that are closed in the foreground.
 pub const AT_ONCE: usize = 4;
 
-/// Whether the kernel takes long to take down the links of a program of a kind (perf events and trampolines: some 0.1 s each).
+/// Whether the kernel takes long to detach links of programs of a kind (perf events and trampolines: some 0.1 s each).
 pub fn is_slow(kind: ProgramKind) -> bool {
     matches!(
         kind,
@@ -25,27 +25,27 @@ pub fn is_slow(kind: ProgramKind) -> bool {
     )
 }
 
-/// Closes links that the kernel takes long to take down: many of them in the background. Says for how many.
+/// Closes links that the kernel takes long to detach, in the background if they are many; gives how many are closed there.
 pub fn close_many(host: &Host, files: Vec<OwnedFd>) -> usize {
     let many = files.len();
     let turn = turn_file(host);
-    // Where there can be no other process, they are closed here, and that takes its time.
+    // Where no other process can be started the links are closed here, when they are dropped.
     if many <= AT_ONCE || close_apart(files, turn.map(OwnedFd::from)).is_err() {
         return 0;
     }
     many
 }
 
-/// A lock held while links are attached: detaching in the background waits for it. The kernel makes both wait for one lock (`event_mutex` of kernel/trace), and each event
-/// that goes holds it for a grace period; what is going is masked, so it can wait, and a user cannot.
+/// Takes the lock that is held while links are attached: detaching in the background waits for it. In the kernel both wait for one lock (`event_mutex` of
+/// kernel/trace), which each detached event holds for a grace period. Events being detached are masked already, so they can wait; a user cannot.
 pub fn turn(host: &Host) -> Option<File> {
     let file = turn_file(host)?;
     file.lock_shared().ok()?;
     Some(file)
 }
 
-/// The file whose lock is the turn: tracefs, which is there wherever events are attached that take long to go. Where everybody may open it (it is not
-/// mounted, or for all), anybody could keep the lock, and there are no turns.
+/// The file with that lock: tracefs's directory, which exists wherever events are attached that are slow to detach. `None` where everybody may open it
+/// (tracefs is not mounted, or for all), because anybody could hold the lock for ever.
 fn turn_file(host: &Host) -> Option<File> {
     let file = File::open(host.path("/sys/kernel/tracing")).ok()?;
     let everybody = file.metadata().ok()?.mode() & 0o007;
