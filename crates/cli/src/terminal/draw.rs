@@ -1,4 +1,4 @@
-//! Drawing of views: tables, lines of keys, help.
+//! Drawing of the parts of a view: tables, the line of keys, help.
 
 use super::prompt::Prompt;
 use super::table::{Row, Table};
@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 /// Spaces between columns.
 const GAP: usize = 2;
 
-/// A line of a text of others, free of what a terminal would obey.
+/// A line of text from elsewhere, with control characters escaped so that the terminal does not obey them.
 pub(crate) fn line(text: &str, style: Style) -> Line<'static> {
     Line::styled(shown(text).into_owned(), style)
 }
@@ -65,7 +65,7 @@ pub(crate) fn draw_table(frame: &mut Frame<'_>, area: Rect, table: &mut Table) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// A row as one text that fills the line, so that the chosen one is seen as a whole.
+/// A row as one text as wide as the line, so that the colour of the chosen row reaches across.
 fn row_text(table: &Table, row: &Row, widths: &[usize], width: usize) -> String {
     let mut text = String::new();
     for ((column, cell), width) in table.columns().iter().zip(&row.cells).zip(widths) {
@@ -76,7 +76,7 @@ fn row_text(table: &Table, row: &Row, widths: &[usize], width: usize) -> String 
     text + &" ".repeat(free)
 }
 
-/// A text with the spaces before and behind it that it needs to be that wide; longer ones are cut, with a mark.
+/// A text with the spaces before and behind it that make it `width` columns wide; a longer text is cut, with a mark.
 fn aligned(text: &str, width: usize, right: bool) -> (String, String, String) {
     let free = width.saturating_sub(length(text));
     let text = cut(text, width);
@@ -94,7 +94,7 @@ fn length(text: &str) -> usize {
     }
 }
 
-/// A text as far as it has room, with a mark where more would follow.
+/// As much of a text as has room, with a mark where it is cut.
 fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
@@ -115,7 +115,8 @@ fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// The widths of the columns that are shown: as wide as they have ever been, the widest text cut where that is too much, and what has no room left out.
+/// Widths of the columns that are shown. A column is as wide as it has ever been, so that columns do not jump; where the line is too short, columns of text
+/// are narrowed, and then the last columns left out.
 fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
     let mut widths: Vec<usize> = table.columns().iter().map(|it| length(&it.name)).collect();
     for (kept, before) in widths.iter_mut().zip(&table.window.widths) {
@@ -128,7 +129,7 @@ fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
     }
     table.window.widths.clone_from(&widths);
     let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-    // Texts give way, the widest first.
+    // Columns of text are narrowed, the widest first.
     while total(&widths) > width {
         let texts = table.columns().iter().zip(&mut widths);
         let texts = texts.filter(|(column, width)| !column.right && **width > column.least);
@@ -149,15 +150,15 @@ fn widths(table: &mut Table, room: usize, width: usize) -> Vec<usize> {
 /// A key and its description, for the line of keys and for the help.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Help {
-    /// As it is called: `Enter`, `/`.
+    /// The key's name: `Enter`, `/`.
     pub(crate) key: &'static str,
-    /// One or two words.
+    /// What it does, in one or two words.
     pub(crate) brief: &'static str,
-    /// A sentence.
+    /// What it does, in a sentence.
     pub(crate) about: &'static str,
 }
 
-/// The line of keys: as many as have room, or the filter that is being typed, with the cursor in it.
+/// Draws the line of keys, as many as have room; or the filter that is being typed, with the cursor in it.
 pub(crate) fn key_line(frame: &mut Frame<'_>, area: Rect, keys: &[Help], table: Option<&Table>) {
     if let Some(prompt) = table.and_then(Table::prompt) {
         return prompt_line(frame, area, "filter: ", prompt);
@@ -176,7 +177,7 @@ pub(crate) fn key_line(frame: &mut Frame<'_>, area: Rect, keys: &[Help], table: 
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// A line that is typed, behind the words that say what for, with the cursor in it; of a long one its end.
+/// Draws a line that is being typed, behind the words `what`, with the cursor in it; the end of a long one.
 pub(crate) fn prompt_line(frame: &mut Frame<'_>, area: Rect, what: &str, prompt: &Prompt) {
     let text = format!("{}{}", shown(what), shown(prompt.text()));
     let before = length(&shown(what)) + prompt.column();
@@ -187,7 +188,7 @@ pub(crate) fn prompt_line(frame: &mut Frame<'_>, area: Rect, what: &str, prompt:
     frame.set_cursor_position(Position::new(area.x.saturating_add(column), area.y));
 }
 
-/// Draws all keys with what they do over what was drawn before.
+/// Draws a window with all keys and what they do over the view.
 pub(crate) fn draw_help(frame: &mut Frame<'_>, title: &str, keys: &[Help]) {
     let wide = keys
         .iter()
@@ -282,7 +283,7 @@ mod tests {
         table.key(press(KeyCode::End));
         let shown = picture(&mut table, 40, 3);
         assert!(shown.contains('ä') && !shown.contains("sched"), "{shown}");
-        // More room: no empty lines at the end while rows are above.
+        // With more room there are no empty lines at the end while rows above are hidden.
         assert!(picture(&mut table, 40, 4).contains("sched"));
     }
 
