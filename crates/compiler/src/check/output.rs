@@ -1,4 +1,5 @@
-//! Output of programs: `printf` and its like write a record, which the reader performs in the order of time; what a format means is the reader's.
+//! Output of programs: `printf` and the like become statements that write a record, which the reader carries out in the order of time. The reader interprets
+//! the format.
 
 use super::checker::{Checked, Checker};
 use super::tree::{Action, Destination, Expr, ExprKind, Record, Statement, StatementKind, Type};
@@ -22,7 +23,7 @@ const JOINED: u64 = 16;
 const JOINED_TEXT: u32 = 200;
 
 impl Checker<'_> {
-    /// A record of a site of output: `values` in the order in which they are written.
+    /// The statement that writes a record of output: `verb` and `text` say what the reader does with `values`.
     pub(crate) fn output(
         &mut self,
         verb: &str,
@@ -33,13 +34,13 @@ impl Checker<'_> {
         let mut fields: Vec<(String, FieldType)> = Vec::new();
         let mut written = Vec::new();
         for (place, mut value) in values.into_iter().enumerate() {
-            // A record is of one event, whose names its class has.
+            // The record belongs to one event, whose name its class has, so the event's number is not needed.
             if value.kind == ExprKind::EventNumber {
                 value = constant(0, value.ty, value.span);
             }
-            // What is only read is written as long as it is.
+            // What is read only for this record is written with the length that it has.
             let ty = match (&value.kind, &value.ty) {
-                // One byte more says that there were more.
+                // A byte more than the limit shows that the text was longer.
                 (ExprKind::ReadString { max, .. }, Type::String { .. })
                     if self.globals.max_strlen == Some(*max) =>
                 {
@@ -49,7 +50,7 @@ impl Checker<'_> {
                     let held = self.holding(&value, false)?;
                     self.kept_type(&held)
                 }
-                // Behind its own part come pieces.
+                // The record has the first piece of a long stack; the others follow it.
                 (ExprKind::StackCopy { bytes }, Type::StackCopy { shown, .. }) => {
                     Some(FieldType::StackCopy {
                         max: (*bytes).min(PIECE_BYTES),
@@ -90,7 +91,8 @@ impl Checker<'_> {
         }))
     }
 
-    /// The layout of what is longer than a page, written in pieces: each value as it is kept, at a place of its own. None of what has pieces already, or is longer than all.
+    /// The layout of output that is longer than a page and is written in pieces: each value has a place of fixed size. `None` where a value has pieces of its own, or
+    /// the whole is longer than all pieces.
     fn long_layout(&mut self, layout: &Layout, values: &[Expr]) -> Option<Layout> {
         let kept = |(field, value): (&Field, &Expr)| {
             let ty = match (&value.kind, &field.ty) {
@@ -106,7 +108,7 @@ impl Checker<'_> {
         (self.globals.rounds && (CAPACITY + 1..=MOST).contains(&whole.max_size())).then_some(whole)
     }
 
-    /// `printf("format", values…)` and what else takes a format.
+    /// `printf("format", values…)` and others that take a format.
     pub(crate) fn formatted(&mut self, usage: &Use<'_>, verb: &str) -> Checked<StatementKind> {
         let args = usage.positional(self, 1, usize::MAX)?;
         let Some((format, values)) = args.split_first() else {
@@ -146,7 +148,7 @@ impl Checker<'_> {
         Ok(made)
     }
 
-    /// `debugf("format", values…)`: a line that the kernel itself writes, with texts by their addresses.
+    /// `debugf("format", values…)`: a line that the kernel itself writes (`bpf_trace_vprintk`); texts are passed by address.
     pub(crate) fn kernel_line(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 1, 1 + KERNEL_VALUES)?;
         let span = usage.span;
@@ -194,7 +196,7 @@ impl Checker<'_> {
         Ok(StatementKind::Block(statements))
     }
 
-    /// Refuses what changes more than the program itself, unless that was allowed.
+    /// Refuses a built-in that changes more than the program itself, unless `--unsafe` allows it.
     pub(crate) fn needs_unsafe(&mut self, usage: &Use<'_>) -> Checked<()> {
         if self.globals.allows_unsafe {
             return Ok(());
@@ -212,7 +214,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `errorf`, `warnf`: a format behind the place that it is written at.
+    /// `errorf` and `warnf`: like `printf`, with the place in the program before the text.
     pub(crate) fn placed(&mut self, usage: &Use<'_>, verb: &str) -> Checked<StatementKind> {
         let made = self.formatted(usage, verb)?;
         let StatementKind::Record(mut record) = made else {
@@ -249,11 +251,11 @@ impl Checker<'_> {
         self.output("join", between, texts, usage.span)
     }
 
-    /// A value as it is printed.
+    /// Checks a value that is to be printed.
     pub(crate) fn printable(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = super::text::spelled(self.expression(value)?);
         match (&checked.ty, &checked.kind) {
-            // A choice between texts, and a text of unknown length, are read first.
+            // An empty text is written as a NUL, so that its field has a byte.
             (Type::Text { .. }, ExprKind::Text(known)) if known.is_empty() => {
                 Ok(text_constant("\0", value.span))
             }
@@ -261,7 +263,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `return VALUE` in a test is recorded as the code of `exit` is; in other events the value means nothing.
+    /// `return VALUE` in a test: the value is recorded as the code of `exit` is. In other events the value means nothing.
     pub(super) fn verdict(&mut self, value: Expr, span: Span) -> Checked<Option<Statement>> {
         if !self.context.name.starts_with("test:") {
             return Ok(None);
@@ -270,7 +272,8 @@ impl Checker<'_> {
         Ok(Some(Statement { kind, span }))
     }
 
-    /// `exit()`, `exit(code)`: nothing happens behind it, in no handler; an iterator walks to its end, as bpftrace's do.
+    /// `exit()`, `exit(code)`: ends the handler, and masks all handlers so that none begins any more. An iterator does not mask: it walks to its end, as
+    /// bpftrace's do.
     pub(crate) fn exit(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 0, 1)?;
         let code = match args.first() {

@@ -1,4 +1,5 @@
-//! `entry.EXPRESSION`: the expression is checked at the event that came first, which keeps its value in a map that no text can name.
+//! Checks `entry.EXPRESSION`, the value that an expression had at the entry of a call, in a handler of its return. The expression is checked and computed at the
+//! entry's event, which keeps the value in a map that no text can name.
 
 use super::checker::{Checked, Checker};
 use super::map::Usage;
@@ -13,7 +14,7 @@ use kestrel_trace::aggregate::ValueKind;
 use kestrel_trace::layout::{Base, FieldType};
 use std::hash::Hasher as _;
 
-/// Operand of `entry.EXPRESSION`; `None` for any other expression.
+/// The operand of `entry.EXPRESSION`: `a.b` of `entry.a.b`; `None` for any other expression.
 pub(super) fn at_entry(expr: &ast::Expr) -> Option<ast::Expr> {
     use ast::ExprKind as Kind;
     let kind = match &expr.kind {
@@ -46,7 +47,7 @@ fn is_entry(expr: &ast::Expr) -> bool {
     matches!(&expr.kind, ast::ExprKind::Identifier(word) if word == builtin::ENTRY.name)
 }
 
-/// An expression as text that is the same wherever it stands: what a map is named after.
+/// Spells an expression in one way, however it is written: the map that keeps its value is named after this.
 fn spelled(expr: &ast::Expr) -> Option<String> {
     use ast::ExprKind as Kind;
     Some(match &expr.kind {
@@ -64,7 +65,7 @@ fn spelled(expr: &ast::Expr) -> Option<String> {
 }
 
 impl Checker<'_> {
-    /// Declares that the event happens only after another, and how that is found.
+    /// Pairs an event that is only seen after another one with that one, whether or not the handler mentions `entry`.
     pub(super) fn pair_always(&mut self, span: Span) -> Checked<()> {
         match self.context.pair.clone() {
             Some(pair) if pair.always => self.paired(&pair, span),
@@ -72,7 +73,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `entry.EXPRESSION`: what the expression was when the call began.
+    /// `entry.EXPRESSION`: the value that the expression had when the call began.
     pub(super) fn entry_value(&mut self, inner: &ast::Expr, span: Span) -> Checked<Expr> {
         let Some(pair) = self.context.pair.clone() else {
             return self.without_pair(inner, span);
@@ -89,6 +90,7 @@ impl Checker<'_> {
             .as_ref()
             .is_some_and(|p| p.kept.iter().any(|k| k.map.name == name));
         let key = key(&pair.key, span);
+        // The first mention of an expression adds a statement to the entry's handler that stores its value; later mentions read the same map.
         if !known {
             let (statement, found) = self.elsewhere(&pair.first, |checker| {
                 let value = checker.expression(inner)?;
@@ -106,7 +108,7 @@ impl Checker<'_> {
         self.map_value(&name, &key, span)
     }
 
-    /// The value that needs nothing kept, or why there is none.
+    /// The value at an event without a pair, or an error: fexit has the arguments of the entry without anything kept.
     fn without_pair(&mut self, inner: &ast::Expr, span: Span) -> Checked<Expr> {
         use ast::ExprKind as Kind;
         let context = self.context;
@@ -134,7 +136,7 @@ impl Checker<'_> {
         Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 
-    /// Makes the mark by which the second event knows that the first came.
+    /// Adds the mark by which the second event knows that the first was seen: an entry in a hidden map, which is deleted where the call is aborted.
     fn paired(&mut self, pair: &Pair, span: Span) -> Checked<()> {
         if self.pair.is_some() {
             return Ok(());
@@ -165,17 +167,17 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The name of the map that keeps a value: no text can spell it, because there is a blank in it, and a table that is loaded again finds the
-    /// map of its last time.
+    /// The name of the hidden map that keeps a value. No text can spell it, because it has a blank; and it is the same when a table is loaded again, which
+    /// then finds its earlier map.
     fn hidden(&self, text: &str) -> String {
         let whole = format!("{} {} {text}", self.context.name, self.globals.text);
-        // The same in every process.
+        // This hash is the same in every process.
         let mut hasher = FnvHasher::default();
         hasher.write(whole.as_bytes());
         format!("entry {:016x}", hasher.finish())
     }
 
-    /// Checks something at another event. What is wrong there is given back, too.
+    /// Checks something as part of another event's handler; gives the errors found there, too.
     fn elsewhere<T>(
         &mut self,
         context: &crate::context::Context,
@@ -187,7 +189,7 @@ impl Checker<'_> {
         (done, there.found)
     }
 
-    /// A place in a hidden map that is filled already.
+    /// A place in a hidden map, for reading.
     fn place(&mut self, name: &str, key: &[ast::Expr], span: Span) -> Checked<MapPlace> {
         let keys: Vec<&ast::Expr> = key.iter().collect();
         let assumed = ValueKind::Scalar(FieldType::Integer {
@@ -198,7 +200,7 @@ impl Checker<'_> {
         self.map_place(name, &keys, None, &assumed, Usage::Reads, span)
     }
 
-    /// `map[key] = value`.
+    /// The statement `map[key] = value` for a hidden map.
     fn keeps(&mut self, name: &str, key: &[ast::Expr], value: Expr, span: Span) -> Checked<Statement> {
         let keys: Vec<&ast::Expr> = key.iter().collect();
         let kind = self.stores(name, &keys, MapChange::Set(value), span)?;
@@ -206,9 +208,9 @@ impl Checker<'_> {
     }
 }
 
-/// The thread, and what tells its calls apart.
+/// The key of a call: the thread, and a number that distinguishes the thread's calls in progress.
 fn key(number: &str, span: Span) -> [ast::Expr; 2] {
-    // Parsed where it stands for something, so that findings point there.
+    // Blanks before the text give it the position of `span`, so that errors point there.
     let (parsed, wrong) = parse_expression(&format!("{:start$}{number}", "", start = span.start as usize));
     debug_assert!(!has_errors(&wrong), "{number}");
     let thread = ast::ExprKind::Identifier("tid".to_owned());

@@ -1,4 +1,4 @@
-//! Computes what is known when compiling, follows copies, and moves constant offsets into memory accesses.
+//! Constant folding: computes what is known when compiling, follows copies, and moves constant offsets into memory accesses.
 
 use super::facts::Facts;
 use crate::ir::{AluOp, Bits, End, Function, Op, Operand, Vreg, Width};
@@ -56,6 +56,7 @@ fn follow_arguments(facts: &Facts, args: &mut [Operand]) -> bool {
     changed
 }
 
+/// Replaces an operation by a cheaper one with the same result, where its operands are known.
 fn simplify(facts: &Facts, op: Op) -> Op {
     match op {
         Op::Copy { dst, src } => match facts.constant(src) {
@@ -176,6 +177,7 @@ fn simplify(facts: &Facts, op: Op) -> Op {
     }
 }
 
+/// Simplifies arithmetic: computes it, drops what changes nothing, turns powers of two into shifts and masks.
 fn simplify_alu(facts: &Facts, op: AluOp, bits: Bits, dst: Vreg, left: Vreg, right: Operand) -> Op {
     let unchanged = Op::Alu {
         op,
@@ -270,7 +272,7 @@ fn add_to(facts: &Facts, dst: Vreg, left: Vreg, n: i64) -> Option<Op> {
     }
 }
 
-/// Takes a constant added to the base into the access's offset.
+/// Moves a constant that was added to the base of an access into its offset.
 fn reach(facts: &Facts, base: Vreg, offset: i16) -> (Vreg, i16) {
     if let Some(Op::Alu {
         op: AluOp::Add,
@@ -287,7 +289,7 @@ fn reach(facts: &Facts, base: Vreg, offset: i16) -> (Vreg, i16) {
     (base, offset)
 }
 
-/// The low bytes of a number, extended.
+/// Extends the low `width` bytes of a number to 64 bits, with their sign or with zeros.
 fn extend(value: i64, width: Width, signed: bool) -> i64 {
     let shift = 64 - width.bytes() * 8;
     if signed {
@@ -318,6 +320,7 @@ fn is_extended(facts: &Facts, v: Vreg, width: Width, signed: bool) -> bool {
     }
 }
 
+/// Turns a branch on a known condition into a jump.
 fn fold_end(facts: &Facts, end: End) -> End {
     match end {
         End::Exit(value) => End::Exit(facts.operand(value)),

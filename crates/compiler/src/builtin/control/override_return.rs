@@ -1,4 +1,4 @@
-//! `override`.
+//! The built-in `override`: makes the probed function return a value without running.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, StatementKind, Type};

@@ -1,4 +1,4 @@
-//! `dw_ustack`.
+//! The built-in `dw_ustack`: the process's stack, found by `.eh_frame` in a copy of its memory.
 
 use super::copy::copied;
 use super::depth::shape;
@@ -6,7 +6,7 @@ use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::StackMode;
 
-/// Bytes of the stack in which frames are looked for: what lies above is seldom more.
+/// Bytes of the stack that are copied to find frames in; stacks are seldom larger.
 const BYTES: u32 = 32 << 10;
 
 pub(crate) static DW_USTACK: Builtin = Builtin {

@@ -1,10 +1,11 @@
-//! Loops that a helper makes: over the elements of a map, so many times, or until they are left. Their bodies are functions of their own, which the helper calls back.
+//! Loops by the helpers `bpf_loop` and `bpf_for_each_map_elem`: a number of times, until they are left, or over the elements of a map. The body of such a loop
+//! becomes a function of its own, which the helper calls back.
 //!
 //! ```text
 //!   the caller's frame:  context | left | which event | captured variable … ◄── a function that is called back knows this address alone
 //! ```
 //!
-//! A number that the body shares with what is around it lies in these words while the loop runs; of any other variable its address lies there.
+//! A number that the body shares with the code around the loop is in its word there while the loop runs; for any other shared variable the word has the address.
 
 use super::{Lower, Place};
 use crate::check::tree::{Expr, ExprKind, LoopRange, Statement, StatementKind, VariableId};
@@ -14,21 +15,22 @@ use crate::ir::{Builder, Condition, Operand, Vreg, Width, helper};
 use kestrel_bpf::code::SourceRange as Span;
 use std::collections::BTreeMap;
 
-/// Offsets in what is shared: the program's context, whether the program is to be left, which of its events it is, and the captured variables.
+/// Offsets in the memory shared with the callback: the program's context, whether the handler is to be left, which of the program's events it is, and the
+/// captured variables.
 const CONTEXT: i16 = 0;
 const LEFT: i16 = 8;
 const INSTANCE: i16 = 16;
 const CAPTURED: i16 = 24;
 
-/// The kernel repeats no more than 2^23 times (`BPF_MAX_LOOPS`).
+/// Greatest index of an iteration: the kernel repeats at most 2^23 times (`BPF_MAX_LOOPS`).
 const MOST_TIMES: i64 = (1 << 23) - 1;
 
-/// Registers in which a callback function has what its caller shares, and the element.
+/// Registers of a callback function with the memory that its caller shares, and with the element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallbackFrame {
     /// The shared memory of the caller.
     shared: Vreg,
-    /// The address of the element's key, or how many times there were before.
+    /// The address of the element's key, or the index of the iteration.
     key: Vreg,
     /// The address of the element's value.
     value: Option<Vreg>,
@@ -43,7 +45,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The address of the key of the element that the loop is at, or its value's; the number of a loop of so many times.
+    /// The register with the address of the current element's key or value; in a loop of a number of times, with the index of the iteration.
     pub(super) fn element(&mut self, key: bool, span: Span) -> Result<Vreg, Error> {
         let found = match self.inside {
             Some(inside) if key => Some(inside.key),
@@ -64,6 +66,7 @@ impl Lower<'_> {
             LoopRange::Map(_) => None,
         };
         let inner = variables_in(body);
+        // Captured are the variables of the body that are mentioned outside of it, too.
         let captured: Vec<VariableId> = inner
             .iter()
             .filter(|(id, count)| self.mentions.get(id).is_some_and(|all| all > count))
@@ -130,8 +133,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Stores a variable that is shared. Where it is a number, in two halves: the verifier, which goes through the loop's body until nothing new is seen,
-    /// does not follow what they make, so that a number which grows is not something new each time.
+    /// Stores a shared variable; a number in two halves. The verifier walks through the loop's body until it sees no new state. It does not track a number that is
+    /// put together from halves, so one that grows is not a new state each time.
     pub(super) fn share(&mut self, id: VariableId, base: Vreg, offset: i16, value: Operand) {
         let shape = self.shapes.get(id.0 as usize);
         if shape.is_none_or(|shape| shape.pointer || shape.addressed) {
@@ -143,7 +146,7 @@ impl Lower<'_> {
         self.b.store(Width::B4, base, offset + 4, high);
     }
 
-    /// Makes the function of a loop's body; gives its number.
+    /// Generates the callback function of a loop's body; gives its number.
     fn callback(
         &mut self,
         over: &LoopRange,
@@ -169,7 +172,7 @@ impl Lower<'_> {
             }
             LoopRange::Times(_) | LoopRange::Endless => {
                 let [key, shared] = self.b.parameters(1);
-                // Says to the verifier what it is at most.
+                // Gives the verifier an upper bound of the index.
                 let key = self.b.and(key, MOST_TIMES);
                 CallbackFrame {
                     shared,
@@ -196,7 +199,7 @@ impl Lower<'_> {
         if let LoopRange::Map(map) = over
             && !map.keys.is_empty()
         {
-            // What was cleared is passed over.
+            // Elements of an earlier generation, from before `clear`, are passed over.
             let now = self.generation(map);
             let then = self.b.load(Width::B8, entered.key, 0);
             self.b.branch_if(Condition::NotEqual, then, now, next);
@@ -207,7 +210,7 @@ impl Lower<'_> {
             self.b.branch(Condition::Equal, entered.key, MOST_TIMES, last, on);
             self.b.switch_to(last);
             self.ended_by_kernel();
-            // Around it another may go on for as long: the handler is left.
+            // Inside another callback loop the whole handler is left: the outer loop might run this one as often again.
             let around = outer.0.is_some();
             self.b.jump(if around { leave } else { stop });
             self.b.switch_to(on);
@@ -237,7 +240,7 @@ impl Lower<'_> {
         lowered.map(|()| number)
     }
 
-    /// The variables of a loop's body: captured ones lie where the caller says, others are its own.
+    /// Gives the variables of a loop's body their places: captured ones in the shared memory, others in the callback's own frame.
     fn own_variables(&mut self, captured: &[VariableId], inner: &BTreeMap<VariableId, usize>, shared: Vreg) {
         let shapes = self.shapes.clone();
         let mut places = vec![Place::Elsewhere; shapes.len()];
@@ -261,12 +264,12 @@ impl Lower<'_> {
     }
 }
 
-/// Where captured variables lie in what is shared.
+/// Offsets of the captured variables in the shared memory.
 fn offsets() -> impl Iterator<Item = i16> {
     (0..).map(|place| CAPTURED + place * 8)
 }
 
-/// The variables that statements mention, and how often.
+/// The variables that statements mention, and how often each.
 pub(super) fn variables_in(statements: &[Statement]) -> BTreeMap<VariableId, usize> {
     let mut found = BTreeMap::new();
     for statement in statements_of(statements) {
@@ -281,7 +284,7 @@ pub(super) fn variables_in(statements: &[Statement]) -> BTreeMap<VariableId, usi
     found
 }
 
-/// The variables that an expression mentions, those of statements inside of it left out.
+/// Adds the variables that an expression mentions, except those in statements inside of it.
 pub(super) fn mentioned(expr: &Expr, found: &mut BTreeMap<VariableId, usize>) {
     if let ExprKind::Variable(id) | ExprKind::VariableAddress(id) = &expr.kind {
         *found.entry(*id).or_default() += 1;

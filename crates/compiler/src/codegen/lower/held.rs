@@ -1,4 +1,4 @@
-//! Values that are no scalars, put together or copied in memory: texts, tuples, arrays, structs.
+//! Code for values that are no scalars (texts, tuples, arrays, structs): they are put together and copied in memory.
 
 use super::Lower;
 use super::text::Bytes;
@@ -9,16 +9,16 @@ use kestrel_trace::layout::{FieldType, Space, StackMode};
 
 /// `BPF_F_USER_BUILD_ID`.
 const USER_BUILD_ID: i64 = 1 << 11;
-/// Bytes that are worth a copy word by word; more are copied by a helper.
+/// Most bytes that are copied word by word; more are copied by a helper.
 const WORDS: u32 = 64;
 
 impl Lower<'_> {
-    /// A variable's new value, zeroes where the variable has room for more.
+    /// Assigns a variable that lies in the frame; zeroes fill the rest of its room.
     pub(super) fn set_memory(&mut self, value: &Expr, slot: Slot, size: u32) -> Result<(), Error> {
         if !value.has_variables() {
             return self.put(value, slot, 0, size);
         }
-        // What is computed from the variable itself is whole before that changes.
+        // The value may be computed from the variable itself, so it is completed elsewhere before the variable changes.
         let room = self.b.slot(size.max(1).next_multiple_of(8), 8);
         self.put(value, room, 0, size)?;
         let to = self.b.slot_address(slot, 0);
@@ -26,7 +26,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A new value of a variable at an address.
+    /// Assigns a variable that lies at an address, by way of a frame object.
     pub(super) fn set_memory_at(&mut self, value: &Expr, to: Vreg, size: u32) -> Result<(), Error> {
         let room = self.b.slot(size.max(1).next_multiple_of(8), 8);
         self.put(value, room, 0, size)?;
@@ -34,7 +34,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Bytes that a value takes where it is kept.
+    /// Bytes that a value takes in memory.
     pub(super) fn bytes_of(&self, value: &Expr) -> u32 {
         match &value.ty {
             Type::Integer { size, .. } => u32::from(*size),
@@ -57,7 +57,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Writes a value to `size` bytes at `offset` of a frame object, zeroes where it has fewer.
+    /// Writes a value to `size` bytes of a frame object from `offset` on; zeroes fill the rest.
     pub(super) fn put(&mut self, value: &Expr, slot: Slot, offset: u32, size: u32) -> Result<(), Error> {
         if let ExprKind::Sequence { statements, value } = &value.kind {
             self.statements(statements)?;
@@ -142,7 +142,7 @@ impl Lower<'_> {
         let bytes = self.stage(value, size)?;
         let has = self.bytes_of(value).min(size);
         if matches!(value.ty, Type::HeldStack(_)) && has < size {
-            // Whose stack it is stands at its end.
+            // The last word of a stack names its process: it goes to the end of the larger room.
             self.copy_to_frame(bytes, has - 8, slot, offset);
             self.clear(slot, offset + has - 8, offset + size - 8);
             let process = self.load_bytes(bytes, has.cast_signed() - 8, Width::B8);
@@ -155,7 +155,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Memory as it is kept: how many bytes there are, the bytes, zeroes. What cannot be read is no byte.
+    /// Writes memory read by a program in its form for keeping: the number of bytes, the bytes, zeroes. The number is 0 where it cannot be read.
     fn put_memory(
         &mut self,
         memory: &Expr,
@@ -180,7 +180,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A stack as it is kept: how many frames there are or the kernel's error, the frames, zeroes, whose stack it is.
+    /// Writes a stack in its form for keeping: the number of frames or the kernel's error, the frames, zeroes, the process.
     fn put_stack(
         &mut self,
         (space, max, mode): (Space, u32, StackMode),
@@ -218,7 +218,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Ends the current block: goes to `equal` where both values are the same bytes as they are kept.
+    /// Ends the current block with a jump: to `equal` where both values have the same bytes in memory, else to `different`.
     pub(super) fn bytes_equal(
         &mut self,
         [left, right]: [&Expr; 2],
@@ -237,7 +237,7 @@ impl Lower<'_> {
         let [left, right] = slots[..] else {
             return Ok(());
         };
-        // Without branches: to the verifier each would be one more way through all that follows.
+        // The words are compared without branches: for the verifier each branch would double the ways through all that follows.
         let mut differs = self.b.constant(0);
         for at in (0..room.cast_signed()).step_by(8) {
             let (l, r) = (
@@ -251,7 +251,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Sets bytes of a frame object to zero, wherever they begin.
+    /// Sets a range of a frame object to zero, which may be empty.
     fn clear_bytes(&mut self, slot: Slot, from: u32, until: u32) {
         if from < until {
             self.clear(slot, from, until);
@@ -269,7 +269,7 @@ impl Lower<'_> {
         self.b.helper(reader, &[to.into(), size.into(), from.into()]);
     }
 
-    /// Copies bytes to a frame object, wherever they begin there.
+    /// Copies bytes to a frame object, to any offset in it.
     pub(super) fn copy_to_frame(&mut self, bytes: Bytes, size: u32, slot: Slot, offset: u32) {
         if size > WORDS {
             let to = self.b.slot_address(slot, offset);
@@ -279,7 +279,7 @@ impl Lower<'_> {
         self.copy_aligned(bytes, size, to, offset);
     }
 
-    /// A frame object with a copy of what a map holds; zeroes where it holds nothing.
+    /// Copies what a map holds under a key to a new frame object; zeroes where it holds nothing.
     pub(super) fn map_copy(&mut self, place: &MapPlace, size: u32) -> Result<Slot, Error> {
         let room = size.max(1).next_multiple_of(8);
         let slot = self.b.slot(room, 8);
@@ -293,7 +293,7 @@ impl Lower<'_> {
 }
 
 impl crate::check::tree::TupleType {
-    /// Whether some of its bytes belong to no member.
+    /// Whether there is padding, bytes that belong to no member.
     fn has_gaps(&self) -> bool {
         let taken: u32 = self.members.iter().map(|member| member.size).sum();
         taken < self.size
@@ -301,7 +301,7 @@ impl crate::check::tree::TupleType {
 }
 
 impl Expr {
-    /// Whether a variable of more than a register is among what it is computed from.
+    /// Whether it is computed from a variable that is in memory and not in a register.
     fn has_variables(&self) -> bool {
         matches!(self.kind, ExprKind::VariableAddress(_))
             || self.operands().into_iter().any(Self::has_variables)
