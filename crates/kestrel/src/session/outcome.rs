@@ -1,19 +1,19 @@
-//! Outcomes of events that did not go as planned: seen in another way, left out, missed.
+//! What did not go as planned with events: they are traced in another way, left out, or missed.
 
 use kestrel_trace::print::{counted, were};
 
-/// An event that could not be seen in the best way planned, and is seen in another.
+/// An event that could not be traced in the way that was planned, and is traced in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// The event.
     pub event: String,
-    /// The strategy now, in words.
+    /// How it is traced now, in words.
     pub way: String,
-    /// What came of the way before.
+    /// Why the planned way failed.
     pub why: String,
 }
 
-/// An event that could not be attached, and that no text names: only a pattern matched it.
+/// An event that could not be attached, and is left out because no text names it: only a pattern matched it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// The event.
@@ -22,48 +22,48 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// Events that a program did not see because it was running already on that CPU; returns also because too many calls were on their way.
+/// Hits that a program did not see because a program was running already on that CPU; returns also because too many calls were in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// The program's event; of a set its first.
+    /// The program's event; for a set of events, the first.
     pub event: String,
-    /// How many more events the program serves: the kernel counts for all of them together.
+    /// Number of further events that the program serves: the kernel counts the misses of all together.
     pub others: usize,
-    /// Whether only the events of some processes are traced: the kernel counts everybody's.
+    /// Whether only the events of some processes are traced: the kernel counts the misses of all processes.
     pub chosen: bool,
-    /// How many, or why that cannot be known. Of returns it is reported even if there are none.
+    /// Number of missed hits, or why it is not known. For returns it is reported even if it is zero.
     pub count: std::result::Result<u64, String>,
     /// Kind of hits that the program sees.
     pub what: Hits,
 }
 
-/// Kind of hits a program sees, as far as it matters for what it misses.
+/// Kind of hits that a program sees, which decides why it can miss some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hits {
-    /// Hits of a place, or of an event.
+    /// Hits of a place in code, or of an event.
     Any,
-    /// Returns of functions, of which the kernel follows so many at once.
+    /// Returns of functions, of which the kernel follows a limited number of calls at once.
     Returns,
     /// Entries of functions, each with its return.
     Calls,
 }
 
 impl Missed {
-    /// Whether it is known that nothing was missed: there is nothing to tell.
+    /// Whether it is known that nothing was missed, so that there is nothing to report.
     pub fn is_nothing(&self) -> bool {
         self.count == Ok(0)
     }
 }
 
-/// Whether an event is seen where others come, too: after an instruction, where a jump may lead or the function that it called begins; at a
-/// fault, where the kernel takes all faults.
+/// Whether an event's program also runs for other arrivals at its place, which are counted as missed, too: behind an instruction, where a jump may lead or
+/// where the called function begins; at a fault, where the kernel takes all faults.
 fn is_passed_by_others(event: &str) -> bool {
     [":post", ":fault", " fault"]
         .iter()
         .any(|end| event.ends_with(end))
 }
 
-/// What is to be known of a count where only some processes are traced.
+/// Remark on a count where only some processes are traced.
 const EVERYBODYS: &str = " (counted for all processes, not only for those traced)";
 
 impl std::fmt::Display for Missed {

@@ -1,4 +1,4 @@
-//! The store of persistent sessions: finding them, making them, locking them, and sweeping up what killed commands left; not what one can do with them.
+//! The store of persistent sessions: finding, making, locking and ending them, and removing what killed commands left. What a session can do is elsewhere.
 
 use super::lock::Lock;
 pub use super::lock::{Holder, Patience, Waiting};
@@ -16,40 +16,44 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The name of a session that has none.
+/// Name of a session that is started without one.
 pub const DEFAULT: &str = "main";
 /// Longest name of a session.
 const LONGEST: usize = 48;
 
+/// Directory in bpffs with the sessions' directories.
 const PINS: &str = "kestrel";
+/// Directory of the lock files.
 const LOCKS: &str = "/run/kestrel";
+/// Begins the name of a session's directory while the session is made.
 const NEW: &str = "+new+";
+/// Begins the name of a session's directory while the session is removed.
 const GONE: &str = "+gone+";
 
-/// A session that was stopped.
+/// Result of stopping a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// The name.
+    /// The session's name.
     pub name: String,
-    /// Events that are masked, and that a process of its own ([`kestrel_kernel::process::CLOSER`]) goes on detaching.
+    /// Number of events, masked already, whose programs a background process ([`kestrel_kernel::process::CLOSER`]) is still detaching.
     pub detaching: usize,
 }
 
-/// The right to keep a session's log; whatever ends the process gives it back.
+/// Lock of the agent that keeps a session's log; released when the process ends, in whatever way.
 #[derive(Debug)]
 pub struct LogLock(Lock);
 
 impl LogLock {
-    /// Gives it back.
+    /// Releases the lock and removes its file.
     pub fn release(self) {
         self.0.remove();
     }
 }
 
-/// The sessions of this machine.
+/// The persistent sessions of this machine.
 ///
-/// A session is a directory of pins in bpffs; it exists from the moment when that directory gets its name to the moment when it loses it, both
-/// of which are one rename.
+/// A session is a directory of pins in bpffs. It exists from the moment when that directory gets its name to the moment when it loses it; each is
+/// one rename, so a session is never seen half made.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) host: Host,
@@ -59,7 +63,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store of a host; nothing is made yet.
+    /// Opens the store of a host, without making anything.
     ///
     /// # Errors
     /// When this host has no bpffs.
@@ -74,14 +78,14 @@ impl Store {
         Ok(store)
     }
 
-    /// The store with another patience for commands that change the same sessions.
+    /// Sets how long to wait for other commands that change the same sessions.
     #[must_use]
     pub fn with_patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
         self
     }
 
-    /// bpffs may be writable for all users: then another user may have made the directory first.
+    /// Refuses a directory that another user may have made: bpffs can be writable for everybody.
     fn check_owner(&self) -> Result<()> {
         let Ok(found) = std::fs::symlink_metadata(&self.pins) else {
             return Ok(());
@@ -96,10 +100,10 @@ impl Store {
         })
     }
 
-    /// Names of the sessions there are, in alphabetical order.
+    /// Names of all sessions, in alphabetical order.
     ///
     /// # Errors
-    /// When they cannot be listed: another user's question.
+    /// When they cannot be listed, as by users other than root.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = self.entries()?;
         names.retain(|name| !name.starts_with(PASSING));
@@ -107,7 +111,7 @@ impl Store {
         Ok(names)
     }
 
-    /// All that is there, sessions on their way in and out as well.
+    /// Names of all directories, those of sessions that are being made or removed among them.
     fn entries(&self) -> Result<Vec<String>> {
         let names = Directory::at(&self.pins).names();
         if names
@@ -119,11 +123,11 @@ impl Store {
         names
     }
 
-    /// The name of the session that a command is for: the one given, or the only one there is. Beside others, one that holds named probes and no
-    /// table of its own (as `kestrel probe add` makes it) must be given by name: adding a probe changes nothing for a user with one session.
+    /// The name of the session that a command is for: the one given, or the only one there is. A session with named probes and no table of its own (as
+    /// `kestrel probe add` makes it) does not count beside others and must be given by name: so adding a probe changes nothing for a user with one session.
     ///
     /// # Errors
-    /// [`Error::NoSession`] when it is not there, or none is; [`Error::WhichSession`] when there are several.
+    /// [`Error::NoSession`] when that session or any does not exist; [`Error::WhichSession`] when there are several and none is given.
     pub fn resolve(&self, name: Option<&str>) -> Result<String> {
         let names = self.names()?;
         match (name, names.as_slice()) {
@@ -143,20 +147,20 @@ impl Store {
         }
     }
 
-    /// Whether a session has no table but that of its named probes; one that cannot be read may have.
+    /// Whether a session has no table but that of its named probes; false for one that cannot be read, which may have others.
     fn holds_only_probes(&self, name: &str) -> bool {
         let session = PinnedSession::open(&self.host, self.directory(name), name);
         session.is_ok_and(|session| session.state().holds_only_probes())
     }
 
-    /// A session to be looked at; other commands can change it meanwhile.
+    /// Opens a session for looking at it; other commands can change it meanwhile.
     ///
     /// # Errors
     /// As [`Store::resolve`]; [`Error::State`] if another version of Kestrel made it.
     pub fn session(&self, name: Option<&str>) -> Result<PinnedSession> {
         let name = self.resolve(name)?;
         match PinnedSession::open(&self.host, self.directory(&name), &name) {
-            // Stopped meanwhile, perhaps.
+            // It may have been stopped meanwhile.
             Err(_) if !self.exists(&name) => Err(Error::NoSession {
                 wanted: Some(name),
                 names: self.names()?,
@@ -165,8 +169,8 @@ impl Store {
         }
     }
 
-    /// A session to be changed: no other command changes it meanwhile. What a killed command left behind is cleared away first, what one left half done
-    /// is finished.
+    /// Opens a session for changing it, with a lock that keeps other commands from changing it meanwhile. First, what a killed command left behind is
+    /// removed, and what it left half done is finished.
     ///
     /// # Errors
     /// As [`Store::session`]; [`Error::Busy`] if another command does not come to an end.
@@ -178,7 +182,7 @@ impl Store {
         )
     }
 
-    /// Name and lock of the session that is meant: no other command changes it meanwhile.
+    /// Resolves the name of a session and takes its lock, which keeps other commands from changing it.
     fn lock(&self, name: Option<&str>) -> Result<(String, Lock)> {
         let name = self.resolve(name)?;
         let lock = Lock::take(&self.host, &self.locks, &name, self.patience)?;
@@ -192,17 +196,17 @@ impl Store {
         })
     }
 
-    /// The right to keep the log of a session of this name, which one agent at a time has; `None` while another one has it.
+    /// Takes the lock of the log of a session of this name, which one agent at a time can have; `None` while another one has it.
     ///
     /// # Errors
     /// When the lock's file cannot be made.
     pub fn log_lock(&self, name: &str) -> Result<Option<LogLock>> {
-        // No session can have this name.
+        // No session can have this name, so no session's lock has this file.
         let taken = Lock::try_take(&self.locks, &format!("{name}{PASSING}log"))?;
         Ok(taken.map(LogLock))
     }
 
-    /// Ends a session: it is gone when this returns. The kernel goes on detaching its programs, which do nothing any more, for a while.
+    /// Ends a session, which is gone when this returns. The kernel may go on detaching its programs for a while; they do nothing any more.
     ///
     /// # Errors
     /// As [`Store::resolve`], and when its pins cannot be removed.
@@ -212,7 +216,7 @@ impl Store {
         Ok(Stopped { name, detaching })
     }
 
-    /// Ends a session if it is as it should be for that; whether it did.
+    /// Ends a session if the condition `that` holds for it; gives whether it did.
     ///
     /// # Errors
     /// As [`Store::stop`].
@@ -235,7 +239,7 @@ impl Store {
         Ok(detaching)
     }
 
-    /// Clears away what commands left that were killed while they made or removed a session. What another command works on is left alone.
+    /// Removes what commands left that were killed while they made or removed a session. What a running command works on is locked, and is left alone.
     ///
     /// # Errors
     /// When the directories cannot be read or removed.
@@ -266,14 +270,14 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the directories that hold sessions when there are none.
+    /// Removes the directories of all sessions and locks when they are empty.
     fn tidy(&self) {
-        // Each goes only when it is empty: another command may have begun a session meanwhile, and makes it again.
+        // The kernel removes only an empty one. A command that begins a session at this moment makes it again.
         let _ = std::fs::remove_dir(&self.pins);
         let _ = std::fs::remove_dir(&self.locks);
     }
 
-    /// Whether a session of this name can be started, to be asked before work is done for it.
+    /// Checks that a session of this name can be started, before work is done for it.
     ///
     /// # Errors
     /// [`Error::Name`], [`Error::SessionExists`].
@@ -287,10 +291,10 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the lock for a session that must not exist, and makes the directory in which it can come to be.
+    /// Takes the lock for a session that must not exist yet, and makes the directory in which it is prepared for [`Store::finish`].
     pub(super) fn begin(&self, name: &str) -> Result<(Directory, Lock)> {
         check_name(name)?;
-        // Where everybody may make directories, one of another user's would stand in root's way.
+        // Where everybody may make directories in bpffs, that of another user would keep root from making one.
         is_root()?;
         self.sweep()?;
         let lock = Lock::take(&self.host, &self.locks, name, self.patience)?;
@@ -309,7 +313,7 @@ impl Store {
         }
     }
 
-    /// Makes the directory in which a session comes to be.
+    /// Makes the directory in which a session is prepared, and the one above it.
     fn room(&self, passing: PathBuf) -> Result<Directory> {
         loop {
             match Directory::create(self.pins.clone()) {
@@ -319,14 +323,14 @@ impl Store {
             self.check_owner()?;
             Directory::at(&passing).destroy()?;
             match Directory::create(passing.clone()) {
-                // The command that ended the last session removed the directory above.
+                // A command that ended the last session has removed the directory above meanwhile: again.
                 Err(error) if is(&error, ErrorKind::NotFound) => {}
                 other => return other,
             }
         }
     }
 
-    /// Lets what was made under [`Store::begin`] be a session.
+    /// Makes a session of the directory that was prepared since [`Store::begin`], by giving it its name.
     pub(super) fn finish(&self, made: Directory, name: &str) -> Result<PathBuf> {
         let place = self.directory(name);
         made.rename(place.clone())?;
@@ -341,6 +345,7 @@ impl Store {
         self.directory(name).exists()
     }
 
+    /// Path of a session's directory while this process makes or removes the session.
     fn passing(&self, what: &str, name: &str) -> PathBuf {
         self.pins
             .join(format!("{what}{name}{PASSING}{}", std::process::id()))
@@ -358,7 +363,8 @@ fn is(error: &Error, kind: ErrorKind) -> bool {
     matches!(error, Error::Io { error, .. } if error.kind() == kind)
 }
 
-/// Masks a session that has lost its name, and removes its pins; gives how many events a process of its own goes on detaching.
+/// Switches off a session whose directory has lost its name, and removes its pins and tracefs events; gives how many events a background process goes on
+/// detaching.
 fn remove(host: &Host, directory: Directory) -> Result<usize> {
     if let Ok(map) = directory.map(pins::CONTROL)
         && let Ok(control) = kestrel_hook::hook::control::Control::open(map)
@@ -381,10 +387,10 @@ fn remove(host: &Host, directory: Directory) -> Result<usize> {
     Ok(detaching)
 }
 
-/// Links that the kernel takes long to take down, where they are many: it would do that by itself once their pins are gone, and keep everybody
-/// waiting who attaches something meanwhile.
+/// Opens the links that the kernel takes long to detach, where they are many, for a background process to close. Otherwise the kernel would detach them as soon
+/// as their pins are gone, and everybody who attaches something meanwhile would wait.
 fn slow_links(directory: &Directory, state: &State) -> Vec<OwnedFd> {
-    // What tracefs was given for them can go only after them.
+    // Hooks with tracefs events are left out: those events can be removed only after the links.
     let slow = |hook: &&HookState| {
         let mechanism = hook.attached.as_ref().filter(|_| hook.own_events.is_empty());
         mechanism.is_some_and(|mechanism| mechanism.called_kind(hook.multi).is_ok_and(is_slow))
