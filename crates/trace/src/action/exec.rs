@@ -1,4 +1,4 @@
-//! `exec`.
+//! The action `exec`: runs a command.
 
 use super::verb::{Effect, Verb};
 

@@ -1,29 +1,29 @@
-//! The bytes of the state map: one array value per session with some words for each map, and zeroes; no keys or values of maps.
+//! Layout of the state map, a session's array with one value: three words for each of the session's maps, then zeroes. The maps' keys and values are not in it.
 
-/// Name by which programs refer to it.
+/// Name by which programs refer to the state map.
 pub const MAP: &str = "map_state";
 /// Most maps of a session.
 pub const MOST_MAPS: u32 = 256;
 /// Bytes per map.
 const PER_MAP: u32 = 24;
-/// Where nothing is ever written: what the first value under a key is made from.
+/// Offset of the zeroes, where nothing is ever written: the first value under a key is made from them.
 pub const ZEROES: u32 = MOST_MAPS * PER_MAP;
-/// Most bytes of a value.
+/// Most bytes of a map's value.
 pub const MOST_VALUE: u32 = 16384;
-/// Bytes of the map's one value.
+/// Bytes of the state map's one value.
 pub const SIZE: u32 = ZEROES + MOST_VALUE;
 
-/// Offset of a map's generation: `clear` adds 1.
+/// Offset of a map's generation, to which `clear` adds 1.
 pub const fn generation(number: u32) -> u32 {
     number * PER_MAP
 }
 
-/// Offset of the number of updates that found no room (or a bucket that was locked by what they interrupted).
+/// Offset of the number of updates that were lost: the map had no room, or the update interrupted code that had locked the bucket.
 pub const fn lost(number: u32) -> u32 {
     number * PER_MAP + 8
 }
 
-/// Offset of the generation that began with `zero` last.
+/// Offset of the generation that the last `zero` began.
 pub const fn zeroed(number: u32) -> u32 {
     number * PER_MAP + 16
 }

@@ -1,4 +1,4 @@
-//! Lines of an event, prepared once for all its records: what stands in each of them, and where the values lie that stand between.
+//! Lines of an export, prepared once per event for all its records: the text that every line has, and where the values between are.
 
 use super::field::{Part, Words};
 use super::format::CALLS;
@@ -13,42 +13,43 @@ use crate::symbol::Symbols;
 use crate::value::Value;
 use std::ops::Range;
 
-/// The lines of all events that were met, by event number.
+/// The prepared lines of the events met so far, at the index that is the event's number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     lines: Vec<Option<Line>>,
 }
 
-/// The common part of one event's lines.
+/// What all lines of one event have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     event: String,
-    /// The layout's identity: a live trace may describe another class under the number.
+    /// Identity of the event's layout: a live trace may describe another event under the same number later.
     layout: u64,
-    /// `sched:sched_switch:`.
+    /// Text before the first value: `sched:sched_switch:`.
     head: Piece,
     values: Vec<Shown>,
-    /// What stands behind the last value.
+    /// Text behind the last value.
     tail: Piece,
+    /// Whether the event is a call, which is written as `name(a=1, b=2)`.
     call: bool,
-    /// Whether a field is a stack: those have lines of their own.
+    /// Whether a field is a stack, which is written on lines of its own.
     pub(super) stacks: bool,
-    /// Places of a block of registers, which have lines of their own too.
+    /// Places of the fields with registers, which are written on lines of their own, too.
     pub(super) registers: Range<usize>,
 }
 
-/// A value of the line.
+/// A value in the lines of an event.
 #[derive(Clone, Debug)]
 struct Shown {
-    /// With what stands before it: ` prev_comm=`.
+    /// The value, with the text before it: ` prev_comm=`.
     part: Part,
     stack: bool,
-    /// How the event's own print format has it.
+    /// How the event's own print format writes it, where there is one.
     style: Option<Style>,
 }
 
 impl Lines {
-    /// The line of the record's event.
+    /// The prepared line of the record's event.
     #[inline]
     pub(super) fn of(&mut self, record: &Record<'_>) -> Option<&mut Line> {
         let id = usize::from(record.event.id.0);
@@ -103,7 +104,7 @@ impl Line {
                 escape(field.name.as_bytes(), &mut label);
                 label.push(b'=');
                 values.push(Shown {
-                    // The texts of a call have quotes.
+                    // Texts of a call are quoted.
                     part: Part::new(Words::Lines, &label, event, index, !call),
                     stack: field.ty.is_stack(),
                     style: None,
@@ -136,11 +137,11 @@ impl Line {
         }
     }
 
-    /// Appends what stands behind the event's name, without the line's end.
+    /// Appends the line from the first value on, without its end.
     pub(super) fn values(&mut self, record: &Record<'_>, symbols: &Symbols, line: &mut Scratch) {
         let mut first = true;
         for shown in &mut self.values {
-            // A stack is in the line only where it could not be read.
+            // A stack has lines of its own, unless it could not be read: then this line says so.
             if shown.stack && shown.is_stack_of(record) {
                 continue;
             }
@@ -174,7 +175,7 @@ impl Shown {
     }
 }
 
-/// The event's own print format as values with what stands before them, behind them stacks, and what stands at its end.
+/// Prepares a line by the event's own print format: the values with the text before each, then the stacks; and the text at the end.
 fn printed(event: &EventClass) -> Option<(Vec<Shown>, Vec<u8>)> {
     let print = event.print.as_deref()?;
     let (mut values, mut label) = (Vec::new(), b" ".to_vec());

@@ -1,4 +1,4 @@
-//! How output looks: bpftrace's text, or its lines of JSON.
+//! Form of a program's output: bpftrace's text, or its lines of JSON.
 
 use crate::aggregate::read::Snapshot;
 use crate::aggregate::{Show, json_line, written};
@@ -9,11 +9,11 @@ use crate::value::Value;
 /// Form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form<'s> {
-    /// Whether it is lines of JSON.
+    /// Whether output is lines of JSON.
     pub json: bool,
-    /// Whether what a terminal would obey in texts of others is spelled out; bpftrace writes texts as they are.
+    /// Whether control characters in texts from traced programs are escaped, so that a terminal does not obey them; bpftrace writes texts as they are.
     pub escaped: bool,
-    /// What stands behind a text that was cut.
+    /// Mark behind a text that was cut.
     pub trailer: &'s str,
 }
 
@@ -40,7 +40,7 @@ impl<'s> Form<'s> {
         }
     }
 
-    /// A text as it is, or as the data of a line of JSON.
+    /// A text as it is, or in a line of JSON of type `kind` as its data.
     pub(super) fn data(self, kind: &str, text: Vec<u8>) -> Vec<u8> {
         if !self.json {
             return text;
@@ -51,7 +51,7 @@ impl<'s> Form<'s> {
         out
     }
 
-    /// Appends a text of others.
+    /// Appends a text from a traced program.
     pub(super) fn text(self, bytes: &[u8], out: &mut Vec<u8>) {
         match self.json {
             true => out.extend_from_slice(bytes),
@@ -59,7 +59,7 @@ impl<'s> Form<'s> {
         }
     }
 
-    /// A text of others as it may be shown.
+    /// A text from a traced program, escaped where that is asked for.
     fn shown(self, bytes: Vec<u8>) -> Vec<u8> {
         if self.json || !self.escaped {
             return bytes;
@@ -97,7 +97,7 @@ impl<'s> Form<'s> {
         out
     }
 
-    /// Value of a map without keys, now or before.
+    /// The line of a map without keys: its name and its value.
     pub(super) fn single(self, name: &str, value: Value<'_>, symbols: &Symbols) -> Vec<u8> {
         let title = format!("@{name}");
         let mut out = Vec::new();
@@ -145,7 +145,7 @@ impl<'s> Form<'s> {
         out
     }
 
-    /// How many probes are attached: a line.
+    /// The line that says how many probes are attached.
     pub fn attached(self, probes: u64) -> String {
         match self.json {
             true => format!(
@@ -156,7 +156,7 @@ impl<'s> Form<'s> {
         }
     }
 
-    /// How many events were lost since this was said last: a line.
+    /// The line that says how many events were lost since the last such line.
     pub fn lost(self, events: u64) -> String {
         match self.json {
             true => format!(

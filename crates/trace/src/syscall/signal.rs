@@ -1,6 +1,6 @@
-//! What the C library says to signals.
+//! Texts of signals, as the C library has them: `Segmentation fault`.
 
-/// From the first signal on.
+/// The texts, from signal 1 on.
 const TEXTS: [&str; 31] = [
     "Hangup",
     "Interrupt",
@@ -35,7 +35,7 @@ const TEXTS: [&str; 31] = [
     "Bad system call",
 ];
 
-/// The C library's text for a signal, as bpftrace has it where there is none of that number.
+/// The C library's text for a signal; for a number without a signal, the text that bpftrace prints.
 pub fn signal_text(number: i32) -> String {
     let known = usize::try_from(i64::from(number) - 1)
         .ok()

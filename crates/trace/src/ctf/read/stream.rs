@@ -1,4 +1,4 @@
-//! A stream of a trace: its pages read in chunks, records found in each, cuts and gaps noted.
+//! Reader of one stream of a trace: reads its pages in chunks, finds the records in each, notes cuts and gaps.
 
 use super::Losses;
 use crate::ctf::packet::{Continuity, NotAPacket, Packet, State};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
 
-/// Source of a stream's pages: anything that can be read, or what knows more about them.
+/// Source of a stream's pages: any reader, or one that makes use of hints about what is wanted.
 pub trait Source {
     /// Reads as [`Read::read`] does.
     ///
@@ -18,13 +18,13 @@ pub trait Source {
     /// As there.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
 
-    /// Is told which times are asked for: of whole packets without records in them only the headers count.
+    /// Hint: only records of these times are wanted. Of whole packets without such records only the headers are used.
     fn within(&mut self, _times: RangeInclusive<u64>) {}
 
-    /// Is told that only time, event, thread and length of records are asked for from now on: what else they hold may be zeros.
+    /// Hint: from now on only time, event, thread and length of records are wanted; the rest of each record may be zeros.
     fn heads_alone(&mut self) {}
 
-    /// Is told, before anything is read, that records before this time are not asked for, and that nobody counts them: what can goes straight to the others.
+    /// Hint, given before anything is read: records before this time are neither wanted nor counted. A source that can do so goes straight to later ones.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -32,7 +32,7 @@ pub trait Source {
         Ok(())
     }
 
-    /// Damage found since the last call, which is not among the bytes.
+    /// Damage found since the last call that cannot be seen in the bytes.
     fn damage(&mut self) -> Option<String> {
         None
     }
@@ -44,21 +44,22 @@ impl<R: Read> Source for R {
     }
 }
 
+/// State of reading a stream: the current page, and the current record in it.
 #[derive(Debug)]
 pub(super) struct Stream<R> {
     pub(super) name: String,
     pub(super) input: R,
-    /// What was read at once, and of it: how much is there, where the page at hand begins, and where the next one does.
+    /// Bytes read at once: `there` of them are valid, the current page begins at `page` and the next one at `next_page`.
     pub(super) chunk: Vec<u8>,
     pub(super) there: usize,
     pub(super) page: usize,
     pub(super) next_page: usize,
     pub(super) cpu: u32,
     pub(super) buffer: u32,
-    /// The records of the page that were not handed out: these bytes of the chunk.
+    /// Range of the chunk with the records of the current page that were not handed out yet.
     pub(super) at: usize,
     pub(super) end: usize,
-    /// The record at `at`, as long as one was found there.
+    /// Extent of the record at `at`, valid while `found`.
     pub(super) next: Extent,
     pub(super) found: bool,
     pub(super) previous_ns: u64,
@@ -67,7 +68,7 @@ pub(super) struct Stream<R> {
     /// Records handed out.
     pub(super) records: u64,
     pub(super) losses: Losses,
-    /// Of the events lost, how many on which CPU: packets of a stream may be of several.
+    /// Events lost by CPU: packets of a stream may be of several CPUs.
     pub(super) lost_on: BTreeMap<u32, u64>,
 }
 
@@ -98,7 +99,7 @@ impl<R: Source> Stream<R> {
         }
     }
 
-    /// Steps over the record at hand to the next one of the same page; false where there is none, or what is there is damaged.
+    /// Steps over the current record to the next one of the same page; false where there is none, or it is damaged.
     #[inline(always)]
     pub(super) fn step(&mut self, events: &EventTable) -> bool {
         if self.found {
@@ -106,7 +107,7 @@ impl<R: Source> Stream<R> {
             self.previous_ns = self.next.time_ns;
         }
         let bytes = self.chunk.get(self.at..self.end).unwrap_or_default();
-        // There is none at the end.
+        // At the end of the page there are no bytes, which is an error here, too.
         match events.extent(bytes, self.previous_ns) {
             Ok(extent) => {
                 self.next = extent;
@@ -144,7 +145,7 @@ impl<R: Source> Stream<R> {
         }
     }
 
-    /// Reads the next page; false at the end of the file. Of one that is whole and out of the times that are asked for only the header counts.
+    /// Reads the next page; false at the end of the file. Of a whole packet outside the wanted times only the header is used.
     pub(super) fn load(&mut self, info: &TraceInfo, within: &RangeInclusive<u64>) -> Result<bool> {
         let read = self.read_page().map_err(Error::io("read stream", &self.name))?;
         (self.at, self.end) = (0, 0);
@@ -172,7 +173,7 @@ impl<R: Source> Stream<R> {
                 self.end = self.at + packet.content().len();
                 let unsealed = packet.state != State::Whole;
                 if !unsealed && (packet.end_ns < *within.start() || packet.begin_ns > *within.end()) {
-                    // They were found, so they are not absent.
+                    // These records were found, though nobody wants them, so they count as read and not as missing.
                     self.records += u64::from(packet.events);
                     self.at = self.end;
                 }
@@ -193,7 +194,7 @@ impl<R: Source> Stream<R> {
         Ok(true)
     }
 
-    /// Makes the next page the one at hand; gives how much of it there is: a page, less at the end of the file.
+    /// Makes the next page the current one; gives how many of its bytes there are: fewer than a page only at the end of the file.
     fn read_page(&mut self) -> io::Result<usize> {
         self.page = self.next_page;
         if self.there < self.page + PAGE as usize {
@@ -212,10 +213,12 @@ impl<R: Source> Stream<R> {
         Ok(read)
     }
 
+    /// Notes damage of the current packet.
     fn damaged(&mut self, why: &str) {
         self.note(&format!("packet {}: {why}", self.packets - 1));
     }
 
+    /// Counts damage; the first of a stream is described.
     pub(super) fn note(&mut self, what: &str) {
         self.losses.packets_damaged += 1;
         if self.losses.notes.is_empty() {
@@ -224,7 +227,7 @@ impl<R: Source> Stream<R> {
     }
 }
 
-/// Reads into `bytes` until at least so many are there or the input ends; gives how many were read.
+/// Reads into `bytes` until at least `least` are there or the input ends; gives how many were read.
 fn fill(input: &mut impl Source, bytes: &mut [u8], least: usize) -> io::Result<usize> {
     let mut done = 0;
     while done < least {

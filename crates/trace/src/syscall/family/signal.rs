@@ -1,4 +1,4 @@
-//! Signals.
+//! Names of flags and numbers of system calls about signals.
 
 use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;

@@ -1,71 +1,72 @@
-//! A member of a structure, and how tables say it: the place is that of the headers' own structure.
+//! Structures that system calls point to: which members are shown and how, and the macro for tables of them. Offsets and sizes are those of the headers' own
+//! structures.
 
 use crate::syscall::Meaning;
 
-/// Format of a number in memory.
+/// How a member is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Show {
-    /// `-1`.
+    /// A signed number: `-1`.
     Signed,
-    /// `42`.
+    /// An unsigned number: `42`.
     Unsigned,
-    /// `0x2a`.
+    /// A number in hexadecimal: `0x2a`.
     Bits,
-    /// By names.
+    /// A number as a name or flags: `S_IFREG`.
     Named(Meaning),
     /// An address.
     Pointer,
-    /// An address, which is not shown where it is none.
+    /// An address; the member is left out where it is null.
     AnyPointer,
-    /// A mode, which is not shown where it is 0: nothing is made.
+    /// A mode; the member is left out where it is 0, because no file is created.
     AnyMode,
     /// Text up to its NUL.
     Text,
-    /// A structure in it.
+    /// A structure inside the structure.
     Inside(&'static Structure),
     /// A set of signals.
     Signals,
-    /// A limit, of which the highest number is none: `8192*1024`.
+    /// A resource limit, where the highest number means no limit: `8192*1024`.
     Limit,
-    /// What comes back with an event: `{u32=3, u64=3}`.
+    /// The data that epoll gives back with an event: `{u32=3, u64=3}`.
     EventData,
-    /// `makedev(0x1, 0x3)`, where the file is a device.
+    /// The number of a device, left out where the file is none: `makedev(0x1, 0x3)`.
     Device,
-    /// Bytes, where the file is no device.
+    /// The size of a file, left out where it is a device.
     FileSize,
-    /// What a signal does: `SIG_IGN`, or an address.
+    /// The handler of a signal: `SIG_IGN`, or an address.
     Handler,
-    /// What comes back with a signal, not shown where it is 0: `{sival_int=3, sival_ptr=0x3}`.
+    /// The data that comes with a signal, left out where it is 0: `{sival_int=3, sival_ptr=0x3}`.
     SignalData,
-    /// Words: `[1, 2, 3]`.
+    /// An array of words: `[1, 2, 3]`.
     Words,
 }
 
-/// A structure: a row of the tables.
+/// A structure and the members of it that are shown; a row of the tables.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Structure {
-    /// The bytes, up to the last member that is shown.
+    /// Size in bytes, as far as it is read.
     pub size: usize,
     /// The members that are shown.
     pub members: &'static [Member],
-    /// Whether there are others.
+    /// Whether it has other members, which are not shown.
     pub more: bool,
 }
 
-/// A member.
+/// A member of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// The name that the manual pages have.
     pub name: &'static str,
     /// The offset in bytes.
     pub at: usize,
-    /// The bytes.
+    /// The size in bytes.
     pub size: usize,
-    /// The format.
+    /// How it is shown.
     pub show: Show,
 }
 
-/// The bytes of what a function takes out of a structure.
+/// Size of the member that a function takes out of a structure; the macro uses it because Rust has no `sizeof` of a member.
 pub(super) const fn size_of_member<T, M>(_: fn(T) -> M) -> usize {
     std::mem::size_of::<M>()
 }
