@@ -1,4 +1,4 @@
-//! `kaddr`.
+//! The built-in `kaddr`: the address of a kernel symbol.
 
 use super::symbol::address_of;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `kptr`.
+//! The built-in `kptr`: an address taken as one of the kernel's memory.
 
 use super::space::in_space;
 use crate::builtin::row::{Builtin, Meaning};

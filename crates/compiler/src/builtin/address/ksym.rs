@@ -1,4 +1,4 @@
-//! `ksym`.
+//! The built-in `ksym`: the kernel symbol that an address lies in.
 
 use super::space::symbolic;
 use crate::builtin::row::{Builtin, Meaning};

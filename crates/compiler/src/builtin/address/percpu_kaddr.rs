@@ -1,4 +1,4 @@
-//! `percpu_kaddr`.
+//! The built-in `percpu_kaddr`: the address of a CPU's copy of a kernel variable.
 
 use super::symbol::address_of;
 use crate::builtin::row::{Builtin, Meaning};

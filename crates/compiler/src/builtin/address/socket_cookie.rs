@@ -1,4 +1,4 @@
-//! `socket_cookie`.
+//! The built-in `socket_cookie`: the kernel's lasting number of a socket.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};

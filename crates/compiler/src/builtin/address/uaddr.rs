@@ -1,4 +1,4 @@
-//! `uaddr`.
+//! The built-in `uaddr`: the address of a symbol of the probed program.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};

@@ -1,4 +1,4 @@
-//! `uptr`.
+//! The built-in `uptr`: an address taken as one of the process's memory.
 
 use super::space::in_space;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `avg`.
+//! The built-in `avg`: keeps the average of values.
 
 use super::adding::{add_with_count, of_number};
 use crate::builtin::row::{Builtin, Meaning};

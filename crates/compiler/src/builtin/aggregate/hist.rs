@@ -1,4 +1,4 @@
-//! `hist`.
+//! The built-in `hist`: a histogram by powers of two.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::gathering::Gathering;

@@ -1,4 +1,4 @@
-//! `lhist`.
+//! The built-in `lhist`: a histogram with steps of equal width.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::gathering::Gathering;

@@ -1,4 +1,4 @@
-//! `max`.
+//! The built-in `max`: keeps the greatest value.
 
 use super::adding::of_number;
 use crate::builtin::row::{Builtin, Meaning};

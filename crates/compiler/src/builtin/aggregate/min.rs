@@ -1,4 +1,4 @@
-//! `min`.
+//! The built-in `min`: keeps the least value.
 
 use super::adding::of_number;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `stats`.
+//! The built-in `stats`: keeps count, average and sum of values.
 
 use super::adding::{add_with_count, of_number};
 use crate::builtin::row::{Builtin, Meaning};

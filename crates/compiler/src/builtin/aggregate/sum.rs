@@ -1,4 +1,4 @@
-//! `sum`.
+//! The built-in `sum`: adds values up.
 
 use super::adding::{add, of_number};
 use crate::builtin::row::{Builtin, Meaning};

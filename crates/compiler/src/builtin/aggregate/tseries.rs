@@ -1,4 +1,4 @@
-//! `tseries`.
+//! The built-in `tseries`: keeps a value for each of the newest intervals of time.
 //!
 //! The first value of an interval takes the place of an older one: the CPU that exchanges the interval's number also clears what was there. An interrupt in between adds to what
 //! the other takes exactly itself away from; only a least or greatest value of it may go, in the few instructions in which an interval begins.

@@ -1,4 +1,4 @@
-//! `freeze`.
+//! The built-in `freeze`: keeps a buffer as it is, without new records.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};

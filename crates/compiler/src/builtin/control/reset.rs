@@ -1,4 +1,4 @@
-//! `reset`.
+//! The built-in `reset`: empties a buffer.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};

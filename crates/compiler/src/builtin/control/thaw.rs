@@ -1,4 +1,4 @@
-//! `thaw`.
+//! The built-in `thaw`: lets a frozen buffer take records again.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};

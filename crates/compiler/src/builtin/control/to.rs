@@ -1,4 +1,4 @@
-//! `to`.
+//! The built-in `to`: writes a record to a named buffer.
 
 use crate::builtin::row::{Builtin, Meaning};
 

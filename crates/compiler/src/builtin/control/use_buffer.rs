@@ -1,4 +1,4 @@
-//! `use_buffer`.
+//! The built-in `use_buffer`: sets the buffer that records of this CPU go to.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};

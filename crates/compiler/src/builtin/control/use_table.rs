@@ -1,4 +1,4 @@
-//! `use_table`.
+//! The built-in `use_table`: makes another table active.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Action, StatementKind};

@@ -1,4 +1,4 @@
-//! `common_flags`.
+//! The built-in `common_flags`: the flags that tracefs's entries have.
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};

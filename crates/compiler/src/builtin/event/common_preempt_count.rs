@@ -1,4 +1,4 @@
-//! `common_preempt_count`.
+//! The built-in `common_preempt_count`: how often preemption was switched off at the event.
 
 use super::common_flags::preempt_count;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `ctx`.
+//! The built-in `ctx`: the address of the program's context.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};

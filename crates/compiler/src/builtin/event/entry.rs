@@ -1,4 +1,4 @@
-//! `entry`.
+//! The built-in `entry`: a value at the entry of the call that returns.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::diag::Diagnostic;

@@ -1,4 +1,4 @@
-//! `func`.
+//! The built-in `func`: the name of the traced function.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};

@@ -1,4 +1,4 @@
-//! `probe`.
+//! The built-in `probe`: the name of the event.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::value::text_constant;

@@ -1,4 +1,4 @@
-//! `probetype`.
+//! The built-in `probetype`: the kind of the event.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::value::text_constant;

@@ -1,4 +1,4 @@
-//! `reg`.
+//! The built-in `reg`: one register of the processor at the event.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::ast::ExprKind;

@@ -1,4 +1,4 @@
-//! `regs`.
+//! The built-in `regs`: all registers of the processor at the event.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::lang::diag::Diagnostic;

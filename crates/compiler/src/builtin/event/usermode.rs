@@ -1,4 +1,4 @@
-//! `usermode`.
+//! The built-in `usermode`: whether the event happened in a process's own code.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, CompareOp, Type};

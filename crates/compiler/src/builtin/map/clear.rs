@@ -1,4 +1,4 @@
-//! `clear`.
+//! The built-in `clear`: removes all keys of a map.
 
 use super::place::emptied;
 use crate::builtin::row::{Builtin, Meaning};

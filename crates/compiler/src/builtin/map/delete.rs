@@ -1,4 +1,4 @@
-//! `delete`.
+//! The built-in `delete`: removes a key of a map.
 
 use super::place::place;
 use crate::builtin::row::{Builtin, Meaning};

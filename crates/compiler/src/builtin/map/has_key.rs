@@ -1,4 +1,4 @@
-//! `has_key`.
+//! The built-in `has_key`: whether a map has a key.
 
 use super::place::place;
 use crate::builtin::row::{Builtin, Meaning};

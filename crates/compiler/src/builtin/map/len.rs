@@ -1,4 +1,4 @@
-//! `len`.
+//! The built-in `len`: the number of keys of a map, or of frames of a stack.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Type};

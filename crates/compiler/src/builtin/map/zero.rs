@@ -1,4 +1,4 @@
-//! `zero`.
+//! The built-in `zero`: sets all values of a map to 0.
 
 use super::place::emptied;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `cgroup_path`.
+//! The built-in `cgroup_path`: the path of a control group.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `macaddr`.
+//! The built-in `macaddr`: the address of a network card as people write it.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `ntop`.
+//! The built-in `ntop`: an IP address as people write it.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

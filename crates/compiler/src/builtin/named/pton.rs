@@ -1,4 +1,4 @@
-//! `pton`.
+//! The built-in `pton`: the bytes of an IP address.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};

@@ -1,4 +1,4 @@
-//! `signal_name`.
+//! The built-in `signal_name`: the name of a signal.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

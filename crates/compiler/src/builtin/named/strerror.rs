@@ -1,4 +1,4 @@
-//! `strerror`.
+//! The built-in `strerror`: the text of an error by its number.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `strftime`.
+//! The built-in `strftime`: a date in a format of strftime(3).
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `syscall_name`.
+//! The built-in `syscall_name`: the name of a system call.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `username`.
+//! The built-in `username`: the name of the user that the process runs as.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

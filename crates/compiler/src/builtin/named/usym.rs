@@ -1,4 +1,4 @@
-//! `usym`.
+//! The built-in `usym`: the function of the process that an address lies in.
 
 use super::made::named;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `bswap`.
+//! The built-in `bswap`: a number with its bytes in the other order.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};

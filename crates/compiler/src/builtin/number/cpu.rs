@@ -1,4 +1,4 @@
-//! `cpu`.
+//! The built-in `cpu`: the number of the CPU.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};

@@ -1,4 +1,4 @@
-//! `kfunc_allowed`.
+//! The built-in `kfunc_allowed`: whether programs of the event may call a kfunc.
 
 use super::kfunc_exist::exists;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `kfunc_exist`.
+//! The built-in `kfunc_exist`: whether the kernel has a kfunc.
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};

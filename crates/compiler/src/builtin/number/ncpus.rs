@@ -1,4 +1,4 @@
-//! `ncpus`.
+//! The built-in `ncpus`: the number of CPUs that are possible.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::Type;

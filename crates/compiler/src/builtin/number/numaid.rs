@@ -1,4 +1,4 @@
-//! `numaid`.
+//! The built-in `numaid`: the number of the CPU's NUMA node.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};

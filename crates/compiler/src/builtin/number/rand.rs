@@ -1,4 +1,4 @@
-//! `rand`.
+//! The built-in `rand`: a random number.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};

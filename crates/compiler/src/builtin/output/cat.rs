@@ -1,4 +1,4 @@
-//! `cat`.
+//! The built-in `cat`: prints the contents of a file.
 
 use crate::builtin::row::{Builtin, Meaning};
 

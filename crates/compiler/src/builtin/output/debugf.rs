@@ -1,4 +1,4 @@
-//! `debugf`.
+//! The built-in `debugf`: writes a line to the kernel's trace buffer.
 
 use crate::builtin::row::{Builtin, Meaning};
 

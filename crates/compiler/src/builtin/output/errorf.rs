@@ -1,4 +1,4 @@
-//! `errorf`.
+//! The built-in `errorf`: reports an error on standard error.
 
 use crate::builtin::row::{Builtin, Meaning};
 

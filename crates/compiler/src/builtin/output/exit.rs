@@ -1,4 +1,4 @@
-//! `exit`.
+//! The built-in `exit`: ends the program.
 
 use crate::builtin::row::{Builtin, Meaning};
 

@@ -1,4 +1,4 @@
-//! `join`.
+//! The built-in `join`: prints the texts of an array on one line.
 
 use crate::builtin::row::{Builtin, Meaning};
 

@@ -1,4 +1,4 @@
-//! `printf`.
+//! The built-in `printf`: prints a text with values in it.
 
 use crate::builtin::row::{Builtin, Meaning};
 

@@ -1,4 +1,4 @@
-//! `skboutput`.
+//! The built-in `skboutput`: writes the first bytes of a packet to a pcap file.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};

@@ -1,4 +1,4 @@
-//! `system`.
+//! The built-in `system`: runs a command and prints its output.
 
 use crate::builtin::row::{Builtin, Meaning};
 

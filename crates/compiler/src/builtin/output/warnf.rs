@@ -1,4 +1,4 @@
-//! `warnf`.
+//! The built-in `warnf`: reports a warning on standard error.
 
 use crate::builtin::row::{Builtin, Meaning};
 

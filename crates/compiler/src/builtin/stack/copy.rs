@@ -1,4 +1,4 @@
-//! `ustack_copy`.
+//! The built-in `ustack_copy`: the bytes of the process's stack, unwound when the recording ends.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::checker::{Checked, Checker};

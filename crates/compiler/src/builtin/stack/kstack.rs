@@ -1,4 +1,4 @@
-//! `kstack`.
+//! The built-in `kstack`: the stack of the kernel.
 
 use super::depth::stack;
 use crate::builtin::row::{Builtin, Meaning};

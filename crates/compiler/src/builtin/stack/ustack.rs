@@ -1,4 +1,4 @@
-//! `ustack`.
+//! The built-in `ustack`: the stack of the process.
 
 use super::depth::stack;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `cgroup`.
+//! The built-in `cgroup`: the number of the task's control group.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};

@@ -1,4 +1,4 @@
-//! `cgroupid`.
+//! The built-in `cgroupid`: the number of the control group at a path.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{ExprKind, Type};

@@ -1,4 +1,4 @@
-//! `comm`.
+//! The built-in `comm`: the name of the thread that runs.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};

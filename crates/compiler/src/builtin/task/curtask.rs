@@ -1,4 +1,4 @@
-//! `curtask`.
+//! The built-in `curtask`: the address of the task that runs.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};

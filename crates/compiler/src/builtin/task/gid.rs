@@ -1,4 +1,4 @@
-//! `gid`.
+//! The built-in `gid`: the group that the process runs as.
 
 use super::half::half;
 use crate::builtin::row::{Builtin, Meaning};

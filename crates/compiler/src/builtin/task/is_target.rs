@@ -1,4 +1,4 @@
-//! `is_target`.
+//! The built-in `is_target`: whether a thread is one of those that are traced.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};

@@ -1,4 +1,4 @@
-//! `pid`.
+//! The built-in `pid`: the number of the process that runs.
 
 use super::half::{half, numbering};
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `signal`.
+//! The built-in `signal`: sends a signal to the process that runs.
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};

@@ -1,4 +1,4 @@
-//! `signal_thread`.
+//! The built-in `signal_thread`: sends a signal to the thread that runs.
 
 use super::signal::sent;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `uid`.
+//! The built-in `uid`: the user that the process runs as.
 
 use super::half::half;
 use crate::builtin::row::{Builtin, Meaning};

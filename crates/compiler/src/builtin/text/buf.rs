@@ -1,4 +1,4 @@
-//! `buf`.
+//! The built-in `buf`: the bytes at an address.
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};

@@ -1,4 +1,4 @@
-//! `glob`.
+//! The built-in `glob`: whether a text matches a pattern.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Expr, ExprKind, Type};

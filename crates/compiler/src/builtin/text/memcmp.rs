@@ -1,4 +1,4 @@
-//! `memcmp`.
+//! The built-in `memcmp`: compares bytes of texts, arrays or memory.
 
 use crate::builtin::row::{Builtin, Meaning, Use};
 use crate::check::checker::{Checked, Checker};

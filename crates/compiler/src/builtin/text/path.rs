@@ -1,4 +1,4 @@
-//! `path`.
+//! The built-in `path`: the path that a `struct path` stands for.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};

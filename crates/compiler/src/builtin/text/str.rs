@@ -1,4 +1,4 @@
-//! `str`.
+//! The built-in `str`: the text at an address.
 
 use super::read::read;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `str_concat`.
+//! The built-in `str_concat`: two texts joined.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Statement, StatementKind, Type};

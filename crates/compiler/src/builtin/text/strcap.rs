@@ -1,4 +1,4 @@
-//! `strcap`.
+//! The built-in `strcap`: the most bytes that a text can have.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{ExprKind, Type};

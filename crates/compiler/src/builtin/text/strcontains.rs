@@ -1,4 +1,4 @@
-//! `strcontains`.
+//! The built-in `strcontains`: whether a text contains another one.
 
 use super::find::find;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `strlen`.
+//! The built-in `strlen`: the length of a text.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{ExprKind, Type};

@@ -1,4 +1,4 @@
-//! `strncmp`.
+//! The built-in `strncmp`: compares the first bytes of two texts.
 
 use super::memcmp::bytes_at;
 use crate::builtin::row::{Builtin, Meaning};

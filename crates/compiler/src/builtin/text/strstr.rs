@@ -1,4 +1,4 @@
-//! `strstr`.
+//! The built-in `strstr`: where in a text another one begins.
 
 use super::find::find;
 use crate::builtin::row::{Builtin, Meaning};

@@ -1,4 +1,4 @@
-//! `write_user`.
+//! The built-in `write_user`: writes to the memory of the process that runs.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{CompareOp, Expr, ExprKind, Statement, StatementKind, Type};

@@ -1,4 +1,4 @@
-//! `elapsed`.
+//! The built-in `elapsed`: nanoseconds since tracing started.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};

@@ -1,4 +1,4 @@
-//! `jiffies`.
+//! The built-in `jiffies`: the kernel's count of timer ticks.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};

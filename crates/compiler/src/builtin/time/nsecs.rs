@@ -1,4 +1,4 @@
-//! `nsecs`.
+//! The built-in `nsecs`: the time in nanoseconds by one of the kernel's clocks.
 
 use crate::builtin::row::{Builtin, Meaning};
 use crate::check::tree::{Intrinsic, Type};
