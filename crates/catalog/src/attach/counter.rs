@@ -91,7 +91,7 @@ impl Counter {
     /// Attaches a program on one CPU; `None` if the CPU has gone offline meanwhile.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn attach_on(&self, program: &Program, cpu: u32) -> Result<Option<Link>> {
         let event = self.open_on(cpu)?;
         Ok(event

@@ -116,7 +116,7 @@ impl Links {
     /// Attaches a program to a kprobe.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &KnownCode) -> Result<()> {
         // Where one return had to take tracefs to be counted, so have the others.
         let by_tracefs = kprobe.via == KprobeVia::Tracefs
@@ -165,7 +165,7 @@ impl Links {
     /// Attaches a program to a kprobe at a symbol; `options` are whether it is at the return, and the calls that are followed.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn kprobe_at(
         &mut self,
         program: &Program,

@@ -84,7 +84,7 @@ impl Links {
     /// Restarts the periods of the interval clocks: the next tick comes a whole period from now.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn begin_periods(&self) -> Result<()> {
         let mut clocks = self.clocks.iter();
         Ok(clocks.try_for_each(|(clock, period)| clock.begin_period(*period))?)

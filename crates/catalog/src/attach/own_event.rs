@@ -33,7 +33,7 @@ impl OwnEvent {
     /// Defines a kprobe at a place, or a kretprobe on a function, for so many calls; one that is `awaited` comes back with its module.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn define(
         tracefs: Tracefs,
         host: &Host,
@@ -68,7 +68,7 @@ impl OwnEvent {
     /// The number, by which perf knows it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn id(&self) -> Result<u64> {
         Ok(self.tracefs.event_id(GROUP, &self.name)?)
     }

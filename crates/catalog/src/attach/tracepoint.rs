@@ -40,7 +40,7 @@ impl Links {
     /// Attaches a program to a tracepoint's perf event.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn tracepoint(
         &mut self,
         program: &Program,

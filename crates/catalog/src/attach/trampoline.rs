@@ -24,7 +24,7 @@ pub struct Trampoline {
 /// Attaches a program to what its kind is bound to: a function, a typed tracepoint, an LSM hook, an iterator over all there is.
 ///
 /// # Errors
-/// The kernel's.
+/// When the kernel refuses.
 pub fn bound(program: &Program, kind: ProgramKind) -> Result<Link> {
     Ok(Link::tracing(program, kind.numbers().1, 0)?)
 }

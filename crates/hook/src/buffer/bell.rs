@@ -51,7 +51,7 @@ impl Doorbell {
     /// Makes one.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn create() -> Result<Self> {
         Self::open(Map::create(&MapSpec::new(
             MapKind::RINGBUF,

@@ -127,7 +127,7 @@ impl Control {
     /// Makes the page; no table is active.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn create(uuid: Uuid, now: u64) -> Result<Self> {
         let spec = MapSpec::new(MapKind::ARRAY, "kestrel_control", 4, SIZE, 1).with_flags(sys::MAP_MMAPABLE);
         let control = Self::open(Map::create(&spec)?)?;

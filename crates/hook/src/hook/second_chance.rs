@@ -131,7 +131,7 @@ pub fn later(programs: u32) -> impl Iterator<Item = ProgramPlace> {
 /// Makes the map of a hook.
 ///
 /// # Errors
-/// The kernel's.
+/// When the kernel refuses.
 pub fn create_map() -> Result<Map> {
     Ok(Map::create(&MapSpec::new(
         MapKind::ARRAY,
@@ -145,7 +145,7 @@ pub fn create_map() -> Result<Map> {
 /// Forgets what happened while the programs were attached one by one: hits that one of them left to another that was not there yet.
 ///
 /// # Errors
-/// The kernel's.
+/// When the kernel refuses.
 pub fn begin(seen: &Map) -> Result<()> {
     Ok(seen.update(&0_u32.to_ne_bytes(), &[0; SIZE as usize], ValueCheck::Any)?)
 }
@@ -153,7 +153,7 @@ pub fn begin(seen: &Map) -> Result<()> {
 /// By how much fewer hits were missed than the kernel skipped in a hook's first program.
 ///
 /// # Errors
-/// The kernel's.
+/// When the kernel refuses.
 pub fn taken(seen: &Map) -> Result<i64> {
     Ok(difference(
         &seen.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default(),

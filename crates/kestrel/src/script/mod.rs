@@ -67,7 +67,7 @@ impl Running {
     /// Lets the iterators walk, one after the other, each once, while records are performed.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn walk(&mut self) -> Result<()> {
         self.walk = Walk::begin(self.session().walks()?);
         Ok(())

@@ -60,7 +60,7 @@ impl Glance {
     /// Opens what is looked at.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn new(session: PinnedSession) -> Result<Self> {
         Ok(Self {
             parts: Parts::open(&session)?,
@@ -78,7 +78,7 @@ impl Glance {
     /// Looks at it; `None` when it has ended, or another one has its name.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn look(&mut self) -> Result<Option<GlanceResult>> {
         if !self.session.is_current() {
             let now = match self.session.reopen() {

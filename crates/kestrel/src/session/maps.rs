@@ -131,7 +131,7 @@ impl Maps {
     /// How often helpers have failed, by place, helper and errno; empty where that is not counted.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn failures(&self) -> Result<Vec<Failure>> {
         let entries = self.failures.as_ref().map(Map::entries).transpose()?;
         let failures = entries.iter().flatten();
@@ -142,7 +142,7 @@ impl Maps {
     /// Contents of the maps now; `events` are the names of the events' numbers.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn read(&self, events: &Names) -> Result<Vec<Snapshot>> {
         let shown = self.maps.iter().filter(|(ty, _)| !ty.is_hidden());
         shown.map(|(ty, map)| self.read_one(ty, map, events)).collect()
@@ -151,7 +151,7 @@ impl Maps {
     /// Contribution of each CPU to the maps, by the CPU's number: of maps that are kept per CPU, as those of `count()` are.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn read_by_cpu(&self, events: &Names) -> Result<Vec<(u32, Snapshot)>> {
         let cpus = possible_cpus()?;
         let mut all = Vec::new();
@@ -172,7 +172,7 @@ impl Maps {
     /// Counts of entries that hidden maps had no room for: for each the event that was not seen for that reason, and how often.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn unkept(&self) -> Result<Vec<(String, u64)>> {
         let Some(state) = &self.state else {
             return Ok(Vec::new());
@@ -190,7 +190,7 @@ impl Maps {
     /// Contents of a map before it was cleared: the map of that name as of a generation. `value` is what a map without keys held then, where that is known.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn read_generation(
         &self,
         name: &str,
@@ -268,7 +268,7 @@ impl Maps {
     /// Empties a map, as `clear(@x)` does. What events add at the same moment to a map without keys may go, too.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn clear(&mut self, name: &str) -> Result<()> {
         let (Some(state), Some((ty, map))) = (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name))
         else {
@@ -299,7 +299,7 @@ impl Maps {
     /// Takes what was kept for some events, by their numbers, out of a map without a name; its other events keep theirs.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn forget(&self, number: u32, events: &[u64]) -> Result<()> {
         let known = self
             .maps
@@ -320,7 +320,7 @@ impl Maps {
     /// Takes all keys out of those of some maps that handlers keep for themselves.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn empty_hidden(&self, numbers: &BTreeSet<u32>) -> Result<()> {
         let meant = |ty: &MapType| ty.is_hidden() && numbers.contains(&ty.number);
         for (_, map) in self.maps.iter().filter(|(ty, _)| meant(ty)) {
@@ -334,7 +334,7 @@ impl Maps {
     /// Removes the keys that a `clear` has left behind: they are not seen any more, but take room.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn sweep(&mut self) -> Result<()> {
         let generations = self.generations()?;
         self.sweep_before(&generations)
@@ -372,7 +372,7 @@ impl Maps {
     /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
         match (&self.state, self.maps.iter().find(|(ty, _)| ty.name == name)) {
             (Some(state), Some((ty, map))) => sweep_one(state, ty, map, (generation, zeroed)),

@@ -43,7 +43,7 @@ impl Description {
     /// still be read.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(super) fn bind<'p>(&self, programs: impl IntoIterator<Item = &'p Program>) -> Result<()> {
         for program in programs {
             program.bind_map(&self.first)?;
@@ -55,7 +55,7 @@ impl Description {
     /// Pins it in the place of the one before, if there is one.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(super) fn pin(&self, to: &Directory) -> Result<()> {
         to.replace(self.second.as_fd(), pins::META_COPY)?;
         to.replace(self.first.as_fd(), pins::META)

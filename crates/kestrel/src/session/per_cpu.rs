@@ -42,7 +42,7 @@ impl Session {
     /// Attaches what is attached to CPUs one by one to those that have come since; to be called from time to time.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn follow_cpus(&mut self) -> Result<()> {
         let any = self
             .hooks

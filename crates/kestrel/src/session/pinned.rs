@@ -132,7 +132,7 @@ impl PinnedSession {
     /// The names of threads that it keeps, which can be read as long as this is held.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn thread_names(&self) -> Result<ThreadNames> {
         Ok(ThreadNames(self.directory.map(pins::NAMES)?))
     }
@@ -140,7 +140,7 @@ impl PinnedSession {
     /// The buffers by number.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn buffers(&self) -> Result<Vec<Buffer>> {
         let cpus: Vec<u32> = possible_cpus()?.iter().collect();
         let mut opened = self.open_buffers(&self.state, &cpus);
@@ -173,7 +173,7 @@ impl PinnedSession {
     /// The handlers' maps.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn maps(&self) -> Result<Maps> {
         let open = |ty: &MapType| Ok((ty.clone(), self.directory.map(&pins::map(&ty.name))?));
         let maps: Vec<(MapType, Map)> = self.state.maps.iter().map(open).collect::<Result<_>>()?;
@@ -191,7 +191,7 @@ impl PinnedSession {
     /// Contents of the handlers' maps now.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
         self.maps()?.read(&self.state.event_names())
     }
@@ -199,7 +199,7 @@ impl PinnedSession {
     /// The maps of a compiled object in which handlers are, by the object's number: global data among them.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn object_maps(&self, object: u32) -> Result<Vec<BpfMap>> {
         let known = self.state.objects.iter().filter(|known| known.number == object);
         known
@@ -300,7 +300,7 @@ impl ThreadNames {
     /// The names so far.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn read(&self) -> Result<Processes> {
         let mut all = Processes::default();
         thread_names::collect(&self.0, &mut all)?;

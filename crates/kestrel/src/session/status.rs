@@ -165,7 +165,7 @@ impl PinnedSession {
     /// costs each run some 20 ns; without an interval there are none, and all that is counted anyway is there.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn status(&self, interval: Option<Duration>) -> Result<Status> {
         let info = self.info()?;
         let buffers = self.buffers()?;

@@ -170,7 +170,7 @@ impl Session {
     /// The thread names that it keeps, to be asked for one at a time while the session goes on.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn kept_names(&self) -> Result<ThreadNames> {
         let descriptor = self
             .resources

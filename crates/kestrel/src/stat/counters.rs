@@ -126,7 +126,7 @@ impl Counters {
     /// Switches on those that do not wait for an exec.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(super) fn enable(&self) -> Result<()> {
         self.switch(PerfEvent::enable)
     }
@@ -134,7 +134,7 @@ impl Counters {
     /// Switches them off.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(super) fn disable(&self) -> Result<()> {
         for counting in self.places().filter_map(|place| place.counting.as_ref()) {
             counting.disable()?;
@@ -156,7 +156,7 @@ impl Counters {
     /// Counts of the counters.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(super) fn read(&self) -> Result<Vec<Count>> {
         let mut counts = Vec::new();
         for opened in &self.opened {

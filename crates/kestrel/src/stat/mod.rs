@@ -132,7 +132,7 @@ impl Stat {
     /// Starts counting. For a command that waits to exec, counters and programs count from its exec on.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn begin(&mut self) -> Result<()> {
         self.began = procfs::monotonic();
         if let Some(traced) = &self.traced {
@@ -144,7 +144,7 @@ impl Stat {
     /// Counts since the beginning, in the order of the events.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn read(&self) -> Result<Vec<Count>> {
         let mut counts = self.counters.read()?;
         if let Some(traced) = &self.traced {
@@ -159,7 +159,7 @@ impl Stat {
     /// Stops counting and gives the totals, which include nothing that happens later.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn end(&mut self) -> Result<Vec<Count>> {
         self.counters.disable()?;
         if let Some(traced) = &self.traced {

@@ -169,7 +169,7 @@ impl Watch {
     /// Names of threads that the session has kept.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn thread_names(&self) -> Result<ThreadNames> {
         self.session.thread_names()
     }

@@ -1,4 +1,4 @@
-//! `dump`.
+//! The action `dump`: writes what the buffers hold into a trace.
 
 use super::verb::{Effect, Verb};
 use std::time::Duration;

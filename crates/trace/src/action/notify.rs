@@ -1,4 +1,4 @@
-//! `notify`.
+//! The action `notify`: shows a message at once.
 
 use super::verb::{Effect, Verb};
 

@@ -1,4 +1,4 @@
-//! `time`.
+//! The action `time`: prints the date and time of the event.
 
 use super::verb::{Effect, Verb};
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! `exit`.
+//! The output of `exit`: ends the program.
 
 use super::reached::{Effect, Output};
 

@@ -59,7 +59,7 @@ impl Path {
     /// Makes a folder, if there is none.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     #[allow(unsafe_code, reason = "a system call")]
     pub(crate) fn make_folder(&self) -> Result<(), c_int> {
         // SAFETY: a path with its NUL.
@@ -73,7 +73,7 @@ impl Path {
     /// Makes an empty file, or empties the one that is there.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     #[allow(unsafe_code, reason = "system calls")]
     pub(crate) fn empty(&self) -> Result<(), c_int> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
@@ -90,7 +90,7 @@ impl Path {
     /// Writes bytes at an offset of the file, which is made if there is none.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     #[allow(unsafe_code, reason = "system calls")]
     pub(crate) fn write(&self, bytes: *const u8, length: usize, offset: u64) -> Result<(), c_int> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;

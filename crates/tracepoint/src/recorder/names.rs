@@ -44,7 +44,7 @@ impl Names {
     /// Writes them to a folder that is there. A signal's handler may call it, also of a thread that is at them: it does without them then.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(crate) fn write(&self, path: &Path) -> Result<(), c_int> {
         match self.0.try_lock() {
             Ok(all) => path.write(all.as_ptr(), all.len(), 0),

@@ -262,7 +262,7 @@ impl Session {
     /// Writes what the rings of an overwriting recording hold to another folder.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(crate) fn dump_to(&self, folder: &[u8]) -> io::Result<()> {
         self.with_room(|room| self.dump(folder, room))
     }
@@ -314,7 +314,7 @@ impl Session {
     /// Makes the folder of a stream.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(crate) fn make_folder(&self) -> io::Result<()> {
         self.with_room(|room| self.begin_folder(&self.folder, &mut room.path))
     }

@@ -48,7 +48,7 @@ impl Session {
     /// Removes what one of its handlers' maps held before a generation.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn sweep_map(&self, name: &str, generation: u64, zeroed: bool) -> Result<()> {
         self.resources.maps.sweep_map(name, generation, zeroed)
     }

@@ -11,7 +11,7 @@ impl Session {
     /// Starts the periods of its intervals now.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn begin_periods(&self) -> Result<()> {
         self.hooks.iter().try_for_each(|hook| hook.links.begin_periods())
     }
@@ -19,7 +19,7 @@ impl Session {
     /// Runs the handlers of an event of the session's own (`begin`, `end`), in the order of their texts; whether there are any.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn fire(&self, name: &str) -> Result<bool> {
         let hooks = self.own_hooks(name);
         for hook in &hooks {
@@ -42,7 +42,7 @@ impl Session {
     /// Runs the handlers of one of them; whether they did anything beside [`Session::known_records`].
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub(crate) fn fire_one(&self, hook: usize) -> Result<bool> {
         let Some(hook) = self.hooks.get(hook).filter(|hook| !hook.idle) else {
             return Ok(false);
@@ -76,7 +76,7 @@ impl Session {
     /// Files of its iterators, in the order of their texts: who reads one to its end has walked once, and gets no bytes.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn walks(&self) -> Result<Vec<File>> {
         let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
         let walks = self.hooks.iter().filter(is_walk);
@@ -96,7 +96,7 @@ impl Session {
     /// How often the handlers of an own event have run, and for how many nanoseconds, while [`kestrel_kernel::bpf::enable_stats`] was on.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn own_runs(&self, name: &str) -> Result<(u64, u64)> {
         let mut runs = (0, 0);
         for hook in &self.hooks {

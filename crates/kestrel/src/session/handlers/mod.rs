@@ -124,7 +124,7 @@ impl PinnedSession {
     /// The handlers: those of its first table first.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn handlers(&self) -> Result<Vec<Handler>> {
         let now = HandlersStatus::of(self)?;
         let groups = groups(&self.state);

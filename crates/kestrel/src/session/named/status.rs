@@ -138,7 +138,7 @@ impl PinnedSession {
     /// The named probes, in the order in which they came. Without debugfs nothing is known of the flags.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn probes(&self, host: &Host) -> Result<Vec<Probe>> {
         let state = &self.state.probes;
         if state.each.is_empty() {

@@ -8,7 +8,7 @@ impl State {
     /// Writes it into a map of its own, which is frozen.
     ///
     /// # Errors
-    /// The kernel's.
+    /// When the kernel refuses.
     pub fn to_map(&self) -> Result<Map> {
         let failed = |error: serde_json::Error| Error::State {
             session: self.name.clone(),

@@ -1,4 +1,4 @@
-//! `count()`.
+//! The aggregation `count()`.
 
 use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first};
 
