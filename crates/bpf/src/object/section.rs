@@ -32,18 +32,18 @@ pub enum Hook {
     Iter,
     Lsm,
     Syscall,
-    /// Loaded for nothing here: networking, cgroups and so on are other loaders' business.
+    /// Hooks that Kestrel does not attach to, such as networking and cgroups, which are left to other loaders.
     Foreign,
-    /// Not even loaded: what it belongs to must be made first, or replaced (`struct_ops`, `freplace`).
+    /// Programs that Kestrel does not load, because they belong to something that must be created first or is replaced (`struct_ops`, `freplace`).
     Left,
 }
 
-/// A kind of section.
+/// A kind of section, and the programs in such sections.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionKind {
-    /// What stands before the first `/`.
+    /// The names up to the first `/`, one for each spelling.
     pub names: &'static [&'static str],
-    /// How such a section is written, for people.
+    /// How such a section is written, for messages.
     pub shape: &'static str,
     /// The hook that runs the program.
     pub hook: Hook,
@@ -51,7 +51,7 @@ pub struct SectionKind {
     pub program: u32,
     /// `enum bpf_attach_type`, as expected at load; 0 for none.
     pub attach: u32,
-    /// What stands before the target's name in the kernel's types, for kinds that are bound at load; the hook says the kind of type.
+    /// Prefix of the target's name in the kernel's types (`btf_trace_`), for kinds that are bound to a target when they are loaded.
     pub prefix: Option<&'static str>,
     /// Whether `.s` may follow the name: a program that may sleep.
     pub sleeps: bool,
@@ -89,7 +89,7 @@ const fn sleepy(kind: SectionKind) -> SectionKind {
     SectionKind { sleeps: true, ..kind }
 }
 
-/// A table: all kinds.
+/// All kinds of sections.
 pub const KINDS: &[SectionKind] = &[
     row(&["prog"], "prog", Hook::Classic, KPROBE, 0),
     row(&["kprobe"], "kprobe/FUNCTION[+OFFSET]", Hook::Kprobe, KPROBE, 0),
@@ -233,22 +233,22 @@ pub const KINDS: &[SectionKind] = &[
     row(&["lsm_cgroup"], "lsm_cgroup/HOOK", Hook::Left, 29, 43),
 ];
 
-/// A section's name taken apart.
+/// The parts of a section's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionName {
-    /// As it stands in the object.
+    /// The whole name, as in the object.
     pub text: String,
-    /// What follows the first `/`: what to attach to; empty where the object leaves that open.
+    /// The target to attach to, behind the first `/`; empty where the object leaves that open.
     pub target: String,
-    /// `.s`: the program may sleep.
+    /// Whether the program may sleep: the name has `.s`.
     pub sleepable: bool,
-    /// A leading `?`: only wanted when asked for by name.
+    /// Whether the program is only loaded when it is asked for by name: the name begins with `?`.
     pub optional: bool,
     kind: Option<usize>,
 }
 
 impl SectionName {
-    /// Takes a name apart; one of an unknown kind is an error only when its programs are loaded.
+    /// Parses a section's name. An unknown kind is an error only when its programs are loaded.
     pub fn parse(text: &str) -> Self {
         let optional = text.starts_with('?');
         let bare = text.strip_prefix('?').unwrap_or(text);
@@ -271,7 +271,7 @@ impl SectionName {
         }
     }
 
-    /// The row of its kind.
+    /// The kind of the section, if it is known.
     pub fn kind(&self) -> Option<&'static SectionKind> {
         KINDS.get(self.kind?)
     }
