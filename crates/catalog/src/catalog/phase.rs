@@ -23,11 +23,11 @@ use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_trace::layout::{Base, Names};
 use std::sync::Arc;
 
-/// The kernel's function that every exception passes which an instruction of its own has raised and a table knows what to do about
-/// (`arch/x86/mm/extable.c`): its parameters are the saved registers, the exception's number, its error code and the address.
+/// The kernel function that handles every exception which an instruction of the kernel has raised and for which the exception table has an entry
+/// (`arch/x86/mm/extable.c`). Its parameters are the saved registers, the exception's number, its error code and the address.
 const FIXUP: &str = "fixup_exception";
 
-/// What stands before the number of calls in a return's name.
+/// Text before the number of calls in the name of a return event.
 const MAXACTIVE: &str = "maxactive=";
 
 /// Phase of an event: the suffix of its name (entry, return, post).
@@ -39,15 +39,15 @@ pub enum Phase {
     Post,
     /// When it faulted.
     Fault,
-    /// At the return, with so many calls on their way at most.
+    /// At the return, with at most this many calls followed at once.
     Return(u32),
 }
 
 impl Phase {
-    /// Phases that stand in a name behind the place of an instruction, so that another phase there is another event.
+    /// Phases that are part of an event's name, behind the place of the instruction: two of them at one place are two events.
     pub(super) const BEHIND: [Self; 2] = [Self::Post, Self::Fault];
 
-    /// Suffix of the phase, with its colon: nothing, where that changes nothing of which event it is.
+    /// Suffix of the phase in an event's name, with its colon; empty for phases that are not part of the name.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Post => ":post",
@@ -56,7 +56,7 @@ impl Phase {
         }
     }
 
-    /// How it is asked for behind the place, with its colon.
+    /// The phase as a user writes it behind the place, with its colon.
     pub fn written(self) -> String {
         match self {
             Self::Return(calls) => format!(":{MAXACTIVE}{calls}"),
@@ -64,19 +64,19 @@ impl Phase {
         }
     }
 
-    /// Whether a part of a name says that another phase than the plain one is meant.
+    /// Whether a part of a name is such a phase: `post` or `fault`.
     pub fn is_behind(part: &str) -> bool {
         Self::BEHIND
             .iter()
             .any(|phase| phase.suffix().strip_prefix(':') == Some(part))
     }
 
-    /// The calls that a part of a name lets be on their way.
+    /// The number in a part `maxactive=N` of a name, as text.
     pub fn calls_of(part: &str) -> Option<&str> {
         part.strip_prefix(MAXACTIVE)
     }
 
-    /// The phase that an event's name says, and the name without it.
+    /// Splits an event's name into its phase and the rest.
     ///
     /// # Errors
     /// When the kind has no such phase.
@@ -116,7 +116,7 @@ impl Phase {
         };
         let mut rest = spec.clone();
         rest.parts.pop();
-        // Two phases in one name would be one event with two meanings.
+        // With two phases in one name, one event would have two meanings.
         let another = |part: &EventPart| ["pre", "post", "fault"].contains(&part.text.as_str());
         if rest.parts.len() > 2 && rest.parts.last().is_some_and(another) {
             return Err(Error::WrongShape {
@@ -142,7 +142,7 @@ fn maxactive(option: &str) -> Option<u32> {
 }
 
 impl FunctionProbe {
-    /// After an instruction.
+    /// Resolves an event after an instruction.
     pub(super) fn post(&self, catalog: &Catalog, wanted: &LocationSpec) -> Result<Resolved> {
         let code = Code::new(catalog)?;
         let (function, instruction) = code.probeable(wanted)?;
@@ -152,7 +152,7 @@ impl FunctionProbe {
                 .iter()
                 .all(|f| (f.base, f.stack) == (first.base, first.stack))
         };
-        // A hit after the instruction is matched with the one before by the stack pointer, so all ways on must change it alike.
+        // A hit after the instruction is matched with the one before it by the stack pointer, so every way the instruction can go on must change it alike.
         let Some(first) = follow.first().filter(same) else {
             return Err(Error::NotFollowed {
                 place: function.place(instruction.offset).to_string(),
@@ -176,7 +176,7 @@ impl FunctionProbe {
             first_key: after(format!("reg(\"{}\")", first.base)),
             key: "reg(\"sp\")".to_owned(),
             always: true,
-            // An instruction that faults never comes to the next one: its mark is taken away where the kernel handles the fault.
+            // After a fault the next instruction is not reached: the mark is removed where the kernel handles the fault.
             aborted: Some((
                 self.fixup(catalog, &name, &function),
                 after(format!("reg(\"{}\")", first.base)),
@@ -214,7 +214,7 @@ impl FunctionProbe {
         ))
     }
 
-    /// When an instruction faulted. It need not be one that can be probed.
+    /// Resolves an event at the fault of an instruction, which need not be one that can be probed.
     pub(super) fn fault(&self, catalog: &Catalog, wanted: &LocationSpec) -> Result<Resolved> {
         let (function, instruction) = Code::new(catalog)?.locate(wanted)?;
         let name = format!("{}:{wanted}{}", self.name, Phase::Fault.suffix());
@@ -264,7 +264,7 @@ impl FunctionProbe {
         })
     }
 
-    /// The fault of an instruction, as a probe on the function that every fault passes sees it.
+    /// The context of an event at an instruction's fault: that of a probe on the function [`FIXUP`].
     fn fixup(&self, catalog: &Catalog, name: &str, function: &Function) -> Context {
         let kind = self.context(catalog, Some(FIXUP));
         let arch = arch::current();

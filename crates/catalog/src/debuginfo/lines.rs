@@ -1,4 +1,4 @@
-//! Lines of source as addresses: where statements of a line begin, once in each function and in each of its copies.
+//! Addresses of source lines by DWARF: where the statements of a line begin, once in each function and in each inlined copy of one.
 
 use super::sections::Slice;
 use super::unit::Die;
@@ -9,20 +9,20 @@ use std::path::{Component, Path, PathBuf};
 /// Addresses of a source line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// Where its statements begin.
+    /// Addresses where its statements begin.
     pub addresses: Vec<u64>,
-    /// Other lines of the file that statements begin at, near it.
+    /// Lines of the file near it at which statements begin.
     pub near: Vec<u64>,
-    /// Whether the file is known.
+    /// Whether debug information mentions the file.
     pub has_file: bool,
 }
 
-/// A line as it is asked for.
+/// A source line that is looked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     /// The file: its whole path, or the end of it.
     pub file: &'a str,
-    /// The number.
+    /// The number of the line.
     pub line: u64,
     /// The column, if the event names one.
     pub column: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Line<'a> {
 /// The most neighbouring lines that an error names.
 const NEAR: usize = 4;
 
-/// Lines while they are looked for in units.
+/// State of a search through the units.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     found: BTreeSet<u64>,
@@ -40,7 +40,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Looks into the lines of a unit, whose entries (those of its split file) tell the functions apart.
+    /// Searches the line table of a unit. The unit's entries (those of its split file, if it has one) say which function an address belongs to.
     pub(super) fn unit(
         &mut self,
         root: &Die<'_>,
@@ -80,7 +80,7 @@ impl Search {
         if here.is_empty() {
             return;
         }
-        // Code that the linker has thrown away lies at address 0.
+        // Code that the linker has removed has address 0.
         here.retain(|address| *address != 0);
         let scopes = entries().unwrap_or_default();
         let mut first: BTreeMap<Option<usize>, u64> = BTreeMap::new();
@@ -96,7 +96,7 @@ impl Search {
         self.found.extend(first.into_values());
     }
 
-    /// Lines found in all units.
+    /// The result of the search through all units.
     pub(super) fn finish(self, wanted: Line<'_>) -> Lines {
         let mut near: Vec<u64> = self
             .lines
@@ -114,16 +114,16 @@ impl Search {
     }
 }
 
-/// The code of a function, or of a copy of one in another.
+/// The code of a function, or of an inlined copy of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
     entry: usize,
     range: (u64, u64),
-    /// Bytes of all its ranges.
+    /// Sum of the sizes of its ranges, in bytes.
     size: u64,
 }
 
-/// The functions of a unit, and their copies.
+/// The functions of a unit, and their inlined copies.
 pub(super) fn scopes(root: &Die<'_>) -> Vec<Scope> {
     let mut all = Vec::new();
     let mut entries = root.unit.entries();

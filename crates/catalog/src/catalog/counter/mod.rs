@@ -1,5 +1,5 @@
-//! Events that a clock or a counter of the kernel makes, one in so many: each kind has its own file, and a row here; `counted` their names
-//! where they are only counted.
+//! Events made by clocks and counters of the kernel, one in so many ticks or counts. Each kind has a file and a row here; `counted` has the names of
+//! counters that are only counted.
 
 pub mod counted;
 mod event;
@@ -14,7 +14,7 @@ mod watchpoint;
 use super::kind::EventKind;
 use kestrel_kernel::perf::Software;
 
-/// The kind of the counter that perf calls so: `software` for `page-faults`, `hardware` for `cycles`.
+/// The kind of event for a counter by perf's name: `software` for `page-faults`, `hardware` for `cycles`.
 pub fn counter_kind(name: &str) -> Option<&'static str> {
     match Software::find(name) {
         Some(_) => Some(software::SoftwareKind.name()),
@@ -22,7 +22,7 @@ pub fn counter_kind(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Rows of these kinds.
+/// The kinds of events made by clocks and counters.
 pub(super) const KINDS: &[&dyn EventKind] = &[
     &interval::Interval,
     &profile::Profile,
