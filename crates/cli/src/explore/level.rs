@@ -1,4 +1,4 @@
-//! One step into a recording: the records of a scope, and what is known of them so far.
+//! A level of `kestrel explore`: a selection of a recording's records, and the answers about them that have come so far.
 
 use super::answer::{Answer, Question};
 use super::graph::Graph;
@@ -13,47 +13,47 @@ use kestrel_trace::report::Report;
 use kestrel_trace::stacks::Weight;
 use std::collections::BTreeMap;
 
-/// The records of a scope.
+/// A selection of records, with the answers about it.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// Which records.
+    /// The selection.
     pub(crate) scope: Scope,
-    /// What is looked at.
+    /// The tab that is shown.
     pub(crate) tab: Tab,
-    /// What plain `report` tells, once that is known.
+    /// The answer of plain `report`, once it has come.
     pub(crate) report: Option<Box<Report>>,
-    /// Where the records lie, once that is known.
+    /// Index of where the records are in the recording; empty until it has come.
     pub(crate) index: Index,
-    /// The call graph.
+    /// The call graph, once it has come.
     pub(crate) graph: Option<Graph>,
-    /// What stacks weigh in it.
+    /// What the call graph adds up for each stack.
     pub(crate) weight: Weight,
-    /// The expressions that tell groups apart.
+    /// The expressions by which records are grouped.
     pub(crate) keys: Option<Keys>,
-    /// Records as lines.
+    /// The records as lines.
     pub(crate) records: Records,
-    /// All of a record, once it has come and until it was taken.
+    /// One record in full, from when it has come until it is taken to be shown.
     pub(crate) detail: Option<Vec<String>>,
     tables: BTreeMap<Tab, Shown>,
     jobs: BTreeMap<LevelQuestion, Job>,
     failures: BTreeMap<LevelQuestion, String>,
 }
 
-/// Questions already asked about a level.
+/// Kinds of questions that a level asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LevelQuestion {
     /// The report, and where records lie.
     Overview,
-    /// What a tab shows.
+    /// The contents of a tab.
     Tab(Tab),
     /// Lines of records.
     Lines,
-    /// All of a record.
+    /// One record in full.
     Detail,
 }
 
 impl Level {
-    /// A scope of which nothing is known.
+    /// A level without any answers.
     pub(crate) fn new(scope: Scope, tab: Tab, style: Style) -> Self {
         Self {
             scope,
@@ -71,7 +71,7 @@ impl Level {
         }
     }
 
-    /// Questions whose answers the tab needs to be shown; nothing where it was asked before.
+    /// The questions to ask so that the tab can be shown, without those that were asked before.
     pub(crate) fn wants(&self, pairs: &[kestrel_query::Pairs]) -> Vec<(LevelQuestion, Question)> {
         let mut wants = vec![(LevelQuestion::Overview, Question::Overview)];
         let question = match self.tab {
@@ -100,7 +100,7 @@ impl Level {
         wants
     }
 
-    /// A question was asked.
+    /// Notes that a question was asked.
     pub(crate) fn asked(&mut self, asked: LevelQuestion, job: Job) {
         self.failures.remove(&asked);
         if let Some(before) = self.jobs.insert(asked, job) {
@@ -108,7 +108,7 @@ impl Level {
         }
     }
 
-    /// The table of a tab is not true any more.
+    /// Forgets the table of a tab, which is out of date.
     pub(crate) fn forget(&mut self, tab: Tab) {
         self.tables.remove(&tab);
         let asked = LevelQuestion::Tab(tab);
@@ -118,7 +118,7 @@ impl Level {
         }
     }
 
-    /// Lines look otherwise.
+    /// Changes how lines of records look.
     pub(crate) fn restyle(&mut self, style: Style) {
         self.records.restyle(style);
         self.jobs.remove(&LevelQuestion::Lines);
@@ -133,7 +133,7 @@ impl Level {
         self.jobs.remove(&asked);
         match outcome {
             Ok(Some(answer)) => self.answered(answer),
-            // It was cancelled.
+            // The question was cancelled.
             Ok(None) => {}
             Err(failure) => {
                 self.failures.insert(asked, failure.message);
@@ -171,7 +171,7 @@ impl Level {
         }
     }
 
-    /// The rows of the call graph have changed.
+    /// Makes the table of the call graph anew, after its rows have changed.
     pub(crate) fn regraph(&mut self) {
         let before = self.tables.remove(&Tab::Graph);
         if let Some(graph) = &self.graph {
@@ -179,17 +179,17 @@ impl Level {
         }
     }
 
-    /// The table of the tab.
+    /// The table of the tab that is shown.
     pub(crate) fn table(&self) -> Option<&Shown> {
         self.tables.get(&self.tab)
     }
 
-    /// The table, to be changed.
+    /// The table of the tab that is shown, for changing it.
     pub(crate) fn table_mut(&mut self) -> Option<&mut Shown> {
         self.tables.get_mut(&self.tab)
     }
 
-    /// Failure of the tab's question.
+    /// Why the question of the tab that is shown failed, if it did.
     pub(crate) fn failure(&self) -> Option<&str> {
         let of = [
             LevelQuestion::Overview,
@@ -201,7 +201,7 @@ impl Level {
         found.map(String::as_str)
     }
 
-    /// How far the pass is that the tab waits for, in percent: of the slowest, if there are several.
+    /// Progress of the passes over the recording that are waited for, in percent: that of the slowest; `None` if there are none.
     pub(crate) fn percent(&self) -> Option<u64> {
         self.jobs.values().map(|job| job.progress.percent()).min()
     }
@@ -211,7 +211,7 @@ impl Level {
         !self.jobs.is_empty()
     }
 
-    /// Stops what is read for the tab, and goes to the first one; false if nothing is.
+    /// Stops the pass that the tab waits for, and goes to the first tab; false if there is none.
     pub(crate) fn stop(&mut self) -> bool {
         let stopped = self.jobs.contains_key(&LevelQuestion::Tab(self.tab));
         if stopped {
@@ -221,7 +221,7 @@ impl Level {
         stopped
     }
 
-    /// No answer is wanted any more.
+    /// Cancels all questions.
     pub(crate) fn cancel(&mut self) {
         for (_, job) in std::mem::take(&mut self.jobs) {
             job.progress.cancel();

@@ -4,7 +4,7 @@ use crate::style::{diagnostics, diagnostics_in};
 use kestrel::language::Diagnostic;
 use kestrel::table::TableFile;
 
-/// Warnings of a plan of a file go to stderr, each with the text that it is about: mostly the file's.
+/// Writes the warnings of a file's plan to stderr, each with the text that it is about, which mostly is the file's.
 pub(crate) fn warn_of_plan(file: &TableFile, warnings: &[(String, Diagnostic)]) {
     for (text, warning) in warnings {
         let one = std::slice::from_ref(warning);
@@ -15,7 +15,7 @@ pub(crate) fn warn_of_plan(file: &TableFile, warnings: &[(String, Diagnostic)]) 
     }
 }
 
-/// Warnings about a file go to stderr.
+/// Writes warnings about a table file to stderr.
 pub(crate) fn warn<'d>(file: &TableFile, warnings: impl Iterator<Item = &'d Diagnostic>) {
     for warning in warnings {
         let one = std::slice::from_ref(warning);

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let code = Code::new(&catalog)?;
     let (function, instruction) = code.locate(&wanted)?;
-    // Only users that may see addresses learn where probes sit; the rest is worth showing without.
+    // Users that may not see addresses do not learn where probes sit; the rest is shown without that.
     let listed = owned_probes(catalog.host());
     let one = match &wanted {
         LocationSpec::Symbol { offset, .. } => offset.is_some(),
@@ -131,7 +131,7 @@ fn text(
     out.write_all(columns.text().as_bytes())
 }
 
-/// The widest column of instruction texts: longer ones move the rest of their line.
+/// Greatest width of the column of instruction texts; a longer text shifts the rest of its line.
 const LONG: usize = 56;
 
 /// A kprobe with the BPF program and session that own it, where these are known.
@@ -168,7 +168,7 @@ fn owned_probes(host: &Host) -> Vec<OwnedProbe> {
     let owned = |listed: Listed| {
         let at = next.entry(listed.address).or_default();
         *at += 1;
-        // Both lists have those of one place in the same order, unless one came or went between the two readings.
+        // Both lists have the probes of one place in the same order, unless one was added or removed between the two readings.
         let program = places
             .get(&listed.address)
             .filter(|programs| programs.len() == rows[&listed.address])
