@@ -1,10 +1,10 @@
-//! The walk over a checked handler: all its statements, and what each statement and each expression is made of. A new kind of either says here what is inside
-//! of it, once for all passes that look for something.
+//! Walks over a checked handler: its statements, and the parts of each statement and expression. A new kind of statement or expression lists its parts here, once for
+//! all passes that search handlers.
 
 use super::tree::{CheckedProbe, Expr, ExprKind, LoopRange, MapChange, MapPlace, Statement, StatementKind};
 
 impl CheckedProbe {
-    /// All statements of the body, those inside of others behind them, whether or not they are reached.
+    /// All statements of the body, reached or not; a statement comes before those inside of it.
     pub fn statements(&self) -> impl Iterator<Item = &Statement> {
         let mut all = Vec::new();
         self.predicate.iter().for_each(|expr| inside(expr, &mut all));
@@ -14,7 +14,7 @@ impl CheckedProbe {
 }
 
 impl CheckedProbe {
-    /// All expressions, those inside of others behind them; keys of maps among them.
+    /// All expressions, keys of maps among them; an expression comes before those inside of it.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let mut all = Vec::new();
         self.predicate
@@ -30,7 +30,7 @@ impl CheckedProbe {
     }
 }
 
-/// An expression, and those inside of it that stand in no statement.
+/// Adds an expression and those inside of it, except those in statements inside of it.
 fn expressions_in<'t>(expr: &'t Expr, all: &mut Vec<&'t Expr>) {
     all.push(expr);
     let keys = expr.place().into_iter().flat_map(|place| &place.keys);
@@ -75,7 +75,7 @@ fn inside<'t>(expr: &'t Expr, all: &mut Vec<&'t Statement>) {
 }
 
 impl StatementKind {
-    /// The statements inside of it.
+    /// The blocks of statements inside of it.
     fn blocks(&self) -> [&[Statement]; 2] {
         match self {
             Self::If { then, otherwise, .. } => [then, otherwise],
@@ -101,7 +101,7 @@ impl StatementKind {
         }
     }
 
-    /// Its own expressions, those of the statements inside of it left out, and the keys of a map's place.
+    /// Its own expressions, without those of statements inside of it and without the keys of a map's place.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         match self {
             Self::Set { value, .. } => vec![value],

@@ -15,16 +15,16 @@ use std::sync::Arc;
 /// A typed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// The kind.
+    /// What it computes.
     pub kind: ExprKind,
-    /// The type.
+    /// The type of its value.
     pub ty: Type,
-    /// The bytes in the source (of the use, for a field rule).
+    /// Its place in the source (for a field rule, that of the use).
     pub span: Span,
 }
 
 impl Expr {
-    /// An expression.
+    /// Makes an expression.
     pub fn new(kind: ExprKind, ty: Type, span: Span) -> Self {
         Self { kind, ty, span }
     }
@@ -43,9 +43,9 @@ pub enum ExprKind {
     Text(Vec<u8>),
     /// What register 1 held at the start: the address of the hook's context.
     ContextPointer,
-    /// In a loop that a helper makes: the address of the element's key, or how many times there were before.
+    /// In a loop by a helper: the address of the current element's key, or the index of the iteration.
     ElementKey,
-    /// In a loop over a map: the address of the element's value.
+    /// In a loop over a map: the address of the current element's value.
     ElementValue,
     /// The `size` (1, 2, 4, 8) bytes at `address + offset`, extended as `signed` says.
     Load {
@@ -62,11 +62,11 @@ pub enum ExprKind {
         bits: u8,
         signed: bool,
     },
-    /// The address of a frame object that these words fill, one after another: a struct that registers hold.
+    /// The address of a frame object filled with these words in order, such as a struct passed in registers.
     Gathered(Vec<Expr>),
-    /// A value of the kernel that a helper gives.
+    /// A value that a helper of the kernel gives.
     Intrinsic(Intrinsic),
-    /// What a helper answers to these operands, which is asked each time.
+    /// The result of a helper with these operands, called anew each time.
     HelperCall { helper: Helper, operands: Vec<Expr> },
     /// `op value`; 64-bit.
     Unary { op: UnaryOp, value: Box<Expr> },
@@ -104,13 +104,13 @@ pub enum ExprKind {
     },
     /// A scratch variable's value, of a scalar type.
     Variable(VariableId),
-    /// The address of the frame object that a scratch variable of another type is.
+    /// The address of the frame object with a scratch variable that is no scalar.
     VariableAddress(VariableId),
-    /// The address of a frame object of so many bytes that what a map holds there is copied to; zeroes where it holds nothing.
+    /// The address of a frame object of that many bytes with a copy of a map's value; zeroes where the map holds nothing.
     MapCopy(MapPlace, u32),
     /// Not a scalar: a tuple or record made of its members, each of its member's type.
     Tuple(Vec<Expr>),
-    /// The value of an expression behind statements that are done first.
+    /// The value of an expression, after statements that are executed first.
     Sequence {
         statements: Vec<Statement>,
         value: Box<Expr>,
@@ -180,7 +180,7 @@ pub enum ExprKind {
     MapValue(MapPlace),
     /// How often the map was cleared so far.
     Generation(Arc<MapType>),
-    /// What a map gathers there as one number: all CPUs together; 0 where it holds nothing.
+    /// An aggregated value of a map as one number, all CPUs together; 0 where the map holds nothing.
     Gathering(MapPlace),
     /// Whether bytes stand in a text (a constant needle), each up to its NUL; at most so many bytes are looked at.
     TextFind {
@@ -200,11 +200,11 @@ pub enum ExprKind {
     SwapBytes { value: Box<Expr>, size: u8 },
     /// 1 where the map holds something there, else 0.
     HasKey(MapPlace),
-    /// The number of the event itself (of its first record).
+    /// The number of the event itself, as its first record has it.
     EventNumber,
-    /// What a division by zero gives, 1, and that it is counted.
+    /// 1, the result of a division by zero, which is also counted.
     DividedByZero,
-    /// 1 where the event, one of those that the program serves, is one that the text names, else 0.
+    /// 1 where the event that happened, one of several that the program serves, is one that the text names; else 0.
     EventIs { what: EventName, text: String },
 }
 
@@ -235,14 +235,14 @@ pub enum Access {
 /// A value that a helper of the kernel gives; every one is a scalar of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intrinsic {
-    /// What a helper of the kernel says that takes no arguments.
+    /// The result of a helper that takes no arguments.
     Helper {
         /// The helper.
         helper: Helper,
-        /// Whether it says the same for the whole run of a program, so that one call is enough.
+        /// Whether its result is the same during one run of a program, so that one call is enough.
         fixed: bool,
     },
-    /// The numbers of the thread (low half) and its process as they are seen where Kestrel runs: those of its PID namespace.
+    /// The numbers of the thread (low half) and its process in the PID namespace that Kestrel runs in.
     Identity,
     /// The time of `bpf_ktime_get_ns`' clock when the session started.
     StartTime,
@@ -255,12 +255,12 @@ pub enum Intrinsic {
 }
 
 impl Intrinsic {
-    /// A helper that says the same for the whole run of a program.
+    /// A helper whose result is the same during one run of a program.
     pub const fn fixed(helper: Helper) -> Self {
         Self::Helper { helper, fixed: true }
     }
 
-    /// A helper that is called each time that its value is wanted.
+    /// A helper that is called each time its value is used.
     pub const fn varying(helper: Helper) -> Self {
         Self::Helper { helper, fixed: false }
     }

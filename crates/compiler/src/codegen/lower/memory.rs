@@ -1,4 +1,4 @@
-//! Memory as it is, NULs among its bytes: as much of it as is there.
+//! Code that reads memory of any content (`buf()`), as much of it as is mapped.
 
 use super::Lower;
 use crate::check::tree::{Access, Expr, ExprKind};
@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::ir::{AluOp, Bits, Condition, Slot, Vreg, Width, helper};
 use kestrel_trace::layout::Space;
 
-/// Bytes of a page: one may be in memory and the next not.
+/// Bytes of a page: a page may be readable where the next one is not.
 const PAGE: i64 = 4096;
 
 impl Lower<'_> {
@@ -62,13 +62,13 @@ impl Lower<'_> {
         Ok((slot, self.forgotten(taken)))
     }
 
-    /// A number of which the verifier forgets all that it knew. It follows every way through a program until the states of two are alike, so each
-    /// length that it knows exactly doubles the ways through what comes behind: with six of them it gives up. What is stored at half of a word of
-    /// the stack it does not follow (`check_stack_write_fixed_off` in kernel/bpf/verifier.c).
+    /// Makes the verifier forget what it knows of a number. It follows every way through a program until two ways have the same state, so each length that it
+    /// knows exactly doubles the ways through the code behind it: with six of them it gives up. It does not track a number that is stored in half of a
+    /// stack word (`check_stack_write_fixed_off` in kernel/bpf/verifier.c).
     fn forgotten(&mut self, value: Vreg) -> Vreg {
         let slot = self.b.slot(8, 8);
         let place = self.b.slot_address(slot, 0);
-        // Of a 0 it would know that it is one.
+        // A stored 0 it would recognise as a 0.
         let other = self.b.add(value, 1);
         self.b.store(Width::B4, place, 4, other);
         let loaded = self.b.load(Width::B4, place, 4);
@@ -88,7 +88,7 @@ impl Lower<'_> {
         taken
     }
 
-    /// Reads so many bytes; gives the helper's answer. The mask says to the verifier what the comparison did.
+    /// Reads `length` bytes; gives the helper's result. A mask repeats for the verifier the bound that a comparison has ensured.
     fn read_bytes(
         &mut self,
         space: Option<Space>,

@@ -1,4 +1,4 @@
-//! Scalars and conditions: each expression becomes one register, or the flow of control itself where only its truth is wanted.
+//! Code for scalars and conditions: an expression's value goes to a register; where only its truth is wanted it becomes a branch.
 
 use super::Lower;
 use super::value_cache::ValueCache;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Helper, Operand, Slot, Vreg, Width, helper};
 
 impl Lower<'_> {
-    /// A scalar, as a number where it is one.
+    /// A scalar as an operand: a constant number, or the register with its value.
     pub(super) fn operand(&mut self, expr: &Expr) -> Result<Operand, Error> {
         match expr.kind {
             ExprKind::Constant(n) => Ok(Operand::Imm(n.cast_signed())),
@@ -43,7 +43,7 @@ impl Lower<'_> {
                     && *access == Access::Context
                     && matches!(expr.ty, Type::Pointer(_));
                 if may_be_null {
-                    // The guard has seen that it is none; the verifier forgets that with each load.
+                    // The guard has excluded null, but the verifier forgets that with each new load.
                     self.b.branch_if(Condition::Equal, value, 0, self.done);
                 }
                 Ok(value)
@@ -197,7 +197,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Base and offset that a memory access can name.
+    /// Base and offset of a memory access, with an offset that fits the instruction.
     pub(super) fn near(&mut self, base: Vreg, offset: i32) -> (Vreg, i16) {
         match i16::try_from(offset) {
             Ok(offset) => (base, offset),
@@ -213,7 +213,7 @@ impl Lower<'_> {
         self.read_by(helper, &[to.into(), size.into(), from.into()]);
     }
 
-    /// The helper that reads this memory. Without the two kinds the kernel has one for both (before Linux 5.5).
+    /// The helper that reads this kind of memory. Before Linux 5.5 one helper reads both.
     pub(super) fn reader(&self, access: Access) -> Helper {
         match (self.context.features.probe_read_kernel, access) {
             (false, _) => helper::PROBE_READ,
@@ -317,7 +317,7 @@ impl Lower<'_> {
         (sign, self.b.sub(flipped, sign))
     }
 
-    /// 1 or 0, by way of the flow of control.
+    /// The truth of an expression as 1 or 0, by a branch.
     fn truth(&mut self, expr: &Expr) -> Result<Vreg, Error> {
         let (yes, no, join) = (self.b.block(), self.b.block(), self.b.block());
         let result = self.b.vreg();
@@ -356,7 +356,7 @@ impl Lower<'_> {
         Ok(result)
     }
 
-    /// Does something with the one or the other, whichever the condition chooses.
+    /// Emits a branch on the condition, and `work` for each of the two arms.
     pub(super) fn either(
         &mut self,
         condition: &Expr,
@@ -378,7 +378,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Ends the current block: goes to `yes` where the expression is not 0, else to `no`. Gives what is known in each.
+    /// Ends the current block with a jump: to `yes` where the expression is not 0, else to `no`. Gives the values that are known in each.
     pub(super) fn condition(
         &mut self,
         expr: &Expr,
@@ -412,7 +412,7 @@ impl Lower<'_> {
             }
             ExprKind::Logic { and, left, right } => {
                 let middle = self.b.block();
-                // What the left side has computed is at hand in the right one; behind both only what every way there has computed.
+                // Values computed on the left are known on the right. Behind both only those are known that every way there has computed.
                 let (go, stop, known_stop) = if *and {
                     let (go, stop) = self.condition(left, middle, no)?;
                     (go, false, stop)
@@ -468,7 +468,7 @@ impl Lower<'_> {
     }
 }
 
-/// The access of so many bytes.
+/// The width of an access of that many bytes.
 pub(super) fn width(size: u8, expr: &Expr) -> Result<Width, Error> {
     Width::from_bytes(size.into()).ok_or(Error::Malformed {
         what: "a number of a size that is not 1, 2, 4 or 8",

@@ -1,4 +1,4 @@
-//! The walk over a tree that makes the expanded one.
+//! Expansion of macros: walks over a script's syntax tree and makes the expanded tree.
 
 use super::comptime;
 use super::inputs::Inputs;
@@ -14,12 +14,12 @@ use crate::lang::diag::Diagnostic;
 use crate::lang::lexer::number_of;
 use crate::lang::parse::into_block;
 
-/// Most height of an expanded tree, so that code that walks it may recurse.
+/// Greatest height of an expanded tree, so that code that walks it can recurse safely.
 pub(super) const HEIGHT: u32 = 256;
 /// Most nodes of a tree with macros.
 const NODES: u32 = 500_000;
 
-/// Before words that mean the compiler's own, whatever macros are called the same.
+/// Prefix of words that stand for the compiler's built-in, even where a macro has the same name.
 const OWN: &str = "__builtin_";
 
 pub(super) struct Expander<'a> {
@@ -36,7 +36,7 @@ pub(super) struct Expander<'a> {
     pub(super) height: u32,
     /// Nodes below the node that is being made.
     pub(super) size: u32,
-    /// Whether it has been said that there are too many.
+    /// Whether the error about too many nodes has been reported.
     refused: bool,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Expander<'a> {
             Kind::Expr(expr) => {
                 let expr = self.expr(expr, scope, depth);
                 match expr.kind {
-                    // The call of a macro.
+                    // Where the statement was a call of a macro, the macro's body has become a block.
                     ExprKind::Block(block) => Kind::Block(into_block(block)),
                     kind => Kind::Expr(Expr {
                         kind,
@@ -410,7 +410,7 @@ impl<'a> Expander<'a> {
         Expr { kind, span }
     }
 
-    /// A block that is known to be the one that runs.
+    /// The block of an `if` whose condition is known, in the place of the `if`.
     fn branch(&mut self, block: &ValueBlock, scope: &Scope<'_>, depth: u32, span: Span) -> Expr {
         if let (Some(value), true) = (&block.value, block.statements.is_empty()) {
             return self.expr(value, scope, depth + 1);
@@ -419,7 +419,7 @@ impl<'a> Expander<'a> {
         Expr { kind, span }
     }
 
-    /// A word: an argument of the macro, a macro that takes nothing, or what it is.
+    /// Expands a word: a parameter of the macro, a macro without parameters, or the word itself.
     fn word(&mut self, word: &str, scope: &Scope<'_>, depth: u32, span: Span) -> Expr {
         match scope.given(word) {
             Some(MacroArgument::Expr { expr, height, nodes }) => {
@@ -432,7 +432,7 @@ impl<'a> Expander<'a> {
                 self.size = *nodes;
                 return expr.clone();
             }
-            // `x` in the body of a macro that takes `$x` or `@x` is another thing.
+            // In the body of a macro with a parameter `$x` or `@x`, a plain `x` is not the parameter.
             Some(MacroArgument::Variable(_) | MacroArgument::Map(_)) | None => {}
         }
         let own = word.strip_prefix(OWN);

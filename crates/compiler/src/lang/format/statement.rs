@@ -1,4 +1,4 @@
-//! Blocks and statements.
+//! Formatting of blocks and statements in the language's standard layout.
 
 use super::Printer;
 use crate::lang::ast::{
@@ -73,7 +73,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A condition: in parentheses where it is calculated.
+    /// The text of a condition. One with an operator is put in parentheses, unless it is in parentheses already.
     fn enclosed(&mut self, condition: &Expr) -> String {
         let text = self.expr(condition);
         match condition.kind {
