@@ -20,15 +20,15 @@ use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_trace::files::Objection;
 use std::sync::Arc;
 
-/// The table of probes that stand in no table.
+/// Name of the table for probes that a file has outside of any table.
 pub const IMPLICIT: &str = "main";
 
-/// A table file that has been read and is right by itself; whether this kernel has its events is another matter.
+/// A table file that has been read and checked by itself. Whether this kernel has its events is checked elsewhere.
 #[derive(Clone, Debug)]
 pub struct TableFile {
-    /// What people know it as: a path, or the name of a shipped table file.
+    /// The name that messages show: a path, or the name of a shipped table file.
     pub name: String,
-    /// The text, in which all places count.
+    /// The text, to which all source positions refer.
     pub text: Arc<str>,
     /// At least one: the first is the default.
     pub buffers: Vec<BufferSpec>,
@@ -38,7 +38,7 @@ pub struct TableFile {
     pub tables: Vec<TableSpec>,
     /// `config = { max_map_keys = N }`.
     pub max_map_keys: Option<u32>,
-    /// Remarks that do not stand in the way.
+    /// Warnings, which do not prevent its use.
     pub warnings: Vec<Diagnostic>,
     /// What another user could change about the file that it was read from; none where only root and the caller can, and of a text that the caller gives.
     pub objection: Option<Objection>,
@@ -51,11 +51,11 @@ pub struct BufferSpec {
     pub name: String,
     /// Bytes per CPU.
     pub bytes: u64,
-    /// What happens when it is full.
+    /// Behaviour when it is full.
     pub mode: Mode,
-    /// The process that it is for, if it is for one.
+    /// The process whose records go to it, if it belongs to one.
     pub process: Option<Owner>,
-    /// Where it is named; empty where the file has none.
+    /// Where the file names it; empty for the default buffer.
     pub span: Span,
 }
 
@@ -64,9 +64,9 @@ pub struct BufferSpec {
 pub struct TableSpec {
     /// The name.
     pub name: Spanned<String>,
-    /// The table it starts from, which exists.
+    /// The table that it extends, which exists.
     pub parent: Option<String>,
-    /// Its own rows.
+    /// Its own rows, without those of the table that it extends.
     pub probes: Vec<Probe>,
 }
 
@@ -84,10 +84,10 @@ impl Default for BufferSpec {
 }
 
 impl TableFile {
-    /// Reads a text that must be right.
+    /// Parses the text of a table file.
     ///
     /// # Errors
-    /// [`Error::Table`] with all that is wrong.
+    /// [`Error::Table`] with all errors in the text.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let (file, diagnostics) = read(text, name);
         if has_errors(&diagnostics) {
@@ -113,7 +113,7 @@ impl TableFile {
         self.tables.iter().map(|table| table.name.node.as_str())
     }
 
-    /// Makes a table the first, which is the one that is active at the start.
+    /// Chooses the table that is active at the start, by making it the first.
     ///
     /// # Errors
     /// When there is no such table.
@@ -125,7 +125,7 @@ impl TableFile {
         Ok(())
     }
 
-    /// Gives a parameter another value to start with.
+    /// Sets the value that a parameter has at the start.
     ///
     /// # Errors
     /// When there is no such parameter, or the text is no value of its type.
@@ -153,7 +153,7 @@ impl TableFile {
         }
     }
 
-    /// A table and those that it starts from, the first of them first.
+    /// A table and those that it extends, directly or not; the one without a parent first.
     pub fn lineage(&self, name: &str) -> Vec<&TableSpec> {
         let mut chain = Vec::new();
         let mut next = self.table(name);
