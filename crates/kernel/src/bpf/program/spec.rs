@@ -43,7 +43,7 @@ pub enum ProgramKind {
     SocketFilter,
     /// Run by hand only (`BPF_PROG_TYPE_SYSCALL`).
     Syscall,
-    /// Any other, by its numbers.
+    /// Any other kind, by the kernel's numbers.
     Other(ProgramType, AttachType, TypeId),
 }
 
@@ -79,14 +79,14 @@ impl ProgramKind {
     }
 }
 
-/// A program as it is to be loaded.
+/// Everything needed to load a program.
 #[derive(Clone, Copy)]
 pub struct ProgramSpec<'a> {
-    /// For people; the kernel keeps 15 bytes, and other characters than letters, digits and `.` become `_`.
+    /// The name, for people: the kernel keeps 15 bytes, and other characters than letters, digits and `.` become `_`.
     pub name: &'a str,
     /// The function's name among the program's types, by which it is traced; other characters than letters, digits and `_` become `_`.
     pub function: Option<&'a str>,
-    /// The kind.
+    /// The kind of program.
     pub kind: ProgramKind,
     /// The code, references unresolved.
     pub code: &'a Code,
