@@ -1,4 +1,5 @@
-//! Commands that handlers asked for: so many at once, each with a time limit, as one user; never a shell, never a word made from an event.
+//! Runner of the commands that handlers ask for: a limited number at once, each with a time limit, as one user. There is no shell, and no word of a
+//! command is made from an event.
 //!
 //! A command's words are those of the table file. The event reaches it as environment variables (`KESTREL_EVENT`, `KESTREL_TIME_NS`,
 //! `KESTREL_CPU`, `KESTREL_PID`, `KESTREL_TID`, `KESTREL_SESSION`, and `KESTREL_FIELD_<name>` for each field) and as one line of JSON on its
@@ -23,20 +24,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Permissions for commands.
+/// What the agent permits: as which user commands run, how many, how long and how often.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The user whose rights commands have; without one none is run.
+    /// The user that commands run as; without one no command is run.
     pub user: Option<User>,
     /// Most commands at once.
     pub jobs: usize,
-    /// Longest time of each.
+    /// Longest time that a command may run.
     pub timeout: Duration,
     /// Starts per second of one command, in the long run.
     pub rate: f64,
-    /// Starts of one command at once.
+    /// Starts of one command that are allowed in a burst.
     pub burst: u32,
-    /// What they write to their standard output goes to this process's standard error: its own standard output is data that they must not tear.
+    /// Whether commands' standard output goes to this process's standard error, because its standard output is data that they must not interrupt.
     pub output_aside: bool,
 }
 
@@ -56,22 +57,22 @@ impl Default for Policy {
 /// Outcome of a request to start a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartOutcome {
-    /// It runs.
+    /// The command was started.
     Running,
-    /// It may run, and as many run as may at once: ask again later.
+    /// The command may run, but as many run as may at once: ask again later.
     Busy,
     /// This command was started too often lately: left out.
     Limited,
-    /// Nothing may be run.
+    /// No command may be run.
     Forbidden,
 }
 
 /// A command that ended.
 #[derive(Debug)]
 pub struct CommandEnded {
-    /// The words.
+    /// The command's words.
     pub command: String,
-    /// The exit.
+    /// How it ended.
     pub how: End,
 }
 
@@ -90,7 +91,7 @@ pub enum End {
 struct Job {
     command: String,
     child: Child,
-    /// None: later than the clock goes.
+    /// When its time is over; `None` where that is later than the clock can count.
     deadline: Option<Instant>,
 }
 
@@ -100,7 +101,7 @@ pub struct Runner {
     policy: Policy,
     jobs: Vec<Job>,
     limits: HashMap<String, Bucket>,
-    /// Requests that had their permission and found all places taken.
+    /// Requests that were permitted and found as many commands running as may at once.
     waiting: HashSet<Request>,
     ended: Vec<CommandEnded>,
 }
@@ -123,14 +124,14 @@ impl Runner {
         }
     }
 
-    /// Starts a command for a record of a session, if that may be now.
+    /// Starts a command for a record of a session, if that is permitted now.
     pub fn start(&mut self, session: &str, command: &str, record: &Record<'_>) -> StartOutcome {
         let Some(user) = self.policy.user.clone() else {
             return StartOutcome::Forbidden;
         };
         self.reap();
         let request = (session.to_owned(), record.cpu, record.time_ns, command.to_owned());
-        // First whether it may run at all: of a flood most may not, and do not wait for those that may.
+        // The limit of starts comes first: in a flood of requests most are refused by it, and need not wait for those that are not.
         let waited = self.waiting.remove(&request);
         let bucket = self
             .limits
@@ -163,7 +164,7 @@ impl Runner {
         std::mem::take(&mut self.ended)
     }
 
-    /// Forgets what waits of all sessions but those that are there.
+    /// Forgets the waiting requests of sessions that do not exist any more.
     pub fn forget_but(&mut self, is_there: impl Fn(&str) -> bool) {
         self.waiting.retain(|(session, ..)| is_there(session));
     }
@@ -207,13 +208,13 @@ impl Drop for Runner {
     }
 }
 
-/// Ends a command and what it started, and takes its status.
+/// Kills a command with everything that it started, and collects its exit status.
 fn kill(child: &mut Child) {
     let _gone_already = send_to_group(child.id(), Signal::Kill);
     let _status = child.wait();
 }
 
-/// Where commands are looked for.
+/// Directories in which commands are looked for.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The program that a command would run as a user, or why it could not.
@@ -297,7 +298,7 @@ fn spawn(
         true => Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?),
         false => Stdio::inherit(),
     };
-    // No other user can put another program there from now on.
+    // The check has made sure that no other user can put another program there from now on.
     let path =
         self::program(command, user).map_err(|why| std::io::Error::new(ErrorKind::PermissionDenied, why))?;
     let mut child = Command::new(path);
@@ -338,7 +339,7 @@ fn environment(session: &str, record: &Record<'_>) -> Vec<(String, String)> {
     for (field, value) in record.fields() {
         let mut text = Vec::new();
         print::value(value, &symbols, &mut text);
-        // What no environment can hold.
+        // An environment cannot hold NULs.
         text.retain(|byte| *byte != 0);
         let name: String = field
             .name

@@ -1,4 +1,4 @@
-//! Packets that a program hands over, into pcap files: as they come, each CPU's in order.
+//! Writes the packets that a program hands over (`skboutput`) to pcap files, in the order in which they come; those of each CPU are in order.
 
 use crate::session::Session;
 use kestrel_catalog::{Error, Result};
@@ -10,29 +10,29 @@ use std::io::{BufWriter, Write};
 
 /// `LINKTYPE_RAW`: packets begin with the header of IP.
 const RAW_IP: u32 = 101;
-/// The magic number of files whose times are in nanoseconds.
+/// Magic number of pcap files whose times are in nanoseconds.
 const MAGIC: u32 = 0xa1b2_3c4d;
 /// Most bytes of a packet in a file, as tcpdump has it.
 const LONGEST: u32 = 262_144;
 const SECOND: u64 = 1_000_000_000;
 
-/// The files of a program, and what fills them.
+/// The pcap files of a program, and the rings that packets come from.
 #[derive(Debug)]
 pub struct PacketFiles {
     output: PerfOutput,
-    /// By number.
+    /// The files, at the index by which programs name them.
     files: Vec<(Packets, BufWriter<File>)>,
-    /// What turns the kernel's clock into a date.
+    /// Offset from the kernel's clock to dates.
     offset: i64,
-    /// What the rings themselves said of losses.
+    /// Packets that the rings reported as lost.
     lost: u64,
 }
 
 impl PacketFiles {
-    /// Opens the files that a session's programs have packets for, with rings of so many `pages`; none where they have none.
+    /// Opens the files that a session's programs write packets to, with rings of `pages` pages; `None` if they write none.
     ///
     /// # Errors
-    /// When a file cannot be written, or a ring cannot be had.
+    /// When a file cannot be written, or a ring cannot be opened.
     pub fn open(session: &Session, wanted: &[Packets], pages: usize) -> Result<Option<Self>> {
         let Some(map) = session.packets() else {
             return Ok(None);
@@ -52,7 +52,7 @@ impl PacketFiles {
         }))
     }
 
-    /// Writes what has come.
+    /// Writes the packets that have come since the last call.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -77,7 +77,7 @@ impl PacketFiles {
         outcome
     }
 
-    /// Writes what is left; gives how many packets found no room in the rings.
+    /// Writes the remaining packets; gives how many packets found no room in the rings.
     ///
     /// # Errors
     /// As [`PacketFiles::poll`].
@@ -98,7 +98,7 @@ fn failed(path: &str, error: std::io::Error) -> Error {
     }
 }
 
-/// The head of a file.
+/// The header of a pcap file.
 fn head() -> Vec<u8> {
     let mut head = MAGIC.to_le_bytes().to_vec();
     for half in [2u16, 4] {
@@ -110,7 +110,7 @@ fn head() -> Vec<u8> {
     head
 }
 
-/// Entry header before a packet.
+/// The header before each packet of a pcap file.
 fn entry(time_ns: u64, length: usize) -> Vec<u8> {
     let words = [
         (time_ns / SECOND) as u32,
@@ -121,7 +121,7 @@ fn entry(time_ns: u64, length: usize) -> Vec<u8> {
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// Destination, time and bytes of a packet.
+/// Splits what a program has written into the number of a file, the time and the packet's bytes.
 fn parts(bytes: &[u8]) -> Option<(usize, u64, &[u8])> {
     let (head, packet) = bytes.split_at_checked(HEAD)?;
     let (words, _) = head.as_chunks::<8>();

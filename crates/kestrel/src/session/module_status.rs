@@ -1,4 +1,4 @@
-//! Modules that hooks of a persistent session wait for, or that were built again.
+//! Status of the kernel modules that a persistent session has hooks in: not loaded, or of another build.
 
 use super::modules::{awaited, build, loading};
 use super::pinned::PinnedSession;
@@ -10,20 +10,20 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModuleState {
-    /// It is not loaded: they wait for it.
+    /// It is not loaded; the hooks wait for it.
     Absent,
-    /// It is of another build than that for which the hooks were compiled.
+    /// It is of another build than the one that the hooks were compiled for.
     Rebuilt,
 }
 
-/// A module that hooks wait for, or that is another one than that which they were made for.
+/// A module that a session's hooks wait for, or that has changed since they were compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModuleStatus {
-    /// The name.
+    /// The module's name.
     pub module: String,
     /// The state of the module.
     pub state: ModuleState,
-    /// The events.
+    /// The session's events in it.
     pub events: Vec<String>,
 }
 

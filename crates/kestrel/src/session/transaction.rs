@@ -39,7 +39,7 @@ pub(super) struct Retired {
 }
 
 impl Staged {
-    /// A next state for which nothing was made.
+    /// A change of the state alone, for which nothing was made.
     pub(super) fn of(next: State) -> Self {
         Self {
             next,
@@ -67,14 +67,14 @@ impl Change {
             }
         };
         self.session.directory.remove(pins::FILLING)?;
-        // What was counted for events that have gone is forgotten before others of their names count.
+        // The counts of removed events are forgotten before new events of the same names count.
         self.forget(&retired.hooks)?;
         self.settle()?;
         self.unpin(retired)?;
         Ok(outcome)
     }
 
-    /// Pins a mark that slots are being filled: while it is there, a sweep empties the slots that the state does not account for.
+    /// Pins a mark which says that slots are being filled: a sweep that finds it empties the slots that the state does not mention.
     pub(super) fn begin_filling(&self) -> Result<()> {
         let control = self.session.directory.map(pins::CONTROL)?;
         self.session.directory.pin(control.as_fd(), pins::FILLING)
@@ -105,7 +105,7 @@ impl Change {
         Ok(retired)
     }
 
-    /// Lets go of what the state does not mention any more.
+    /// Removes the pins of what the state does not mention any more.
     fn unpin(&self, retired: Retired) -> Result<()> {
         let directory = &self.session.directory;
         let hooks = retired.hooks.iter().flat_map(pins::of_hook);
@@ -124,7 +124,7 @@ impl Change {
         objects.into_iter().try_for_each(|name| directory.remove(&name))
     }
 
-    /// Removes pins and slots that the state does not account for.
+    /// Removes pins and empties slots that the state does not mention: what a killed command left.
     pub(super) fn sweep(&self) -> Result<()> {
         let known = pins::of(&self.state);
         let names = self.directory.names()?;
@@ -141,7 +141,7 @@ impl Change {
         self.state.tables.iter().filter_map(|t| t.slot).collect()
     }
 
-    /// Empties the slots of all hooks but these.
+    /// Empties the slots of all hooks except `but`.
     fn clear_slots(&self, but: &[u32]) -> Result<()> {
         self.clear_probe_slots(&self.state.hooks, &self.state.probes)?;
         for hook in self.state.hooks.iter().filter(|hook| hook.probe.is_none()) {
@@ -157,11 +157,11 @@ impl Change {
         Ok(())
     }
 
-    /// Says in the control page what the state says, and takes out what is on its way out.
+    /// Writes into the control page what the state says, and removes what was marked for removal.
     ///
-    /// A handler that is running may have read an old table's word and store it later: so what it reads is changed first, then all running handlers
-    /// are waited for, and only then the active word is changed if it still is the old one. After another wait no hook can be about to call
-    /// what is taken out.
+    /// A running handler may have read the word of an old table and store it as the active one later. So the word that handlers read is changed first, then all
+    /// running handlers are waited for, and only then the active word is changed, if it is still the old one. After another wait no hook can be about to
+    /// call what is removed.
     pub(super) fn settle(&mut self) -> Result<()> {
         self.arm();
         for table in &self.state.tables {
@@ -189,7 +189,7 @@ impl Change {
         self.take_out()
     }
 
-    /// Empties the slots of what is on its way out and detaches hooks that no table needs any more.
+    /// Empties the slots of what was marked for removal, and detaches hooks that no table needs any more.
     fn take_out(&mut self) -> Result<()> {
         let mut next = self.state.clone();
         let out: Vec<u32> = next.retiring.iter().map(|old| old.number).collect();
@@ -244,7 +244,7 @@ impl Change {
         Ok(())
     }
 
-    /// Puts a new state in the place of the old one: one rename.
+    /// Replaces the pinned state by a new one, with one rename.
     pub(super) fn write(&mut self, mut next: State) -> Result<()> {
         next.generation = self.session.state.generation + 1;
         let map = next.to_map()?;

@@ -1,5 +1,5 @@
-//! System calls as a session sees them: the handlers that record a set of calls with the texts their arguments point to, and what processes have
-//! open before it begins.
+//! Recording of system calls: the handlers that record a set of calls with the memory that arguments point to, and the files that processes have open
+//! before the session begins.
 
 mod handlers;
 mod numbers;
@@ -15,16 +15,16 @@ use kestrel_trace::calls::{Abi, Descriptors, Signatures};
 use kestrel_trace::syscall::{CLASSES, Set, usual_name};
 use std::collections::BTreeSet;
 
-/// Detail with which calls are recorded.
+/// How much of each call is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Number and result.
+    /// The number and the result.
     Times,
     /// Arguments, and the texts that they point to; also the calls that change what descriptors mean.
     Lines,
 }
 
-/// A set of calls to be recorded.
+/// The calls to be recorded.
 #[derive(Clone, Debug)]
 pub struct Calls {
     /// The events with their handlers.
@@ -35,10 +35,10 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// The calls of a set, of this kernel.
+    /// Finds the calls of a set in this kernel.
     ///
     /// # Errors
-    /// A word of the set that no call matches; a kernel without tracefs.
+    /// When no call matches a word of the set, or the kernel has no tracefs.
     pub fn of(catalog: &Catalog, set: &Set, detail: Detail) -> Result<Self> {
         let mut signatures = Signatures::default();
         let mut names = Vec::new();
@@ -70,7 +70,7 @@ impl Calls {
         self.signatures.iter().any(|(_, it)| !it.is_in(&self.set))
     }
 
-    /// Calls that are not asked for and came later than some that are, for the same: `openat` for `open`, `newfstatat` for `stat`.
+    /// Calls that are not in the set although they are later variants of calls that are: `openat` of `open`, `newfstatat` of `stat`.
     pub fn later(&self) -> Vec<String> {
         let names = |shown: bool| {
             let own = self.signatures.of(Abi::Native);
@@ -83,7 +83,7 @@ impl Calls {
     }
 }
 
-/// Whether a call has another's name with something that later calls have behind theirs.
+/// Whether a call's name is another's with a suffix of later variants.
 fn is_later(name: &str, other: &str) -> bool {
     const BEHIND: [&str; 8] = ["at", "at2", "2", "3", "4", "64", "x", "_pwait"];
     let names = [Some(name), name.strip_prefix("new"), name.strip_prefix("newf")];
@@ -110,7 +110,7 @@ fn unknown(word: &str, calls: &[(String, Vec<String>)]) -> Error {
     }
 }
 
-/// The files that processes have open: those of one process, or of all. What changes while this is read has no name.
+/// The files that one process, or all, have open: process, descriptor, path. What is opened while this is read may be missing.
 pub fn open_files(host: &Host, pid: Option<u32>) -> Vec<(u32, i64, String)> {
     let pids = pid.map_or_else(|| procfs::processes(host).unwrap_or_default(), |pid| vec![pid]);
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Memory that arguments point to as fields of a record: `mem1 = buf(…)`, by place, and by pointer in it.
+//! Generates the fields of a record with the memory that a call's arguments point to: `mem1 = buf(…)`.
 
 use super::numbers::is_kind;
 use kestrel_catalog::arch;
@@ -7,7 +7,7 @@ use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES,
 use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use std::collections::BTreeSet;
 
-/// Arguments of a call.
+/// Most arguments of a call.
 const PLACES: usize = 6;
 /// Bytes of `struct iovec`.
 const VECTOR: usize = 16;
@@ -19,7 +19,7 @@ pub(super) enum Side {
     Return,
 }
 
-/// A moment of a call that was made through one of the kernel's interfaces.
+/// Entry or return of a call, made through one of the kernel's interfaces (64 or 32 bits).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) side: Side,
@@ -38,7 +38,7 @@ impl Side {
 }
 
 impl Moment {
-    /// `record(…)` with what every record has, and these fields.
+    /// The statement `record(…)` with the fields that every record has, and these.
     pub(super) fn record(self, fields: &[String]) -> String {
         let mut all = vec![match self.abi {
             Abi::Native => format!("args.{ID}"),
@@ -55,7 +55,7 @@ impl Moment {
         format!("record({})", all.join(", "))
     }
 
-    /// The argument at a place.
+    /// The expression for the argument at a place.
     fn argument(self, place: usize) -> String {
         match self.shifted {
             Some(kind) => format!(
@@ -153,7 +153,7 @@ fn memory(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Op
             None => lengths.push((length, [*number].into())),
         }
     }
-    // Where all have some memory here, the last needs no question.
+    // Where all calls have memory here, the last one needs no condition.
     let last = match readings.len() == all {
         true => lengths.pop().map_or_else(|| "0".to_owned(), |(length, _)| length),
         false => "0".to_owned(),
@@ -162,7 +162,7 @@ fn memory(kinds: &[(u64, Kind)], place: usize, all: usize, moment: Moment) -> Op
         .iter()
         .map(|(length, kinds)| format!("{} ? {length} : ", is_kind(kinds)));
     let cases: String = cases.collect();
-    // At no address nothing is read: it would cost a fault.
+    // A null pointer is not read, because that would cost a fault.
     let address = moment.argument(place);
     Some(format!(
         "{MEMORY}{place} = buf(uptr({address}), {address} == 0 ? 0 : {cases}{last}, {most})"
@@ -189,7 +189,7 @@ fn length(reading: Reading, most: u32, moment: Moment) -> String {
     }
 }
 
-/// A count or a length: no register's high half is of interest.
+/// A count or a length, of which the kernel uses the low half of the register.
 fn count(argument: &str) -> String {
     format!("({argument} & 0xffffffff)")
 }
@@ -223,7 +223,7 @@ fn vectors(place: usize, first: usize, address: &str, count: &str) -> Vec<String
     (0..VECTORS).map(buffer).collect()
 }
 
-/// A message's name, its vector, and the buffers of that; before them statements that read where the vector is.
+/// Parts of `struct msghdr`: its name, its vector, and the buffers of that; and the statements before them that read where the vector is.
 fn message(place: usize, address: &str) -> (String, Vec<String>) {
     let at = |offset: usize| format!("{address} + {offset}");
     let words = format!("$table = {}; $many = {}; ", word(&at(16)), word(&at(24)));

@@ -1,6 +1,6 @@
-//! The binaries that processes have mapped: each is opened when it is first seen, so that it can be read when its process, or its name, is gone.
+//! The binaries that processes have mapped. Each is opened when it is first seen, so that it can be read when its process or its name is gone.
 //!
-//! Files are told apart by path, inode and time of change: build ids come from the files themselves, because perf's side band has none that does no harm
+//! Files are distinguished by path, inode and time of change. Build ids come from the files themselves, because having perf's side band carry them does harm
 //! (`kestrel_kernel::perf::side_band`).
 
 use super::perf_map::Home;
@@ -18,20 +18,20 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Binaries that are held open at once.
+/// Most binaries that are held open at once.
 const OPEN: u64 = 1024;
-/// Files that a session and this process have open besides.
+/// Allowance for other files that a session and this process have open.
 const OTHERS: u64 = 4096;
 /// How often a binary that could not be opened is tried again, with other processes that map it.
 const TRIES: u32 = 8;
 
-/// What the kernel puts behind the path of a file that has no name any more.
+/// Suffix that the kernel puts behind the path of a file that has been removed.
 const DELETED: &str = " (deleted)";
 
-/// Identity of a binary, by path and inode: those of one path may be several, one after another or in several containers.
+/// Identity of a binary: path and inode. Several binaries can have one path, one after another or in several containers.
 type Identity = (String, u64);
 
-/// A sighted mapping of a process, from perf's side band or /proc.
+/// A mapping of a process that was seen, in perf's side band or in /proc.
 #[derive(Clone, Copy, Debug)]
 struct Sight<'m> {
     pid: u32,
@@ -45,14 +45,14 @@ struct Sight<'m> {
 /// A mapped binary.
 #[derive(Debug)]
 pub(super) struct MappedBinary {
-    /// As the process saw it.
+    /// The path as the process sees it.
     pub(super) path: String,
     pub(super) build_id: Option<Vec<u8>>,
     /// The file, where it could be opened.
     pub(super) file: Option<File>,
-    /// The process that has code of no file there.
+    /// The process that has generated the code, where it is of no file.
     pub(super) generated_by: Option<u32>,
-    /// When the file was changed last, as it was opened.
+    /// When the file had been changed last at the time it was opened.
     changed_ns: Option<u64>,
     tries: u32,
 }
@@ -84,7 +84,7 @@ pub(super) struct Binaries {
     host: Host,
     all: Vec<MappedBinary>,
     numbers: HashMap<Identity, u32>,
-    /// By process that has code of no file: where it writes what that is called.
+    /// By process that generates code: where it writes the names of that code.
     homes: HashMap<u32, Home>,
     /// Root directories of processes other than `/`: containers' and those of chroot(2).
     roots: Vec<PathBuf>,
@@ -119,18 +119,18 @@ impl Binaries {
         self.all.get(number as usize)
     }
 
-    /// Enters a file that no process is known to have mapped; gives its number.
+    /// Adds an open file that no process is known to have mapped; gives its number.
     pub(super) fn add_open(&mut self, path: &str, file: File) -> u32 {
         let build_id = build_id_of(&file);
         self.add(path, build_id, Some(file), None)
     }
 
-    /// Where a process that generates code writes what that is called.
+    /// Where a process that generates code writes the names of that code.
     pub(super) fn home(&self, pid: u32) -> Option<&Home> {
         self.homes.get(&pid)
     }
 
-    /// Whether the binary of that number is no code that a process generates.
+    /// Whether the binary of that number is a file, and not code that a process has generated.
     pub(super) fn is_of_a_file(&self, number: u32) -> bool {
         self.get(number)
             .is_some_and(|binary| binary.generated_by.is_none())
@@ -174,7 +174,7 @@ impl Binaries {
             None if binary.tries == 0 || path.starts_with('[') => return known,
             None => binary.tries -= 1,
             Some(file) if changed_at(file) == binary.changed_ns => return known,
-            // Given another name, removed, or written anew in its place.
+            // The file was renamed, removed, or rewritten in place.
             Some(file) if build_id_of(file) == binary.build_id && binary.build_id.is_some() => {
                 binary.changed_ns = changed_at(file);
                 return known;
@@ -192,7 +192,7 @@ impl Binaries {
         known
     }
 
-    /// Enters a binary that is seen for the first time.
+    /// Adds a binary that is seen for the first time.
     fn enter(&mut self, identity: Identity, file: Option<File>) -> u32 {
         self.open += u64::from(file.is_some());
         let build_id = file.as_ref().and_then(build_id_of);
@@ -201,7 +201,7 @@ impl Binaries {
         number
     }
 
-    /// Code of no file: a process's own.
+    /// The number of the code that a process has generated.
     fn generated(&mut self, pid: u32) -> u32 {
         if !self.homes.contains_key(&pid)
             && self.open < OPEN
@@ -269,13 +269,13 @@ impl Binaries {
             file.metadata().as_ref().is_ok_and(is_file)
                 && latest.is_none_or(|latest| changed_at(file).is_some_and(|changed| changed <= latest))
         };
-        // By now anything may lie there.
+        // By now the path may lead to another file.
         let files = places.iter().filter_map(|place| files::open_ordinary(place).ok());
         let files = files.map(|opened| opened.file);
         files.into_iter().find(is_same)
     }
 
-    /// A monotonic time as the times of files are counted.
+    /// Converts a time of the monotonic clock to one since 1970, as the times of files are.
     fn date(&self, time_ns: u64) -> u64 {
         time_ns.saturating_add_signed(self.clocks.offset())
     }
@@ -291,7 +291,7 @@ fn changed_at(file: &File) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// The build id in a file's notes. They lie in its first pages: of the symbols, which a whole file's reader takes in too, nothing is read.
+/// The build id in the notes of a file. Only the first pages are read, where the notes are, and not the symbols.
 pub(super) fn build_id_of(file: &File) -> Option<Vec<u8>> {
     let cache = ReadCache::new(file);
     match FileKind::parse(&cache).ok()? {

@@ -1,4 +1,4 @@
-//! Frames found in copies of stacks, by framehop: with the unwind tables of what the process had mapped then, from the copied registers and bytes alone.
+//! Unwinding of copied stacks by framehop: frames are found from the copied registers and bytes, with the unwind tables of what the process had mapped then.
 
 use super::binaries::Binaries;
 use super::unwind_tables::{Bytes, UnwindTables};
@@ -8,26 +8,26 @@ use kestrel_trace::user_symbol::{Mapping, code_address};
 use kestrel_trace::value::StackCopy;
 use std::collections::HashMap;
 
-/// Most frames of a stack: each takes 8 bytes of the copy at least, so this is out of reach.
+/// Most frames of a stack, to end a walk that goes astray.
 const MOST: usize = 1024;
-/// Processes that are kept ready: records come in the order of their times, so few take turns.
+/// Most processes whose unwinders are kept. Records come in the order of their times, so few processes alternate.
 const READY: usize = 256;
-/// How far beyond the copy an address may lie and still be the stack's (its usual limit).
+/// Greatest distance from the copy at which an address still belongs to the stack: the usual limit of a stack's size.
 const STACK: u64 = 8 << 20;
 
 /// The unwinder with the tables read so far.
 #[derive(Default)]
 pub(super) struct Unwinding {
-    /// By binary.
+    /// The unwind tables of each binary, by its number; `None` where it has none.
     tables: HashMap<u32, Option<UnwindTables>>,
     ready: HashMap<u32, Process>,
 }
 
-/// A process as long as it has the same mapped.
+/// A process with its unwinder, valid while its mappings are the same.
 struct Process {
-    /// As they were given.
+    /// The mappings that the unwinder was made for, to see when they change.
     mappings: Vec<Mapping>,
-    /// Where they lie, in order, without those that lie under newer ones.
+    /// Address ranges of the mappings, in order, without those that newer ones cover.
     ranges: Vec<(u64, u64)>,
     unwinder: UnwinderX86_64<Bytes>,
     cache: CacheX86_64,
@@ -36,9 +36,9 @@ struct Process {
 /// The frames of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FoundFrames {
-    /// Innermost first: where it was, then return addresses.
+    /// Addresses, innermost first: the instruction pointer, then return addresses.
     pub(super) addresses: Vec<u64>,
-    /// Whether the copy ended before they did.
+    /// Whether the copy ended before the stack did.
     pub(super) truncated: bool,
 }
 
@@ -120,7 +120,7 @@ impl Process {
                 Ok(Some(frame)) => {
                     let address = frame.address();
                     let innermost = found.addresses.is_empty();
-                    // What is no code was found by a rule that did not hold.
+                    // An address that is no code was found by an unwind rule that did not apply.
                     if !innermost && !holds(ranges, code_address(address, false)) {
                         break;
                     }
@@ -138,7 +138,7 @@ impl Process {
     }
 }
 
-/// A word of the copied stack.
+/// The word of the copied stack at an address.
 fn word(copy: &StackCopy<'_>, address: u64) -> Option<u64> {
     let at = usize::try_from(address.checked_sub(copy.sp)?).ok()?;
     let bytes = match at.checked_sub(copy.stack.len()) {
