@@ -1,4 +1,4 @@
-//! Maps as JSON, in bpftrace's shapes.
+//! Maps as JSON, in the form that bpftrace prints.
 
 use super::map_type::ValueKind;
 use super::read::{Held, Snapshot};
@@ -16,7 +16,7 @@ pub fn json(snapshot: &Snapshot, symbols: &Symbols) -> Json {
         ..Show::all(Style::MAP)
     };
     object(snapshot, show, symbols, &mut line);
-    // What is written here is JSON.
+    // What was written just now is valid JSON.
     serde_json::from_slice(&line).unwrap_or_default()
 }
 
@@ -47,7 +47,7 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
             out.push(b'{');
             for (index, mut row) in rows.into_iter().enumerate() {
                 separate(index, b", ", out);
-                // bpftrace has no blanks in keys; of Kestrel's own they are kept, as names of threads have some.
+                // bpftrace removes blanks in keys. In Kestrel's own form they are kept, because names of threads have some.
                 if show.style.raw {
                     row.key.retain(|byte| *byte != b' ');
                 }
@@ -74,7 +74,7 @@ fn held(snapshot: &Snapshot, shown: &Shown<'_>, show: Show<'_>, symbols: &Symbol
         true => JsonStyle::Bpftrace {
             trailer: show.style.trailer,
         },
-        // Of Kestrel's own commands: names and all, and numbers that are exact.
+        // The form of Kestrel's own commands has names, and exact numbers.
         false => JsonStyle::Record,
     };
     print::json(divided(shown.row.held(ty), show), style, symbols, out);

@@ -1,4 +1,4 @@
-//! Raw keys and values of a map become rows: CPUs added up, what was cleared left out, sorted; any bytes are taken.
+//! Makes sorted rows of the raw keys and values of a map: the CPUs are added up, and what was cleared is left out. Any bytes are accepted.
 
 use super::map_type::{MapType, ValueKind};
 use super::order::{is_signed, number};
@@ -14,14 +14,14 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Contents of a map at one time.
+/// The contents of a map at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The type.
+    /// The map's type.
     pub ty: MapType,
-    /// The smallest value first, like bpftrace.
+    /// The rows, the smallest value first as in bpftrace.
     pub rows: Vec<Row>,
-    /// Updates that were not made because there was no room.
+    /// Number of updates that were lost because the map had no room.
     pub lost: u64,
 }
 
@@ -39,18 +39,18 @@ pub struct Row {
     pub value: Held,
 }
 
-/// A value, all CPUs together.
+/// A map's value, with all CPUs together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub enum Held {
-    /// A scalar: 64 bits, whose type the map's type knows.
+    /// A scalar in 64 bits; its type is in the map's type.
     Number(u64),
     Text(Vec<u8>),
     /// The bytes of a value of any type.
     Whole(Vec<u8>),
     /// A text that could not be read.
     Fault,
-    /// Words that a function keeps.
+    /// The words of an aggregation.
     Words(Vec<u64>),
 }
 
@@ -89,7 +89,7 @@ impl Row {
         }
     }
 
-    /// Stored value, where it is not what a function gathers.
+    /// The value, where it is no aggregation.
     pub fn held<'a>(&'a self, ty: &'a MapType) -> Option<Value<'a>> {
         Some(match (&self.value, &ty.value) {
             // A scalar is in the low bytes of its word.
@@ -101,7 +101,7 @@ impl Row {
         })
     }
 
-    /// Takes the frames of its stacks, by their number and how many frames of it are wanted.
+    /// Looks up the frames of the stacks in it; `frames` gives those of a number, at most as many as wanted.
     fn take_stacks(&mut self, ty: &MapType, now: u64, frames: &mut impl FnMut(u32, u32) -> Option<Vec<u8>>) {
         self.read_ns = now;
         let mut wanted = Vec::new();
@@ -125,7 +125,7 @@ impl Row {
         self.value.weight(&ty.value)
     }
 
-    /// Whether key and value are of the sizes that the type says.
+    /// Whether key and value have the sizes that the type says.
     pub(super) fn is_sound(&self, ty: &MapType) -> bool {
         let value = match (&self.value, &ty.value) {
             (Held::Number(_), ValueKind::Scalar(_)) => true,
@@ -143,7 +143,7 @@ impl Row {
 }
 
 impl Snapshot {
-    /// Takes apart what a kernel's map held: keys, each with one value per CPU (or one, where the map is not per CPU), and the state map's bytes.
+    /// Makes rows of the elements of a BPF map: keys, each with a value per CPU (or one, where the map is not per CPU). `state` are the state map's bytes.
     /// Elements of the wrong size are passed over.
     pub fn new<'v, C>(ty: &MapType, state: &[u8], elements: impl IntoIterator<Item = (Vec<u8>, C)>) -> Self
     where
@@ -154,7 +154,7 @@ impl Snapshot {
         Self::shown_with(ty, state, elements, zeroed)
     }
 
-    /// Like [`Snapshot::new`], of a map that is asked for by its name: one without keys shows 0 where nothing is set, unless it is a histogram.
+    /// Like [`Snapshot::new`], for a map that is asked for by its name: one without keys then shows 0 where nothing is set, unless it is a histogram.
     pub fn by_name<'v, C>(
         ty: &MapType,
         state: &[u8],
@@ -193,7 +193,7 @@ impl Snapshot {
                     value,
                 })
             })
-            // One value that was cleared is as good as never set, until it is something else.
+            // A map without keys that was cleared counts as never set until it has another value.
             .filter(|row| {
                 let unset = row.value.is_untouched(&ty.value) || generation > 0 && row.value.is_zero();
                 !ty.keys.is_empty() || shows_unset || !unset
@@ -207,7 +207,7 @@ impl Snapshot {
         }
     }
 
-    /// The reading with dates: `offset` is what has to be added to times of the kernel's monotonic clock, in ns.
+    /// Turns times in values into dates: `offset`, in ns, is added to times of the kernel's monotonic clock.
     #[must_use]
     pub fn dated(mut self, offset: i64) -> Self {
         if let ValueKind::Gathered(gathered) = &self.ty.value {
@@ -220,7 +220,7 @@ impl Snapshot {
         self
     }
 
-    /// The reading with the stacks that are keys: `frames` gives those of a number, at most so many; `now` is the time, ns.
+    /// Adds the frames of the stacks in keys: `frames` gives those of a number, at most as many as asked for; `now` is the time in ns.
     #[must_use]
     pub fn with_stacks(mut self, now: u64, mut frames: impl FnMut(u32, u32) -> Option<Vec<u8>>) -> Self {
         for row in &mut self.rows {
@@ -229,7 +229,7 @@ impl Snapshot {
         self
     }
 
-    /// A value in one line, where its text is several.
+    /// A row's value in a few words, where its text has several lines.
     pub fn brief(&self, row: &Row) -> Option<String> {
         match (&row.value, &self.ty.value) {
             (Held::Words(words), ValueKind::Gathered(gathered)) => gathered.function.brief(gathered, words),
@@ -237,7 +237,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether it has nothing to show: no keys, and nothing lost.
+    /// Whether there is nothing to show: no rows, and no lost updates.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.lost == 0
     }
@@ -294,7 +294,7 @@ impl Held {
         }
     }
 
-    /// Sort weight of rows.
+    /// The number by which rows are sorted.
     pub(super) fn weight(&self, kind: &ValueKind) -> i128 {
         match (self, kind) {
             (Self::Words(words), ValueKind::Gathered(gathered)) => gathered.function.weight(gathered, words),
@@ -308,7 +308,7 @@ impl Held {
     }
 }
 
-/// A scalar out of the word that holds it.
+/// The scalar in a word.
 fn scalar(ty: &FieldType, word: u64) -> Value<'_> {
     match ty {
         FieldType::Integer { size, signed, base } => match signed {

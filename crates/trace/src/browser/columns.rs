@@ -1,4 +1,4 @@
-//! Columns of numbers and texts as the page's script reads them.
+//! Packs columns of numbers and texts for the script of the page in the browser.
 //!
 //! ```text
 //!   length of the head (u32, little endian) │ head: JSON, with where each column lies │ planes of bytes, column after column
@@ -9,7 +9,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-/// The columns so far.
+/// The columns packed so far.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     directory: Map<String, Json>,
@@ -17,12 +17,12 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Adds numbers.
+    /// Adds a column of numbers.
     pub(super) fn numbers(&mut self, name: impl Into<String>, values: impl Iterator<Item = i128> + Clone) {
         self.put(name.into(), values, None);
     }
 
-    /// Adds numbers none of which is smaller than the one before it.
+    /// Adds a column of numbers in ascending order.
     pub(super) fn rising(&mut self, name: impl Into<String>, values: impl Iterator<Item = u64> + Clone) {
         let first = values.clone().next().unwrap_or(0);
         let before = std::iter::once(first).chain(values.clone());
@@ -32,7 +32,7 @@ impl Columns {
         self.put(name.into(), steps, Some(first));
     }
 
-    /// Adds texts: their bytes under the name, their lengths behind `name#`.
+    /// Adds a column of texts: their bytes as the column `name`, their lengths as the column `name#`.
     pub(super) fn texts<'t>(&mut self, name: &str, texts: impl Iterator<Item = &'t str> + Clone) {
         let at = self.bytes.len();
         texts
@@ -43,7 +43,7 @@ impl Columns {
         self.numbers(format!("{name}#"), texts.map(|text| text.len() as i128));
     }
 
-    /// The whole, with `about` as what the head says besides.
+    /// The packed columns with their head, which also has `about`.
     pub(super) fn finish(self, about: Json) -> Vec<u8> {
         let head = json!({ "about": about, "columns": self.directory }).to_string();
         let mut all = (head.len() as u32).to_le_bytes().to_vec();
@@ -68,7 +68,7 @@ impl Columns {
         if width == 0 {
             count = values.count();
         }
-        // JSON's numbers are floats to the script: the smallest value of pointers would be rounded.
+        // The script reads JSON's numbers as floats, which would round a smallest value that is a pointer: it is written as text.
         let first = first.map(|first| first.to_string());
         let entry =
             json!({ "at": at, "count": count, "width": width, "least": least.to_string(), "first": first });

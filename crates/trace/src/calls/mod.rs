@@ -1,4 +1,4 @@
-//! System calls that did happen: entries and returns put together by thread, as lines and as tables. What their arguments are is `syscall`'s matter.
+//! System calls of a trace: entries and returns are paired by thread, and shown as lines or tables. What arguments mean is in the module `syscall`.
 
 mod buffer;
 mod call;

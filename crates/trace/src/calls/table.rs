@@ -1,4 +1,4 @@
-//! Counted calls as tables: strace's, and for each thread perf trace's.
+//! Tables of counted system calls: in the form of `strace -c`, or for each thread in that of `perf trace -s`.
 
 use super::summary::{Group, Row};
 use crate::print::{counted, shown};
@@ -23,7 +23,7 @@ pub fn table(groups: &[Group]) -> String {
 
 const RULE: &str = "------ ----------- ----------- --------- --------- ----------------\n";
 
-/// `strace -c`.
+/// The table of all threads together, as `strace -c` has it.
 fn together(group: &Group, out: &mut String) {
     out.push_str("% time     seconds  usecs/call     calls    errors syscall\n");
     out.push_str(RULE);
@@ -68,7 +68,7 @@ fn summed(row: &Row, total: u64, out: &mut String) {
     ));
 }
 
-/// `perf trace -s`.
+/// The table of one thread, as `perf trace -s` has it.
 fn one(id: u32, group: &Group, all: u64, out: &mut String) {
     let name = group.comm.as_deref().unwrap_or("<...>");
     let share = group.calls() as f64 * 100.0 / all.max(1) as f64;

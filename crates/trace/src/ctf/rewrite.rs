@@ -1,4 +1,4 @@
-//! A trace written anew, record by record: a part of another one, or the same in other files.
+//! Rewriting of traces: copies records of a trace into a new one, to keep a part of it or to change how it is stored.
 
 use super::directory::{self, Directory};
 use super::packet::{Page, close};
@@ -20,7 +20,7 @@ use crate::unwound::Unwound;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A trace in the making.
+/// Writer of a new trace from records of another one.
 #[derive(Debug)]
 pub struct Rewriter {
     writer: Writer<Directory>,
@@ -33,7 +33,7 @@ pub struct Rewriter {
 /// Data of a new trace beside its records.
 #[derive(Clone, Debug, Default)]
 pub struct SideData {
-    /// What the recorder of the old one counted; of the new one its records are.
+    /// The old recorder's counts. Records are counted anew for the new trace.
     pub summary: Option<Summary>,
     /// Names of addresses.
     pub symbols: Symbols,
@@ -47,7 +47,7 @@ pub struct SideData {
     pub calls: Option<Kept>,
 }
 
-/// The page at hand of a stream.
+/// The current page of a stream.
 #[derive(Debug)]
 struct Stream {
     page: Box<Page>,
@@ -56,16 +56,16 @@ struct Stream {
     last_ns: u64,
     events: u32,
     sequence: u64,
-    /// What the old stream had lost when the first record came, and since.
+    /// What the old stream had lost when its first record came, and what it has lost since.
     before: u64,
     lost: u64,
 }
 
 impl Rewriter {
-    /// Begins a trace that says of itself what `reader`'s does; with a level, its streams are packed. Nothing may be there, or an empty directory.
+    /// Begins a trace with the description of `reader`'s; with a level, its streams are compressed. `path` must not exist, or be an empty directory.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// When a file cannot be written.
     pub fn create<R>(path: &Path, reader: &Reader<R>, level: Option<u8>) -> Result<Self>
     where
         R: super::read::Source,
@@ -73,10 +73,10 @@ impl Rewriter {
         Self::create_of(path, reader.info().clone(), level)
     }
 
-    /// Begins a trace that says this of itself, as [`Rewriter::create`] does.
+    /// Begins a trace with this description, as [`Rewriter::create`] does.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// When a file cannot be written.
     pub fn create_of(path: &Path, info: TraceInfo, level: Option<u8>) -> Result<Self> {
         Ok(Self {
             writer: directory::create_packed(path, info, true, level)?,
@@ -89,7 +89,7 @@ impl Rewriter {
     /// Writes a record of a buffer; `lost` are events that its stream had lost before it ([`Reader::lost_before`]).
     ///
     /// # Errors
-    /// What cannot be written.
+    /// When a file cannot be written.
     pub fn record(&mut self, buffer: u32, record: &Record<'_>, lost: u64) -> Result<()> {
         let place = Placed {
             buffer,
@@ -103,7 +103,7 @@ impl Rewriter {
     /// Writes a record as one of another buffer, number and time.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// When a file cannot be written.
     pub(super) fn record_as(&mut self, place: Placed, record: &Record<'_>, lost: u64) -> Result<()> {
         let key = (place.buffer, record.cpu);
         let stream = self.streams.entry(key).or_insert_with(|| Stream {
@@ -134,10 +134,10 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends the trace, and writes its counts and other data.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// When a file cannot be written.
     pub fn finish(self, beside: SideData, note: String) -> Result<Written> {
         let mut summary = beside.summary.unwrap_or_default();
         let lost: u64 = summary.lost();
@@ -157,7 +157,7 @@ impl Rewriter {
         self.end(&beside, None)
     }
 
-    /// How many records of each event and CPU were written.
+    /// Number of records written, by event and CPU.
     pub(super) fn recorded(&self) -> Vec<EventCount> {
         let info = self.writer.info();
         let mut sums: BTreeMap<(&str, u32), u64> = BTreeMap::new();
@@ -175,10 +175,10 @@ impl Rewriter {
         sums.into_iter().map(count).collect()
     }
 
-    /// Ends it with what it has beside its records as that is.
+    /// Ends the trace, and writes its other data as they are.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// When a file cannot be written.
     pub(super) fn end(mut self, beside: &SideData, maps: Option<&KeptMaps>) -> Result<Written> {
         for (key, stream) in &mut self.streams {
             leave(&mut self.writer, *key, stream)?;
@@ -211,7 +211,7 @@ pub(super) struct Placed {
 /// The longest time between two records of a page: the times in their headers have 48 bits.
 const LONGEST_GAP: u64 = 1 << 47;
 
-/// Puts a record into the page at hand, or the next one; `events` is 0 of what is none.
+/// Puts a record into the current page, or the next one where it has no room; `events` is 0 for a record that is no event.
 fn push(
     writer: &mut Writer<Directory>,
     key: (u32, u32),
@@ -228,7 +228,7 @@ fn push(
         begin(&mut stream.page, writer.info().uuid.0, key, time_ns);
         stream.at = HEADER as usize;
     }
-    // No record is longer than a page has room for: it comes from one.
+    // The record comes from a page, so it fits into one.
     if let Some(room) = stream.page.get_mut(stream.at..stream.at + bytes.len()) {
         room.copy_from_slice(bytes);
         let header = u64::from(event.0) | time_ns << 16;
@@ -252,7 +252,7 @@ fn begin(page: &mut Page, uuid: [u8; 16], (buffer, cpu): (u32, u32), begin_ns: u
     put(offset::BUFFER, &buffer.to_le_bytes());
 }
 
-/// Ends the page at hand, if there is one, and appends it.
+/// Completes the current page of a stream, if there is one, and appends it to the file.
 fn leave(writer: &mut Writer<Directory>, (buffer, cpu): (u32, u32), stream: &mut Stream) -> Result<()> {
     if stream.at == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One record as one JSON object on one line, written without a tree of values in between.
+//! The export to JSON: each record is an object on a line of its own, written directly and not by way of a tree of values.
 
 use super::clock::{Clock, Times};
 use super::field::{Part, Words};
@@ -31,18 +31,18 @@ pub struct Json {
     symbols: Symbols,
     processes: Processes,
     learner: Learner,
-    /// By event number.
+    /// The constant parts of each event's lines, at the index that is the event's number.
     keys: Vec<Option<Keys>>,
     /// `,"pid":1977,"tid":1977,"comm":"bash"`
     threads: PerThread<Piece>,
     line: Scratch,
 }
 
-/// The parts of an event's lines that are always the same.
+/// The parts that all lines of an event have in common.
 #[derive(Clone, Debug)]
 struct Keys {
     name: String,
-    /// The layout's identity: a live trace may describe another class under the number.
+    /// Identity of the event's layout: a live trace may describe another event under the same number later.
     layout: u64,
     /// `,"event":"…","fields":{`
     head: Piece,
@@ -64,7 +64,7 @@ impl Json {
         }
     }
 
-    /// A clock whose times are counted from something else.
+    /// Sets from what times are counted.
     pub fn timed(self, times: Times) -> Self {
         let clock = Clock::new(times);
         Self { clock, ..self }
@@ -157,6 +157,6 @@ impl Keys {
 pub fn json_value(value: Value<'_>, symbols: &Symbols) -> serde_json::Value {
     let mut text = Vec::new();
     json(value, JsonStyle::Record, symbols, &mut text);
-    // What is written here is JSON.
+    // What was written just now is valid JSON.
     serde_json::from_slice(&text).unwrap_or_default()
 }

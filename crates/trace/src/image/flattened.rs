@@ -1,15 +1,15 @@
-//! The flattened form in which makedumpfile and QEMU write to pipes: pieces, each with the place where it belongs; read as if put together.
+//! Reader of the flattened form in which makedumpfile and QEMU write dumps to pipes: pieces, each with its place in the whole file. It is read as if put together.
 
 use super::bytes::{Fields, ReadAt, read_full};
 use crate::error::Unreadable;
 use std::collections::BTreeMap;
 use std::io;
 
-/// How such a file begins; numbers in it are big-endian.
+/// First bytes of a flattened file; numbers in it are big-endian.
 const MAGIC: &[u8; 16] = b"makedumpfile\0\0\0\0";
-/// Bytes of its header.
+/// Bytes of the header of a flattened file.
 const HEADER: u64 = 4096;
-/// Bytes before each piece: where it belongs, how long it is.
+/// Bytes of the header before each piece: its place and its length.
 const PIECE: usize = 16;
 
 /// A file, flattened or not.
@@ -19,7 +19,7 @@ pub struct File<R> {
     pieces: Option<Pieces>,
 }
 
-/// By their starts in the whole: end, and place in the file. They do not overlap.
+/// The pieces, by where they begin in the whole file: where they end there, and where they are in the flattened one. They do not overlap.
 #[derive(Debug, Default)]
 struct Pieces(BTreeMap<u64, (u64, u64)>);
 
@@ -58,7 +58,7 @@ impl Pieces {
 }
 
 impl<R: ReadAt> File<R> {
-    /// Looks whether the file is flattened; finds its pieces.
+    /// Opens a file; finds the pieces if it is flattened.
     pub(super) fn new(inner: R) -> Result<Self, Unreadable> {
         let mut start = [0; MAGIC.len()];
         read_full(&inner, 0, &mut start)?;
@@ -74,13 +74,13 @@ impl<R: ReadAt> File<R> {
                 big_endian: true,
             };
             let (offset, bytes) = (fields.u64(0), fields.u64(8));
-            // The last piece is -1 bytes at -1; a file that was cut ends with a part of one.
+            // The end is marked by a piece of -1 bytes at -1; a truncated file ends within a piece.
             let place = at + PIECE as u64;
             let bytes = bytes.min(size.saturating_sub(place));
             let Some(end) = offset.checked_add(bytes).filter(|end| *end > offset) else {
                 break;
             };
-            // Every byte of the whole is written once: a place far beyond is an error, and would make a hole too large to read.
+            // Every byte of the whole file is written once, so a place far beyond the flattened file's size is an error; it would make a hole too large to read.
             if end <= size.saturating_mul(2) {
                 pieces.insert(offset, end, place);
             }
@@ -92,7 +92,7 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// Takes the file as it is.
+    /// Opens a file that is not flattened.
     pub(super) fn plain(inner: R) -> Self {
         Self { inner, pieces: None }
     }
@@ -109,7 +109,7 @@ impl<R: ReadAt> ReadAt for File<R> {
                 let most = most(bytes);
                 self.inner.read_at(place, &mut to[..most])
             }
-            // Never written: a hole.
+            // No piece has these bytes: a hole, which reads as zeros.
             Err(Some(next)) => {
                 let most = most(next - at);
                 to[..most].fill(0);

@@ -1,4 +1,4 @@
-//! Values, numbers, names and times as text: they look alike wherever text is shown.
+//! Writes values, numbers, names and times as text, so that they look alike wherever text is shown.
 
 pub mod date;
 pub mod escape;

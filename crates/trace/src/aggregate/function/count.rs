@@ -2,7 +2,7 @@
 
 use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first};
 
-/// `count()`.
+/// The aggregation `count()`.
 pub const COUNT: &dyn Function = &Count;
 
 struct Count;

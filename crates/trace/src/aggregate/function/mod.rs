@@ -1,4 +1,4 @@
-//! The functions that gather values in a map: each is one file and one row; what generated code does for it is the compiler's.
+//! The aggregations of maps (`count()`, `hist()`, …), one file and one row each: how their values are read and shown. The code that updates them is the compiler's.
 
 mod avg;
 mod buckets;
@@ -25,7 +25,7 @@ pub use sum::SUM;
 use super::gather::{Function, FunctionRef};
 use serde::{Deserialize, Deserializer};
 
-/// All of them.
+/// All aggregations.
 static FUNCTIONS: &[&dyn Function] = &[COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST, tseries::TSERIES];
 
 impl<'de> Deserialize<'de> for FunctionRef {

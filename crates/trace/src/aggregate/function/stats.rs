@@ -1,10 +1,10 @@
-//! `stats(value)`: how many, and their sum.
+//! The aggregation `stats(value)`: how many values there were, and their sum.
 
 use super::mean;
 use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first, json_number};
 use std::fmt::Write;
 
-/// `stats(value)`.
+/// The aggregation `stats(value)`.
 pub const STATS: &dyn Function = &Stats;
 
 struct Stats;

@@ -1,4 +1,4 @@
-//! From a tree of TSDL to the `TraceInfo` that it was written from, refusing what other tracers wrote with a clear word.
+//! Reads back the `TraceInfo` that metadata was written from, from the parsed tree of TSDL. Metadata of other tracers is refused with a clear message.
 
 use super::hint::{Hint, decode};
 use super::tree::{Block, Entry, Integer, Length, Type, blocks};
@@ -10,9 +10,9 @@ use crate::layout::{Base, FieldType, Layout};
 use crate::stack_pieces::PIECE;
 use kestrel_layout::tsdl::{CONTEXT, END, FORMAT, HEADER, identifiers, length_name};
 
-/// Reads metadata text that Kestrel wrote.
+/// Parses metadata text that Kestrel wrote.
 ///
-/// Errors name the line. Text of other tracers is refused, also where it is sound CTF.
+/// Errors name the line. Text of other tracers is refused even if it is valid CTF.
 pub fn parse(text: &str) -> Result<TraceInfo> {
     let blocks = blocks(text)?;
     let one = |name: &str| match blocks.iter().find(|block| block.name == name) {
@@ -83,7 +83,7 @@ impl Block {
         }
     }
 
-    /// Checks that a struct is laid out as the pages are.
+    /// Checks that a struct has the members and widths that Kestrel's pages have.
     fn shape(&self, key: &str, shape: &[(&str, u32)]) -> Result<()> {
         let fields = self.fields(key)?;
         let same = fields.len() == shape.len()
@@ -212,7 +212,7 @@ fn event(block: &Block, env: &Block) -> Result<EventClass> {
         true => Layout::words(typed),
         false => Layout::new(typed),
     };
-    // Records are decoded by the layout, so it must be the one that they were written with.
+    // Records are decoded by this layout, so it must be the one that they were written with.
     if !same_order(&layout, &names, declared) {
         return block.fail(format!(
             "the fields of event {name} do not lie as Kestrel lays them out"
@@ -240,7 +240,7 @@ struct Hinted {
     action: Option<Action>,
     /// Print format.
     print: Option<String>,
-    /// In reading order: name and hint.
+    /// Names and hints of the fields, in reading order.
     fields: Vec<(String, Option<Hint>)>,
 }
 

@@ -44,7 +44,7 @@ const NAMES: &[(i64, &str)] = &[
     (0x4000000, "__GFP_NO_OBJ_EXT"),
 ];
 
-/// The table, as flags of records have theirs.
+/// The table in the form that flags of records have.
 pub(super) static PAGE_FLAGS: LazyLock<Names> = LazyLock::new(|| {
     NAMES
         .iter()

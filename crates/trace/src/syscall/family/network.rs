@@ -1,4 +1,4 @@
-//! Sockets: families, types, protocols, options, messages.
+//! Names of flags and numbers of system calls about sockets: families, types, protocols, options, messages.
 
 use super::row::{Family, flags, names, rows};
 use crate::syscall::meaning::Meaning;

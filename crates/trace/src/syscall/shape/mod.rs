@@ -1,4 +1,4 @@
-//! Structures of the kernel's interface behind arguments, one table row for each, with the members that are shown.
+//! The structures that arguments of system calls point to, one table row for each, with the members that are shown.
 
 mod event;
 mod file;
@@ -12,26 +12,26 @@ mod time;
 pub use member::{Member, Show, Structure};
 pub(super) use narrow::narrow;
 
-/// Shape of the memory where an argument points.
+/// What is in the memory that an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// A structure of these members.
+    /// A structure with these members.
     Members(&'static Structure),
     /// One number: `[4]`.
     Number(u8, Show),
     /// Two descriptors: `[3, 4]`.
     Pair,
-    /// The address of a socket, which its family explains.
+    /// The address of a socket, whose form depends on its family.
     SocketAddress,
     /// A set of signals: `[INT USR1]`.
     Signals,
-    /// Exit status of a process.
+    /// The exit status of a process.
     WaitStatus,
-    /// Addresses of texts, up to a NULL: argv.
+    /// An array of addresses of texts, up to a null pointer: `argv`.
     Texts,
-    /// A vector of strings of which only the number is shown: envp.
+    /// An array of addresses of texts, of which only the number is shown: `envp`.
     TextCount,
-    /// Addresses and lengths of buffers: `struct iovec`.
+    /// An array of addresses and lengths of buffers: `struct iovec`.
     Vectors,
     /// `struct msghdr`.
     Message,
@@ -41,9 +41,9 @@ pub enum Shape {
     Processors,
     /// Why a signal comes: `siginfo_t`.
     SignalInfo,
-    /// What the command of fcntl(2) says.
+    /// The argument of fcntl(2), whose form depends on the command.
     FileControl,
-    /// What the request of ioctl(2) says.
+    /// The argument of ioctl(2), whose form depends on the request.
     DeviceControl,
 }
 
@@ -65,25 +65,25 @@ pub use process::{CAPABILITIES, CLONE, LIMIT, NAMES, SCHEDULING, SCHEDULING_MORE
 pub use signal::{ACTION, ALTERNATE, EVENT};
 pub use time::{CLOCK, INTERVAL, INTERVAL_OLD, TIME, TIME_OLD};
 
-/// Most bytes of one argument's memory that are recorded.
+/// Most bytes of an argument's memory that are recorded.
 pub const MOST: u32 = 255;
-/// Bytes of a buffer that are shown, as with strace.
+/// Most bytes of a buffer that are shown, as with strace.
 pub const BUFFER: u32 = 32;
-/// Bytes of a socket's address that are recorded: more than any but packet filters' have.
+/// Most bytes of a socket's address that are recorded: more than any has but those of packet filters.
 pub const ADDRESS: u32 = 127;
-/// Texts of an argument vector that are recorded.
+/// Most texts of an argument vector that are recorded.
 pub const TEXTS: usize = 16;
-/// Bytes of each.
+/// Most bytes of each text of an argument vector.
 pub const TEXT_BYTES: u32 = 63;
-/// Bytes of addresses of an environment that are recorded, so that they can be counted.
+/// Most bytes of the addresses of an environment that are recorded, for counting them.
 pub const COUNTED: u32 = 1016;
-/// Buffers of a vector that are recorded.
+/// Most buffers of a vector that are recorded.
 pub const VECTORS: usize = 4;
-/// The part of a message with its control messages, behind its name and its vector; behind it come the buffers.
+/// Index of the part of a message that has its control messages: behind its name and its vector, before the buffers.
 pub const CONTROL: usize = 3;
 
 impl Shape {
-    /// Bytes of one of them.
+    /// Size in bytes of one element.
     pub fn size(self) -> u32 {
         match self {
             Self::Members(structure) => structure.size as u32,
