@@ -1,19 +1,19 @@
-//! Writing a byte of the program's own code.
+//! Patching of the program's own code, a byte at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-/// Exchanges one byte of code. Threads may run there.
+/// Replaces one byte of code, which threads may be executing.
 ///
 /// # Errors
-/// When the kernel lets neither the memory be written through its file nor its page be made writable.
+/// When the kernel allows neither a write through `/proc/self/mem` nor to make the page writable.
 pub(super) fn write(code: usize, byte: u8) -> io::Result<()> {
     through_file(code, byte).or_else(|_| through_page(code, byte))
 }
 
-/// Through `/proc/self/mem`, which writes to pages that are not writable: no page is writable and executable at any time.
+/// Writes through `/proc/self/mem`, which reaches pages that are not writable: so no page is ever both writable and executable.
 fn through_file(code: usize, byte: u8) -> io::Result<()> {
     static MEMORY: OnceLock<Option<(u32, File)>> = OnceLock::new();
     let open = || OpenOptions::new().read(true).write(true).open("/proc/self/mem");
@@ -21,7 +21,7 @@ fn through_file(code: usize, byte: u8) -> io::Result<()> {
     let kept = MEMORY.get_or_init(|| Some((pid, open().ok()?)));
     match kept {
         Some((of, memory)) if *of == pid => memory.write_all_at(&[byte], code as u64)?,
-        // After a fork the open file is the parent's memory.
+        // After a fork the open file still is the parent's memory.
         _ => open()?.write_all_at(&[byte], code as u64)?,
     }
     Ok(())
@@ -46,7 +46,7 @@ fn through_page(code: usize, byte: u8) -> io::Result<()> {
     protect(libc::PROT_READ | libc::PROT_EXEC)
 }
 
-/// Makes every running thread of the process fetch its instructions anew, where the kernel can: what was written is in force when this returns.
+/// Makes every running thread of the process fetch its instructions anew, where the kernel can do that: a written byte is then in force when this returns.
 #[allow(unsafe_code, reason = "system calls")]
 pub(super) fn settle() {
     static ASKED: OnceLock<()> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! The ends of a process: what its rings hold is written when it panics, exits, or dies of a signal.
+//! Writes the contents of the rings when the process panics, exits, or is killed by a signal.
 
 use super::files::{errno, set_errno};
 use super::own;
@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Signals that end a process, faults first.
+/// Signals of faults, which end a process.
 const FAULTS: [c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -17,7 +17,7 @@ const FAULTS: [c_int; 7] = [
     libc::SIGSYS,
     libc::SIGTRAP,
 ];
-/// Those that others send. A program that handles or ignores them is left to do so.
+/// Signals by which others ask a process to end. They are not touched where the program handles or ignores them.
 const REQUESTS: [c_int; 6] = [
     libc::SIGTERM,
     libc::SIGINT,
@@ -27,19 +27,19 @@ const REQUESTS: [c_int; 6] = [
     libc::SIGXFSZ,
 ];
 
-/// Signal actions from before the recorder's own.
+/// The signal actions that the recorder's own have replaced.
 struct EarlierActions([std::sync::OnceLock<libc::sigaction>; 65]);
 
 static BEFORE: EarlierActions = EarlierActions([const { std::sync::OnceLock::new() }; 65]);
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 
-/// Sees to panics, exits and forks, and to signals where `signals` is set. What was done once stays.
+/// Installs what is called at panics, exits and forks, and with `signals` at signals. It is installed once and never removed.
 pub(super) fn watch(signals: bool) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // The process may go on.
+            // The process may go on after a panic.
             write(Extent::All);
             before(panic);
         }));
@@ -51,7 +51,7 @@ pub(super) fn watch(signals: bool) {
     }
 }
 
-/// Writes what the rings hold. That it may fail changes nothing any more.
+/// Writes the contents of the rings. A failure is ignored, because nobody is left to report it to.
 fn write(extent: Extent) {
     if let Some(session) = Session::now() {
         _ = session.write(extent);
@@ -62,7 +62,7 @@ extern "C" fn at_exit() {
     write(Extent::End);
 }
 
-/// The child of a fork has its parent's rings and files: it records nothing.
+/// Ends recording in the child of a fork, which has its parent's rings and files.
 extern "C" fn in_child() {
     Session::end();
     own::forget();
@@ -107,7 +107,7 @@ fn handle(signal: c_int, is_fault: bool) {
     }
 }
 
-/// Writes, then has happen what would have happened.
+/// Handler of a signal: writes the rings, then lets the earlier action take place.
 #[allow(unsafe_code, reason = "system calls")]
 extern "C" fn died(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     let error = errno();
@@ -116,7 +116,7 @@ extern "C" fn died(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
         // SAFETY: what was there before.
         unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) };
     }
-    // A fault comes again when the thread goes on, with all that the next handler wants to know of it; others are sent again, and wait until this handler is left.
+    // A fault happens again when the thread goes on, with all details for the next handler. Other signals are sent again, and wait until this handler has returned.
     // SAFETY: the kernel gives a handler of this form the structure.
     let comes_again = matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE)
         && unsafe { info.as_ref() }.is_some_and(|info| info.si_code > 0);

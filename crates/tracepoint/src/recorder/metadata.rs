@@ -1,4 +1,5 @@
-//! Metadata of a recording: its events as text that readers of CTF know, and that text in pages beside the rings, so that an image of memory explains itself.
+//! Metadata of a recording: its events described in TSDL, the language of CTF. The same text lies in pages beside the rings, so that an image of the memory can be
+//! read by itself.
 
 use super::ring::Page;
 use crate::event::Event;
@@ -10,18 +11,18 @@ use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fmt::{self, Write as _};
 
-/// Description of a recording.
+/// What the metadata says about a recording.
 pub(crate) struct About<'a> {
     pub(crate) uuid: [u8; 16],
     pub(crate) is_overwriting: bool,
     pub(crate) pages: u64,
-    /// Seconds and ns between 1970 and the clock's 0.
+    /// Seconds and ns from 1970 to the clock's zero.
     pub(crate) clock: (u64, u32),
     /// Events that have numbers.
     pub(crate) events: &'a [&'static Event],
 }
 
-/// An identity as people write it.
+/// A UUID, for writing it in the usual form.
 struct Uuid([u8; 16]);
 
 impl fmt::Display for Uuid {
@@ -34,10 +35,10 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// The text.
+/// The metadata text of a recording.
 pub(crate) fn text(about: &About<'_>) -> String {
     let mut out = String::new();
-    // Writing to a text does not fail.
+    // Writing to a string cannot fail.
     _ = write(about, &mut out);
     out
 }
@@ -93,7 +94,7 @@ fn write(about: &About<'_>, out: &mut String) -> fmt::Result {
     about.events.iter().try_for_each(|event| declare(event, out))
 }
 
-/// Hint about a field beyond what TSDL says.
+/// Hint for Kestrel's reader about a field, beyond what TSDL can say.
 fn hint(field: &Field, most: u32) -> String {
     match field.kind {
         Kind::Bool => ":bool".to_owned(),
@@ -148,7 +149,7 @@ fn system() -> [String; 3] {
     [text(&names.nodename), text(&names.release), text(&names.machine)]
 }
 
-/// The text in pages.
+/// Splits the metadata text into packets of one page each.
 pub(crate) fn pages(text: &str, uuid: &[u8; 16]) -> Vec<Page> {
     let parts = text.as_bytes().chunks(CAPACITY as usize);
     let pages = parts.len() as u64;

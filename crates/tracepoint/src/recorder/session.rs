@@ -1,7 +1,7 @@
-//! One recording: its rings, and how they get into files.
+//! One recording: its rings, and how they are written to files.
 //!
-//! In a stream a packet's place in its file follows from its number in its ring, so a page may be written again, by another thread or the handler of a signal, and the file is the
-//! same. The newest page is copied and closed as it is, and is written whole later.
+//! In a stream a packet's place in its file follows from its number in its ring. So a page may be written twice, by another thread or a signal handler, and the
+//! file is the same. The newest page is copied and closed as it is, and written again when it is full.
 
 use super::files::{Path, as_io};
 use super::memory::Memory;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
-/// Rings of a session, at most: threads that record at once.
+/// Most rings of a session, which is the number of threads that can record at once.
 const MOST: usize = 16_384;
 
-/// A recording. It is made once, and never freed: threads that run may look at it.
+/// A recording. It is never freed, because running threads may still look at it.
 #[derive(Debug)]
 pub(crate) struct Session {
     is_overwriting: bool,
@@ -31,30 +31,31 @@ pub(crate) struct Session {
     count: AtomicUsize,
     making: Mutex<()>,
     names: Names,
-    /// Counts what no ring had a place for: the one with number 0.
+    /// The ring with number 0, which counts lost records of threads without a ring.
     beside: OnceLock<Ring>,
-    /// The absolute path of the trace's folder, and its metadata.
+    /// The absolute path of the trace's folder.
     folder: Vec<u8>,
+    /// The trace's metadata.
     metadata: String,
     files: Files,
     bell: OnceLock<Thread>,
-    /// The first error of writing.
+    /// The first error of writing, as the kernel's number.
     error: AtomicI32,
     written: AtomicU64,
 }
 
-/// Extent of a write.
+/// How much of the rings is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Whole pages.
+    /// The pages that are full.
     Pages,
-    /// Also the newest page of each ring, as it is.
+    /// Full pages, and the newest page of each ring as it is.
     All,
-    /// All, and that it is all: nothing comes any more.
+    /// Everything, with the mark that the recording has ended.
     End,
 }
 
-/// The counts that a trace of Kestrel has beside its packets: of these, packets tell all that there is to tell.
+/// Contents of the file of counts that a trace of Kestrel has beside its packets. There are no counts of records here, because the packets have all of them.
 const SUMMARY: &str = concat!(
     "{\"version\": \"",
     env!("CARGO_PKG_VERSION"),
@@ -64,7 +65,7 @@ const SUMMARY: &str = concat!(
 /// State for writing files, used by one thread at a time.
 #[derive(Debug)]
 struct Files {
-    /// The thread that has it.
+    /// The thread that uses it.
     owner: AtomicU32,
     room: UnsafeCell<Room>,
 }
@@ -79,7 +80,7 @@ struct Room {
 // SAFETY: it is used by the owner alone.
 unsafe impl Sync for Files {}
 
-/// The recording that goes on; null: none.
+/// The recording in progress; null if there is none.
 static NOW: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Parts of a session.
@@ -93,7 +94,7 @@ pub(crate) struct SessionParts {
 }
 
 impl Session {
-    /// Makes one, with the page that counts what no ring has a place for.
+    /// Makes a session, with the page that counts lost records of threads without a ring.
     ///
     /// # Errors
     /// When there is no memory.
@@ -129,14 +130,14 @@ impl Session {
         Ok(session)
     }
 
-    /// The recording that goes on in this process.
+    /// The recording in progress in this process.
     #[allow(unsafe_code, reason = "a session by its address")]
     pub(crate) fn now() -> Option<&'static Self> {
         // SAFETY: the address is that of a session, which is never freed, or null.
         unsafe { NOW.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Resumes recording; false where another does.
+    /// Makes this the recording in progress; false where there is another one.
     pub(crate) fn begin(&'static self) -> bool {
         let own = std::ptr::from_ref(self).cast_mut();
         let none = std::ptr::null_mut();
@@ -144,12 +145,12 @@ impl Session {
             .is_ok()
     }
 
-    /// There is no recording any more.
+    /// Ends the recording in progress.
     pub(crate) fn end() {
         NOW.store(std::ptr::null_mut(), Ordering::Release);
     }
 
-    /// Where its rings lie.
+    /// The memory that its rings are in.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -158,7 +159,7 @@ impl Session {
         self.is_overwriting
     }
 
-    /// The process that it is a recording of.
+    /// The number of the process that it was started in.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
@@ -168,12 +169,12 @@ impl Session {
         &self.head
     }
 
-    /// Sets the thread that writes.
+    /// Sets the thread that writes pages, which [`Self::ring_bell`] wakes.
     pub(crate) fn set_bell(&self, thread: Thread) {
         _ = self.bell.set(thread);
     }
 
-    /// Wakes it.
+    /// Wakes the thread that writes pages.
     pub(crate) fn ring_bell(&self) {
         if !self.is_overwriting
             && let Some(thread) = self.bell.get()
@@ -182,14 +183,14 @@ impl Session {
         }
     }
 
-    /// Counts a record as lost that no ring has a place for.
+    /// Counts a lost record of a thread without a ring.
     pub(crate) fn lose(&self) {
         if let Some(beside) = self.beside.get() {
             beside.lose_beside();
         }
     }
 
-    /// The rings, the counting one among them.
+    /// All rings, the one that only counts among them.
     #[allow(unsafe_code, reason = "rings by their addresses")]
     pub(crate) fn rings(&self) -> impl Iterator<Item = &'static Ring> {
         let count = self.count.load(Ordering::Acquire).min(MOST);
@@ -199,7 +200,7 @@ impl Session {
             .filter_map(|ring| unsafe { ring.load(Ordering::Acquire).as_ref() })
     }
 
-    /// A ring for the thread that calls: one that a thread left, or a new one.
+    /// Finds a ring for the calling thread: one that an ended thread gave back, or a new one.
     #[allow(unsafe_code, reason = "a system call")]
     pub(crate) fn take(&'static self) -> Option<&'static Ring> {
         // SAFETY: asks for a number.
@@ -220,7 +221,7 @@ impl Session {
         Some(ring)
     }
 
-    /// Records lost, records in pages that were left, and bytes written to files.
+    /// Records lost, records in completed pages, and bytes written to files.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let beside = self.beside.get().map_or(0, Ring::lost);
         let (mut lost, mut recorded) = (beside, 0);
@@ -231,10 +232,10 @@ impl Session {
         (lost, recorded, self.written.load(Ordering::Relaxed))
     }
 
-    /// Takes no records any more.
+    /// Closes all rings, which then take no more records.
     ///
     /// # Safety
-    /// No thread writes records, and none will but by finding its ring closed.
+    /// No thread may be writing a record, or begin one without seeing that its ring is closed.
     #[allow(unsafe_code, reason = "the writers' part of rings")]
     pub(crate) unsafe fn close(&self) {
         for ring in self.rings() {
@@ -243,11 +244,11 @@ impl Session {
         }
     }
 
-    /// Writes what the rings hold: of a stream to its files, of an overwriting recording to the folder, which is made. A signal handler may call it: then it does not wait for
-    /// long.
+    /// Writes the contents of the rings: those of a stream to its files, those of an overwriting recording to the folder, which is created. A signal handler may
+    /// call this; it does not wait for long then.
     ///
     /// # Errors
-    /// The first that there was in writing.
+    /// The first error of writing that there has been.
     pub(crate) fn write(&self, extent: Extent) -> io::Result<()> {
         if self.pid != std::process::id() {
             return Ok(());
@@ -279,9 +280,9 @@ impl Session {
                 .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
             match free {
                 Ok(_) => break,
-                // This thread was in the middle of it when a signal came, which it will not come back from: it begins anew.
+                // A signal came while this thread was writing, and its handler does not return there: the writing begins anew.
                 Err(owner) if owner == own => break,
-                // Another that does not get on: in a signal's handler nobody may wait for ever.
+                // Another thread is writing and makes no progress. A signal handler may not wait for ever.
                 Err(_) if tries > 20_000 => return Err(io::ErrorKind::ResourceBusy.into()),
                 Err(_) => {
                     tries += 1;
@@ -327,7 +328,7 @@ impl Session {
         path.push(b"_0")
     }
 
-    /// Writes the names of threads beside the packets, and at the end that they are all.
+    /// Writes the names of threads to a file beside the packets, and at the end the mark that it is complete.
     fn write_beside_packets(&self, folder: &[u8], path: &mut Path, extent: Extent) -> Result<(), c_int> {
         path.set(folder).push(b"/.kestrel").make_folder()?;
         self.names.write(path.push(b"/processes"))?;
@@ -339,7 +340,7 @@ impl Session {
             .write(SUMMARY.as_ptr(), SUMMARY.len(), 0)
     }
 
-    /// Writes whole pages of a stream that were not written yet; beyond that also what is in the newest, and what was lost.
+    /// Writes the full pages of a stream that were not written yet; with a larger extent also the newest page, and the counts of lost records.
     fn drain(&self, extent: Extent, room: &mut Room) -> Result<(), c_int> {
         let page = u64::from(PAGE);
         for ring in self.rings() {
@@ -360,7 +361,7 @@ impl Session {
             if control.opened() > next && ring.copy(next, &mut room.page) {
                 path.write(room.page.as_ptr(), PAGE as usize, next * page)?;
             } else if ring.lost() > 0 && control.opened() == next {
-                // Written over by the next page, if one comes.
+                // A next page, if one comes, is written over this one.
                 ring.empty_packet(&mut room.page);
                 path.write(room.page.as_ptr(), PAGE as usize, next * page)?;
             }
@@ -372,7 +373,7 @@ impl Session {
         self.write_beside_packets(&self.folder, &mut room.path, extent)
     }
 
-    /// Writes what no ring had a place for, where there is any.
+    /// Writes the count of lost records of threads without a ring, if there are any.
     fn write_beside(&self, folder: &[u8], room: &mut Room) -> Result<(), c_int> {
         match self.beside.get() {
             Some(ring) if ring.lost() > 0 && ring.copy(0, &mut room.page) => {
@@ -382,7 +383,7 @@ impl Session {
         }
     }
 
-    /// Writes all that overwriting rings hold.
+    /// Writes everything that overwriting rings hold.
     fn dump(&self, folder: &[u8], room: &mut Room) -> Result<(), c_int> {
         self.begin_folder(folder, &mut room.path)?;
         let page = u64::from(PAGE);
