@@ -7,7 +7,7 @@ pub struct Helper(pub u32);
 /// A helper function's row: name, number, arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The number.
+    /// The helper's number.
     pub helper: Helper,
     /// The name, without `bpf_`.
     pub name: &'static str,

@@ -10,7 +10,7 @@ use super::types::{Kind, Prototype, Type};
 pub struct Function<'a> {
     /// Number of the function (what `fentry` attaches to).
     pub id: TypeId,
-    /// The name.
+    /// The function's name.
     pub name: &'a str,
     /// Number of its prototype.
     pub proto_id: TypeId,

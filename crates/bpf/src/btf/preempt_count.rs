@@ -16,9 +16,9 @@ pub struct PreemptCountPlace {
 pub enum PreemptCountWay {
     /// By the variable of each CPU that has it, at this byte of it: the kernel's symbols must have that (`CONFIG_KALLSYMS_ALL`).
     Symbol {
-        /// The variable.
+        /// BTF id of the per-CPU variable.
         id: TypeId,
-        /// The byte.
+        /// Offset of the count in the variable, in bytes.
         offset: u32,
     },
     /// By the running task, which leads to its CPU's queue of tasks: that lies in the same memory, at a distance that the kernel's types say.

@@ -73,7 +73,7 @@ impl Kind {
 /// An integer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Integer<'a> {
-    /// The name.
+    /// The type's name, such as `unsigned int`.
     pub name: &'a str,
     /// Bytes it occupies.
     pub size: u32,
@@ -174,7 +174,7 @@ pub struct Composite<'a> {
 pub struct Member<'a> {
     /// The name; empty for an anonymous struct or union.
     pub name: &'a str,
-    /// The type.
+    /// The member's type.
     pub ty: TypeId,
     /// Where it begins, in bits from the start of the composite.
     pub bit_offset: u32,
@@ -224,7 +224,7 @@ pub struct Enumeration<'a> {
 /// A named value of an enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnumerationValue<'a> {
-    /// The name.
+    /// The enumerator's name.
     pub name: &'a str,
     /// The value; an unsigned 64-bit one above `i64::MAX` shows as negative.
     pub value: i64,
@@ -257,7 +257,7 @@ impl<'a> Enumeration<'a> {
 /// Parameters and result of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Prototype<'a> {
-    /// The return type.
+    /// The type of the result.
     pub ret: TypeId,
     entries: Entries<'a>,
 }
@@ -288,11 +288,11 @@ impl<'a> Prototype<'a> {
 /// Place of a variable in its section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatasecEntry {
-    /// The variable.
+    /// The variable, by its BTF id.
     pub ty: TypeId,
     /// The offset in the section.
     pub offset: u32,
-    /// The size.
+    /// The variable's size in bytes.
     pub size: u32,
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub struct Placed<'a> {
     /// The name; empty for an anonymous struct or union.
     pub name: &'a str,
-    /// The type.
+    /// The member's type.
     pub ty: TypeId,
     /// Bits from the start.
     pub bit_offset: u32,
@@ -247,7 +247,7 @@ impl Builder {
         self.place(id, at.next_multiple_of(most) as u32, most, &placed);
     }
 
-    /// A union.
+    /// Adds a union.
     pub fn union(&mut self, name: &str, members: &[(&str, TypeId)]) -> TypeId {
         let measured: Vec<_> = members.iter().map(|m| self.measure(m.1)).collect();
         let align = measured.iter().map(|m| m.1).max().unwrap_or(1).max(1);
@@ -350,7 +350,7 @@ impl Builder {
         })
     }
 
-    /// A global variable.
+    /// Adds a global variable.
     pub fn variable(&mut self, name: &str, ty: TypeId) -> TypeId {
         let name = self.string(name);
         self.push(Entry {
@@ -372,7 +372,7 @@ impl Builder {
         })
     }
 
-    /// The blob.
+    /// Gives the finished blob.
     pub fn finish(self) -> Vec<u8> {
         let mut types = Vec::new();
         for entry in &self.types {

@@ -312,13 +312,13 @@ pub struct Row {
     pub dst: Field,
     /// The source register field.
     pub src: Field,
-    /// The offset field.
+    /// The field with the jump distance or memory offset.
     pub off: Field,
-    /// The immediate field.
+    /// The field with the immediate operand.
     pub imm: Field,
     /// The spelling in listings.
     pub text: &'static str,
-    /// The meaning.
+    /// What the instruction does.
     pub meaning: Meaning,
 }
 

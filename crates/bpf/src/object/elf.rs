@@ -8,7 +8,7 @@ use object::{
     RelocationTarget, SectionFlags, SymbolFlags, SymbolKind,
 };
 
-/// A section.
+/// A section of the ELF file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
     pub(super) name: String,
@@ -22,7 +22,7 @@ pub(super) struct Section {
     pub(super) relocations: Vec<Relocation>,
 }
 
-/// A symbol.
+/// A symbol of the ELF file.
 #[derive(Clone, Debug)]
 pub(super) struct Symbol {
     pub(super) name: String,

@@ -38,7 +38,7 @@ pub enum Reference {
 /// A linked program, complete but for what only the loading kernel knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linked {
-    /// The instructions.
+    /// The program's instructions.
     pub insns: Vec<Insn>,
     /// What the loader has to fill in, each with the index of its instruction, in no order.
     pub references: Vec<(usize, Reference)>,

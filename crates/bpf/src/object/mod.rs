@@ -40,16 +40,16 @@ pub struct Object {
     version: Option<u32>,
 }
 
-/// A global variable.
+/// A global variable of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// The map's index.
     pub map: usize,
     /// The place in the map's value.
     pub offset: u32,
-    /// The size.
+    /// The variable's size in bytes.
     pub size: u32,
-    /// The type.
+    /// The variable's type.
     pub ty: TypeId,
 }
 

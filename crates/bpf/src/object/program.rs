@@ -18,7 +18,7 @@ pub(super) struct Function {
 /// A program of the object: a function that events run, as opposed to one that only other functions call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The name.
+    /// The function's name.
     pub name: String,
     /// The name of its section, parsed: it says to which event the program belongs.
     pub section: SectionName,

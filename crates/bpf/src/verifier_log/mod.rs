@@ -44,7 +44,7 @@ pub struct VerifierLog {
 pub struct Stats {
     /// Instructions walked, each as often as it was.
     pub processed: u64,
-    /// The limit.
+    /// The kernel's limit of them.
     pub limit: u64,
     /// States kept at the instruction that has most.
     pub max_states_per_insn: u64,

@@ -37,7 +37,7 @@ pub struct KconfigVariable {
     pub name: String,
     /// Where it lies in the map's value.
     pub offset: u32,
-    /// The size.
+    /// Size of the variable in bytes.
     pub size: u32,
     /// The type in the object's types.
     pub ty: TypeId,
