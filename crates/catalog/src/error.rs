@@ -68,7 +68,7 @@ pub enum Error {
     NoSuchEvent {
         /// The kind, for people: `tracepoint`, `traceable function`.
         what: String,
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Names that come close.
         near: Vec<String>,
@@ -76,9 +76,9 @@ pub enum Error {
     /// A program or library has no such function.
     #[error("{file} has no function `{wanted}`{}", missing_function(*.stripped, .near))]
     NoFunction {
-        /// The path.
+        /// The file that was searched.
         file: String,
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Names that come close.
         near: Near,
@@ -88,7 +88,7 @@ pub enum Error {
     /// The text of an event or handler is wrong.
     #[error("{} in `{source_text}`", count(.diagnostics.len()))]
     Program {
-        /// The text.
+        /// The text of the event or handler.
         source_text: String,
         /// What is wrong with it, with places in the text.
         diagnostics: Vec<Diagnostic>,
@@ -106,7 +106,7 @@ pub enum Error {
     Table {
         /// The file, as people know it.
         file: String,
-        /// The text.
+        /// The table file's text.
         source_text: String,
         /// What is wrong with it, with places in the text.
         diagnostics: Vec<Diagnostic>,
@@ -114,7 +114,7 @@ pub enum Error {
     /// There is no parameter of this name.
     #[error("{place} has no parameter `{wanted}`{}", known_text(.known))]
     NoSuchParameter {
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Where it was looked for.
         place: String,
@@ -124,7 +124,7 @@ pub enum Error {
     /// There is no table of this name.
     #[error("{place} has no table `{wanted}`; it has {}", .known.join(", "))]
     NoSuchTable {
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Where it was looked for.
         place: String,
@@ -134,7 +134,7 @@ pub enum Error {
     /// There is no handler of this name.
     #[error("the session {session} has no handler `{wanted}`{}", near_text(.near))]
     NoSuchHandler {
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Where it was looked for.
         session: String,
@@ -144,7 +144,7 @@ pub enum Error {
     /// It was not said clearly enough which handler is meant.
     #[error("`{wanted}` may be any of {} handlers: {}", .names.len(), few(.names))]
     WhichHandler {
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Names of those that it may be.
         names: Vec<String>,
@@ -152,7 +152,7 @@ pub enum Error {
     /// A place in the kernel's code that cannot be probed, or does not exist.
     #[error("cannot probe `{wanted}`: {why}")]
     NoPlace {
-        /// As typed.
+        /// The place that was asked for, as typed.
         wanted: String,
         /// Why not, and what there is.
         why: String,
@@ -162,19 +162,19 @@ pub enum Error {
     NotFollowed {
         /// Where it is: `vfs_read+0x12`.
         place: String,
-        /// The instruction.
+        /// The instruction as text.
         text: String,
-        /// Why not.
+        /// Why it cannot be followed.
         why: String,
     },
     /// A probe cannot be registered, so none of those given with it is.
     #[error("cannot register {probe}{}: {}", and_others(*.others), reason(.why))]
     Register {
-        /// The event.
+        /// The probe's event.
         probe: String,
         /// How many others were to be registered with it.
         others: usize,
-        /// Why not.
+        /// The error of registering it.
         why: Box<Error>,
     },
     /// A function has a jprobe already.
@@ -182,9 +182,9 @@ pub enum Error {
         "a second {event}: a function has one jprobe at a time, which stands for its call; put both handlers into one block, or use kprobe:{function}"
     )]
     SecondJprobe {
-        /// The jprobe.
+        /// The jprobe's event.
         event: String,
-        /// The function.
+        /// The function that has a jprobe already.
         function: String,
     },
     /// The device through which marks come cannot be had.
@@ -193,7 +193,7 @@ pub enum Error {
     /// This kernel cannot do it.
     #[error("{what}: {why}")]
     Unsupported {
-        /// The request.
+        /// What was asked for.
         what: String,
         /// Why this kernel cannot.
         why: String,
@@ -201,7 +201,7 @@ pub enum Error {
     /// An event's name does not have the parts that its kind wants.
     #[error("`{wanted}` does not name an event: it should read {shape}")]
     WrongShape {
-        /// As typed.
+        /// The name of the event, as typed.
         wanted: String,
         /// How such a name is written.
         shape: String,
@@ -209,7 +209,7 @@ pub enum Error {
     /// An option that is not possible with these events or this scope.
     #[error("{option} is not possible here: {why}")]
     NotHere {
-        /// As typed.
+        /// The option, as typed.
         option: String,
         /// Why not, and what is.
         why: &'static str,
@@ -217,9 +217,9 @@ pub enum Error {
     /// An event of a kind that the language knows and Kestrel does not have yet.
     #[error("`{wanted}` is not yet supported: Kestrel has no events of the kind {kind} so far")]
     NotYet {
-        /// As typed.
+        /// The event, as typed.
         wanted: String,
-        /// The kind.
+        /// The kind of the event.
         kind: &'static str,
     },
     /// The verifier refused a program that was made from a text, on the last way tried.
@@ -228,9 +228,9 @@ pub enum Error {
     /// A compiled object is damaged, or asks for something that makes no sense.
     #[error("{object}: {why}")]
     Object {
-        /// The name.
+        /// The object's file.
         object: String,
-        /// The reason.
+        /// What is wrong with it.
         why: String,
     },
     /// The verifier refused a program of an object.
@@ -239,15 +239,15 @@ pub enum Error {
     /// A generated program could not be made.
     #[error("cannot compile the handler of {event}: {why}")]
     Compile {
-        /// The event.
+        /// The handler's event.
         event: String,
-        /// Why not.
+        /// Why it cannot be compiled.
         why: String,
     },
     /// There is no such session, or none at all.
     #[error("{}", no_session(.wanted.as_deref(), .names))]
     NoSession {
-        /// As typed.
+        /// The session that was asked for, as typed; `None` if none was named.
         wanted: Option<String>,
         /// Names that exist.
         names: Vec<String>,
@@ -261,7 +261,7 @@ pub enum Error {
     /// A session of this name runs already.
     #[error("a session {name} runs already")]
     SessionExists {
-        /// The name.
+        /// The session's name.
         name: String,
     },
     /// A name cannot be used.
@@ -269,7 +269,7 @@ pub enum Error {
     Name {
         /// The noun for what it should name.
         what: &'static str,
-        /// As typed.
+        /// The name, as typed.
         name: String,
         /// The shape of names.
         shape: &'static str,
@@ -277,9 +277,9 @@ pub enum Error {
     /// What a session's pins hold is not what this Kestrel understands.
     #[error("cannot read the session {session}: {why}")]
     State {
-        /// The name.
+        /// The session's name.
         session: String,
-        /// Why not.
+        /// Why its pins cannot be read.
         why: String,
     },
     /// Another command is changing the session.
@@ -295,11 +295,11 @@ pub enum Error {
         "{path} belongs to user {owner} and has mode {mode:o}: sessions are kept only in a directory of root's own"
     )]
     Foreign {
-        /// The directory.
+        /// The directory of the sessions.
         path: String,
-        /// The owner.
+        /// The user that owns it.
         owner: u32,
-        /// The permissions.
+        /// Its permissions.
         mode: u32,
     },
     /// Sessions that stay belong to root.
@@ -311,7 +311,7 @@ pub enum Error {
     /// There is no probe of this name.
     #[error("the session {session} has no probe `{wanted}`{}", near_text(.near))]
     NoSuchProbe {
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Where it was looked for.
         session: String,
@@ -321,24 +321,24 @@ pub enum Error {
     /// There is a probe of this name already.
     #[error("there is a probe `{name}` in the session {session} already")]
     ProbeExists {
-        /// The name.
+        /// The probe's name.
         name: String,
-        /// The session.
+        /// The session that has it.
         session: String,
     },
     /// A named probe could not be made.
     #[error("cannot add the probe {name}: {error}")]
     OfProbe {
-        /// The name.
+        /// The probe's name.
         name: String,
-        /// Why not.
+        /// The error of adding it.
         #[source]
         error: Box<Error>,
     },
     /// A line of the kernel's `kprobe_events` is not understood, or says what has no counterpart.
     #[error("{why}\n    {line}\n    {:at$}^", "", at = line.get(..*at).map_or(0, |before| before.chars().count()))]
     KernelLine {
-        /// As typed.
+        /// The line, as it was given.
         line: String,
         /// Where in it, in bytes.
         at: usize,
@@ -348,11 +348,11 @@ pub enum Error {
     /// A table cannot be changed now.
     #[error("cannot {action} the table {table}: {why}")]
     TableInUse {
-        /// The attempt.
+        /// What was attempted, in words: `unload`.
         action: &'static str,
         /// On which table.
         table: String,
-        /// Why not.
+        /// Why it cannot be changed.
         why: String,
     },
     /// A session has numbers for no more kinds of record.
@@ -360,7 +360,7 @@ pub enum Error {
         "{wanted} more kinds of record for {event}: a session has room for 65,536 in all, and this would make {needed}; start another session for these tables"
     )]
     NoRoom {
-        /// The event.
+        /// The event whose handlers need them.
         event: String,
         /// Number of missing ones.
         wanted: usize,
@@ -372,13 +372,13 @@ pub enum Error {
     AtFunction {
         /// Numbers of the hooks.
         hooks: Vec<u32>,
-        /// The events.
+        /// The system calls' events.
         events: Vec<String>,
     },
     /// There is no buffer of this name.
     #[error("the session has no buffer {wanted}; it has {}", .known.join(", "))]
     NoSuchBuffer {
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Buffers that are there.
         known: Vec<String>,
@@ -388,25 +388,25 @@ pub enum Error {
         "the buffer {buffer} is the agent's: it cannot be frozen, thawed or reset, for messages would be lost"
     )]
     AgentsBuffer {
-        /// The name.
+        /// The buffer's name.
         buffer: String,
     },
     /// A buffer cannot be resized so.
     #[error("cannot resize the buffer {buffer}: {why}")]
     Resize {
-        /// The name.
+        /// The buffer's name.
         buffer: String,
-        /// Why not.
+        /// Why it cannot be resized.
         why: String,
     },
     /// A buffer of a session that runs cannot be made or removed.
     #[error("cannot {action} the buffer {buffer}: {why}")]
     Buffer {
-        /// The attempt.
+        /// What was attempted, in words.
         action: &'static str,
-        /// The name.
+        /// The buffer's name.
         buffer: String,
-        /// Why not.
+        /// Why it cannot be done.
         why: String,
     },
     /// A file asks for what only root's own files and the caller's may, and others could have written it.
@@ -414,7 +414,7 @@ pub enum Error {
     Untrusted {
         /// The file, as it was named.
         file: String,
-        /// The refused operation.
+        /// What is refused, in words.
         refused: &'static str,
         /// The objection: what others could change.
         objection: Objection,
@@ -422,7 +422,7 @@ pub enum Error {
     /// A bare word names a table file that comes with Kestrel, and there is none of that name.
     #[error("no table file `{wanted}` comes with Kestrel{}", near_text(.near))]
     NoSuchFile {
-        /// As typed.
+        /// The name that was asked for, as typed.
         wanted: String,
         /// Names that come close.
         near: Vec<String>,
@@ -440,7 +440,7 @@ pub enum Error {
     /// Input or output outside the kernel failed.
     #[error("cannot {action} {subject}: {error}")]
     Io {
-        /// The attempt.
+        /// What was attempted, in words: `write`.
         action: &'static str,
         /// On what.
         subject: String,

@@ -17,9 +17,9 @@ pub struct Waiting {
 /// A process that is changing a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The number.
+    /// The process's number.
     pub pid: u32,
-    /// The command line.
+    /// The process's command line.
     pub command: String,
     /// Whether it is stopped (Ctrl-Z, SIGSTOP).
     pub stopped: bool,

@@ -69,9 +69,9 @@ pub struct Saved {
     pub name: &'static str,
     /// Other names of it.
     pub aliases: &'static [&'static str],
-    /// The byte offset.
+    /// Byte offset in the saved registers.
     pub offset: u32,
-    /// The content.
+    /// What the register holds.
     pub holds: RegisterContent,
 }
 

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 /// An instruction to be probed: by name where that is exact, else by address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KprobeSite {
-    /// Where it is.
+    /// The place in the kernel's code.
     pub place: CodePlace,
-    /// The address.
+    /// The address of that place.
     pub address: u64,
     /// Whether the kernel finds it by its name.
     pub by_name: bool,
@@ -81,7 +81,7 @@ pub enum KprobeVia {
 /// A kprobe or kretprobe.
 #[derive(Clone, Copy, Debug)]
 pub struct Kprobe<'a> {
-    /// Where.
+    /// The place that is probed.
     pub place: perf::ProbePlace<'a>,
     /// Whether it is at the return of a function.
     pub at_return: bool,

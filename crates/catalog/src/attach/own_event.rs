@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The group.
+/// Group of the tracefs events that Kestrel defines.
 pub const GROUP: &str = "kestrel";
 /// How long one is waited for that its link still uses: the kernel takes links down after the last of their programs' runs.
 const PATIENCE: Duration = Duration::from_secs(2);

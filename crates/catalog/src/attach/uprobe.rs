@@ -92,7 +92,7 @@ impl Attach for Uprobes {
 /// Places in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct UserPlaces<'a> {
-    /// The file.
+    /// The program or library.
     pub path: &'a str,
     /// Where in it.
     pub places: &'a [UprobePlace],

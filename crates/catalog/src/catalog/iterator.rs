@@ -12,7 +12,7 @@ use kestrel_bpf::btf::Kind;
 use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 
-/// The kind.
+/// The kind of events made by BPF iterators.
 #[derive(Debug)]
 pub(super) struct Iterator;
 

@@ -14,7 +14,7 @@ use kestrel_bpf::btf::{Btf, Function, Type};
 use kestrel_compiler::context::{Context, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 
-/// The kind.
+/// The kind `jprobe`.
 #[derive(Debug)]
 pub(super) struct Jprobe;
 

@@ -139,7 +139,7 @@ pub enum Via {
 /// A field of an event as `list` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedField {
-    /// The name.
+    /// The field's name.
     pub name: String,
     /// The type as C writes it.
     pub ty: String,

@@ -94,7 +94,7 @@ const FIELDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The kind.
+/// The kind `mark`: events that user space writes.
 #[derive(Debug)]
 pub(super) struct Mark;
 

@@ -11,7 +11,7 @@ use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueT
 use kestrel_compiler::lang::ast::EventSpec;
 use std::sync::Arc;
 
-/// The kind.
+/// The kind `rawtracepoint`.
 #[derive(Debug)]
 pub(super) struct RawTracepoint;
 

@@ -12,9 +12,9 @@ use std::sync::Arc;
 pub struct TypedFunction {
     /// The types: the kernel's, or its module's over the kernel's.
     pub types: Arc<Btf>,
-    /// The module.
+    /// The module that the function is in; `None` for the kernel itself.
     pub(crate) module: Option<String>,
-    /// The name.
+    /// The function's name.
     pub(crate) name: String,
 }
 

@@ -25,7 +25,7 @@ const WORDS: u32 = 32;
 /// Most bytes of a field of bytes.
 const MOST_BYTES: u32 = 255;
 
-/// The kind.
+/// The kind `usdt`.
 #[derive(Debug)]
 pub(super) struct Usdt;
 

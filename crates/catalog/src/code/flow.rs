@@ -9,7 +9,7 @@ use iced_x86::{
 /// An instruction that can run right after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follow {
-    /// Where it is.
+    /// The instruction's address.
     pub address: u64,
     /// The function and offset of that address.
     pub place: CodePlace,

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct CodePlace {
     /// The module that the symbol belongs to.
     pub module: Option<String>,
-    /// The symbol.
+    /// The function's symbol.
     pub symbol: String,
     /// Bytes from its beginning.
     pub offset: u64,
@@ -38,7 +38,7 @@ pub(super) struct Extent {
 /// A function and its instructions, padding behind it left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The symbol.
+    /// The function's symbol.
     pub symbol: String,
     /// The module it belongs to.
     pub module: Option<String>,
@@ -55,7 +55,7 @@ pub struct Function {
 pub struct Instruction {
     /// Bytes from the function's beginning.
     pub offset: u64,
-    /// Where it is.
+    /// The instruction's address.
     pub address: u64,
     /// The bytes; what the kernel put over them is taken away.
     pub bytes: Vec<u8>,

@@ -18,7 +18,7 @@ const LONGEST: usize = 10_000;
 /// A registered kprobe of any process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// Where it sits.
+    /// The address of the probe.
     pub address: u64,
     /// The BPF program that it runs, if it runs one.
     pub program: Option<u32>,

@@ -22,13 +22,13 @@ pub enum ParameterPlace {
 /// A parameter of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// The name.
+    /// The parameter's name.
     pub name: String,
-    /// The type.
+    /// The parameter's type.
     pub ty: TypeId,
     /// The type as C writes it, in bpftrace's manner: `const char*`.
     pub text: String,
-    /// Where it is.
+    /// Where the parameter is at the function's entry.
     pub place: ParameterPlace,
 }
 

@@ -40,9 +40,9 @@ pub struct Description {
 /// A field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name.
+    /// The field's name.
     pub name: String,
-    /// The type.
+    /// The field's type.
     pub kind: FieldKind,
     /// What C calls it: `unsigned short`.
     pub c_type: String,
@@ -306,7 +306,7 @@ pub struct Argument {
     pub size: u8,
     /// Whether it may be negative.
     pub signed: bool,
-    /// Where it is.
+    /// Where the argument is when the mark is hit.
     pub place: ArgumentPlace,
 }
 

@@ -15,14 +15,14 @@ pub enum Site {
     Function {
         /// The language whose names are meant; those of the linker without one.
         language: Option<Language>,
-        /// The name.
+        /// The function's name.
         name: String,
         /// Bytes behind its beginning.
         offset: u64,
     },
     /// Statements of a line of source.
     Line {
-        /// The file.
+        /// The source file.
         file: String,
         /// The number of the line.
         line: u64,

@@ -91,7 +91,7 @@ impl Facts {
         self.preemption = OnceCell::from(preemption);
     }
 
-    /// The host.
+    /// The host that the facts are about.
     pub fn host(&self) -> &Host {
         &self.host
     }

@@ -10,7 +10,7 @@ use kestrel_kernel::Errno;
 pub struct Refusal {
     /// The program's name.
     pub program: String,
-    /// The section.
+    /// The name of the program's section.
     pub section: String,
     /// The kernel's answer.
     pub errno: Errno,

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Counter;
 
-/// The kind.
+/// The kind of events made by hardware counters.
 #[derive(Debug)]
 pub(super) struct Hardware;
 

@@ -9,7 +9,7 @@ use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;
 
-/// The kind.
+/// The kind of events made by a clock on every CPU.
 #[derive(Debug)]
 pub(in crate::catalog) struct Profile;
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::Software;
 
-/// The kind.
+/// The kind of events made by the kernel's software counters.
 #[derive(Debug)]
 pub(in crate::catalog) struct SoftwareKind;
 

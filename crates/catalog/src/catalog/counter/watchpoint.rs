@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::perf::{Breakpoint, Counter};
 
-/// The kind.
+/// The kind of events made by watchpoints on memory.
 #[derive(Debug)]
 pub(super) struct Watchpoint;
 

@@ -20,7 +20,7 @@ use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::EventName;
 use one::{resolve_one, split};
 
-/// The kind.
+/// The kind `tracepoint`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracepoint;
 
