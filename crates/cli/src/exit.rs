@@ -53,7 +53,7 @@ pub(crate) struct Failure {
     pub(crate) formatted: bool,
     /// Advice that is printed below the message.
     pub(crate) hint: Option<String>,
-    /// The exit code.
+    /// The exit code of the process.
     pub(crate) exit: Exit,
 }
 

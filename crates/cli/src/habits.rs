@@ -54,7 +54,7 @@ const fn row(
     }
 }
 
-/// The habits.
+/// The habits of users of other tools, and what to type instead.
 #[rustfmt::skip]
 const HABITS: &[Habit] = &[
     row("perf", "", One(&["script"]), "script -i perf.data", "`kestrel print [DIR]` shows a recording as lines; `--format perf-script` those that scripts for `perf script` read, `kestrel export --to perf-data` what perf itself opens"),

@@ -52,7 +52,7 @@ const LEAST: Duration = Duration::from_millis(10);
 /// Options for switching a recording to new directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Switches {
-    /// When.
+    /// When the recording goes on in another directory.
     pub(crate) at: SwitchAt,
     /// The most directories that are kept, beside the one that is written.
     pub(crate) most: Option<usize>,
@@ -76,7 +76,7 @@ pub(crate) struct Switching {
 pub(crate) struct DirectoryTotals {
     /// Directories.
     pub(crate) directories: u64,
-    /// Records.
+    /// Number of records in the directory.
     pub(crate) records: u64,
     /// Events lost.
     pub(crate) lost: u64,

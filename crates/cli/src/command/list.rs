@@ -61,7 +61,7 @@ struct Pattern {
     parts: Vec<Glob>,
 }
 
-/// Lists.
+/// Runs `kestrel list`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(event) = &options.format_of {
         return format_of(event, &Host::default());

@@ -60,7 +60,7 @@ Examples:
 
 Events lost because a ring was full are counted and reported. `kestrel report` and `kestrel print` show the trace.";
 
-/// Records.
+/// Runs `kestrel record`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let keep = RecordingOptions {
         newest: options.overwrite,

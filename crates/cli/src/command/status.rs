@@ -48,7 +48,7 @@ Examples:
 /// Events and programs shown where not all are asked for.
 const BUSIEST: usize = 12;
 
-/// Shows.
+/// Runs `kestrel status`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = crate::sessions::store(&Host::default())?;
     store.sweep()?;

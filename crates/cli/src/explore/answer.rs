@@ -44,7 +44,7 @@ pub(crate) enum Question {
 pub(crate) struct Lines {
     /// Where reading begins.
     pub(crate) mark: Mark,
-    /// The first one.
+    /// Number of the first line.
     pub(crate) first: u64,
     /// How many.
     pub(crate) count: u64,
@@ -76,7 +76,7 @@ pub(crate) enum Answer {
 pub(crate) struct Line {
     /// The record's time.
     pub(crate) time_ns: u64,
-    /// The line.
+    /// The line's text.
     pub(crate) text: String,
     /// Lines below it: its stacks.
     pub(crate) more: usize,
@@ -88,7 +88,7 @@ const LONGEST: usize = 2048;
 /// A recording that is asked again and again.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
-    /// Where it lies.
+    /// The recording's directory.
     pub(crate) path: PathBuf,
     /// Time of its first record.
     pub(crate) begin_ns: u64,

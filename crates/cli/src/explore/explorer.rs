@@ -55,7 +55,7 @@ pub(crate) enum Mode {
 pub(crate) struct Typing {
     /// What it is for.
     pub(super) what: PromptPurpose,
-    /// The line.
+    /// The line that is being typed.
     pub(super) prompt: Prompt,
     /// What is wrong with it, as far as it was tried.
     pub(super) wrong: Vec<String>,

@@ -18,7 +18,7 @@ pub(crate) struct Index {
 pub(crate) struct Mark {
     /// The number among those that are looked at.
     pub(crate) number: u64,
-    /// The time.
+    /// The time of the record.
     pub(crate) time_ns: u64,
     /// How many of this very time come before it.
     pub(crate) before: u64,

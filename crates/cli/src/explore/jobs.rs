@@ -13,7 +13,7 @@ pub(crate) type Outcome = Result<Option<Answer>, Failure>;
 /// Questions that are being answered.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    /// The recording.
+    /// The recording that is asked.
     pub(crate) source: Source,
     sender: Sender<(u64, Outcome)>,
     receiver: Receiver<(u64, Outcome)>,
@@ -26,7 +26,7 @@ pub(crate) struct Jobs {
 /// A question that is being answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    /// The number.
+    /// The job's number, which its answer has, too.
     pub(crate) number: u64,
     /// How far it is.
     pub(crate) progress: Arc<Progress>,

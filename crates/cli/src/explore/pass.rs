@@ -38,7 +38,7 @@ impl Progress {
 /// A recording read from its begin.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// The recording.
+    /// The recording that is read.
     pub(crate) trace: Trace,
     /// Who decides which records are looked at.
     pub(crate) judge: Judge,

@@ -8,7 +8,7 @@ use kestrel_trace::export::Style;
 /// The list of records: the view's place in it, and the lines at that place.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// The chosen record.
+    /// Number of the chosen record.
     pub(crate) at: u64,
     /// The first one on the screen.
     pub(crate) top: u64,

@@ -42,7 +42,7 @@ impl Column {
 }
 
 impl Column {
-    /// The name.
+    /// The column's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -61,7 +61,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// A text.
+    /// A cell with a text.
     pub(crate) fn text(text: &str) -> Self {
         Self {
             text: shown(text).into_owned(),
@@ -82,7 +82,7 @@ impl Cell {
         Self::number(count as f64, &thousands(count))
     }
 
-    /// The shown form.
+    /// The cell's text as it is shown.
     pub(crate) fn shown(&self) -> &str {
         &self.text
     }
@@ -161,7 +161,7 @@ impl Table {
         self
     }
 
-    /// The columns.
+    /// The table's columns.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -190,7 +190,7 @@ impl Table {
         self.arrange();
     }
 
-    /// The filter.
+    /// The filter that rows have to match.
     pub(crate) fn filter(&self) -> &str {
         &self.filter
     }

@@ -126,7 +126,7 @@ pub(crate) struct Options {
     verbose: bool,
 }
 
-/// Runs.
+/// Runs `kestrel bpf run`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let interval = seconds(options.interval, "--interval")?.max(Duration::from_millis(20));

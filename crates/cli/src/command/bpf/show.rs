@@ -25,7 +25,7 @@ pub(crate) struct Options {
     format: Format,
 }
 
-/// Shows.
+/// Runs `kestrel bpf show`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let (object, _) = object::open(&options.object)?;
     let mut out = crate::screen::out();

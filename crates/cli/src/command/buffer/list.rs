@@ -69,7 +69,7 @@ impl Process {
     }
 }
 
-/// Lists.
+/// Runs `kestrel buffer list`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let session = crate::sessions::store(&Host::default())?.session(options.session.session.as_deref())?;
     let control = session.control();

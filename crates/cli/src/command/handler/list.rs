@@ -35,7 +35,7 @@ pub(crate) struct Options {
 /// Characters of a handler's text where it is not shown whole.
 const SHORT: usize = 100;
 
-/// Lists.
+/// Runs `kestrel handler list`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let session = crate::sessions::store(&host)?.session(options.session.as_deref())?;

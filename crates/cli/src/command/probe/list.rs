@@ -59,7 +59,7 @@ missed (`+` or `?`: this kernel does not tell all of them), records lost, flags:
 several at this place some are gone: `kestrel probe enable` attaches them anew),
 [OPTIMIZED] (a jump instead of a trap), [FTRACE] (the function's ftrace site).";
 
-/// Lists.
+/// Runs `kestrel probe list`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let store = crate::sessions::store(&host)?;

@@ -38,7 +38,7 @@ The first column says whether a probe can be put there: `-` where it cannot (the
 the BPF program that it runs and the persistent session that owns the program follow, where they are known.
 `kestrel record -e kprobe:FUNCTION+OFFSET` attaches one.";
 
-/// Shows.
+/// Runs `kestrel probe show`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let wanted: LocationSpec = options.place.parse()?;
     let catalog = Catalog::new(Host::default());

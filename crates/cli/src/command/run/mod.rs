@@ -55,7 +55,7 @@ const WALKING: Duration = Duration::from_millis(1);
 /// The pause where the code of processes is followed.
 const FOLLOWING: Duration = Duration::from_millis(50);
 
-/// Runs.
+/// Runs `kestrel run`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.info {
         return info::run();

@@ -62,7 +62,7 @@ const EVENTS: &[&str] = &[
     "task:task_rename",
 ];
 
-/// Records.
+/// Runs `kestrel sched record`.
 pub(super) fn run(mut options: Options) -> Result<Exit, Failure> {
     if options.selection.names_table() || options.selection.targets.only_own {
         let failure = Failure::new(

@@ -134,7 +134,7 @@ fn persistent_options() -> PlanOptions {
     }
 }
 
-/// Shows.
+/// Shows a table file.
 pub(super) fn show(options: &ShowOptions) -> Result<Exit, Failure> {
     let file = read_only(&options.file)?;
     if options.source {

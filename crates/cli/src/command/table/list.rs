@@ -26,7 +26,7 @@ pub(crate) struct Options {
     format: Format,
 }
 
-/// Lists.
+/// Runs `kestrel table list`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if options.shipped {
         return shipped(options.format);

@@ -71,7 +71,7 @@ Examples:
 Keys: Enter goes into a row and Esc back, / filters, < > choose the column to sort by, Space pauses, q ends, ? shows all. What this
 command does itself is left out.";
 
-/// Shows.
+/// Runs `kestrel top`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Some(command) = options.command.first() {
         let message = format!("`{command}` cannot have the terminal that the view fills");

@@ -75,7 +75,7 @@ impl Model {
         self.into.push(Opened::new(page, false));
     }
 
-    /// The last reading.
+    /// The newest reading.
     pub(super) fn now(&self) -> &Reading {
         &self.now
     }
@@ -85,7 +85,7 @@ impl Model {
         &self.opened().page
     }
 
-    /// The table.
+    /// The table that is shown.
     pub(super) fn table(&mut self) -> &mut Table {
         &mut self.opened_mut().table
     }
