@@ -121,7 +121,7 @@ pub enum ValueType {
 pub struct EventField {
     /// A C identifier.
     pub name: String,
-    /// The type.
+    /// The field's type.
     pub ty: ValueType,
     /// Where it comes from.
     pub source: Source,
@@ -136,9 +136,9 @@ pub struct Register {
     pub name: &'static str,
     /// Other names: `rax`.
     pub aliases: &'static [&'static str],
-    /// The type.
+    /// The register's type.
     pub ty: ValueType,
-    /// Where it lies.
+    /// Where its value is at the event.
     pub source: Source,
     /// What the kernel has added to it before the handler runs: 1 for the instruction pointer of a kprobe.
     pub added: u64,
@@ -203,11 +203,11 @@ pub struct Selector {
 /// Byte offsets in the kernel's `struct pt_regs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserRegisters {
-    /// The instruction pointer.
+    /// Offset of the instruction pointer.
     pub ip: u32,
-    /// The stack pointer.
+    /// Offset of the stack pointer.
     pub sp: u32,
-    /// The frame pointer.
+    /// Offset of the frame pointer.
     pub bp: u32,
 }
 
@@ -246,7 +246,7 @@ pub struct Features {
 /// Location of the CPU's preemption count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PreemptCount {
-    /// Where.
+    /// Where the count is kept.
     pub place: PreemptCountPlace,
     /// How often preemption is off in a program on a raw tracepoint because of the tracepoint and the program.
     pub tracepoints: u8,

@@ -46,7 +46,7 @@ pub const OTHERS: [u8; KEY as usize] = [0; KEY as usize];
 pub struct Failure {
     /// The place in the text; none for all that had no room.
     pub place: Option<Span>,
-    /// The helper.
+    /// The helper that failed.
     pub helper: Helper,
     /// What it gave: an errno below zero, 0 for a look-up.
     pub answer: i32,

@@ -9,7 +9,7 @@ pub const HEAD: usize = 24;
 /// Destination of packets sent to the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packets {
-    /// The file.
+    /// The path of the pcap file.
     pub path: String,
     /// Bytes at the begin of each that are left out: headers below IP.
     pub offset: u64,

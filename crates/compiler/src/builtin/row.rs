@@ -27,9 +27,9 @@ pub struct Builtin {
 
 /// Meaning of a name.
 pub(super) enum Meaning {
-    /// A value.
+    /// A value, such as `pid`.
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
-    /// A statement.
+    /// A statement, such as `printf(…)`.
     Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
     /// A statement that changes a map; as a value it says whether there was anything.
     Change(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
@@ -65,7 +65,7 @@ pub(crate) struct Use<'a> {
     pub(crate) name_span: Span,
     /// What stands in parentheses, if there are any.
     pub(crate) args: Option<&'a [Arg]>,
-    /// All of it.
+    /// The place of the whole use.
     pub(crate) span: Span,
     /// How its built-in is written.
     pub(crate) written: Option<&'static str>,

@@ -98,9 +98,9 @@ pub struct UserPlace {
 /// A value that is changed while the programs run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// The name.
+    /// The parameter's name.
     pub name: String,
-    /// A scalar.
+    /// The parameter's type, a scalar.
     pub ty: Type,
     /// The value it starts with.
     pub value: u64,

@@ -31,7 +31,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 impl Checker<'_> {
-    /// A bare word.
+    /// Checks a bare word, which may name a field, a built-in, a parameter or a constant.
     pub(super) fn word(&mut self, name: &str, span: Span) -> Checked<Expr> {
         if !self.rules.is_empty()
             && let Some(field) = self.find_field(name)

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// Instructions, and the maps they refer to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
-    /// The instructions.
+    /// The generated instructions.
     pub code: Code,
     /// By [`kestrel_bpf::code::MapRef`]; may hold a scratch map that the function did not have.
     pub maps: Vec<MapUse>,

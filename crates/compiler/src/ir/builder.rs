@@ -131,7 +131,7 @@ impl Builder {
         });
     }
 
-    /// A constant.
+    /// Emits a constant.
     pub fn constant(&mut self, value: i64) -> Vreg {
         self.make(|dst| Op::Const { dst, value })
     }

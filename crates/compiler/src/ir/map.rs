@@ -26,7 +26,7 @@ pub enum MapKind {
 pub struct MapSpec {
     /// For people; at most 15 bytes reach the kernel.
     pub name: String,
-    /// The kind.
+    /// The kind of map.
     pub kind: MapKind,
     /// Bytes of a key.
     pub key: u32,

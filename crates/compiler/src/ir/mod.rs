@@ -34,7 +34,7 @@ pub struct Slot(pub u32);
 /// An operation and the source it was made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inst {
-    /// The operation.
+    /// What the instruction does.
     pub op: Op,
     /// Bytes of the source text.
     pub span: Span,
@@ -80,7 +80,7 @@ pub struct Block {
 /// Shape of a frame object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
     /// A power of two, at most 8.
     pub align: u32,
@@ -95,9 +95,9 @@ pub struct Object {
 pub struct Parameters {
     /// The frame object that keeps them, 8 bytes each.
     pub slot: Slot,
-    /// The first register.
+    /// The first parameter's register.
     pub first: u8,
-    /// The number of them.
+    /// Number of parameters.
     pub count: u8,
 }
 

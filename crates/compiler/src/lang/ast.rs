@@ -5,7 +5,7 @@ pub use kestrel_bpf::code::SourceRange as Span;
 /// A value with its place in the source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spanned<T> {
-    /// The value.
+    /// The part of the tree.
     pub node: T,
     /// The bytes in the source.
     pub span: Span,
@@ -50,7 +50,7 @@ pub struct Definition {
     pub types: Vec<CType>,
     /// The names that a `typedef` gives.
     pub names: Vec<Declarator>,
-    /// All of it.
+    /// The place of the whole definition.
     pub span: Span,
 }
 
@@ -61,9 +61,9 @@ pub struct CType {
     pub tag: TypeTag,
     /// The name; a type without one has a name that C cannot spell: `(1)`, `(2)`, ….
     pub name: Spanned<String>,
-    /// The body.
+    /// The type's body.
     pub body: CBody,
-    /// All of it.
+    /// The place of the whole type.
     pub span: Span,
 }
 
@@ -86,9 +86,9 @@ pub enum CBody {
 /// A declared name and its type; the name of an anonymous member is empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declarator {
-    /// The declared name.
+    /// The name that is declared.
     pub name: Spanned<String>,
-    /// The type.
+    /// The type that it is declared with.
     pub ty: CTypeUse,
     /// `: bits`.
     pub bits: Option<Box<Expr>>,
@@ -129,20 +129,20 @@ pub struct MapDeclaration {
     pub kind: Spanned<String>,
     /// How many entries it has at most.
     pub args: Vec<Expr>,
-    /// All of it.
+    /// The place of the whole declaration.
     pub span: Span,
 }
 
 /// `macro name($x, @y, z) { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Macro {
-    /// The name.
+    /// The macro's name.
     pub name: Spanned<String>,
-    /// The parameters.
+    /// The macro's parameters.
     pub parameters: Vec<MacroParameter>,
-    /// The body.
+    /// What a call is replaced by.
     pub body: ValueBlock,
-    /// All of it.
+    /// The place of the whole macro.
     pub span: Span,
 }
 
@@ -171,22 +171,22 @@ pub enum MacroParameterKind {
 /// `fn name($x : type) : type { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subprogram {
-    /// The name.
+    /// The function's name.
     pub name: Spanned<String>,
     /// Names without the dollar, and types.
     pub parameters: Vec<(Spanned<String>, TypeName)>,
     /// The type of the result.
     pub result: TypeName,
-    /// The body.
+    /// The function's body.
     pub body: Block,
-    /// All of it.
+    /// The place of the whole function.
     pub span: Span,
 }
 
 /// `buffer NAME { key = value … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// The name.
+    /// The buffer's name.
     pub name: Spanned<String>,
     /// Settings in source order.
     pub settings: Vec<(Spanned<String>, Expr)>,
@@ -195,11 +195,11 @@ pub struct Buffer {
 /// `table NAME [: PARENT] { probe… }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The name.
+    /// The table's name.
     pub name: Spanned<String>,
     /// The table it starts from.
     pub parent: Option<Spanned<String>>,
-    /// The rows.
+    /// The table's probes.
     pub probes: Vec<Probe>,
 }
 
@@ -225,7 +225,7 @@ pub struct Probe {
 pub struct EventSpec {
     /// `kprobe`, `vfs_*`; `tracepoint`, `sched`, `sched_switch`; `sched`, `sched_switch`; `interval`, `s`, `1`; `BEGIN`.
     pub parts: Vec<EventPart>,
-    /// All of it.
+    /// The place of the whole specification.
     pub span: Span,
 }
 
@@ -263,7 +263,7 @@ pub struct ValueBlock {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// The kind.
+    /// What kind of statement it is, with its parts.
     pub kind: StatementKind,
     /// The bytes in the source.
     pub span: Span,
@@ -332,7 +332,7 @@ pub enum ForRange {
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// The kind.
+    /// What kind of expression it is, with its parts.
     pub kind: ExprKind,
     /// The bytes in the source.
     pub span: Span,
@@ -425,7 +425,7 @@ pub enum ExprKind {
 pub struct Arg {
     /// `name = value`.
     pub name: Option<Spanned<String>>,
-    /// The value.
+    /// The argument's value.
     pub value: Expr,
 }
 

@@ -16,7 +16,7 @@ pub enum Severity {
 /// A second place that explains the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The place.
+    /// The place in the text.
     pub span: Span,
     /// The label's text.
     pub message: String,
@@ -25,7 +25,7 @@ pub struct Label {
 /// A diagnostic: one finding about a source text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The severity.
+    /// How severe it is.
     pub severity: Severity,
     /// What is wrong, without a full stop.
     pub message: String,

@@ -13,7 +13,7 @@ type Feature = (
     fn(&[Probe], &[MapDeclaration]) -> Option<Span>,
 );
 
-/// A table.
+/// The features of the language that bpftrace calls unstable.
 const FEATURES: &[Feature] = &[
     (
         "dw_ustack",

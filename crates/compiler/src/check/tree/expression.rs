@@ -211,7 +211,7 @@ pub enum ExprKind {
 /// A value of a map: `@x[keys]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapPlace {
-    /// The map.
+    /// The map that holds the value.
     pub map: Arc<MapType>,
     /// One per key of the map: a scalar, or a text ([`ExprKind::Text`], [`ExprKind::Bytes`], [`ExprKind::Comm`], [`ExprKind::ReadString`],
     /// [`ExprKind::MapValue`]) of which as many bytes count as the map's key has.
@@ -237,7 +237,7 @@ pub enum Access {
 pub enum Intrinsic {
     /// The result of a helper that takes no arguments.
     Helper {
-        /// The helper.
+        /// The helper that is called.
         helper: Helper,
         /// Whether its result is the same during one run of a program, so that one call is enough.
         fixed: bool,

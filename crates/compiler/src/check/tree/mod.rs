@@ -64,7 +64,7 @@ impl CheckedProbe {
 pub struct Variable {
     /// As written, without the dollar; two variables of different blocks may share it.
     pub name: String,
-    /// The type.
+    /// The variable's type.
     pub ty: Type,
     /// Bytes of a value that is not a scalar.
     pub size: u32,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A statement of the checked tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// The kind.
+    /// What it does.
     pub kind: StatementKind,
     /// The bytes in the source.
     pub span: Span,

@@ -109,16 +109,16 @@ pub struct TupleType {
     pub align: u32,
 }
 
-/// A member.
+/// A member of a tuple.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TupleMember {
     /// The name in a record; empty in a tuple.
     pub name: String,
-    /// The type.
+    /// The member's type.
     pub ty: Type,
     /// Bytes from the start of the tuple.
     pub offset: u32,
-    /// The bytes.
+    /// The member's size in bytes.
     pub size: u32,
 }
 

@@ -35,7 +35,7 @@ use value_cache::ValueCache;
 /// A function, and the layouts of the records it writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lowered {
-    /// The program.
+    /// The program's main function.
     pub function: Function,
     /// Functions that helpers call back, by their numbers.
     pub callbacks: Vec<Function>,

@@ -52,7 +52,7 @@ pub(super) enum Plan<'e> {
 #[derive(Clone, Copy)]
 pub(super) struct Staged {
     pub(super) slot: Slot,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) length: Vreg,
     /// Most bytes as the verifier sees it.
     pub(super) bound: u32,

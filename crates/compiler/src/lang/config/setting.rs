@@ -16,7 +16,7 @@ pub(super) enum SettingValue {
 pub struct Setting {
     /// As in a script; in the environment it is in capitals and begins with `BPFTRACE_`.
     pub name: &'static str,
-    /// The meaning.
+    /// What the setting means, in words.
     pub meaning: &'static str,
     /// Names that older versions had for it.
     older: &'static [&'static str],

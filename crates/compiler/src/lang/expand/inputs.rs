@@ -31,7 +31,7 @@ impl Default for Inputs<'_> {
 pub struct ImportedText {
     /// What people know it as; a file that is imported twice has the same name both times.
     pub name: String,
-    /// The contents.
+    /// The text that is imported.
     pub text: String,
 }
 
@@ -40,14 +40,14 @@ pub trait Files {
     /// The file, or the files of the folder, that `import "path"` in the file `from` means.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Why it cannot be imported.
     fn import(&self, path: &str, from: &str) -> Result<Vec<ImportedText>, String>;
 
     /// The header that `#include "path"` (`own`) or `#include <path>` in the file `from` means; `None` for a header that is
     /// not there, whose types BTF may know.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Why the header cannot be read.
     fn header(&self, path: &str, own: bool, from: &str) -> Result<Option<ImportedText>, String>;
 }
 

@@ -106,7 +106,7 @@ impl<'a> Lexer<'a> {
         self.at = at.min(self.text.len());
     }
 
-    /// The whole text.
+    /// The whole text that is read.
     pub(super) fn text(&self) -> &'a str {
         self.text
     }
