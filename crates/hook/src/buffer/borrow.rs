@@ -20,7 +20,7 @@ use std::ops::{ControlFlow, Range};
 /// Records of one page that were not given before, as a packet of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The packet.
+    /// The packet's bytes.
     pub bytes: Box<Page>,
     /// Position after its last record: to be acknowledged once it is on file.
     pub end: u64,

@@ -85,9 +85,9 @@ impl AddAssign for Unread {
 /// A page as a reader is shown it: a copy, sealed.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// The packet.
+    /// The packet's bytes.
     pub bytes: &'a mut Page,
-    /// The position.
+    /// The position in the ring at which the packet begins.
     pub position: u64,
     /// Offset of the first record that this cursor has not shown before.
     pub from: u32,

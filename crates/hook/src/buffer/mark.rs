@@ -7,7 +7,7 @@ use super::reader::{PAGE64, Ring, page_of};
 /// Records kept in a CPU's ring up to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The position.
+    /// The position in the ring.
     pub position: u64,
     /// Records that had been kept then, since the ring's counts began.
     pub recorded: u64,

@@ -40,7 +40,7 @@ pub struct Counts {
 pub struct RingSpec<'a> {
     /// The buffer's number within its session.
     pub number: u32,
-    /// The shape.
+    /// The shape of each ring.
     pub geometry: Geometry,
     /// The trace that its packets belong to.
     pub uuid: Uuid,
@@ -140,7 +140,7 @@ impl<M: Memory> Ring<M> {
         self.position(cpu) > read.max(self.acknowledged(cpu))
     }
 
-    /// The shape.
+    /// The shape of each ring.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }

@@ -29,9 +29,9 @@ pub struct RingStatus {
 /// Status of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The name.
+    /// The buffer's name.
     pub name: String,
-    /// The shape.
+    /// The shape of the buffer's rings.
     pub geometry: Geometry,
     /// Whether it takes nothing.
     pub frozen: bool,
@@ -44,7 +44,7 @@ pub struct Status {
 /// Status of a buffer before it was last resized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BeforeResize {
-    /// The shape.
+    /// The shape of the rings before the resize.
     #[serde(rename = "bytes_per_cpu", serialize_with = "bytes_per_cpu")]
     pub geometry: Geometry,
     /// Bytes held in the fullest ring.

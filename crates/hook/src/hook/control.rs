@@ -145,7 +145,7 @@ impl Control {
         Ok(Self { map, mapping })
     }
 
-    /// The map.
+    /// The control page's map.
     pub fn map(&self) -> &Map {
         &self.map
     }

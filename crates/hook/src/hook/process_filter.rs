@@ -182,7 +182,7 @@ fn leave(b: &mut Builder, thread: Vreg) {
 
 /// A program that keeps the set of followed threads up to date, on a raw tracepoint.
 pub struct Follower {
-    /// The tracepoint.
+    /// Name of the tracepoint that it is on.
     pub tracepoint: &'static str,
     /// The code that runs there.
     pub code: Generated,

@@ -47,7 +47,7 @@ pub struct TableFile {
 /// `buffer NAME { size = 4M  mode = overwrite }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSpec {
-    /// The name.
+    /// The buffer's name.
     pub name: String,
     /// Bytes per CPU.
     pub bytes: u64,
@@ -62,7 +62,7 @@ pub struct BufferSpec {
 /// `table NAME [: PARENT] { probe… }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSpec {
-    /// The name.
+    /// The table's name.
     pub name: Spanned<String>,
     /// The table that it extends, which exists.
     pub parent: Option<String>,

@@ -13,13 +13,13 @@ pub struct Shipped {
     pub name: &'static str,
     /// What it is for: the first line of its text.
     pub about: &'static str,
-    /// The file.
+    /// The text of the file.
     pub text: &'static str,
 }
 
 macro_rules! shipped {
     ($($name:literal: $about:literal,)*) => {
-        /// All of them.
+        /// All table files that come with Kestrel.
         pub const SHIPPED: &[Shipped] = &[$(Shipped {
             name: $name,
             about: $about,
