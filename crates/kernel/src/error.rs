@@ -166,15 +166,15 @@ pub enum Error {
     Format {
         /// The source that was read.
         subject: String,
-        /// The reason.
+        /// What is wrong.
         why: String,
     },
     /// The caller asked for something that makes no sense; no system call was made.
     #[error("{subject}: {why}")]
     Argument {
-        /// The request.
+        /// What was asked for.
         subject: String,
-        /// The reason.
+        /// Why it is not possible.
         why: String,
     },
     /// This machine does not offer it.

@@ -25,7 +25,7 @@ pub enum KprobeTargets<'a> {
 /// A set of functions to probe through one link.
 #[derive(Clone, Copy, Debug)]
 pub struct KprobeMulti<'a> {
-    /// The functions.
+    /// The functions that are probed.
     pub targets: KprobeTargets<'a>,
     /// What `bpf_get_attach_cookie` answers in each; empty for none.
     pub cookies: &'a [u64],
@@ -40,7 +40,7 @@ pub struct KprobeMulti<'a> {
 pub struct UprobeMulti<'a> {
     /// The program or library.
     pub path: &'a str,
-    /// The places.
+    /// The places that are probed.
     pub places: &'a [UprobePlace],
     /// Probe returns.
     pub at_return: bool,
@@ -348,11 +348,11 @@ impl Link {
 pub struct LinkInfo {
     /// The kernel's number for it while it lives.
     pub id: u32,
-    /// The type.
+    /// The type of the link.
     pub kind: LinkType,
     /// Number of its program.
     pub program: u32,
-    /// The target.
+    /// What the link is attached to.
     pub detail: LinkDetail,
 }
 

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Parameters of a new map.
 #[derive(Clone, Copy, Debug)]
 pub struct MapSpec<'a> {
-    /// The kind.
+    /// The kind of map.
     pub kind: MapKind,
     /// Bytes of a key; 4 for arrays, 0 for queues and rings.
     pub key_size: u32,
@@ -70,7 +70,7 @@ pub struct MapBtf<'a> {
 pub struct MapInfo {
     /// The kernel's number for it while it lives.
     pub id: u32,
-    /// The kind.
+    /// The kind of map.
     pub kind: MapKind,
     /// Bytes of a key.
     pub key_size: u32,

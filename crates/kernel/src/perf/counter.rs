@@ -70,9 +70,9 @@ impl Software {
 /// A counter or clock that perf knows by a type (`enum perf_type_id`) and a number of that type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counter {
-    /// The type.
+    /// The event's type, as perf_event_open(2) takes it.
     pub kind: u32,
-    /// The number.
+    /// The event's number within its type.
     pub config: u64,
     /// More of it, where the unit that counts takes more.
     #[serde(default)]
@@ -92,7 +92,7 @@ pub struct Counter {
 /// A hardware breakpoint: address, length and kind of access that a debug register watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breakpoint {
-    /// The address.
+    /// The address that is watched.
     pub address: u64,
     /// The bytes: 1, 2, 4 or 8.
     pub length: u64,

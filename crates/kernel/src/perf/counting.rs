@@ -58,7 +58,7 @@ pub enum Begin {
 /// An event to be opened for counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
-    /// The counter.
+    /// What is counted.
     pub counter: &'a Counter,
     /// Where it happens.
     pub levels: Levels,
@@ -76,7 +76,7 @@ pub struct Counted<'a> {
 /// processor has too few counters for all events and the kernel lets them take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The count.
+    /// The value of the counter.
     pub value: u64,
     /// Nanoseconds since it was enabled, of the tasks' time where it counts tasks.
     pub enabled: u64,

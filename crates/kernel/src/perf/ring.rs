@@ -51,7 +51,7 @@ impl PerfRing {
         Ok(Self { event, memory, size })
     }
 
-    /// The event.
+    /// The event that writes to the ring.
     pub fn event(&self) -> &PerfEvent {
         &self.event
     }

@@ -38,12 +38,12 @@ pub enum MemoryChange {
     },
     /// It was forked, with its parent's memory, or as a thread of it.
     Fork {
-        /// The parent process.
+        /// Number of the parent process.
         parent: u32,
     },
     /// One of its threads ended.
     Exit {
-        /// The thread.
+        /// Number of the thread.
         thread: u32,
     },
 }
@@ -68,9 +68,9 @@ pub struct CodeMapping {
 pub struct MemoryEvent {
     /// ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// The process.
+    /// Number of the process.
     pub pid: u32,
-    /// The change.
+    /// What has changed.
     pub change: MemoryChange,
 }
 

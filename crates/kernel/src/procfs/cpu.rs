@@ -38,7 +38,7 @@ impl CpuList {
         self.0.iter().copied()
     }
 
-    /// How many there are.
+    /// Number of CPUs in the list.
     pub fn len(&self) -> usize {
         self.0.len()
     }

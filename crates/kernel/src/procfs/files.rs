@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct OpenFiles {
     /// By descriptor.
     pub files: Vec<(u32, PathBuf)>,
-    /// The current directory.
+    /// The current directory of the process.
     pub current: Option<PathBuf>,
 }
 

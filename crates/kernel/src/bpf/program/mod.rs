@@ -28,7 +28,7 @@ const CORE_RELO: usize = 16;
 pub struct ProgramInfo {
     /// The kernel's number for it while it lives.
     pub id: u32,
-    /// The type.
+    /// The type of the program.
     pub kind: ProgramType,
     /// The name, at most 15 bytes.
     pub name: String,
