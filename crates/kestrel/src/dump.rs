@@ -57,7 +57,7 @@ pub struct DumpRequest {
 /// Result of a dump.
 #[derive(Debug)]
 pub struct Dumped {
-    /// Where it lies.
+    /// The trace's directory.
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,

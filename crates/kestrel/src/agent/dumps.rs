@@ -45,9 +45,9 @@ pub enum DumpOutcome {
 /// A trace that was written, or not.
 #[derive(Debug)]
 pub struct Ended {
-    /// The session.
+    /// The session's name.
     pub session: String,
-    /// The trace.
+    /// The trace that was written, or the error.
     pub outcome: Result<Dumped>,
 }
 

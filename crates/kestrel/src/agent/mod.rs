@@ -58,7 +58,7 @@ pub struct Inbox {
 /// Messages that a session's buffer lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// The number of them.
+    /// Number of messages lost.
     pub count: u64,
     /// Whether that was before this agent listened.
     pub before: bool,

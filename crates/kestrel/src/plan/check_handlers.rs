@@ -121,7 +121,7 @@ impl CalledProgram {
 pub(crate) struct Refused {
     /// The place among the candidates.
     pub(crate) candidate: usize,
-    /// Why.
+    /// Why it is refused.
     pub(crate) why: Vec<Diagnostic>,
 }
 

@@ -25,7 +25,7 @@ pub struct Existing {
 /// A hook of a running session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExistingHook {
-    /// The number.
+    /// The hook's number.
     pub number: u32,
     /// Whether another hook on its event looks at the active word for it.
     pub is_relay: bool,
@@ -33,6 +33,6 @@ pub struct ExistingHook {
     pub kind: String,
     /// Names of its events, in the order in which the hook tells them apart.
     pub instances: Vec<String>,
-    /// The mechanism.
+    /// How the hook is attached.
     pub mechanism: Mechanism,
 }

@@ -110,7 +110,7 @@ impl PlannedHandler {
 /// A strategy, with the handlers checked for it.
 #[derive(Clone)]
 pub struct PlannedStrategy {
-    /// The mechanism.
+    /// How the hook is attached.
     pub mechanism: Mechanism,
     /// The event as the compiler sees it.
     pub context: Context,

@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// A buffer of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferPlan {
-    /// The name.
+    /// The buffer's name.
     pub name: String,
-    /// The shape.
+    /// The shape of the buffer's rings.
     pub geometry: Geometry,
     /// The process that it is for, if it is for one.
     pub process: Option<Owner>,

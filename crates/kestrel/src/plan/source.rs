@@ -52,7 +52,7 @@ pub struct ProgramText {
     pub maps: Vec<MapDeclaration>,
     /// Types of C that it defines.
     pub definitions: Vec<Definition>,
-    /// The settings.
+    /// The settings of the program.
     pub config: Config,
     /// The named parameters that it asks for (`getopt`).
     pub options: Vec<NamedOption>,

@@ -51,7 +51,7 @@ pub struct Hit {
     pub cpu: u32,
     /// The process, as user space numbers it (thread group).
     pub pid: u32,
-    /// The thread.
+    /// The thread that was running.
     pub tid: u32,
     /// The thread's name, at the hit where the handler records it, else when the hit was read; empty where the thread was gone then.
     pub comm: String,

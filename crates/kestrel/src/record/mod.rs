@@ -100,7 +100,7 @@ pub struct RecordingProgress {
 /// Result of a recording.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Where it lies.
+    /// The trace's directory.
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,
@@ -210,7 +210,7 @@ impl Recorder {
         self.session.activate();
     }
 
-    /// The session.
+    /// The session that records.
     pub fn session(&self) -> &Session {
         &self.session
     }

@@ -161,7 +161,7 @@ pub fn piece_at(base: &Path, time: SystemTime) -> PathBuf {
 /// A directory of a recording that is whole.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Where it lies.
+    /// The piece's directory.
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,

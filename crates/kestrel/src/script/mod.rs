@@ -44,7 +44,7 @@ impl Running {
         }
     }
 
-    /// The session.
+    /// The session that runs the script.
     pub fn session(&self) -> &Session {
         self.live.session()
     }

@@ -30,7 +30,7 @@ pub(super) struct ModulePlace {
 /// A time in which a module's functions were not seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleGap {
-    /// The module.
+    /// The module's name.
     pub module: String,
     /// Events in it that were being seen.
     pub events: Vec<String>,

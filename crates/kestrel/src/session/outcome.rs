@@ -5,7 +5,7 @@ use kestrel_trace::print::{counted, were};
 /// An event that could not be traced in the way that was planned, and is traced in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fallback {
-    /// The event.
+    /// The event's name.
     pub event: String,
     /// How it is traced now, in words.
     pub way: String,
@@ -16,7 +16,7 @@ pub struct Fallback {
 /// An event that could not be attached, and is left out because no text names it: only a pattern matched it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// The event.
+    /// The event's name.
     pub event: String,
     /// The kernel's answer.
     pub why: String,

@@ -69,7 +69,7 @@ impl HookState {
 /// An event that some CPUs that run do not see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unattended {
-    /// The event.
+    /// The event's name.
     pub event: String,
     /// The CPUs.
     pub cpus: Vec<u32>,

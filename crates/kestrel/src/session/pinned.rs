@@ -70,7 +70,7 @@ impl PinnedSession {
         Self::open(&self.host, self.directory.path().to_owned(), self.name())
     }
 
-    /// The name.
+    /// The session's name.
     pub fn name(&self) -> &str {
         &self.state.name
     }

@@ -33,7 +33,7 @@ use std::os::fd::AsFd;
 /// Result of resizing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Resized {
-    /// The buffer.
+    /// The buffer's name.
     pub buffer: String,
     /// Bytes per CPU before.
     pub from: u64,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(super) struct Resources {
     pub(super) host: Host,
     pub(super) control: Control,
-    /// At least one.
+    /// The session's buffers, at least one.
     pub(super) buffers: Vec<Buffer>,
     /// What wakes the reader of each of them, by its place, and what they ring where any does.
     pub(super) bells: Vec<Bell>,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// A table of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableStatus {
-    /// The name.
+    /// The table's name.
     pub name: String,
     /// Whether it is the active one.
     pub active: bool,
@@ -108,7 +108,7 @@ fn seconds<S: Serializer>(duration: &Duration, to: S) -> std::result::Result<S::
 /// Status of a session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
-    /// The name.
+    /// The session's name.
     #[serde(rename = "session")]
     pub name: String,
     /// The identity of its trace.
@@ -117,15 +117,15 @@ pub struct Status {
     pub command: String,
     /// When it was made: ns since 1970.
     pub started: u64,
-    /// The tables.
+    /// The session's tables.
     pub tables: Vec<TableStatus>,
-    /// The buffers.
+    /// The session's buffers.
     pub buffers: Vec<BufferStatus>,
     /// Events that were recorded or lost, by name.
     pub events: Vec<EventStatus>,
     /// The maps of its handlers.
     pub maps: Vec<MapStatus>,
-    /// The programs.
+    /// The session's programs.
     pub programs: Vec<ProgramStatus>,
     /// Events that do not come from some CPUs, because those came after they were attached, with the CPUs.
     pub unattended: Vec<Unattended>,

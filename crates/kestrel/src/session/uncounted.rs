@@ -11,7 +11,7 @@ use std::fmt;
 /// Why not all missed hits of a session are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncounted {
-    /// Why.
+    /// Why it is not counted.
     pub why: Cow<'static, str>,
     /// Whether counts of events leave some hits out: handlers count in maps, or act.
     pub unseen: bool,

@@ -21,9 +21,9 @@ pub enum Part {
     Cpu(u32),
     /// Hits of a thread.
     Thread {
-        /// The name.
+        /// The thread's name.
         comm: String,
-        /// The number.
+        /// The thread's number.
         tid: u32,
     },
     /// Those for which the expressions had these values.
@@ -44,8 +44,8 @@ pub enum Amount {
 pub struct Count {
     /// Which of [`Stat::events`](super::Stat::events).
     pub event: usize,
-    /// The part.
+    /// The part of the event's count: a CPU, a thread, or all.
     pub part: Part,
-    /// The amount.
+    /// The amount that was counted.
     pub amount: Amount,
 }

@@ -8,7 +8,7 @@ use kestrel_catalog::catalog::Via;
 pub struct Request {
     /// Texts as `-e` takes them; without any perf's usual counters.
     pub events: Vec<String>,
-    /// The scope.
+    /// The processes and CPUs whose events are counted.
     pub scope: Scope,
     /// Told apart by what.
     pub split: Split,

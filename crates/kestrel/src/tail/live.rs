@@ -62,7 +62,7 @@ impl Live {
         self.session.activate();
     }
 
-    /// The session.
+    /// The session that is followed.
     pub fn session(&self) -> &Session {
         &self.session
     }

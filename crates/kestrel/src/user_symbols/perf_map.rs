@@ -115,12 +115,12 @@ impl Growing {
         (self.path, self.size) = (found.path, found.size);
     }
 
-    /// The names.
+    /// The names read so far.
     pub(super) fn symbols(&self) -> &Symbols {
         &self.symbols
     }
 
-    /// The file.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

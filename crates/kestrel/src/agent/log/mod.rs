@@ -59,7 +59,7 @@ pub struct Settings {
 pub struct Note {
     /// The session that it is about.
     pub session: String,
-    /// The news.
+    /// What has happened.
     pub what: LogNews,
 }
 
@@ -111,7 +111,7 @@ struct Open {
 /// Progress of a session's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The session.
+    /// The session's name.
     pub session: String,
     /// Bytes of packets written by this agent.
     pub bytes: u64,

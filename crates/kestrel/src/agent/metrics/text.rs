@@ -68,7 +68,7 @@ pub struct Family {
     pub kind: MetricKind,
     /// The metric's description.
     pub help: &'static str,
-    /// The numbers.
+    /// The family's samples.
     pub samples: Vec<Sample>,
 }
 
@@ -79,7 +79,7 @@ pub struct Sample {
     pub suffix: &'static str,
     /// Names and values.
     pub labels: Vec<(&'static str, String)>,
-    /// The number.
+    /// The sample's value.
     pub value: Number,
 }
 

@@ -32,7 +32,7 @@ pub struct Handler {
     pub tables: Vec<String>,
     /// Whether one of these is active.
     pub active: bool,
-    /// The events.
+    /// The handler's events, with their counts.
     pub events: Vec<EventCounts>,
     /// Kinds of record that it writes; without any it only counts, or acts.
     pub records: u16,
@@ -78,7 +78,7 @@ pub struct EventCounts {
 /// A parameter of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterValue {
-    /// The name.
+    /// The parameter's name.
     pub name: String,
     /// The value now, as people read it.
     pub value: String,
@@ -91,7 +91,7 @@ pub struct Setting {
     pub handler: String,
     /// The parameter's.
     pub parameter: String,
-    /// The value before.
+    /// The value before the change.
     pub old: String,
     /// The value from the next event on.
     pub new: String,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// A probe to be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeRequest {
-    /// The name.
+    /// The probe's name.
     pub name: String,
     /// The text: events, predicate, block.
     pub source: String,

@@ -14,12 +14,12 @@ use serde::{Serialize, Serializer};
 /// A named probe as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Probe {
-    /// The name.
+    /// The probe's name.
     pub name: String,
     /// The number in its session.
     #[serde(skip)]
     pub number: u32,
-    /// The text.
+    /// The text of the probe.
     pub source: String,
     /// The line of the kernel's own syntax that it was made of.
     pub line: Option<String>,
@@ -37,7 +37,7 @@ pub struct Probe {
     pub kept: u64,
     /// Records lost: a ring was full, or frozen.
     pub lost: u64,
-    /// Where it sits.
+    /// The events that the probe is attached to.
     pub sites: Vec<Site>,
 }
 
@@ -50,7 +50,7 @@ pub struct Site {
     pub letter: char,
     /// Where in the kernel; 0 where it has no place, or that is hidden.
     pub address: u64,
-    /// The function.
+    /// The function that the place is in.
     pub symbol: Option<String>,
     /// Bytes into it.
     pub offset: u32,

@@ -57,7 +57,7 @@ pub struct State {
     pub next_hook: u32,
     /// Number of the next kind of record.
     pub next_record: u32,
-    /// The hooks.
+    /// The session's hooks.
     pub hooks: Vec<HookState>,
     /// The buffers by number.
     pub buffers: Vec<BufferState>,
@@ -76,7 +76,7 @@ pub struct State {
     /// Numbers of the relays that programs of other hooks were made with ([`super::relay`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known_relays: Vec<u32>,
-    /// The named probes.
+    /// The session's named probes.
     pub probes: Probes,
 }
 
@@ -132,10 +132,10 @@ impl State {
     }
 }
 
-/// A table.
+/// State of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableState {
-    /// The name.
+    /// The table's name.
     pub name: String,
     /// The number: new each time that a table is loaded under this name.
     pub number: u32,
@@ -174,19 +174,19 @@ fn word(number: u32, slot: Option<u32>) -> Table {
     }
 }
 
-/// A table that is on its way out.
+/// A table that is being removed, while handlers may still use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retiring {
-    /// The number.
+    /// The table's number.
     pub number: u32,
-    /// The place.
+    /// The table's place among those that `use_table` names.
     pub place: u32,
     /// The slot, if it had one.
     pub slot: Option<u32>,
 }
 
 impl Retiring {
-    /// Active word while it is used still.
+    /// The table's word in the control page, while it is still in use.
     pub fn word(&self) -> Table {
         word(self.number, self.slot)
     }
@@ -201,11 +201,11 @@ pub struct HookState {
     pub kind: String,
     /// How it is attached, for people.
     pub way: String,
-    /// The mechanism.
+    /// How the hook is attached.
     pub attached: Option<Mechanism>,
     /// Whether its functions share one link, which wants another type of program than a link for each.
     pub multi: bool,
-    /// The pinned links.
+    /// Number of pinned links.
     pub links: u32,
     /// Where it is attached to CPUs one by one: the CPU of each link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -266,7 +266,7 @@ pub struct ProgramState {
     pub first: u16,
     /// Kinds of record per event.
     pub records: u16,
-    /// The handlers.
+    /// The handlers that the program has.
     pub rows: Vec<HandlerState>,
     /// Places of the events that its records are of, in the order of their numbers; empty: all of the hook's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -295,7 +295,7 @@ impl ProgramState {
 /// State of a handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerState {
-    /// The text.
+    /// The handler's text.
     pub source: String,
     /// Numbers of the tables that it stands in.
     pub tables: Vec<u32>,
@@ -328,10 +328,10 @@ pub struct Baseline {
     pub missed: u64,
 }
 
-/// A buffer.
+/// State of a buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferState {
-    /// The name.
+    /// The buffer's name.
     pub name: String,
     /// Whether it overwrites the oldest, or refuses the newest.
     pub overwrite: bool,
@@ -377,7 +377,7 @@ impl BufferState {
         })
     }
 
-    /// The shape.
+    /// The shape of the buffer's rings.
     pub fn geometry(&self) -> Geometry {
         Geometry {
             mode: if self.overwrite {

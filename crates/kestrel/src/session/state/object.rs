@@ -12,7 +12,7 @@ pub struct ObjectState {
     pub path: String,
     /// What tells its content from another's under this path.
     pub content: u64,
-    /// The maps.
+    /// The object's maps.
     pub maps: Vec<ObjectMapState>,
 }
 

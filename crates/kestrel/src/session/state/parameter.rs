@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A parameter: its value stands in the control page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterState {
-    /// The name.
+    /// The parameter's name.
     pub name: String,
     /// The value that it started with.
     pub start: u64,

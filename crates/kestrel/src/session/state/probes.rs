@@ -31,9 +31,9 @@ pub struct Arming {
 /// A named probe; whether it is enabled stands in the control page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeState {
-    /// The name.
+    /// The probe's name.
     pub name: String,
-    /// The number.
+    /// The probe's number.
     pub number: u32,
     /// The place of its word in the control page, and of its hits.
     pub place: u32,
@@ -47,7 +47,7 @@ pub struct ProbeState {
     pub line: Option<String>,
     /// When it was added: ns since 1970.
     pub added: u64,
-    /// Where it sits.
+    /// The places at which the probe sits.
     pub sites: Vec<SiteState>,
     /// Records kept and lost under its numbers before it came: a probe of its name and shape had them.
     pub before: (u64, u64),
@@ -87,7 +87,7 @@ pub struct SiteState {
 pub struct Instruction {
     /// Where in the kernel.
     pub address: u64,
-    /// The function.
+    /// The function that it is in.
     pub symbol: String,
     /// Bytes into it.
     pub offset: u64,
