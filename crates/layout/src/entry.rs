@@ -27,7 +27,7 @@ pub enum Location {
 /// A field of an event's entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name.
+    /// The field's name.
     pub name: String,
     /// The C type as the kernel writes it, of one element if it is an array: `unsigned long`, `struct page *`.
     pub type_text: String,

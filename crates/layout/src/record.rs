@@ -14,7 +14,7 @@ pub const TIME_BITS: u32 = 48;
 /// Size and alignment of a field in the fixed part, in bytes; of a variable field, those of its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u32,
     /// A power of two, 8 at most.
     pub align: u32,

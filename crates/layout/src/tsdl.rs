@@ -49,7 +49,7 @@ pub enum Aligned {
 /// An integer type as an alias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Alias {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u8,
     /// Whether it may be negative.
     pub signed: bool,
