@@ -245,7 +245,7 @@ pub struct HandlerObject {
 }
 
 impl HandlerObject {
-    /// The maps.
+    /// The object's maps.
     pub fn maps(&self) -> &[BpfMap] {
         &self.loaded.maps
     }

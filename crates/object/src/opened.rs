@@ -40,7 +40,7 @@ impl Object {
         })
     }
 
-    /// The name.
+    /// The object's name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -15,7 +15,7 @@ pub struct Record<'r> {
     pub map: &'r str,
     /// The CPU, where the kind of map tells.
     pub cpu: Option<u32>,
-    /// The bytes.
+    /// The bytes that the program has written.
     pub data: &'r [u8],
     /// The type, where the map names one.
     pub ty: Option<(&'r Btf, TypeId)>,

@@ -220,7 +220,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The programs.
+    /// The programs that were loaded.
     pub fn programs(&self) -> &[LoadedProgram] {
         &self.programs
     }
