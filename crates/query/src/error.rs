@@ -8,7 +8,7 @@ pub enum Error {
     /// An expression is none, or means nothing at any event of the trace.
     #[error("{}", .found.first().map_or("the expression is wrong", |first| first.message.as_str()))]
     Expression {
-        /// The expression.
+        /// The expression as text.
         text: String,
         /// What is wrong with it; at least one diagnostic is an error.
         found: Vec<Diagnostic>,
@@ -16,7 +16,7 @@ pub enum Error {
     /// A pattern fits no event of the trace.
     #[error("no event of this trace is called `{pattern}`")]
     NoEvent {
-        /// The pattern.
+        /// The pattern as text.
         pattern: String,
         /// Names of its events.
         events: Vec<String>,
@@ -26,17 +26,17 @@ pub enum Error {
     /// A time is none.
     #[error("`{text}` is no time: {why}")]
     Time {
-        /// The text.
+        /// The text that cannot be understood.
         text: String,
-        /// Why not.
+        /// Why it cannot be understood.
         why: String,
     },
     /// A pair of events is none.
     #[error("`{text}` is no pair of events: {why}")]
     Pair {
-        /// The text.
+        /// The text that cannot be understood.
         text: String,
-        /// Why not.
+        /// Why it cannot be understood.
         why: String,
     },
     /// There is no such column to sort by.

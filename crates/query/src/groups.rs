@@ -72,7 +72,7 @@ impl Groups {
         }
     }
 
-    /// Takes a record.
+    /// Adds a record to its group.
     #[inline]
     pub fn add(&mut self, record: &Record<'_>, background: &Background) {
         let (keys, table) = (&self.keys, &mut self.table);

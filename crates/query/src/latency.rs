@@ -70,7 +70,7 @@ pub struct Latency {
     pub shown: Vec<String>,
     /// Keys as in JSON.
     pub keys: Vec<Json>,
-    /// ns.
+    /// The latencies in ns.
     pub ns: Spread,
 }
 
@@ -151,7 +151,7 @@ impl Latencies {
         keys.flat_map(Keys::warnings).cloned().collect()
     }
 
-    /// Takes a record.
+    /// Adds a record.
     pub fn add(&mut self, record: &Record<'_>, background: &Background) {
         let id = usize::from(record.event.id.0);
         for role in 0..self.roles.get(id).map_or(0, Vec::len) {

@@ -42,7 +42,7 @@ impl Measure {
         })
     }
 
-    /// The expression.
+    /// The expression as text.
     pub fn text(&self) -> &str {
         &self.text
     }
