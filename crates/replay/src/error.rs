@@ -8,7 +8,7 @@ pub enum Error {
     /// Generated code that is none: a defect of the compiler's.
     #[error("the instruction {at} of the program cannot be run")]
     Malformed {
-        /// The number.
+        /// Index of the instruction.
         at: usize,
     },
     /// Only a running kernel answers this.
@@ -17,9 +17,9 @@ pub enum Error {
     /// An access to memory that is not there: a defect of the compiler's.
     #[error("the program's instruction {at} reads or writes at {address:#x}, where nothing is")]
     Outside {
-        /// The number.
+        /// Index of the instruction.
         at: usize,
-        /// The address.
+        /// The address that was accessed.
         address: u64,
     },
     /// A program that does not end.
