@@ -48,7 +48,7 @@ pub(crate) struct Extent {
     class: Option<u32>,
     /// ns, completed.
     pub(crate) time_ns: u64,
-    /// Bytes.
+    /// Size of the record in bytes.
     pub(crate) size: usize,
 }
 

@@ -40,7 +40,7 @@ pub struct BufferInfo {
 /// Contents of a trace's metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceInfo {
-    /// The identity.
+    /// The trace's UUID, which its packets have, too.
     pub uuid: Uuid,
     /// From its clock to wall-clock time.
     pub clock: ClockOffset,
@@ -58,9 +58,9 @@ pub struct TraceInfo {
     pub command: String,
     /// The name of the persistent session; empty for a recording in the foreground.
     pub session: String,
-    /// The buffers.
+    /// The buffers that records come from.
     pub buffers: Vec<BufferInfo>,
-    /// The events.
+    /// The event classes of the records.
     pub events: Vec<EventClass>,
 }
 

@@ -189,9 +189,9 @@ pub enum FieldPlace {
 pub struct Field {
     /// A C identifier; `kstack`, `arg0`, `prev_comm`.
     pub name: String,
-    /// The type.
+    /// The field's type.
     pub ty: FieldType,
-    /// Where it lies.
+    /// Where the field is in a record.
     pub place: FieldPlace,
 }
 

@@ -16,7 +16,7 @@ pub struct Record<'a> {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// The event class.
+    /// The class of the record's event.
     pub event: &'a EventClass,
     /// The whole record, header included: offsets of a layout count from its start.
     pub bytes: &'a [u8],

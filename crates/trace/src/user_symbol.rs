@@ -18,7 +18,7 @@ pub struct Code {
     pub function: String,
     /// Bytes from the start of the function.
     pub offset: u64,
-    /// The source line.
+    /// The source line, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Line>,
     /// The functions that the compiler put in its place here, outermost first.
@@ -89,7 +89,7 @@ pub struct UserSymbols {
 /// A place in a binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location<'a> {
-    /// The binary.
+    /// The binary that the address is in.
     pub binary: &'a Binary,
     /// Bytes from its start, as [`Code::at`].
     pub at: u64,
@@ -220,7 +220,7 @@ impl UserSymbols {
         self.processes.clear();
     }
 
-    /// The binaries.
+    /// The binaries of the recording.
     pub fn binaries(&self) -> &[Binary] {
         &self.binaries
     }

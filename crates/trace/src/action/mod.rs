@@ -18,7 +18,7 @@ pub static VERBS: &[&Verb] = &[&notify::NOTIFY, &exec::EXEC, &dump::DUMP, &time:
 pub struct Action {
     /// The verb's name. A newer Kestrel may have had more of them.
     pub verb: String,
-    /// The text.
+    /// The action's text, such as a message or a command.
     pub text: String,
 }
 

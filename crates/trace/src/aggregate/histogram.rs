@@ -36,7 +36,7 @@ impl Buckets {
     /// Most buckets of [`Buckets::Linear`] between the two outer ones.
     pub const MOST_LINEAR: u32 = 1000;
 
-    /// How many there are.
+    /// Number of buckets.
     pub fn count(self) -> u32 {
         match self {
             Self::Powers { bits, .. } => {

@@ -35,7 +35,7 @@ pub struct Row {
     /// When the stacks were read, ns.
     #[serde(default, skip_serializing_if = "is_zero")]
     read_ns: u64,
-    /// The value.
+    /// The value under the key.
     pub value: Held,
 }
 
@@ -55,7 +55,7 @@ pub enum Held {
 }
 
 impl Row {
-    /// The keys.
+    /// The parts of the key, decoded.
     pub fn keys<'a>(&'a self, ty: &'a MapType) -> impl Iterator<Item = Value<'a>> {
         ty.keys.iter().zip(ty.key_offsets()).map(move |(ty, at)| {
             let bytes = self.key.get(at as usize..).unwrap_or_default();

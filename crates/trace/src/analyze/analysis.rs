@@ -6,7 +6,7 @@ use crate::record::Record;
 
 /// A question that is answered by a table of counts.
 pub trait Analysis: std::fmt::Debug {
-    /// Takes a record.
+    /// Adds a record.
     fn add(&mut self, record: &Record<'_>);
 
     /// Takes names of threads from a record that is not counted.

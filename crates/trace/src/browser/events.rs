@@ -16,7 +16,7 @@ const ELEMENTS: u32 = 8;
 /// Events of all classes.
 #[derive(Debug)]
 pub(super) struct Events {
-    /// By event number.
+    /// The event classes, at the index that is the event's number.
     classes: Vec<Option<Class>>,
     kept: usize,
     most: usize,

@@ -23,7 +23,7 @@ use serde_json::json;
 pub struct About {
     /// The machine that was traced, its kernel, the command that recorded it.
     pub info: TraceInfo,
-    /// Where it lies.
+    /// The recording's path.
     pub path: String,
     /// What is missing, in lines.
     pub missing: Vec<String>,

@@ -23,14 +23,14 @@ pub enum End {
     Unseen,
 }
 
-/// A call.
+/// A system call of a thread, with what is known of it.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The process that made it.
     pub pid: u32,
-    /// The thread.
+    /// The calling thread.
     pub tid: u32,
-    /// The signature.
+    /// The call's signature.
     pub signature: Arc<Signature>,
     /// When it began, ns; `None` if that was before the records began.
     pub begun_ns: Option<u64>,
@@ -42,7 +42,7 @@ pub struct Call {
     pub before: Pieces,
     /// And at the return.
     pub after: Pieces,
-    /// The end.
+    /// How the call ended.
     pub end: End,
     /// Whether one of its records is wanted, where some are not.
     pub wanted: bool,

@@ -33,7 +33,7 @@ pub const EXIT_TEXT: usize = 255;
 pub enum Moment {
     /// It began.
     Entry {
-        /// The call.
+        /// The call's signature.
         signature: Arc<Signature>,
         /// The arguments' registers; as many as are known.
         values: Vec<u64>,
@@ -42,7 +42,7 @@ pub enum Moment {
     },
     /// It returned.
     Return {
-        /// The call.
+        /// The call's signature.
         signature: Arc<Signature>,
         /// The return value.
         value: i64,
@@ -52,7 +52,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// The call.
+    /// The call's signature.
     pub fn signature(&self) -> &Signature {
         match self {
             Self::Entry { signature, .. } | Self::Return { signature, .. } => signature,

@@ -20,7 +20,7 @@ pub enum By {
 /// The calls of one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// The call.
+    /// The call's name.
     pub call: String,
     /// Number of calls that returned.
     pub calls: u64,
@@ -52,7 +52,7 @@ pub struct Group {
     pub id: Option<u32>,
     /// The process of the thread.
     pub pid: Option<u32>,
-    /// The name.
+    /// The thread's name, where it is known.
     pub comm: Option<String>,
     /// Those that took the most time first.
     pub rows: Vec<Row>,
@@ -75,7 +75,7 @@ struct Gathered {
 }
 
 impl Summary {
-    /// An empty one.
+    /// A summary of no calls.
     pub fn new(by: By) -> Self {
         Self {
             by,

@@ -68,7 +68,7 @@ impl Place {
         Error::io("write", self.path.clone())
     }
 
-    /// The path.
+    /// The path of the file or directory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

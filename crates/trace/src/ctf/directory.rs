@@ -137,7 +137,7 @@ impl Directory {
         }
     }
 
-    /// Where it lies.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -54,7 +54,7 @@ pub struct Packet<'a> {
     pub cpu: u32,
     /// The number of its buffer.
     pub buffer: u32,
-    /// The state.
+    /// The state in which its writers left it.
     pub state: State,
     /// Events committed to it.
     pub events: u32,

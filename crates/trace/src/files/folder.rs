@@ -21,7 +21,7 @@ pub struct Folder {
 /// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name.
+    /// The name of the entry.
     pub name: OsString,
     /// Whether it is an ordinary file.
     pub is_file: bool,

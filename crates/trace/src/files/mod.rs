@@ -32,7 +32,7 @@ use walk::{End, Walk};
 pub struct Objection {
     /// The file, the link, or the directory above it.
     pub path: PathBuf,
-    /// The reason.
+    /// Why it is objected to.
     pub why: String,
 }
 

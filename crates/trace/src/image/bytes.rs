@@ -10,7 +10,7 @@ pub trait ReadAt {
     /// Reads into `to` from offset `at` on; gives how many bytes, 0 at the end.
     fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize>;
 
-    /// How many there are.
+    /// Number of bytes there are.
     fn size(&self) -> io::Result<u64>;
 }
 

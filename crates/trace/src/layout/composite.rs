@@ -34,7 +34,7 @@ pub struct Composite {
     pub members: Vec<Member>,
 }
 
-/// A member.
+/// A member of a composite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The name; empty in a tuple, and for a structure or union of C without a name.

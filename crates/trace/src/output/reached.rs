@@ -20,19 +20,19 @@ pub enum Effect {
     Cleared {
         /// The map's name.
         name: String,
-        /// The new generation.
+        /// The new generation of the map.
         generation: u64,
         /// Whether the keys stay, with zero.
         zeroed: bool,
     },
     /// What a file holds is printed, by [`Form::file`].
     Cat {
-        /// The path.
+        /// The file's path.
         path: Vec<u8>,
     },
     /// A command is run by a shell; what it prints is printed, by [`Form::command`].
     Run {
-        /// The command.
+        /// The command to run.
         command: Vec<u8>,
     },
     /// The program ends.
@@ -47,7 +47,7 @@ pub enum Effect {
 pub struct MapShown {
     /// The name without the at sign.
     pub name: String,
-    /// The generation.
+    /// The generation of the map that is shown.
     pub generation: u64,
     /// Only so many keys; 0 for all.
     pub top: u64,

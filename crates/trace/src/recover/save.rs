@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Result of recovering one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Recovered {
-    /// The trace directory.
+    /// The directory of the trace that was written.
     pub path: PathBuf,
     /// The trace's identity.
     pub uuid: String,
@@ -31,9 +31,9 @@ pub struct Recovered {
     pub session: String,
     /// The command that made the session.
     pub command: String,
-    /// The machine.
+    /// Name of the machine that recorded.
     pub hostname: String,
-    /// The kernel.
+    /// Release of the kernel that recorded.
     pub kernel_release: String,
     /// Packets with nothing missing.
     pub whole: u64,
@@ -47,7 +47,7 @@ pub struct Recovered {
     pub stale: u64,
     /// Packets that stood in the image more than once: how many more.
     pub copies: u64,
-    /// Records.
+    /// Number of records recovered.
     pub events: u64,
     /// Committed records that cannot be found behind one that was not finished.
     pub torn: u64,
@@ -75,7 +75,7 @@ pub struct RingCounts {
     pub cut: u64,
     /// Packets between others that are not in the image.
     pub missing: u64,
-    /// Records.
+    /// Number of records.
     pub events: u64,
 }
 

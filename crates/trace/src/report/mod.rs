@@ -20,7 +20,7 @@ use serde::{Serialize, Serializer};
 pub struct Report {
     /// The machine that was traced.
     pub hostname: String,
-    /// The kernel.
+    /// Release of the kernel that recorded.
     pub kernel_release: String,
     /// The command that recorded it.
     pub command: String,
@@ -28,7 +28,7 @@ pub struct Report {
     pub begins_ns: u64,
     /// From the first to the last record, ns.
     pub span_ns: u64,
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// Packets they came in.
     pub packets: u64,
@@ -60,9 +60,9 @@ pub struct Report {
 pub struct Table {
     /// The analysis' name.
     pub name: &'static str,
-    /// The title.
+    /// The table's title.
     pub title: &'static str,
-    /// The rows.
+    /// The table's rows.
     pub rows: Vec<Count>,
 }
 

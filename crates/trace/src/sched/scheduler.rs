@@ -60,7 +60,7 @@ pub struct Switch<'a> {
 /// A task that leaves its CPU, and what it had to wait before it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// The task.
+    /// The task that leaves.
     pub who: Who,
     /// The state it leaves in.
     pub state: TaskState,
@@ -75,7 +75,7 @@ pub struct Departure {
 /// A task that comes to a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The task.
+    /// The task that arrives.
     pub who: Who,
     /// For how long it had been able to run; none where nothing says what woke it.
     pub delay: Option<Delay>,
@@ -88,7 +88,7 @@ pub struct Delay {
     pub from_ns: u64,
     /// Length, ns.
     pub ns: u64,
-    /// The reason.
+    /// Why the task waited.
     pub reason: Reason,
 }
 
@@ -113,7 +113,7 @@ pub struct Wakeup {
     pub cpu: u32,
     /// What ran there: the waker, or what an interrupt that woke the task had interrupted.
     pub waker: Who,
-    /// The task.
+    /// The task that is woken.
     pub woken: Who,
     /// The CPU that it is to run on, as far as known by then.
     pub target_cpu: u32,
@@ -132,7 +132,7 @@ pub struct Migration {
     pub cpu: u32,
     /// The task that ran there.
     pub by: Who,
-    /// The task.
+    /// The task that moves.
     pub who: Who,
     /// From this CPU.
     pub from: u32,
@@ -147,7 +147,7 @@ pub struct Run {
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u32,
-    /// The task.
+    /// The task that ran.
     pub who: Who,
     /// Length, ns.
     pub ns: u64,

@@ -47,7 +47,7 @@ pub struct Spell {
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u32,
-    /// The task.
+    /// The task that ran.
     pub who: Who,
     /// From the end of its spell before to the beginning of this one; 0 at its first.
     pub wait_ns: u64,
@@ -87,7 +87,7 @@ pub struct RunTimes {
 /// Summary of a task's spells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct TaskSummary {
-    /// The task.
+    /// The task that is summed up.
     #[serde(flatten)]
     pub who: Who,
     /// The run times; with [`Timehist::idle`], for how long its CPU was idle after it.

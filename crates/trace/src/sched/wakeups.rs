@@ -34,7 +34,7 @@ pub struct Wakeups {
 pub struct Pair {
     /// What ran where the wakeup came from; `<idle>` was an interrupt.
     pub waker: Who,
-    /// The task.
+    /// The task that was woken.
     pub woken: Who,
     /// Number of wakeups.
     pub count: u64,
@@ -55,9 +55,9 @@ pub struct Link {
     pub time_ns: u64,
     /// The CPU of the waker.
     pub cpu: u32,
-    /// The waker.
+    /// The task that ran where the wakeup happened.
     pub waker: Who,
-    /// The task.
+    /// The task that was woken.
     pub woken: Who,
     /// How long it waited then; none while it waits.
     pub delay_ns: Option<u64>,
@@ -83,7 +83,7 @@ pub struct Worst {
     pub task: Who,
     /// The CPU it came to.
     pub cpu: u32,
-    /// The reason.
+    /// Why the task waited.
     pub reason: Reason,
     /// When it began, ns of the trace's clock.
     pub began_ns: u64,

@@ -14,7 +14,7 @@ const RESTARTS: &[(i64, &str, &str)] = &[
 /// An error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errno {
-    /// The positive number.
+    /// The error's number, positive.
     pub number: i64,
     /// `ENOENT`; none where the number has no name.
     pub name: Option<&'static str>,

@@ -60,7 +60,7 @@ pub enum Length {
 /// Reading of the memory behind an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// When.
+    /// When it is read: at the entry, the return, or both.
     pub when: When,
     /// The number of bytes.
     pub length: Length,

@@ -82,7 +82,7 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// The type.
+    /// The type of the composite.
     pub fn ty(&self) -> &'a Composite {
         self.ty
     }
