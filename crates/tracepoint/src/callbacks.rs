@@ -189,7 +189,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// The event.
+    /// The event that is listened to.
     pub fn event(&self) -> &'static Event {
         self.event
     }

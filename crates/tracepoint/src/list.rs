@@ -33,7 +33,7 @@ pub(crate) struct List<T> {
 }
 
 impl<T: Clone> List<T> {
-    /// An empty one.
+    /// Makes an empty list.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// An empty one.
+    /// Makes an empty list.
     #[cfg(loom)]
     pub(crate) fn new() -> Self {
         Self {

@@ -18,7 +18,7 @@ impl<'a> Record<'a> {
         Self { event, values }
     }
 
-    /// The event.
+    /// The event that has happened.
     pub fn event(&self) -> &'static Event {
         self.event
     }

@@ -44,7 +44,7 @@ pub enum Kind {
 pub struct Field {
     /// The name: a C identifier.
     pub name: &'static str,
-    /// The kind.
+    /// The field's kind.
     pub kind: Kind,
     /// C's name of its type: `unsigned int`, or what the event says it is (`pid_t`).
     pub c_type: &'static str,
@@ -54,9 +54,9 @@ pub struct Field {
 pub trait Marked {
     /// Group and name.
     const NAMES: (&'static str, &'static str);
-    /// The fields.
+    /// The event's fields.
     const FIELDS: &'static [Field];
-    /// The print format.
+    /// The event's print format.
     const PRINT: &'static str;
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// An empty one.
+    /// Makes an empty path.
     pub(crate) const fn new() -> Self {
         Self {
             bytes: [0; LONGEST],

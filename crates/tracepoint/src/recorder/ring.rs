@@ -19,7 +19,7 @@ pub(crate) type Page = [u8; PAGE as usize];
 
 /// A thread's ring.
 pub(crate) struct Ring {
-    /// The session.
+    /// The session that the ring belongs to.
     pub(crate) session: &'static Session,
     pub(crate) control: Control,
     /// The number: 1 for the first.
@@ -45,7 +45,7 @@ struct Writer {
     cpu: u32,
     is_busy: bool,
     is_closed: bool,
-    /// The committed word.
+    /// The page's committed word.
     committed: u64,
     last_ns: u64,
     /// pid and tid as a record has them.
@@ -125,7 +125,7 @@ impl Ring {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// The number.
+    /// The ring's number.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
@@ -135,7 +135,7 @@ impl Ring {
         OF_THREADS | self.number << 16
     }
 
-    /// The pages.
+    /// Number of the ring's pages.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
