@@ -6,7 +6,7 @@ use crate::insn::Insn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MapRef(pub u32);
 
-/// Target of a reference that stays open until the loader knows file descriptors and BTF ids.
+/// Target of a reference that the loader resolves, once it knows file descriptors and BTF ids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RelocationTarget {
     /// A 64-bit load of a map (`BPF_PSEUDO_MAP_FD`).

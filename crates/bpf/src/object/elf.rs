@@ -111,7 +111,7 @@ impl Elf {
             ));
         }
         let mut elf = Self::default();
-        // Index 0 is the empty section: numbers stay those of the file.
+        // Index 0 is the empty section: so numbers are those of the file.
         let count = file.sections().map(|s| s.index().0 + 1).max().unwrap_or(0);
         if count > MOST_SECTIONS {
             return Err(wrong(format!("it has {count} sections")));
