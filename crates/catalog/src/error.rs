@@ -302,7 +302,7 @@ pub enum Error {
         /// Its permissions.
         mode: u32,
     },
-    /// Sessions that stay belong to root.
+    /// Persistent sessions belong to root, and the caller is another user.
     #[error("persistent sessions belong to root, and this process is user {user}'s")]
     NotRoot {
         /// The user that the process belongs to.

@@ -292,7 +292,7 @@ fn described(
                 (ValueType::Array { element, count }, true)
             }
         };
-        // A field behind the words that a mark carries is absent, with the reason; those before it stay.
+        // A field behind the words that a mark carries is left out, with the reason; those before it are kept.
         let words = field.kind.words();
         let source = match at + words <= WORDS {
             false => Source::Absent {

@@ -104,7 +104,7 @@ impl DebugInfo {
             let Some(root) = splits.root(&units, *begin) else {
                 continue;
             };
-            // Types are known by the place of what they were read from, which so stays.
+            // Types refer to what they were read from by its address, which therefore must not change.
             alive.push(root.clone());
             function::named_types(&root, &mut types, 0);
             for (address, die) in function::find(&root, addresses) {

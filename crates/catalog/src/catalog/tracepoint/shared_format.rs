@@ -11,7 +11,7 @@ use kestrel_compiler::context::{Context, EventField, EventNumber};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Puts those together that are alike; the others stay as they are.
+/// Groups the tracepoints with equal entries; the others are left as they are.
 pub(super) fn together(singles: Vec<Resolved>) -> Vec<Resolved> {
     let mut groups: Vec<Vec<Resolved>> = Vec::new();
     let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
