@@ -238,7 +238,7 @@ fn pair(begin: &str, end: &str) -> String {
 /// The table of latencies.
 pub(crate) fn of_latencies(rows: &[Latency], unpaired: &[Unpaired]) -> Shown {
     let mut columns = vec![Column::text("from, to").at_least(PAIR)];
-    // Those in front stay where there is little room.
+    // Where there is little room the columns in front are kept.
     let figures = ["count", "total", "avg", "p50", "p99", "max", "min", "p90"];
     columns.extend(figures.map(Column::number));
     let cells = rows.iter().map(|row| {

@@ -147,7 +147,7 @@ pub(super) struct Window {
 }
 
 impl Table {
-    /// A table without rows, in which they stay in the order that they are given in.
+    /// A table without rows, which shows rows in the order in which they are given.
     pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
         Self {
             columns: columns.into(),
@@ -178,7 +178,7 @@ impl Table {
         self.sort
     }
 
-    /// Other rows; the chosen one stays chosen by its key.
+    /// Replaces the rows; the chosen row is found again by its key.
     pub(crate) fn set_rows(&mut self, rows: Vec<Row>) {
         self.rows = rows;
         self.arrange();
@@ -307,7 +307,7 @@ impl Table {
                     order
                 }
             };
-            // Equal ones stay as they were given.
+            // Equal rows keep the order in which they were given.
             order.sort_by(compare);
         }
         self.order = order;

@@ -27,7 +27,7 @@ pub(crate) trait View {
 /// Next step after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterKey {
-    /// The view stays, and is drawn anew.
+    /// The view goes on, and is drawn anew.
     Stay,
     /// The view goes on, and gets a tick at once.
     Tick,

@@ -57,7 +57,7 @@ impl ReadingParts {
     }
 }
 
-/// The hits of an event, as far as they are told apart.
+/// The hits of an event, by what distinguishes them (CPU, process, …).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hits {
     /// Whose event it is; empty where that is no session of its own.

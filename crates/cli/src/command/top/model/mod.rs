@@ -48,7 +48,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// Takes another reading; while it is paused what is shown stays.
+    /// Takes another reading; while it is paused, the old one is still shown.
     pub(super) fn take(&mut self, reading: Reading) {
         if self.paused {
             return;
