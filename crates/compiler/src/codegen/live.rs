@@ -173,7 +173,7 @@ impl Live {
     }
 }
 
-/// From so many operations on, cold blocks stay where they belong: at the end of a long program they would be out of their jumps' reach.
+/// From so many operations on, cold blocks are left in place: at the end of a long program they would be out of their jumps' reach.
 const LONG: usize = 12_000;
 
 /// Reverse postorder with cold blocks, and those that only cold ones lead to, moved to the end; also which are not.

@@ -194,7 +194,7 @@ impl Checker<'_> {
         ))
     }
 
-    /// `clear(@x)` and, where the keys stay, `zero(@x)`.
+    /// `clear(@x)`, and `zero(@x)`, which keeps the keys.
     pub(crate) fn clear_map(&mut self, name: &str, zeroed: bool, span: Span) -> Checked<StatementKind> {
         let map = Arc::new(self.known_map(name, span)?);
         self.only_with_keys(&map, "clear()", span)?;

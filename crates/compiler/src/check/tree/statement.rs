@@ -88,7 +88,7 @@ pub enum MapChange {
     Delete,
     /// `clear(@x)`: all keys go. There are no keys to say which.
     Clear {
-        /// Whether the keys stay, with zero: their reader sees to that.
+        /// Whether keys are kept, with the value zero, which is up to the reader.
         zeroed: bool,
     },
 }

@@ -283,7 +283,7 @@ impl Lower<'_> {
                     ..
                 },
             ) if scalar_size(ty).is_some_and(|s| s <= *size) => {
-                // What the helper read may stay where it is until it is stored.
+                // What the helper has read can be left in place until it is stored.
                 let address = self.value(address)?;
                 let slot = self.b.slot(u32::from(*size), 8);
                 self.probe_read(*access, slot, u32::from(*size), address, *offset);

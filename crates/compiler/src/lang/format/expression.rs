@@ -1,4 +1,4 @@
-//! Expressions and types; parentheses stay where they are written.
+//! Formatting of expressions and types; parentheses are kept where they are written.
 
 use super::{COLUMNS, Printer};
 use crate::lang::ast::{

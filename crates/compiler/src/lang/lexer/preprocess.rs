@@ -384,7 +384,7 @@ impl<'a> Lexer<'a> {
             preprocessor.level += 1;
         }
         let mut all = Vec::new();
-        // The frames of names that are being expanded stay below, so that these stand for themselves.
+        // The frames of names that are being expanded are kept below: such a name inside its own expansion stands for itself.
         let below = inner.frames.len() - 1;
         while inner.frames.len() > below {
             match inner.frame_token(below) {
