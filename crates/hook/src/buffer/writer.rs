@@ -348,7 +348,7 @@ impl RingSink {
         let round = b.add(sequence, self.geometry.pages);
         let expected = b.shift_right(next, i64::from(PAGE.trailing_zeros()));
         b.branch_if(Condition::NotEqual, round, expected, full);
-        // Of the low half these bits are enough: two uses together stay below.
+        // These bits of the low half are enough, because the bytes of two uses of a page together are fewer.
         let bytes = b.and(stale, i64::from(2 * PAGE - 1));
         b.branch(Condition::NotEqual, bytes, CAPACITY + SEALED, full, free);
         b.switch_to(free);
