@@ -186,7 +186,7 @@ impl Kallsyms {
             return None;
         }
         let modules = modules.lines().map(str::to_owned).collect();
-        // The names stay where they are: a second copy would count among what a tracer takes.
+        // The names are not copied: a second copy would take memory that counts as the tracer's.
         whole.drain(..behind);
         whole.shrink_to_fit();
         Some(Self {
