@@ -100,7 +100,7 @@ fn records_in(body: &[Statement]) -> u16 {
 struct Splitter {
     at_end: bool,
     known: Vec<KnownRecord>,
-    /// Records so far, and statements that stay.
+    /// Number of records so far, and of statements that are kept.
     records: u16,
     statements: usize,
     /// Whether records need not be written at all.
@@ -110,7 +110,7 @@ struct Splitter {
 }
 
 impl Splitter {
-    /// Statements that stay of some that follow one another.
+    /// Filters a list of statements: gives those that are kept.
     fn body(&mut self, body: &[Statement]) -> Option<Vec<Statement>> {
         let mut rest = Vec::new();
         for statement in body {

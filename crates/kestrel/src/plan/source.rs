@@ -207,7 +207,7 @@ pub struct Options {
     pub unwinds: bool,
     /// Whether a program may run commands (`--unsafe`).
     pub allows_unsafe: bool,
-    /// Whether entries and returns of the same functions stay apart where one program could see both.
+    /// Whether entries and returns of the same functions get programs of their own even where one program could see both.
     pub apart: bool,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,

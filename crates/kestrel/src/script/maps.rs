@@ -12,7 +12,7 @@ pub trait ProgramMaps {
     /// When it cannot be read.
     fn as_of(&mut self, name: &str, generation: u64) -> Result<Option<Snapshot>>;
 
-    /// Removes what a map held before a generation; where that is `zeroed`, its keys stay, with zero.
+    /// Removes what a map held before a generation; where that is `zeroed`, its keys are kept with the value zero.
     ///
     /// # Errors
     /// When it cannot be changed.

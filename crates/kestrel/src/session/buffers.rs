@@ -120,7 +120,7 @@ impl Change {
             )));
         }
         let events = self.state.buffers[place as usize].events;
-        // The place must stay, since those behind it would get other numbers: the smallest ring keeps it.
+        // The place must be kept, because the buffers behind it would get other numbers: the smallest ring takes it.
         let least = Geometry::new(Mode::Overwrite, 1, events);
         self.put_buffer(
             place as usize,

@@ -412,7 +412,7 @@ fn sweep_one(state: &State, ty: &MapType, map: &Map, (generation, zeroed): (u64,
             if state::word(&key, 0) < generation {
                 map.delete(&key)?;
                 if zeroed {
-                    // One that events have made meanwhile stays as it is.
+                    // A key that events have made meanwhile is left as it is.
                     let _there = map.update(&renewed(key, generation), &zeros, ValueCheck::New);
                 }
             }

@@ -70,7 +70,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Pins that maps ask for stay from now on.
+    /// Keeps the pins that maps ask for from now on.
     pub(super) fn keep(&self) {
         self.inner().open.iter_mut().for_each(|open| open.object.keep());
     }

@@ -29,7 +29,7 @@ enum Owner {
 #[derive(Default)]
 pub(super) struct RecordIds<'s> {
     rows: HashMap<u16, Vec<&'s HandlerState>>,
-    /// Numbers of the tables that stay.
+    /// Numbers of the tables that are kept.
     staying: Vec<u32>,
     /// The number of the table that is replaced.
     replaced: Option<u32>,

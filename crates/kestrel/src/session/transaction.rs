@@ -24,7 +24,7 @@ pub(super) struct Staged {
     pub(super) next: State,
     /// The trace's description, where kinds of record or buffers change.
     pub(super) description: Option<Description>,
-    /// Compiled objects that stay in the kernel once the state mentions them.
+    /// Compiled objects that are kept in the kernel once the state mentions them.
     pub(super) objects: Option<Objects>,
     /// What the next state does not mention any more.
     pub(super) retired: Retired,

@@ -35,7 +35,7 @@ pub struct Cause {
     pub pid: u32,
     /// The name of its threads that did it.
     pub comm: String,
-    /// The CPU, where hits are told apart by it.
+    /// The CPU, where hits are split by CPU.
     pub cpu: Option<u32>,
     /// Number of hits.
     pub hits: u64,
@@ -72,7 +72,7 @@ impl Causes {
             max_map_keys: Some(MOST_KEYS),
             ..options.clone()
         };
-        // What is wrong in a text is told of the text as it was typed.
+        // Errors in a text refer to the text as it was typed.
         let typed = plan::plan(Source::Events(texts), &options, catalog)?;
         let counting: Vec<String> = texts.iter().map(|text| counting(text, own)).collect();
         let plan = plan::plan(Source::Events(&counting), &options, catalog)?;
@@ -237,7 +237,7 @@ mod tests {
             counting("a:b", Some(7)),
             format!("a:b {{ if (pid != 7) {{ {count} }} }}")
         );
-        // What is wrong stays as it is: the planner says what.
+        // A text with errors is left as it is: the planner reports them.
         assert_eq!(counting("a:b { @ = ", None), "a:b { @ = ");
     }
 }

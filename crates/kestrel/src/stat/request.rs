@@ -3,7 +3,7 @@
 use super::scope::{Scope, Split};
 use kestrel_catalog::catalog::Via;
 
-/// Request to count events, and how the counts are told apart.
+/// Request to count events, and how the counts are split.
 #[derive(Debug)]
 pub struct Request {
     /// Texts as `-e` takes them; without any perf's usual counters.

@@ -86,7 +86,7 @@ impl Scope {
     /// Where a counter is opened.
     ///
     /// # Errors
-    /// What cannot be told apart; a process that has ended.
+    /// When counts cannot be split in that way, or a process has ended.
     pub(super) fn targets(&self, split: &Split, host: &Host) -> Result<Vec<Target<'_>>> {
         if let Split::By(text) = split {
             return Err(Error::NotHere {

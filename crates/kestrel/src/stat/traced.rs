@@ -21,7 +21,7 @@ use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value::Value;
 use std::collections::BTreeMap;
 
-/// Keys of a map whose counts are told apart by thread or value: more than the usual 4,096, which a busy system's threads fill in a minute.
+/// Most keys of a map whose counts are split by thread or value: more than the usual 4,096, which a busy system's threads fill in a minute.
 const MOST_KEYS: u32 = 1 << 16;
 
 /// A text of `-e` as a handler.
@@ -250,7 +250,7 @@ impl Traced {
         Ok(counts.collect())
     }
 
-    /// Events that never came are shown, too, where their counts are not told apart by what came.
+    /// Events that never came are shown, too, unless counts are split by values that come with the events.
     fn place_zeroes(&self, sums: &mut BTreeMap<(usize, Part), u64>) {
         let parts: Vec<Part> = match self.split {
             Split::None => vec![Part::All],

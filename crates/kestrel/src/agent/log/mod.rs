@@ -20,14 +20,14 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// When a segment ends, and how many stay.
+/// When a segment ends, and how many segments are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
     /// Bytes of packets; what is written at once may go beyond it.
     pub size: u64,
     /// Longest time for which one is written.
     pub time: Duration,
-    /// How many of a session stay; all of them without a number.
+    /// How many segments of a session are kept; all of them without a number.
     pub keep: Option<usize>,
 }
 
