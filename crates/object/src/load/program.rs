@@ -116,7 +116,7 @@ impl Loaded {
         Ok(name.to_owned())
     }
 
-    /// Fills in what only this kernel knows; maps stay references.
+    /// Fills in what only this kernel knows, except maps, which remain references.
     /// Answers with the modules whose functions it calls, too.
     fn resolve(&mut self, linked: &Linked) -> Result<(Code, Vec<String>)> {
         let mut called = Vec::new();
