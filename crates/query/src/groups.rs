@@ -1,4 +1,4 @@
-//! Records told apart by keys and counted, with the values of an expression in each group.
+//! Groups of records: records are grouped by keys and counted, with the values of an expression in each group.
 
 use crate::background::Background;
 use crate::error::Result;
