@@ -1,4 +1,4 @@
-//! Memory of programs: regions, told apart by the upper half of an address, each with its bytes; nothing lies between them.
+//! Memory of replayed programs: regions of bytes. The upper half of an address is the region's number, and there is nothing between regions.
 
 /// A region's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(crate) struct RegionId(u32);
 /// The memory regions of a replayed program.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// By number; the first stays empty, so that no address is null.
+    /// The regions, at the index that is their number; the first is empty, so that no address is null.
     regions: Vec<Vec<u8>>,
 }
 
