@@ -175,7 +175,7 @@ impl Console {
 
 impl Drop for Console {
     fn drop(&mut self) {
-        // Nothing that a failed test has started stays.
+        // Nothing that a failed test has started is left running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
