@@ -79,7 +79,7 @@ struct Loss {
     count: u64,
 }
 
-/// Losses that are told apart; later ones are added to the last.
+/// Most losses that are kept one by one; later ones are added to the last.
 const LOSSES: usize = 10_000;
 
 impl Gatherer {

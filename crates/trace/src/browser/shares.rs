@@ -12,7 +12,7 @@ const KEPT: usize = 400_000;
 /// Buckets that one state goes over at most.
 const SPANNED: u64 = 4096;
 
-/// What is told apart: running, runnable, blocked.
+/// The states that are distinguished: running, runnable, blocked.
 const KINDS: usize = 3;
 
 /// Owner of a row of buckets.

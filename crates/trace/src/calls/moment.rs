@@ -1,4 +1,4 @@
-//! A record as a moment of a system call: its entry or its return, whatever event told it.
+//! A record as a moment of a system call: its entry or its return, by whatever event it was recorded.
 
 use super::pieces::Pieces;
 use super::signature::{Abi, Signature, Signatures, is_argument};

@@ -77,7 +77,7 @@ pub fn convert<R: Source>(
     Ok(records)
 }
 
-/// Tells a conversion what was lost by CPU, less what it was told.
+/// Reports to a conversion the losses of each CPU, less those already reported.
 fn tell(
     lost: &BTreeMap<u32, u64>,
     written: &mut BTreeMap<u32, u64>,

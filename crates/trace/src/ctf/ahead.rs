@@ -131,7 +131,7 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
                 let (sender, unpacked) = channel();
                 // Who waited for it may have gone.
                 let job = Job(Box::new(move || _ = sender.send(Unpacked::next(blocks, spare))));
-                // Should the thread be gone, whoever takes the block is told.
+                // If the thread is gone, the one that takes the block learns of it.
                 _ = thread.send(job);
                 BlockLocation::There(unpacked)
             }

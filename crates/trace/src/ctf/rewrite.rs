@@ -204,7 +204,7 @@ pub(super) struct Placed {
     pub(super) buffer: u32,
     pub(super) event: EventId,
     pub(super) time_ns: u64,
-    /// What is not told of the losses before it, where it is the first of its stream.
+    /// Losses before it that are not reported, where it is the first record of its stream.
     pub(super) lost_before: u64,
 }
 

@@ -108,7 +108,7 @@ impl Walk {
         }
     }
 
-    /// Notes that the walk is at the root of another process's tree, and stays in it.
+    /// Notes that the walk is at the root of another process's tree, which it does not leave.
     fn enter(&mut self, here: &Path) {
         self.floor = self.steps.len();
         self.is_elsewhere = true;
@@ -311,7 +311,7 @@ fn is_of_proc(link: BorrowedFd<'_>) -> bool {
     file_system(link) == PROC
 }
 
-/// The type of the file system that something lies in; 0 where it is not told.
+/// The type of the file system that a file is in; 0 where it is not known.
 fn file_system(place: BorrowedFd<'_>) -> i64 {
     // The type's width differs between processors.
     #[allow(clippy::unnecessary_cast, reason = "another width elsewhere")]

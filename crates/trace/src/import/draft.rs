@@ -58,7 +58,7 @@ impl Draft {
         }
     }
 
-    /// Sets a field of fixed length; the rest of a longer one stays zero.
+    /// Sets a field of fixed length; the rest of a longer one is left zero.
     pub(super) fn set(&mut self, field: &Field, value: &[u8]) {
         let FieldPlace::Fixed { offset } = field.place else {
             return;

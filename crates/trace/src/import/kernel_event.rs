@@ -87,7 +87,7 @@ impl KernelEvent {
         }
     }
 
-    /// Sets the fields of a record that was begun from an entry; what is behind the entry's end stays zero.
+    /// Sets the fields of a record that was begun from an entry; what is behind the entry's end is left zero.
     pub(super) fn read(&self, entry: &[u8], draft: &mut Draft) {
         for (index, (slot, field)) in self.slots.iter().zip(self.class.layout.fields()).enumerate() {
             let (from, size) = (slot.from, slot.size);

@@ -25,7 +25,7 @@ use std::path::Path;
 /// The formats of files.
 pub static FORMATS: &[Format] = &[perf_data::FORMAT, trace_dat::FORMAT];
 
-/// Bytes at the begin of a file by which formats are told apart.
+/// Bytes at the beginning of a file by which formats are recognised.
 const HEAD: u64 = 16;
 
 /// Opens a recording: a trace directory, or a file of one of [`FORMATS`].

@@ -22,7 +22,7 @@ pub enum Effect {
         name: String,
         /// The new generation of the map.
         generation: u64,
-        /// Whether the keys stay, with zero.
+        /// Whether the keys are kept, with the value zero.
         zeroed: bool,
     },
     /// What a file holds is printed, by [`Form::file`].

@@ -101,7 +101,7 @@ impl Names {
             };
             return self.unknown.get_or_insert_with(unknown);
         };
-        // Binaries stay where they are: the address of one tells it from others.
+        // Binaries do not move, so the address of one distinguishes it from others.
         let key = (std::ptr::from_ref(location.binary).addr(), location.at);
         self.user.entry(key).or_insert_with(|| {
             let frame = |name: &str| Frame {

@@ -199,7 +199,7 @@ fn option(call: &Call, bytes: &[u8], out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A number that the call changes: `[128 => 16]`, or `[16]` where it stays.
+/// A number that the call changes: `[128 => 16]`, or `[16]` where it is unchanged.
 fn changed(call: &Call, place: usize, (size, show): (usize, Show), out: &mut String) -> Option<()> {
     let before = whole(
         call.before.get(place, 0).or_else(|| call.after.get(place, 0))?,

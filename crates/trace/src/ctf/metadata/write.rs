@@ -42,7 +42,7 @@ pub fn text(info: &TraceInfo) -> Result<String> {
     Ok(out)
 }
 
-/// Whether there may be pieces of stacks, which readers of CTF need to be told of.
+/// Whether there may be pieces of stacks, which the metadata has to describe for readers of CTF.
 fn has_stack_copies(info: &TraceInfo) -> bool {
     let mut fields = info.events.iter().flat_map(|event| event.layout.fields());
     fields.any(|field| matches!(field.ty, FieldType::StackCopy { .. }))

@@ -47,7 +47,7 @@ const SUBSYSTEMS: &[(&str, &str, &str)] = &[
     ("lttng_", "lttng", "lttng_"),
 ];
 
-/// The kernel's name of an event of LTTng's; that of others stays.
+/// The kernel's name of an event of LTTng's; other names are left as they are.
 pub(super) fn event(name: &str) -> String {
     let rule = SUBSYSTEMS.iter().find(|(begin, ..)| name.starts_with(begin));
     match rule {

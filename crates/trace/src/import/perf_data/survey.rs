@@ -38,7 +38,7 @@ const UNSEEN: &[(u32, &str)] = &[
 
 /// Most mappings of memory that are kept: a hundred bytes each.
 const MOST: usize = 1 << 20;
-/// Most types of records that are told apart.
+/// Most types of records that are distinguished.
 const TYPES: usize = 64;
 
 impl Survey {

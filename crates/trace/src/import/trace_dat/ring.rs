@@ -65,8 +65,9 @@ pub(super) struct Cpu {
     end: usize,
     /// Of the last record, in the file's units.
     time: u64,
-    /// Lost before the next record; of what the kernel counted, what no page told.
+    /// Events lost before the next record.
     lost: u64,
+    /// Of the lost events that the kernel has counted, those that no page reports.
     untold: u64,
     ended: bool,
     previous_ns: u64,
