@@ -18,7 +18,7 @@ impl Text {
     const fn push(mut self, text: &str) -> Self {
         let (text, mut at) = (text.as_bytes(), 0);
         while at < text.len() {
-            // The last byte stays 0.
+            // The last byte is left 0, as the end of the text.
             assert!(
                 self.length < MOST - 1,
                 "the names, types and print format of an event take more than 4,096 bytes"

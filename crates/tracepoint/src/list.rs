@@ -83,7 +83,7 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// Takes an element out; `last` is told when none is left.
+    /// Takes an element out; `last` is called when none is left.
     pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) -> Old<T> {
         let _changes = lock(&self.changes);
         let mut next = self.copy();

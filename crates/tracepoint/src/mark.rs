@@ -34,7 +34,7 @@ impl Text {
     const fn push(mut self, text: &str) -> Self {
         let (text, mut at) = (text.as_bytes(), 0);
         while at < text.len() {
-            // The last byte stays 0.
+            // The last byte is left 0, as the end of the text.
             if self.length < BYTES - 1 {
                 self.bytes[self.length] = text[at];
                 self.length += 1;

@@ -1,4 +1,4 @@
-//! Memory of rings: pages of the process alone, or of a file, which stays when the process is killed.
+//! Memory of rings: pages of the process alone, or of a file, which is left when the process is killed.
 
 use kestrel_layout::packet::PAGE;
 use std::fs::File;
