@@ -43,7 +43,7 @@ const SOMETIMES: u8 = 1;
 const ALWAYS: u8 = 2;
 
 impl Site {
-    /// One for each tracepoint that is forwarded: `tracing` wants callsites to stay.
+    /// One for each tracepoint that is forwarded; never freed, because `tracing` keeps references to callsites.
     fn of(event: &'static Event, level: Level) -> &'static Self {
         let site: &'static Self = Box::leak(Box::new(Self {
             metadata: std::sync::OnceLock::new(),
