@@ -1,4 +1,4 @@
-//! Calls of functions, from entry to return: both by one program, which the kernel tells where it is, and by one link (`BPF_TRACE_KPROBE_SESSION`, Linux 6.10).
+//! Calls of functions from entry to return, with one link and one program for both (`BPF_TRACE_KPROBE_SESSION`, Linux 6.10).
 
 use super::family::{Attach, Events, Profile};
 use super::function::Functions;
@@ -8,7 +8,8 @@ use crate::error::Result;
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use serde::{Deserialize, Serialize};
 
-/// Entries and returns of functions, by one program that asks the kernel which of the two it runs at (`bpf_session_is_return`). Each of the two hooks that share the program has its own end.
+/// Entries and returns of functions, by one program that asks the kernel which of the two it runs at (`bpf_session_is_return`). The two hooks that share the program
+/// each have their own part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Calls {

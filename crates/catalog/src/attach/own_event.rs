@@ -1,8 +1,8 @@
-//! Events of tracefs that Kestrel defines for itself: kretprobes that say how many calls they follow, and how many they missed; probes in modules
-//! that the kernel attaches whenever these are loaded; kprobes where the kernel has no perf kprobes.
+//! Tracefs events that Kestrel defines for itself, for what perf's own probes cannot do: kretprobes with a number of calls to follow and a count of missed ones;
+//! probes in modules that the kernel attaches whenever the module is loaded; kprobes on kernels without perf kprobes.
 //!
-//! Such an event outlives its process. Its name says whose it is, so that the next run can remove what a killed one left; the kernel refuses to
-//! remove one that is in use, so those of persistent sessions are safe until their links go.
+//! Such an event outlives its process. Its name says which process made it, so that a later run can remove what a killed one left. The kernel refuses to
+//! remove an event that is in use, so those of persistent sessions are safe as long as their links exist.
 
 use crate::error::Result;
 use kestrel_kernel::Errno;
@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 
 /// Group of the tracefs events that Kestrel defines.
 pub const GROUP: &str = "kestrel";
-/// How long one is waited for that its link still uses: the kernel takes links down after the last of their programs' runs.
+/// How long to wait for an event that a link still uses: the kernel releases a link only after the last run of its program.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An event that goes with its owner.
+/// A tracefs event that is removed when this is dropped.
 #[derive(Debug)]
 pub struct OwnEvent {
     tracefs: Tracefs,
@@ -30,7 +30,7 @@ pub struct OwnEvent {
 }
 
 impl OwnEvent {
-    /// Defines a kprobe at a place, or a kretprobe on a function, for so many calls; one that is `awaited` comes back with its module.
+    /// Defines a kprobe at a place, or a kretprobe on a function with a number of calls to follow. An `awaited` one is attached again whenever its module is loaded.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -60,12 +60,12 @@ impl OwnEvent {
         })
     }
 
-    /// The name within the group.
+    /// The event's name within the group.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number, by which perf knows it.
+    /// The event's number, by which perf opens it.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -87,8 +87,8 @@ impl Drop for OwnEvent {
     }
 }
 
-/// A module's function by its address. By its name the kernel would attach the event again by itself when the module comes back
-/// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c), without the kprobes that serve it and with programs that may be out of date.
+/// Turns the name of a module's function into its address. With a name the kernel would attach the event by itself when the module is loaded again
+/// (`trace_kprobe_module_callback` in kernel/trace/trace_kprobe.c), without the kprobes that it depends on and with programs that may be out of date.
 fn fixed<'p>(place: ProbePlace<'p>, host: &Host) -> ProbePlace<'p> {
     let ProbePlace::Symbol(name, 0) = place else {
         return place;
@@ -96,7 +96,7 @@ fn fixed<'p>(place: ProbePlace<'p>, host: &Host) -> ProbePlace<'p> {
     let Some((module, function)) = name.split_once(':') else {
         return place;
     };
-    // Read anew: the module may have moved since the catalog was.
+    // The address is read anew: the module may have been loaded elsewhere since the catalog was read.
     let Ok(symbols) = index::symbols(host) else {
         return place;
     };
@@ -108,7 +108,7 @@ fn fixed<'p>(place: ProbePlace<'p>, host: &Host) -> ProbePlace<'p> {
     }
 }
 
-/// Removes events, waiting a little for those whose links are on their way out; what is still busy, a later run sweeps.
+/// Removes events; waits a little for those that a link still uses. What is busy even then is removed by the sweep of a later run.
 pub fn remove(tracefs: &Tracefs, names: &[String]) {
     let deadline = Instant::now() + PATIENCE;
     for name in names {
@@ -122,10 +122,10 @@ pub fn remove(tracefs: &Tracefs, names: &[String]) {
     }
 }
 
-/// Hits that the kernel could not follow, all of these events together.
+/// Number of hits that the kernel missed at these events together.
 ///
 /// # Errors
-/// When tracefs does not say.
+/// When tracefs cannot be read.
 pub fn missed<'n>(host: &Host, names: impl Iterator<Item = &'n str>) -> Result<u64> {
     let names: HashSet<&str> = names.collect();
     let tracefs = Tracefs::mount(host)?;
@@ -134,7 +134,7 @@ pub fn missed<'n>(host: &Host, names: impl Iterator<Item = &'n str>) -> Result<u
     Ok(own.map(|row| row.misses).sum())
 }
 
-/// Removes events of processes that have ended; one that a persistent session still uses is busy, and is kept.
+/// Removes events of processes that have ended. Those that a persistent session uses are busy, and remain.
 pub fn sweep(host: &Host) {
     let Ok(tracefs) = Tracefs::open(host) else { return };
     let Ok(lines) = tracefs.definitions(DynamicEvents::Kprobe) else {
@@ -148,7 +148,7 @@ pub fn sweep(host: &Host) {
     }
 }
 
-/// The name of a definition (`r64:kestrel/p12_345_0 vfs_read`), if it is one of ours.
+/// The event's name in a definition (`r64:kestrel/p12_345_0 vfs_read`), if it is one of Kestrel's.
 fn own_name(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once(':')?;
     let (name, _) = rest.split_once(' ')?;
@@ -156,7 +156,7 @@ fn own_name(line: &str) -> Option<&str> {
     owner(name).map(|_| name)
 }
 
-/// The process that an event's name says, and when that began.
+/// The process that an event's name refers to, and when that process began.
 fn owner(name: &str) -> Option<(u32, u64)> {
     let mut parts = name.strip_prefix('p')?.split('_');
     let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -1,4 +1,4 @@
-//! Functions with their types: those of the kernel, and those of modules, which go on where the kernel's end.
+//! Functions with their BTF types: those of the kernel, and those of modules, whose type ids continue the kernel's.
 
 use super::glob::Glob;
 use super::lookup::Catalog;
@@ -7,7 +7,7 @@ use crate::error::{Error, Result, nothing_matches};
 use kestrel_bpf::btf::{Btf, Function};
 use std::sync::Arc;
 
-/// A function that types describe.
+/// A function that BTF describes.
 #[derive(Clone, Debug)]
 pub struct TypedFunction {
     /// The types: the kernel's, or its module's over the kernel's.
@@ -19,7 +19,7 @@ pub struct TypedFunction {
 }
 
 impl TypedFunction {
-    /// The function itself.
+    /// The function's description in the types.
     ///
     /// # Errors
     /// Never for one that [`Catalog::typed_function`] gave.
@@ -29,7 +29,7 @@ impl TypedFunction {
             .ok_or_else(|| untyped(self.module.as_deref(), &self.name))
     }
 
-    /// The function as it is typed.
+    /// The function's name as a user writes it.
     pub(crate) fn text(&self) -> String {
         qualified(self.module.as_deref(), &self.name)
     }
@@ -55,7 +55,7 @@ fn untyped(module: Option<&str>, name: &str) -> Error {
 }
 
 impl Catalog {
-    /// The module that a function is in: the one that is named, or that of the first symbol of the name; none for the kernel itself.
+    /// The module that a function is in: the one that is named, or that of the first symbol with the function's name; `None` for the kernel itself.
     pub fn module_of(&self, module: Option<&str>, name: &str) -> Option<String> {
         match module {
             Some(KERNEL) => None,
@@ -71,7 +71,7 @@ impl Catalog {
         }
     }
 
-    /// The functions that ftrace lists and that match, each with its module, which matches, too.
+    /// The functions in ftrace's list whose module and name match the patterns, each with its module.
     ///
     /// # Errors
     /// When there are none, or the kernel does not list them.
@@ -84,7 +84,7 @@ impl Catalog {
                 own => own,
             });
             let mut wanted: Vec<&str> = modules.filter(|own| module.matches(own)).collect();
-            // Functions of one name in one module are one event.
+            // Several functions with one name in one module are one event.
             wanted.dedup();
             found.extend(wanted.into_iter().map(|own| (own.to_owned(), name.to_owned())));
         }
@@ -101,7 +101,7 @@ impl Catalog {
     /// A function and the types that describe it.
     ///
     /// # Errors
-    /// When there are none, with what has them.
+    /// When there are no types of it; the error names kinds of probes that need none.
     pub fn typed_function(&self, module: Option<&str>, name: &str) -> Result<TypedFunction> {
         let of_kernel = |types: Arc<Btf>| TypedFunction {
             types,

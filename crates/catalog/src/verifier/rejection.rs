@@ -1,4 +1,4 @@
-//! A verifier's refusal in the user's words: which expression of the text, why, and what the verifier said last; nothing is retried here.
+//! The verifier's refusal of a handler, traced back to the text: which expression was refused, why, and the verifier's last message. Nothing is retried here.
 
 use kestrel_bpf::code::{Code, SourceRange};
 use kestrel_bpf::verifier_log::{self, VerifierLog};
@@ -13,16 +13,16 @@ pub struct Rejection {
     pub event: String,
     /// The text that it was made from; the diagnostic's places are in it.
     pub source_text: String,
-    /// "This expression, this reason".
+    /// The diagnostic: the refused expression, and the reason.
     pub diagnostic: Diagnostic,
     /// The kernel's answer.
     pub errno: Errno,
-    /// All that the verifier wrote.
+    /// The verifier's whole log.
     pub log: String,
 }
 
 impl Rejection {
-    /// Traces what the verifier wrote back to the text.
+    /// Traces a refusal back to the text, by the verifier's log.
     pub fn new(event: &str, source: &str, code: &Code, errno: Errno, log: String) -> Self {
         let parsed = verifier_log::parse(&log);
         Self {
@@ -62,13 +62,13 @@ fn diagnose(parsed: &VerifierLog, source: &str, code: &Code) -> Diagnostic {
         .hint("the text passed Kestrel's own checks: please report it with the output of the same command and --dry-run -v")
 }
 
-/// The last line of the verifier's message; older kernels stop without one.
+/// The last line of the verifier's message; empty where an older kernel gives none.
 fn last_words(parsed: &VerifierLog) -> &str {
     parsed.message.lines().last().unwrap_or("nothing")
 }
 
-/// Where in the text an instruction comes from: the last entry at or before it. Entries that do not lie in the text (code that options
-/// added) count as none.
+/// The part of the text that an instruction was compiled from: that of the last entry at or before it. Entries outside of the text (code that options
+/// added) are ignored.
 fn place(code: &Code, insn: usize, source: &str) -> Option<SourceRange> {
     let line = code.lines.iter().rev().find(|line| line.insn <= insn)?;
     let SourceRange { start, end } = line.source;

@@ -1,23 +1,23 @@
-//! How often a clock's event comes, as it is written: `ms:100`, `hz:99`, `100ms`.
+//! Periods of clock events as users write them: `ms:100`, `hz:99`, `100ms`.
 
 use crate::catalog::glob::Glob;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_compiler::lang::number_of;
 
-/// Units of a period: the name, and its nanoseconds. `hz` counts the other way round.
+/// Units of a period: name and nanoseconds. `hz` is a frequency instead.
 const UNITS: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
 const HERTZ: &str = "hz";
 
-/// The kernel's clock events come no oftener (`perf_swevent_hrtimer` in kernel/events/core.c).
+/// Shortest period in ns: the kernel makes it no shorter (`perf_swevent_hrtimer` in kernel/events/core.c).
 const SHORTEST: u64 = 10_000;
-/// perf refuses a period with the highest bit (`perf_event_open` in kernel/events/core.c).
+/// Longest period in ns: perf refuses one with the highest bit set (`perf_event_open` in kernel/events/core.c).
 const LONGEST: u64 = i64::MAX as u64;
 
 /// Period of a clock's event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Period {
-    /// `ms:100`, however it was written.
+    /// The period in an event's name: `ms:100`, or `us:100000` for a duration.
     pub(super) name: String,
     /// Nanoseconds from one to the next.
     pub(super) nanoseconds: u64,
@@ -56,7 +56,7 @@ impl Period {
                     .ok_or_else(|| shape(kind, spec))?;
                 let (count, unit) = both.split_at(digits);
                 let period = Self::of(kind, unit, count)?;
-                // A duration is one, whatever unit it is written in, as for bpftrace.
+                // A duration such as `100ms` has its name in us, whatever its unit, as in bpftrace.
                 Ok(match unit {
                     HERTZ => period,
                     _ => Self {
