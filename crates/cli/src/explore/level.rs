@@ -1,4 +1,4 @@
-//! A level of `kestrel explore`: a selection of a recording's records, and the answers about them that have come so far.
+//! A level of the explorer, which is one step into a recording: a selection of its records, and the answers about them that have come so far.
 
 use super::answer::{Answer, Question};
 use super::graph::Graph;

@@ -1,4 +1,4 @@
-//! A recording looked into on a terminal: tables, a call graph, times and records of ever fewer of its records, step by step.
+//! `kestrel report` on a terminal, interactively: tables, a call graph, times and records of a recording, narrowed down step by step.
 //!
 //! ```text
 //!   Explorer ──keys──► levels, each a Scope (conditions) ──Question──► a pass over the recording in a thread of its own
@@ -6,8 +6,8 @@
 //!      └──► draw           └── tables, graph, lines ◄──────Answer─────────────┘
 //! ```
 //!
-//! Nothing is added up here: what `report` and `print` answer with does that. What is held of a recording is tables, a tree of stacks, and marks by which
-//! records are found again; its records stay on the disk.
+//! Nothing is added up here: the code behind `report` and `print` does that. Tables, a tree of stacks, and marks by which records are found again are held in
+//! memory; the records themselves are read from the disk.
 
 mod answer;
 mod draw;
@@ -39,8 +39,8 @@ use kestrel_trace::ctf::directory::Trace;
 use scope::{Condition, Scope};
 use std::path::Path;
 
-/// Fills the terminal with a recording until it is quit. `choice` says which of its records are wanted at all; `lines` whether inlined functions are
-/// frames of their own.
+/// Shows a recording on the whole terminal until the user quits. `choice` selects the records that are shown at all; `lines` says whether inlined functions
+/// are frames of their own.
 pub(crate) fn explore(trace: Trace, path: &Path, choice: Choice, lines: bool) -> Result<Exit, Failure> {
     let mut explorer = explorer(trace, path, choice, lines);
     let shown = terminal::fill(&mut explorer);

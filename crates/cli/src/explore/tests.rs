@@ -1,4 +1,4 @@
-//! The view over a recording of which every count is known: what keys lead to, and how it looks.
+//! Tests of the explorer over a recording of which every count is known: what keys do, and what the screen shows.
 
 use super::explorer::{Explorer, Mode};
 use super::jobs::Jobs;
@@ -12,7 +12,7 @@ use testkit::recording::{self, PER_ROUND, READER, SERVER};
 
 const ROUNDS: u64 = 300;
 
-/// A recording, and the view of it with every answer there at once.
+/// A recording with an explorer whose questions are answered at once.
 struct Shown {
     _place: tempfile::TempDir,
     path: PathBuf,

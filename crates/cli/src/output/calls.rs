@@ -1,4 +1,4 @@
-//! Tables of system calls.
+//! Output of tables of counted system calls.
 
 use super::Format;
 use crate::exit::{Exit, Failure};
@@ -28,7 +28,7 @@ impl From<By> for calls::By {
     }
 }
 
-/// Writes counted calls.
+/// Writes the tables, or JSON.
 pub(crate) fn write(groups: &[Group], format: Format, out: &mut impl Write) -> Result<(), Failure> {
     match format {
         Format::Text => write!(out, "{}", table(groups))?,

@@ -44,7 +44,7 @@ Examples:
 
 Each task has a shortcut of two letters, which is explained where it comes first; . is an idle CPU, * the CPU that switched.";
 
-/// What a task is shown as that was not asked for.
+/// The cell of a task that was not asked for.
 const OTHER: &str = "- ";
 const UNKNOWN: &str = "  ";
 const BOLD: &str = "\x1b[1;34m";
@@ -53,13 +53,13 @@ const PLAIN: &str = "\x1b[0m";
 /// The columns of CPUs.
 struct Columns {
     compact: bool,
-    /// Those that are asked for; all where there are none.
+    /// The CPUs that were asked for; empty for all.
     only: Vec<u32>,
-    /// Those that are shown, in their order.
+    /// The CPUs that have a column, in the order of the columns.
     shown: Vec<u32>,
 }
 
-/// Shows a map.
+/// Runs `kestrel sched map`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut reading = Reading::open(&options.trace, false)?.with_bar(true);
     let mut map = Map::new(reading.present, reading.names());
@@ -102,7 +102,7 @@ impl Columns {
         self.only.is_empty() || self.only.contains(&cpu)
     }
 
-    /// The CPU is there; compact columns wait for its first switch.
+    /// Adds a column for a CPU that exists, unless columns are compact: these wait for the CPU's first switch.
     fn reach(&mut self, cpu: u32) {
         if !self.compact {
             let next = self.shown.last().map_or(0, |last| last + 1);
@@ -111,7 +111,7 @@ impl Columns {
         }
     }
 
-    /// The CPU switches.
+    /// Adds a column for a CPU that has switched tasks.
     fn add(&mut self, cpu: u32) {
         self.reach(cpu);
         if self.compact && self.has(cpu) && !self.shown.contains(&cpu) {

@@ -1,4 +1,4 @@
-//! Where figures go: a file, standard output, or standard error where standard output is a command's.
+//! Destination of `kestrel stat`'s figures: a file, standard output, or standard error where standard output is the command's.
 
 use crate::exit::{Exit, Failure};
 use kestrel::kernel::process::inherited;
@@ -14,7 +14,7 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// The file or the descriptor, if there is one; else standard error beside a command, and standard output without one.
+    /// Opens the file or the descriptor that is given; without either it is standard error beside a command, and else standard output.
     pub(super) fn open(
         path: Option<&Path>,
         append: bool,

@@ -67,7 +67,7 @@ Examples:
 
 Wait time runs from the end of a task's spell before to the beginning of this one, the delay from its wakeup, the run time from beginning to end; in ms.";
 
-/// Frames of every stack that say only that a task was switched.
+/// Functions that are innermost in every stack of a switch, and are left out because they say only that.
 const SWITCHING: &[&str] = &[
     "__traceiter_sched_switch",
     "__schedule",
@@ -78,7 +78,7 @@ const SWITCHING: &[&str] = &[
 /// Width of the column of tasks.
 const TASK: usize = 30;
 
-/// Shows spells.
+/// Runs `kestrel sched timehist`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let lines = !options.summary;
     let mut reading = Reading::open(&options.trace, false)?.with_bar(lines);
@@ -176,7 +176,7 @@ impl Options {
     }
 }
 
-/// A line that is no spell: what ran there, and what it did.
+/// Writes a line for a wakeup or migration: what ran there, and what it did.
 fn between(time_ns: u64, cpu: u32, who: &Who, what: &str, out: &mut impl Write) -> Result<(), Failure> {
     Ok(writeln!(
         out,
@@ -190,7 +190,7 @@ fn between(time_ns: u64, cpu: u32, who: &Who, what: &str, out: &mut impl Write) 
 }
 
 fn state(spell: &Spell) -> char {
-    // As perf: an idle task is in no other state.
+    // As in perf, the only state of an idle task is `I`.
     if spell.who.is_idle() {
         'I'
     } else {

@@ -1,4 +1,4 @@
-//! Keys and readings given to the model, and what it shows then.
+//! Tests of the model of `kestrel top`: what it shows after keys and readings.
 
 use super::*;
 use crate::command::top::reading::{Hits, MapReading};
