@@ -1,4 +1,4 @@
-//! The operations of the intermediate code: what each reads and writes; not what it becomes.
+//! The operations of the intermediate code, and the registers that each reads and writes. The instructions for them are generated elsewhere.
 
 use super::{Slot, Vreg};
 use kestrel_bpf::code::MapRef;
@@ -18,7 +18,7 @@ pub enum Width {
 }
 
 impl Width {
-    /// In bytes.
+    /// The size in bytes.
     pub fn bytes(self) -> u32 {
         match self {
             Self::B1 => 1,
@@ -28,7 +28,7 @@ impl Width {
         }
     }
 
-    /// Width of so many bytes, if there is such an access.
+    /// The width of an access of that many bytes, if there is one.
     pub fn from_bytes(bytes: u32) -> Option<Self> {
         Some(match bytes {
             1 => Self::B1,
@@ -312,7 +312,7 @@ pub enum Op {
         base: Vreg,
         offset: i16,
     },
-    /// Reads 8 bytes and drops them, so that the processor has them at hand when they are written.
+    /// Reads 8 bytes and drops them, so that their cache line is at hand when it is written later.
     Touch { dst: Vreg, base: Vreg, offset: i16 },
     /// Writes memory.
     Store {
@@ -519,7 +519,7 @@ impl Op {
 mod tests {
     use super::*;
 
-    /// Looking and changing go over the same registers in the same order, and what is written is the same.
+    /// `uses` and `each_use` visit the same registers in the same order, and `def` and `def_mut` give the same one.
     #[test]
     fn looking_sees_what_changing_visits() {
         let (a, b, c, d) = (Vreg(1), Vreg(2), Vreg(3), Vreg(4));

@@ -1,5 +1,5 @@
-//! Diagnostics about a source text: what is wrong, where, what to do about it; and how that is shown. No terminal here: colour is
-//! chosen by the printer.
+//! Diagnostics about a source text: what is wrong, where, and what to do about it; and their rendering as text. Whether there are colours is the
+//! caller's choice.
 
 use super::ast::Span;
 use unicode_width::UnicodeWidthChar;
@@ -129,7 +129,7 @@ pub fn render(diagnostics: &[Diagnostic], name: &str, text: &str, style: Style) 
             Severity::Warning => ("warning", YELLOW),
         };
         if diagnostic.span == Span::NOWHERE {
-            // No place of the text is wrong.
+            // The diagnostic is about no place in the text.
             let word = style.paint(colour, &format!("{word}:"));
             out += &format!("{word} {}\n", style.paint(BOLD, &diagnostic.message));
             continue;
@@ -265,7 +265,7 @@ fn floor(text: &str, index: usize) -> usize {
     index
 }
 
-/// A character as it is shown: tabs as spaces, other control characters as a mark of one column.
+/// How a character is shown: a tab as spaces, another control character as a mark of one column.
 fn visible(c: char) -> String {
     match c {
         '\t' => " ".repeat(TAB),
@@ -289,7 +289,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter_map(|candidate| {
             let tolerance = (wanted.len().max(candidate.len()) / 3).max(1);
             let contains = wanted.len() >= 3 && candidate.contains(wanted.as_str());
-            // Most of a kernel's names differ in their letters, whatever their order.
+            // Most of a kernel's names have too many different letters to come close, which is quicker to see than the edit distance.
             if !contains && letters.distance(candidate) > tolerance {
                 return None;
             }

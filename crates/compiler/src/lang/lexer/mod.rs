@@ -1,4 +1,4 @@
-//! Source text to tokens, one at a time, for expressions and statements; event names have rules of their own in
+//! Lexer: makes tokens of the source text, one at a time, for expressions and statements; event names have rules of their own in
 //! [`super::parse`].
 
 mod condition;
@@ -36,7 +36,7 @@ pub(super) enum TokenKind<'a> {
     Text(String),
     /// An operator or bracket.
     Sign(&'static str),
-    /// Something unreadable; a diagnostic has said so.
+    /// Something that is no token, for which a diagnostic has been reported.
     Bad,
     /// The end of the text.
     End,
@@ -49,25 +49,25 @@ pub(super) struct Token<'a> {
     pub(super) span: Span,
 }
 
-/// Operators and brackets; a longer one stands before its beginnings.
+/// Operators and brackets; a longer one comes before those that it begins with.
 const SIGNS: &[&str] = &[
     "<<=", ">>=", "->", "..", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=", "*=",
     "/=", "%=", "&=", "|=", "^=", "?", ":", ";", ",", ".", "(", ")", "[", "]", "{", "}", "=", "<", ">", "+",
     "-", "*", "/", "%", "&", "|", "^", "!", "~",
 ];
 
-/// A place in a source text, and how to go on from there.
+/// The reader of a source text: the current place, and the state of the preprocessor.
 #[derive(Clone)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
     /// Where its file begins in the text.
     start: usize,
     at: usize,
-    /// What lines for the preprocessor of C have said; `None` where they mean nothing.
+    /// Definitions by lines for the C preprocessor; `None` where such lines are not interpreted.
     preprocessor: Option<Preprocessor<'a>>,
-    /// What is read before the text goes on, the innermost last.
+    /// Expansions that are read before the text goes on, the innermost last.
     frames: Vec<Frame<'a>>,
-    /// Whether a backslash carries a line on.
+    /// Whether a backslash at the end of a line joins it with the next one.
     continued: bool,
     /// Comments and lines of the preprocessor, which mean nothing then, by their first byte: start and end.
     remarks: Option<Rc<RefCell<BTreeMap<usize, usize>>>>,
@@ -95,7 +95,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The byte where it stands.
+    /// Offset of the current place in the text, in bytes.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -111,7 +111,7 @@ impl<'a> Lexer<'a> {
         self.text
     }
 
-    /// Remaining text.
+    /// The text from the current place on.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -120,7 +120,7 @@ impl<'a> Lexer<'a> {
         span(start, self.at)
     }
 
-    /// Goes past white space and comments.
+    /// Skips white space and comments.
     pub(super) fn skip_blank(&mut self, found: &mut Vec<Diagnostic>) {
         loop {
             let rest = self.rest();
@@ -173,7 +173,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Keeps what lies between `start` and here.
+    /// Notes the text between `start` and here as a comment, for [`Self::remarks`].
     fn remark(&self, start: usize) {
         if let Some(remarks) = &self.remarks {
             remarks.borrow_mut().insert(start, self.at);
@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
         blanks.is_empty() || blanks.ends_with('\n')
     }
 
-    /// The next token; defined names are what they stand for.
+    /// Reads the next token; names defined for the preprocessor are replaced.
     pub(super) fn next(&mut self, found: &mut Vec<Diagnostic>) -> Token<'a> {
         loop {
             let token = self.raw(found);
@@ -210,7 +210,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token as it stands there.
+    /// Reads the next token of the text, without replacing names.
     fn raw(&mut self, found: &mut Vec<Diagnostic>) -> Token<'a> {
         while let Some(frame) = self.frames.last_mut() {
             if let Some(token) = frame.take() {
@@ -251,7 +251,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Goes past a character that begins no token, or a text in the wrong quotes.
+    /// Skips a character that begins no token, or a text in the wrong quotes, and reports it.
     fn stray(&mut self, first: char, found: &mut Vec<Diagnostic>) {
         let start = self.at;
         self.at += first.len_utf8();
