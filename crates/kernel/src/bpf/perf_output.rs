@@ -1,4 +1,4 @@
-//! Reading what programs write with `bpf_perf_event_output`: one ring per CPU.
+//! Reader of what programs write with `bpf_perf_event_output`: one perf ring per CPU.
 
 use super::Map;
 use super::sys::MapKind;
@@ -17,21 +17,21 @@ const SAMPLE: u32 = 9;
 /// A record read from a perf output buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerfRecord<'a> {
-    /// What a program wrote; the kernel pads it to 8 bytes less 4, so a few zeroes may follow.
+    /// The bytes that a program wrote. A few zeroes may follow, because the kernel pads the size to a multiple of 8, less 4.
     Data(&'a [u8]),
-    /// Records that found no room: their number.
+    /// The number of records that found no room.
     Lost(u64),
 }
 
-/// The readers' side of a perf event array.
+/// The reading side of a perf event array.
 #[derive(Debug)]
 pub struct PerfOutput {
-    /// Each CPU's.
+    /// The ring of each CPU.
     rings: Vec<(u32, PerfRing)>,
 }
 
 impl PerfOutput {
-    /// Puts a ring into the array for each CPU that is online and has a slot. It reaches there while this lives.
+    /// Opens a ring for each CPU that is online, and puts it into the CPU's slot of the array, where it is used as long as this exists.
     ///
     /// # Errors
     /// [`Error::Argument`] for a map of another kind, [`Error::System`].
@@ -64,7 +64,7 @@ impl PerfOutput {
         Ok(Self { rings })
     }
 
-    /// How many records found no room so far, where the kernel tells (Linux 6.0).
+    /// Number of records that found no room so far; `None` where the kernel does not count them (before Linux 6.0).
     ///
     /// # Errors
     /// [`Error::System`].
@@ -76,10 +76,10 @@ impl PerfOutput {
         Ok(all)
     }
 
-    /// Hands over all records that are there, CPU by CPU, and makes room for others.
+    /// Hands over all records in the rings, CPU by CPU, and frees their room.
     ///
     /// # Errors
-    /// [`Error::Format`] if a ring makes no sense.
+    /// [`Error::Format`] if the contents of a ring make no sense.
     pub fn read(&mut self, mut each: impl FnMut(u32, PerfRecord<'_>)) -> Result<()> {
         for (cpu, ring) in &self.rings {
             ring.read(&mut |record| match record {
@@ -94,7 +94,7 @@ impl PerfOutput {
     }
 }
 
-/// The bytes that a program wrote: its length is in front of it.
+/// The bytes that a program wrote, which follow their length.
 fn sample(body: &[u8]) -> &[u8] {
     let written = || {
         let (length, bytes) = body.split_first_chunk()?;

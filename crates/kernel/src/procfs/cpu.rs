@@ -1,4 +1,4 @@
-//! Lists of processors as the kernel writes them (`0-3,8`), and which there are.
+//! Lists of CPUs as the kernel writes them (`0-3,8`), and the lists of possible and online CPUs.
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -59,10 +59,10 @@ impl CpuList {
     }
 }
 
-/// Far above what any kernel supports: keeps a damaged file from asking for gigabytes.
+/// Greatest number of a CPU, far above what any kernel supports, so that a damaged file cannot make lists of gigabytes.
 const MOST_CPUS: u32 = 1 << 16;
 
-/// The CPUs that this kernel could ever have: what per-CPU maps are made for. Always the running kernel's.
+/// The CPUs that the running kernel could ever have, for which per-CPU maps have values.
 ///
 /// # Errors
 /// [`Error::System`] or [`Error::Format`].
@@ -70,7 +70,7 @@ pub fn possible_cpus() -> Result<CpuList> {
     CpuList::parse(&Host::default().read("/sys/devices/system/cpu/possible")?)
 }
 
-/// The CPUs that run.
+/// The CPUs that are online.
 ///
 /// # Errors
 /// [`Error::System`] or [`Error::Format`].
