@@ -1,4 +1,5 @@
-//! Types of traced programs: added to events where a handler's text asks for them; and those that a script defines, laid over what an event has.
+//! Types of traced programs by debug information, added to events where a handler's text needs them; and types that a script defines, which take the place of
+//! an event's own.
 
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::catalog::{Catalog, Resolved};
@@ -7,7 +8,7 @@ use kestrel_compiler::lang::ast::{Definition, ExprKind, Probe, TypeSuffix};
 use kestrel_compiler::lang::walk::Node;
 use std::sync::Arc;
 
-/// Words that stand for values whose types debug information tells.
+/// Words that stand for values whose types come from debug information.
 const OF_TYPES: &[&str] = &["args", "retval", "entry"];
 
 /// Whether a handler needs debug information: it reads `args` of its event, or names a type that the traced binary may define.
@@ -20,7 +21,7 @@ fn names_types(probe: &Probe) -> bool {
     })
 }
 
-/// Adds to events what debug information says of them, where one of their handlers may need it: what it is costs time, which others do not pay.
+/// Adds types from debug information to the events of which a handler may need them. Only those, because reading debug information takes time.
 pub(crate) fn add<'p>(
     catalog: &Catalog,
     mut handlers: impl Iterator<Item = &'p Probe>,
@@ -31,7 +32,7 @@ pub(crate) fn add<'p>(
     }
 }
 
-/// Lays the types that a program defines over those of events: the kernel's, for which that is `over_kernel`, or those of the traced program.
+/// Puts the types that a program defines before those of events: the kernel's, for which the result is `over_kernel`, or the traced program's.
 pub(super) fn lay_over(
     catalog: &Catalog,
     definitions: &[Definition],

@@ -1,11 +1,11 @@
-//! The refusal of a second jprobe on a function among the hooks of a session: a jprobe stands for its function's call.
+//! Refuses a second jprobe on a function within a session, because a jprobe stands for the call of its function.
 
 use super::hook::Hook;
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::jprobe::{NAME, second};
 use kestrel_catalog::catalog::{Catalog, Instance};
 
-/// Refuses hooks of which one is a jprobe on a function that has one already, among events that are there.
+/// Refuses hooks if one of them is a jprobe on a function for which there is a jprobe among the events `there`.
 pub(crate) fn no_second<'e>(
     hooks: &[Hook],
     there: impl Iterator<Item = &'e str>,

@@ -1,10 +1,10 @@
-//! A hit of a probe as a closure sees it, decoded, with a value of its own.
+//! A hit of a probe, decoded, as it is given to a closure.
 
 use super::{Registers, Value};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// When, relative to what is probed, a hit was.
+/// When a hit was, relative to the instruction or function that is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Before the instruction ran (`pre_handler` of `struct kprobe`), or at a function's entry.
@@ -17,14 +17,14 @@ pub enum Phase {
     Call,
     /// A function returned (`handler` of `struct kretprobe`).
     Return,
-    /// The kernel came to a tracepoint.
+    /// The kernel passed a tracepoint.
     Event,
 }
 
-/// A call on the stack.
+/// A frame of the call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The address of the instruction, or to which is returned.
+    /// The address of the instruction, or the return address.
     pub address: u64,
     /// `symbol+0xOFFSET`, where `/proc/kallsyms` says it.
     pub symbol: Option<String>,
@@ -32,8 +32,8 @@ pub struct Frame {
 
 /// A hit of a probe.
 ///
-/// Which of its parts are there depends on what the probe's handler records: the default handlers (those of a probe that is given a closure
-/// and no text) record all that the kind of probe has; a handler of one's own records what it says.
+/// Which of its parts are present depends on what the probe's handler records. The default handlers, for a probe with a closure and no text, record all
+/// that the kind of probe has; any other handler records what its text says.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Hit {
@@ -43,7 +43,7 @@ pub struct Hit {
     pub event: String,
     /// Before, after, …
     pub phase: Phase,
-    /// Since the machine was started, without the time it slept (`CLOCK_MONOTONIC`), to the ns.
+    /// The time since the machine was started, without suspension (`CLOCK_MONOTONIC`), in ns.
     pub when: Duration,
     /// The time as wall-clock time, by the clock's offset when the probe was registered.
     pub time: SystemTime,

@@ -1,4 +1,4 @@
-//! A program checked for the events of a recording, round by round as for a kernel, and compiled.
+//! Checks and compiles a program for the events of a recording, in rounds, as it is done for a kernel's events.
 
 use super::events::{Trigger, is_name, trigger, wrong};
 use crate::plan::{ProgramText, globals_of, whole_name};
@@ -42,9 +42,9 @@ pub(super) struct Planned {
     pub(super) replay: Replay,
     pub(super) begin: Vec<HandlerId>,
     pub(super) end: Vec<HandlerId>,
-    /// Handlers that run from time to time: after so many nanoseconds again.
+    /// Handlers that run at intervals, with the interval in nanoseconds.
     pub(super) every: Vec<(HandlerId, u64)>,
-    /// Pairs of a handler and a recorded event that it meets.
+    /// Pairs of a handler and a recorded event that it runs at.
     pub(super) events: usize,
     pub(super) warnings: Vec<(String, Diagnostic)>,
 }
@@ -163,7 +163,7 @@ impl<'e> Round<'e> {
         }
     }
 
-    /// A pattern may stand for events that a handler does not fit: they are left out.
+    /// Handles errors of a handler at one event: an event that only a pattern named is left out, with warnings.
     fn refused(&mut self, event: &EventClass, why: Vec<Diagnostic>, one: bool) {
         if one {
             return self.wrong.extend(why);
@@ -179,7 +179,7 @@ impl<'e> Round<'e> {
     /// The context of a recorded event, with the fields that the program asks for and the recording does not have: they are refused by name.
     fn context(&self, event: &EventClass) -> Context {
         let mut context = event::context(event);
-        // As live programs know it.
+        // The event's name is the one that live programs have for it.
         context.name = whole_name(&event.kind, &event.name);
         let known: BTreeSet<&str> = context.fields.iter().map(|field| field.name.as_str()).collect();
         let missing = self.fields.iter().filter(|name| !known.contains(name.as_str()));
@@ -291,7 +291,7 @@ impl<'e> Round<'e> {
     }
 }
 
-/// An event of the program's own, which has no fields.
+/// The class of an event of the program's own (`begin`, `interval`), which has no fields.
 fn own_class(name: &str) -> EventClass {
     EventClass {
         id: EventId(0),

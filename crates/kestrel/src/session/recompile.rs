@@ -1,5 +1,5 @@
-//! A program of a session that runs once more, out of what the state says of it: the same texts, the same numbers of records, bound to what the
-//! session has now. It goes into a slot of the hook that had it.
+//! Recompiles a program of a running session from what the session's state says about it: with the same texts and the same numbers of records, bound to the maps
+//! and buffers that the session has now. The new program goes into a slot of its hook.
 
 use super::attached::Session;
 use super::hook_maps::HookMaps;
@@ -34,21 +34,21 @@ pub(super) struct Recompile<'a> {
     catalog: &'a Catalog,
     plan: Plan,
     objects: Vec<ObjectState>,
-    /// Relays: hooks that act on the table that another hook passes on.
+    /// The relays: hooks that run after another hook of the event, with the table's word that it passes on.
     relays: Vec<Relay>,
     /// Kinds of record by number.
     classes: HashMap<u16, &'a EventClass>,
     programs: Vec<Program>,
 }
 
-/// A program as a plan for a slot of its hook, and those that its hook's companions need with it.
+/// The plan of a recompiled program for a slot of its hook, and of the programs that its hook's companions need with it.
 pub(super) struct Recompiled {
     pub(super) hook: Hook,
     pub(super) companions: Vec<Hook>,
 }
 
 impl<'a> Recompile<'a> {
-    /// Programs are bound to what the `session` has; the state is what it will be.
+    /// Prepares the recompilation of programs that are bound to the maps of `session`; `next` is the state that the session will have.
     pub(super) fn new(
         session: &'a Session,
         next: &State,
@@ -76,12 +76,12 @@ impl<'a> Recompile<'a> {
         }
     }
 
-    /// Lets texts that are made anew find what a text of this name keeps for itself.
+    /// Sets the name of the text, so that a recompiled text finds the hidden maps that it had.
     pub(super) fn name_text(&mut self, name: String) {
         self.plan.globals.text = name;
     }
 
-    /// The programs that were made.
+    /// The programs that were compiled and loaded.
     pub(super) fn into_programs(self) -> Vec<Program> {
         self.programs
     }
@@ -105,7 +105,7 @@ impl<'a> Recompile<'a> {
         Ok(())
     }
 
-    /// Makes the companion of a recompiled hook; gives the place of its own hook, and what the state says of it.
+    /// Makes the companion of a recompiled hook; gives the index of the companion's hook, and its state.
     pub(super) fn companion(
         &mut self,
         mut companion: Hook,
@@ -146,15 +146,15 @@ impl<'a> Recompile<'a> {
         Ok((place, made))
     }
 
-    /// The relays of this hook.
+    /// The relays that this hook passes the table's word to.
     fn leads(&self, hook: &HookState) -> Vec<Relay> {
         let mine = self.relays.iter().filter(|relay| relay.from == hook.number);
         mine.copied().collect()
     }
 
-    /// Where a hook is a relay: puts what passes this table on to it, where the table has a handler for it, into the table's slot of the
-    /// other one. It asks for the event as any handler does, and passes the word on where that would call an object. Where the table masks the event it
-    /// only takes away what was left.
+    /// For a hook that is a relay: puts into the table's slot of the hook before it the program that passes the table's word on, if the table has a handler for
+    /// the relay. That program checks for the event as any handler does, and passes the word on where a handler would call an object. If the table masks the
+    /// event, only what was left in the slot is removed.
     pub(super) fn pass_on(
         &mut self,
         hooks: &[HookState],
@@ -177,7 +177,7 @@ impl<'a> Recompile<'a> {
             return Ok(());
         }
         let event = there.events.first().map_or("", |event| event.event());
-        // A handler that calls an object looks for the event as the relay must, so it is compiled, and the call replaced.
+        // A handler that calls an object checks for the event in the same way, so such a handler is compiled and its call replaced.
         let source: Arc<str> = format!("{event} handler \"{}\"", relay::MAP).into();
         let (probe, _) = parse_events(&source);
         let candidate = Candidate {
@@ -224,7 +224,7 @@ impl<'a> Recompile<'a> {
         ))
     }
 
-    /// A program of a hook as a plan for a slot of the hook: all of its rows, so that its records have the same numbers; of these, `live` are met.
+    /// Plans a program of a hook for a slot of the hook. It has all of the program's rows, so that its records keep their numbers, but only the rows `live` run.
     pub(super) fn again(
         &mut self,
         there: &HookState,
@@ -290,7 +290,7 @@ impl<'a> Recompile<'a> {
                     (hook, Vec::new())
                 }
             };
-            // A named probe's bear its name.
+            // The programs of a named probe have the probe's name.
             for (instance, known) in hook.instances.iter_mut().zip(&there.events) {
                 instance.name.clone_from(&known.name);
             }
@@ -363,7 +363,7 @@ impl<'a> Recompile<'a> {
             match made {
                 Ok((hook, mut attached)) => {
                     attached.pin(number, self.directory)?;
-                    // The pins own the events of tracefs from here on.
+                    // From here on the tracefs events are removed with the pins.
                     attached.links.leave();
                     let state = hook_state(number, &hook, &attached, &self.session.resources.objects);
                     self.programs.push(attached.program);
@@ -420,7 +420,7 @@ impl<'a> Recompile<'a> {
         Ok(Some(apart.into_hook(false)))
     }
 
-    /// A hook's events as they can be attached to, each way to name them in turn.
+    /// Resolves a hook's events, by each way in which they can be named.
     fn resolved(&self, there: &HookState) -> Result<Vec<Resolved>> {
         let events = there.events.iter().map(EventState::event);
         let names: Vec<String> = events.map(str::to_owned).collect();
@@ -432,7 +432,7 @@ impl<'a> Recompile<'a> {
         Ok(all)
     }
 
-    /// One of a hook's events.
+    /// Resolves one of a hook's events by its name.
     fn named(&self, there: &HookState, name: &str) -> Result<Vec<Resolved>> {
         let asked = match there.maxactive() {
             Some(most) => format!("{name}{}", Phase::Return(most).written()),
@@ -460,7 +460,7 @@ fn again_refused(event: &str, why: &str) -> Error {
     }
 }
 
-/// A handler's text.
+/// Parses a handler's text.
 fn parse(row: &HandlerState) -> Result<(Arc<str>, Probe)> {
     let (probe, diagnostics) = parse_events(&row.source);
     if has_errors(&diagnostics) {

@@ -1,4 +1,4 @@
-//! Records on their way to be shown: those of many rings, put in the order of their times.
+//! Queue of records read from many rings, which puts them in the order of their times before they are shown.
 
 use kestrel_catalog::Result;
 use kestrel_hook::buffer::cursor::View;
@@ -9,12 +9,12 @@ use kestrel_trace::record::Record;
 use kestrel_trace::stack_pieces::StackPieces;
 use std::collections::BTreeMap;
 
-/// Records that have come but may be preceded by some that have not.
+/// Records that were read but not shown yet, because earlier ones may still come from other rings.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: Vec<Waiting>,
     pieces: StackPieces,
-    /// Long records of which pieces were lost, by event and CPU.
+    /// Number of long records of which pieces were lost, by event and CPU.
     torn: BTreeMap<(u16, u32), u64>,
 }
 
@@ -28,7 +28,7 @@ struct Waiting {
 /// A page copied out of a ring.
 pub(crate) struct Taken {
     pub(crate) bytes: Box<Page>,
-    /// Offset of the first record that its reader was not shown before.
+    /// Offset of the first record in the page that its reader has not seen before.
     from: u32,
     position: u64,
 }
@@ -44,22 +44,22 @@ impl From<View<'_>> for Taken {
 }
 
 impl Queue {
-    /// Whether it holds none.
+    /// Whether the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// How many records were lost so far because pieces of them were.
+    /// Number of records lost so far because some of their pieces were lost.
     pub(crate) fn torn(&self) -> u64 {
         self.torn.values().sum()
     }
 
-    /// Torn records by event and CPU.
+    /// Number of torn records, by event and CPU.
     pub(crate) fn torn_by_event(&self) -> &BTreeMap<(u16, u32), u64> {
         &self.torn
     }
 
-    /// Takes the records of a page that its reader was not shown before, of those the ones `wanted` by their position.
+    /// Adds the new records of a page that are `wanted`.
     pub(crate) fn take(
         &mut self,
         table: &EventTable,
@@ -82,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Shows those that are not later than `until`, oldest first. Gives their number.
+    /// Shows the records up to the time `until`, oldest first; gives their number.
     pub(crate) fn emit(
         &mut self,
         table: &EventTable,

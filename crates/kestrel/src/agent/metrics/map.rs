@@ -1,7 +1,7 @@
-//! Maps of handlers as metrics, where their shape allows: numbers, means and histograms; texts are left out.
+//! Maps of handlers as metrics: numbers, means and histograms; maps of texts are left out.
 //!
-//! A key is the label `key`, or `key1`, `key2`, … where there are several. A histogram's buckets are those of the map, finer ones added up to powers
-//! of two; sums of what was sorted into them are not known, and not given.
+//! A key is the label `key`, or `key1`, `key2`, … where there are several. A histogram's buckets are those of the map, with finer ones added up to powers
+//! of two. It has no `_sum`, because the map does not keep the sum of the values.
 
 use super::text::{Family, MetricKind, Number};
 use kestrel_trace::aggregate::gather::Metric;
@@ -10,7 +10,7 @@ use kestrel_trace::aggregate::{Buckets, ValueKind};
 use kestrel_trace::print;
 use kestrel_trace::symbol::Symbols;
 
-/// Keys of one map that are given, those with the greatest values: a page has an end.
+/// Most keys of a map that are given, those with the greatest values, to limit the size of the page.
 const MOST: usize = 1000;
 
 /// Labels of keys.
@@ -81,7 +81,7 @@ impl Families {
     }
 }
 
-/// Adds what a map of a session holds.
+/// Adds the contents of a session's map.
 pub(super) fn add(session: &str, snapshot: &Snapshot, all: &mut Families) {
     let title = snapshot.ty.title();
     let labels = [("session", session), ("map", title.as_str())];
@@ -136,8 +136,8 @@ fn held(kind: &ValueKind, value: &Held, labels: &[(&'static str, &str)], all: &m
     }
 }
 
-/// Cumulative counts up to the greatest value of each bucket that ends at a power of two, or of each where buckets are of equal width; what lies
-/// behind the last one that holds something is left out.
+/// Adds a histogram's cumulative counts, up to the greatest value of each bucket that ends at a power of two, or of each bucket of equal width. Buckets
+/// behind the last one that is not empty are left out.
 fn histogram(buckets: Buckets, counts: &[u64], labels: &[(&'static str, &str)], family: &mut Family) {
     let last = counts.iter().rposition(|count| *count > 0).unwrap_or(0);
     let mut sum = 0u64;

@@ -1,8 +1,8 @@
-//! Metrics as text: the Prometheus text format 0.0.4 and OpenMetrics 1.0, of whatever families it is given.
+//! Writes families of metrics as text: in the Prometheus text format 0.0.4 or as OpenMetrics 1.0.
 
 use std::fmt::Write;
 
-/// The text wanted.
+/// Format of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus text format 0.0.4.
@@ -13,7 +13,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that an `Accept` header asks for.
+    /// The format that an `Accept` header asks for.
     pub fn accepted(header: &str) -> Self {
         let open = header.split(',').filter_map(|part| part.split(';').next());
         if open
@@ -26,7 +26,7 @@ impl Format {
         }
     }
 
-    /// The `Content-Type`.
+    /// The format's `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -38,13 +38,13 @@ impl Format {
 /// Type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows, from 0; its samples are named with `_total`.
+    /// A counter, which only grows, from 0; its samples have names with `_total`.
     Counter,
-    /// Goes up and down.
+    /// A gauge, which goes up and down.
     Gauge,
-    /// `_count` and `_sum`.
+    /// A summary, with the samples `_count` and `_sum`.
     Summary,
-    /// `_bucket` with `le`, and `_count`.
+    /// A histogram, with samples `_bucket` by the label `le`, and `_count`.
     Histogram,
 }
 
@@ -59,7 +59,7 @@ impl MetricKind {
     }
 }
 
-/// Numbers of one meaning.
+/// A family of metrics: samples with one name and meaning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
     /// The name, without `_total`.
@@ -75,9 +75,9 @@ pub struct Family {
 /// A sample: one number of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What is put behind the family's name: `_bucket`.
+    /// Suffix of the family's name: `_bucket`.
     pub suffix: &'static str,
-    /// Names and values.
+    /// The labels: names and values.
     pub labels: Vec<(&'static str, String)>,
     /// The sample's value.
     pub value: Number,
@@ -142,7 +142,7 @@ impl Family {
     }
 }
 
-/// All families that have numbers.
+/// Writes all families that have samples.
 pub fn text(families: &[Family], format: Format) -> String {
     let mut out = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
