@@ -1,4 +1,4 @@
-//! System calls from their entries to their returns.
+//! System calls on the page in the browser, each from its entry to its return.
 
 use super::columns::Columns;
 use super::longest::{Lasting, Longest, LongestKept};
@@ -8,14 +8,14 @@ use crate::calls::{Call, Descriptors, End, call_text};
 use crate::export::Calls;
 use crate::record::Record;
 
-/// Only its return was recorded.
+/// Flag: only the call's return was recorded.
 const BEGAN_BEFORE: u8 = 1;
-/// It had not returned when the records ended, or its return was not recorded.
+/// Flag: the call had not returned when the records ended, or its return was not recorded.
 const UNFINISHED: u8 = 2;
-/// It failed.
+/// Flag: the call failed.
 const FAILED: u8 = 4;
 
-/// A call of a thread.
+/// A system call of a thread.
 #[derive(Debug)]
 struct Span {
     thread: u32,
@@ -36,7 +36,7 @@ impl Lasting for Span {
     }
 }
 
-/// Follows calls.
+/// Collects system calls from records.
 #[derive(Debug)]
 pub(super) struct Spans {
     calls: Calls,
@@ -50,7 +50,7 @@ struct Kept {
 }
 
 impl Spans {
-    /// A collector of these calls, `most` to be kept.
+    /// A collector of these calls, which keeps at most `most`.
     pub(super) fn new(calls: Calls, most: usize) -> Self {
         let longest = Longest::new(most);
         Self {
@@ -59,7 +59,7 @@ impl Spans {
         }
     }
 
-    /// Takes the next record in time.
+    /// Adds a record; records come in the order of their times.
     pub(super) fn record(&mut self, record: &Record<'_>, wanted: bool, world: (&mut Texts, &mut Threads)) {
         let kept = &mut self.kept;
         let (texts, threads) = world;
@@ -68,12 +68,12 @@ impl Spans {
         });
     }
 
-    /// Records were lost.
+    /// Notes that records were lost.
     pub(super) fn lose(&mut self) {
         self.calls.lose();
     }
 
-    /// The calls in columns; gives how many there were, how many of them were left out, and the longest of these.
+    /// Writes the calls as columns; gives how many there were, how many of them were left out, and the longest of those.
     pub(super) fn finish(
         mut self,
         end_ns: u64,

@@ -1,4 +1,4 @@
-//! The arguments that a system call takes: names, types, and what each is.
+//! Signatures of system calls: the names, types and meanings of their arguments.
 
 use crate::event::EventClass;
 use crate::layout::{Base, FieldType};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// ABI of a call: numbers and registers with which it was made.
+/// ABI by which a call was made: it decides numbers and registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Abi {
     /// The kernel's own.
@@ -18,10 +18,10 @@ pub enum Abi {
     Compat,
 }
 
-/// What stands behind the names of calls of 32-bit programs, as in strace's sets.
+/// Suffix of the names of calls of 32-bit programs, as in strace's sets.
 const COMPAT_MARK: &str = "@32";
 
-/// A register.
+/// The type of an argument of which only the register is known.
 const WORD: FieldType = FieldType::Integer {
     size: 8,
     signed: false,
@@ -33,9 +33,9 @@ const WORD: FieldType = FieldType::Integer {
 pub struct Parameter {
     /// The kernel's name: `dfd`.
     pub name: String,
-    /// The type; of shorter ones the low bytes of the register count.
+    /// The type; a type shorter than the register is in its low bytes.
     pub ty: FieldType,
-    /// The kind.
+    /// What the argument means, where that is known.
     pub kind: Option<Kind>,
 }
 
@@ -80,8 +80,8 @@ impl Signature {
         }
     }
 
-    /// How many arguments stand before the program, of calls that execute one and have a directory before it: handlers record what their arguments point
-    /// to at the places that it has in the call that has none.
+    /// For calls that execute a program relative to a directory (execveat): how many arguments are before the program's path. Handlers record the memory of
+    /// their arguments at the places that it has in the call without a directory (execve).
     pub fn before_program(&self) -> usize {
         let is_texts =
             |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if what.shape == Shape::Texts);
@@ -89,13 +89,13 @@ impl Signature {
         place.map_or(0, |place| place.saturating_sub(1))
     }
 
-    /// A call of which only the number is known: its registers are shown.
+    /// The signature of a call of which only the number is known: its arguments are shown as registers.
     fn unknown(abi: Abi, number: u64) -> Self {
         let registers = (0..6).map(|at| (format!("arg{at}"), WORD));
         Self::of_abi(abi, &format!("syscall_{number}"), registers)
     }
 
-    /// A call of 32-bit programs, by the kernel's own calls, some of which it is like.
+    /// The signature of a call of 32-bit programs, taken from the kernel's own call that is like it, if there is one.
     pub fn compat<'s>(call: &str, own: impl IntoIterator<Item = &'s Self>) -> Self {
         let (like, same, all) = compat::like(call);
         let like = own.into_iter().find(|it| it.call == like);
@@ -123,7 +123,7 @@ impl Signature {
         self.call == other.call && self.abi == other.abi
     }
 
-    /// The name that people know, with what its interface adds to it: `fstat`, `openat@32`.
+    /// The name that people know, with the suffix of its interface: `fstat`, `openat@32`.
     pub fn shown(&self) -> String {
         match self.abi {
             Abi::Native => usual_name(&self.call).to_owned(),
@@ -131,7 +131,7 @@ impl Signature {
         }
     }
 
-    /// The call of the kernel's own interface that it is, or is like.
+    /// The name of the call in the kernel's own interface that is the same, or like it.
     pub fn own_name(&self) -> &str {
         match self.abi {
             Abi::Native => &self.call,
@@ -166,7 +166,7 @@ impl Signatures {
             .insert((signature.abi, number), Arc::new(signature));
     }
 
-    /// The call of a number; one that is not known is named by it.
+    /// The signature of the call with a number; an unknown call is named by its number.
     pub fn get(&mut self, abi: Abi, number: u64) -> Arc<Signature> {
         let made = || Arc::new(Signature::unknown(abi, number));
         self.by_number.entry((abi, number)).or_insert_with(made).clone()

@@ -1,4 +1,4 @@
-//! A profile of pprof's (`profile.proto`, compressed with gzip): how many records had which stack in which thread.
+//! Conversion to a profile for pprof (`profile.proto`, compressed with gzip): how many records had which stack in which thread.
 
 use super::conversion::{Conversion, Recording, Target};
 use super::place::Place;
@@ -18,13 +18,13 @@ pub(super) const TARGET: Target = Target {
     begin: |recording, place| Ok(Box::new(Pprof::new(recording, place))),
 };
 
-/// What stands for the stack of a record without one.
+/// The stack of records without one.
 const NONE: &str = "[no stack]";
 
 struct Pprof {
     place: Place,
     stacks: Stacks,
-    /// ns since 1970 when the trace's clock was 0.
+    /// Offset from the trace's clock to the time since 1970, in ns.
     since_1970: u64,
     times: Option<(u64, u64)>,
     records: u64,
@@ -82,7 +82,7 @@ impl Conversion for Pprof {
     }
 }
 
-/// A profile in the making; numbers of texts, functions, places and binaries by what they are of.
+/// A profile while it is built, with the numbers that texts, functions, locations and binaries have got in it.
 #[derive(Default)]
 struct Builder {
     profile: Profile,
@@ -148,7 +148,7 @@ impl Builder {
         id
     }
 
-    /// Adds records of a stack, whose path begins with the thread's name.
+    /// Adds the records of a stack, whose path in the tree begins with the thread's name.
     fn add(&mut self, tree: &CallTree, path: &[u32], records: u64) {
         let frame = |node: &u32| tree.frame_of(&tree.nodes()[*node as usize]);
         let Some((thread, frames)) = path.split_first() else {

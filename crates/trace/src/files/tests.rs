@@ -1,4 +1,4 @@
-//! What is trusted on the way of a path, and which folders root writes to.
+//! Tests of trust in files: which paths are trusted, and which folders root writes to.
 
 use super::*;
 use std::fs;
@@ -184,7 +184,7 @@ fn the_user_of_files_is_this_threads() {
     assert_eq!(user().to_string(), String::from_utf8(own).unwrap().trim());
 }
 
-/// A process whose root has a folder of its own in a place; it ends with its input.
+/// A process with a mount namespace of its own, in which another folder is at a path; it ends when its input is closed.
 struct Elsewhere {
     child: std::process::Child,
     root: PathBuf,

@@ -1,4 +1,4 @@
-//! Pages found in an image, where they lie, and what could not be read.
+//! Results of scanning a memory image: pages that were found, their places, and what could not be read.
 
 use crate::ctf::packet::Page;
 use crate::packet::{MAGIC, PAGE};
@@ -11,11 +11,11 @@ pub struct PagePlace(pub(crate) u64);
 /// Parts of an image that could not be scanned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Scanned {
-    /// Bytes of memory looked at; pages that the image says are all alike (zeros) count once.
+    /// Number of bytes that were scanned; pages that the image marks as all alike (zeros) count once.
     pub bytes: u64,
-    /// Pages that are said to be there and cannot be read.
+    /// Number of pages that the image should have and that cannot be read.
     pub unreadable: u64,
-    /// Why, for the first of them.
+    /// Why the first of them cannot be read.
     pub note: Option<String>,
 }
 
@@ -28,13 +28,13 @@ impl Scanned {
     }
 }
 
-/// Progress how many bytes of how many were looked at.
+/// Called with the progress: how many bytes of how many were scanned.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Takes pages with their places.
+/// Called with each page that is found, and its place.
 pub type Each<'a> = &'a mut dyn FnMut(PagePlace, &Page);
 
-/// The pages of these bytes that begin with the magic number, each with its offset.
+/// The pages among these bytes that begin with a packet's magic number, each with its offset.
 pub(super) fn marked(bytes: &[u8]) -> impl Iterator<Item = (usize, &Page)> {
     let (pages, _) = bytes.as_chunks::<{ PAGE as usize }>();
     let magic = |page: &Page| page.starts_with(&MAGIC.to_le_bytes());

@@ -1,9 +1,9 @@
-//! `avg(value)`: how many, and their sum.
+//! The aggregation `avg(value)`, which keeps how many values there were, and their sum.
 
 use super::mean;
 use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric};
 
-/// `avg(value)`.
+/// The aggregation `avg(value)`.
 pub const AVG: &dyn Function = &Avg;
 
 struct Avg;

@@ -1,8 +1,8 @@
-//! The base that functions of a count and a sum share.
+//! What the aggregations with a count and a sum have in common (`avg`, `stats`).
 
 use crate::aggregate::gather::{Gathered, Metric, first};
 
-/// Words: how many, and their sum.
+/// Number of words of such a value: the count, and the sum.
 pub(super) const WORDS: u32 = 2;
 
 /// The sum.
@@ -10,12 +10,12 @@ pub(super) fn total(with: &Gathered, words: &[u64]) -> i128 {
     with.number(words.get(1).copied().unwrap_or_default())
 }
 
-/// The mean, cut towards zero.
+/// The mean, rounded towards zero.
 pub(super) fn average(with: &Gathered, words: &[u64]) -> i128 {
     total(with, words) / i128::from(first(words).max(1))
 }
 
-/// Whether none was counted.
+/// Whether no value was counted.
 pub(super) fn is_untouched(words: &[u64]) -> bool {
     first(words) == 0
 }

@@ -1,4 +1,4 @@
-//! Structures behind pointers as text, in strace's spelling: `{tv_sec=0, tv_nsec=1000000}`.
+//! Writes the memory that arguments of system calls point to as text, as strace does: `{tv_sec=0, tv_nsec=1000000}`.
 
 mod address;
 mod control;
@@ -21,10 +21,10 @@ use crate::syscall::{ElementCount, Pointed, When};
 use number::number;
 use structure::{list, structure};
 
-/// SOL_SOCKET and its option SO_LINGER.
+/// `SOL_SOCKET` and its option `SO_LINGER`.
 const LINGER: (i64, i64) = (1, 13);
 
-/// The time that is left of a sleep: only a signal that interrupts it makes the kernel write that.
+/// Writes the time that is left of a sleep, which the kernel gives only if a signal has interrupted it.
 pub(super) fn remaining(call: &Call, argument: Argument<'_>, of: &Structure, out: &mut String) {
     let interrupted = call.error().is_some_and(|error| error.interrupted);
     let left = call
@@ -113,7 +113,7 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
     Some(())
 }
 
-/// One structure, or a list of them.
+/// Writes one structure, or a list of them.
 fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mut String) -> Option<()> {
     match what.many {
         ElementCount::One | ElementCount::Bytes(_) | ElementCount::Behind(_) if !bytes.is_empty() => {
@@ -129,7 +129,7 @@ fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mu
             list((read, count), out, |index, out| {
                 let bytes = &bytes[index * of.size..][..of.size];
                 match (what.when, what.many) {
-                    // What it reports is shown with the result.
+                    // The events that poll reports are shown with the call's result.
                     (When::Both, _) => poll::asked(bytes, out),
                     (_, ElementCount::Two) => file_time(bytes, of, out),
                     _ => structure(bytes, of, out),
@@ -140,11 +140,11 @@ fn members_of(call: &Call, what: Pointed, of: &Structure, bytes: &[u8], out: &mu
     Some(())
 }
 
-/// One of the times of utimensat(2), which may say "now" or "none" in its nanoseconds (include/linux/stat.h).
+/// Writes a time of utimensat(2), whose nanoseconds may stand for "now" or "none" (include/linux/stat.h).
 fn file_time(bytes: &[u8], of: &Structure, out: &mut String) {
     const NOW: u32 = 0x3fff_ffff;
     const OMIT: u32 = 0x3fff_fffe;
-    // Nanoseconds are the second half, of 4 or 8 bytes.
+    // The nanoseconds are the second half of the structure, 4 or 8 bytes.
     let nanoseconds = bytes.get(bytes.len() / 2..).and_then(<[u8]>::first_chunk);
     match nanoseconds.map(|half| u32::from_le_bytes(*half)) {
         Some(NOW) => out.push_str("UTIME_NOW"),
@@ -153,7 +153,7 @@ fn file_time(bytes: &[u8], of: &Structure, out: &mut String) {
     }
 }
 
-/// How many there are.
+/// Number of elements, where the call says it.
 fn wanted(call: &Call, what: Pointed) -> Option<usize> {
     let count = match what.many {
         ElementCount::Two => 2,
@@ -167,7 +167,7 @@ fn wanted(call: &Call, what: Pointed) -> Option<usize> {
     usize::try_from(count).ok()
 }
 
-/// How many bytes of buffers a call has filled; those that it is given are all of interest.
+/// Number of bytes of its buffers that a call has filled; for buffers that it only reads there is no limit.
 fn transferred(call: &Call, when: When) -> usize {
     match (when, call.end) {
         (When::After, End::Returned(bytes)) => usize::try_from(bytes).unwrap_or_default(),
@@ -181,7 +181,7 @@ fn is_option(call: &Call, what: Pointed) -> bool {
         && what.shape.size() == 4
 }
 
-/// The value of a socket's option.
+/// Writes the value of a socket's option.
 fn option(call: &Call, bytes: &[u8], out: &mut String) -> Option<()> {
     let which = call.argument(1).zip(call.argument(2));
     match bytes.len() {
@@ -199,7 +199,7 @@ fn option(call: &Call, bytes: &[u8], out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A number that the call changes: `[128 => 16]`, or `[16]` where it is unchanged.
+/// Writes a number that the call can change: `[128 => 16]`, or `[16]` where it is unchanged.
 fn changed(call: &Call, place: usize, (size, show): (usize, Show), out: &mut String) -> Option<()> {
     let before = whole(
         call.before.get(place, 0).or_else(|| call.after.get(place, 0))?,
@@ -218,12 +218,12 @@ fn changed(call: &Call, place: usize, (size, show): (usize, Show), out: &mut Str
     Some(())
 }
 
-/// The first bytes, where there are so many.
+/// The first `size` bytes, if there are that many.
 fn whole(bytes: &[u8], size: usize) -> Option<&[u8]> {
     bytes.get(..size)
 }
 
-/// `[{WIFEXITED(s) && WEXITSTATUS(s) == 0}]`.
+/// Writes the exit status of a process: `[{WIFEXITED(s) && WEXITSTATUS(s) == 0}]`.
 fn wait_status(bytes: &[u8], out: &mut String) -> Option<()> {
     let status = i64::from(u32::from_le_bytes(*bytes.first_chunk()?));
     let signal = |number: i64| {
@@ -246,7 +246,7 @@ fn wait_status(bytes: &[u8], out: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A set of descriptors below `most`: `[3 4]`.
+/// Writes a set of descriptors below `most`: `[3 4]`.
 fn descriptors(bytes: &[u8], most: usize, out: &mut String) {
     let is_in = |number: usize| {
         bytes

@@ -1,9 +1,9 @@
-//! Messages of netlink sockets: their headers by name, what follows as bytes.
+//! Writes messages of netlink sockets: the header's members by name, the rest as bytes.
 
 use super::super::quoted::quoted;
 use crate::syscall::Meaning;
 
-/// NETLINK_ROUTE.
+/// `NETLINK_ROUTE`.
 const ROUTE: i64 = 0;
 /// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;

@@ -1,6 +1,6 @@
-//! Families of names for numbers: tables made of the constants of the headers, and how a number is written with it.
+//! Families of names for numbers, such as the flags of open(2): tables made from the constants of the kernel's headers, and the writing of a number by them.
 
-/// A row with one name: it stands where `bits & mask == value`.
+/// A row of a family: the name is written where `bits & mask == value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The bits that the name is about; all of them where the whole number has one name.
@@ -20,12 +20,12 @@ pub enum Unnamed {
     Hexadecimal,
 }
 
-/// A family of names.
+/// A family of names for one kind of numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// The names, those of more bits before those of fewer.
     pub rows: &'static [Row],
-    /// The form of the rest.
+    /// The form of numbers or bits without a name.
     pub unnamed: Unnamed,
 }
 
@@ -85,7 +85,7 @@ impl Family {
             if value & row.mask != row.value || taken & row.mask != 0 {
                 continue;
             }
-            // A part that is 0, as O_RDONLY is, says something; the lack of all bits of a mask of flags does not.
+            // A field of bits that is 0 has a name (`O_RDONLY`); a flag whose bits are all 0 is not written.
             if row.mask == 0 {
                 zero = Some(row.name);
                 continue;

@@ -1,17 +1,17 @@
-//! Values of a stream, read one after another: numbers that later lengths and choices refer to, texts, and anything as the text that people read.
+//! Reader of a CTF stream's values: numbers, which later lengths and variants refer to, texts, and any value as text for people.
 
 use crate::import::ctf::bits::{Bits, Stop};
 use crate::import::ctf::types::{Integer, Struct, Type, bare, label};
 use crate::packet::CAPACITY;
 use std::sync::Arc;
 
-/// Integers that were read before in the same packet or event: what lengths and choices refer to.
+/// Integers read so far in the same packet or event, which lengths and variants refer to.
 pub(in crate::import::ctf) type Scope<'t> = Vec<(&'t str, i128, Option<&'t str>)>;
 
 /// Most bytes of a text.
 pub(super) const LONGEST: u32 = CAPACITY;
 
-/// Reads a number, which later lengths and choices may refer to.
+/// Reads a number, which later lengths and variants may refer to.
 pub(super) fn number<'t>(
     ty: &'t Type,
     name: &'t str,
@@ -108,7 +108,7 @@ pub(super) fn characters<'t>(
     Ok(text)
 }
 
-/// Most elements of an array of what takes no bits.
+/// Most elements of an array whose elements take no bits.
 const EMPTY: u64 = 1 << 12;
 
 /// Reads any value and appends it as text.
@@ -166,7 +166,7 @@ pub(in crate::import::ctf) fn shown<'t>(
     Ok(())
 }
 
-/// Appends, as far as a text may be long.
+/// Appends text up to the greatest length.
 fn put(text: &mut Vec<u8>, more: &str) {
     if text.len() < LONGEST as usize {
         text.extend_from_slice(more.as_bytes());
@@ -213,7 +213,7 @@ fn elements<'t>(
     Ok(())
 }
 
-/// Adds up what a packet's header and context, or an event's header, say, by name; times of a clock are given to `clock`.
+/// Walks through a packet's header and context, or an event's header, and collects numbers by name; times of a clock are given to `clock`.
 pub(in crate::import::ctf) fn walk<'t>(
     ty: &'t Type,
     name: &'t str,
