@@ -1,4 +1,4 @@
-//! The instruction at each place that emits an event.
+//! The patchable instruction at each place that emits an event.
 
 use super::patch;
 use super::table::sites;
@@ -6,17 +6,17 @@ use crate::event::{Event, Tracepoint};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// First byte of `test eax, imm32`: nobody listens.
+/// First byte of `test eax, imm32`, which does nothing: the event is off.
 const OFF: u8 = 0xa9;
-/// First byte of `jmp rel32`.
+/// First byte of `jmp rel32`, which jumps to the code that emits the event: the event is on.
 const ON: u8 = 0xe9;
 
 /// Whether anybody listens to `T`: one instruction that reads no memory.
 #[inline(always)]
 #[allow(unsafe_code, reason = "an instruction that another thread exchanges")]
 pub(crate) fn is_on<T: Tracepoint>() -> bool {
-    // SAFETY: the instruction reads a register and changes flags, which asm may. The distance is that to the label, so that as a jump it goes there.
-    // The section gets two words about it.
+    // SAFETY: the instruction reads a register and changes flags, which asm may do. Its immediate is the distance to the label, so that as a jump it goes there.
+    // Two words about the place go into the section.
     unsafe {
         core::arch::asm!(
             "2:",
@@ -46,7 +46,7 @@ pub(crate) fn turn(event: &'static Event, on: bool) -> io::Result<()> {
         }
         if let Err(error) = patch::write(site.code(), after) {
             for code in done {
-                // It was written a moment ago.
+                // The earlier byte was written successfully a moment ago.
                 let _ = patch::write(code, before);
             }
             return Err(error);

@@ -1,10 +1,10 @@
-//! Names of the threads that record, in the file beside a trace's packets that says which thread is called how.
+//! Names of the recording threads, for the file beside a trace's packets with the names of threads.
 
 use super::files::Path;
 use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// Bytes of all names together, at most: those of some 50,000 threads. Later ones have none.
+/// Most bytes of all names together, enough for some 50,000 threads; later threads have no name.
 const MOST: usize = 1 << 20;
 
 /// Lines `TID NAME`.
@@ -12,7 +12,7 @@ const MOST: usize = 1 << 20;
 pub(crate) struct Names(Mutex<Vec<u8>>);
 
 impl Names {
-    /// That of the process, which counts where a thread has none.
+    /// Names with that of the process alone, which stands for threads without one.
     pub(crate) fn of_process() -> Self {
         let names = Self(Mutex::default());
         if let Ok(name) = std::fs::read("/proc/self/comm") {
@@ -21,7 +21,7 @@ impl Names {
         names
     }
 
-    /// That of the thread that calls, as it is now.
+    /// Adds the name that the calling thread has now.
     #[allow(unsafe_code, reason = "a system call")]
     pub(crate) fn learn(&self, tid: u32) {
         let mut name = [0_u8; 16];
@@ -41,7 +41,7 @@ impl Names {
         }
     }
 
-    /// Writes them to a folder that is there. A signal's handler may call it, also of a thread that is at them: it does without them then.
+    /// Writes the names to a folder that exists. A signal handler may call this; if it has interrupted a change of the names, they are not written.
     ///
     /// # Errors
     /// When the kernel refuses.
