@@ -218,7 +218,7 @@ const EXCEPTIONS: &[(&str, &str, Way, &str)] = &[
 const FIND: Way = Way::With("find …", "find /bin -name sh");
 
 /// How long a line may take, in a guest whose processors are emulated.
-const LIMIT: Duration = Duration::from_secs(110);
+const LIMIT: Duration = Duration::from_secs(200);
 
 /// The pages that have command lines.
 #[must_use]
