@@ -5,6 +5,7 @@ mod emit;
 mod frame;
 mod live;
 pub mod lower;
+mod memo;
 mod moves;
 mod own;
 mod scratch;
@@ -50,9 +51,9 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
     }
     let mut own = Vec::new();
     for (name, one) in &called {
-        let one = Fitted::of(one, &maps, own::LIMIT)?;
-        maps.clone_from(&one.function.maps);
-        own.push((*name, one));
+        let fit = memo::fitted(one, &maps, own::LIMIT)?;
+        maps.clone_from(&fit.function.maps);
+        own.push((*name, fit));
     }
     // What calls back is on the stack together with what is called, and with what either calls: each gets its share.
     let frames = own.iter().map(|(name, one)| (*name, one.frame.size)).collect();
@@ -61,20 +62,32 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
     let limit = frame::LIMIT.saturating_sub(below) / depth(function, callbacks) / 32 * 32;
     let mut fitted = Vec::new();
     for one in std::iter::once(function).chain(callbacks) {
-        let one = Fitted::of(one, &maps, limit)?;
-        maps.clone_from(&one.function.maps);
-        fitted.push(one);
+        let fit = memo::fitted(one, &maps, limit)?;
+        maps.clone_from(&fit.function.maps);
+        fitted.push(fit);
     }
     // The kernel knows a function by a call of it: one whose calls the passes dropped has no place in the program.
     let roots = fitted.iter().map(|one| &one.function);
     let bodies = own.iter().map(|(name, one)| (*name, &one.function)).collect();
     let reached = own::reached(roots, &bodies);
     own.retain(|(name, _)| reached.contains(*name));
-    let placed: Vec<emit::Placed<'_>> = fitted.iter().map(Fitted::placed).collect();
-    let called: Vec<(&str, emit::Placed<'_>)> = own.iter().map(|(name, one)| (*name, one.placed())).collect();
-    let code = emit::emit(&placed, &called).map_err(Error::Assemble)?;
+    let placed: Vec<emit::Placed<'_>> = fitted.iter().map(|one| one.placed()).collect();
+    let placed_own: Vec<(&str, emit::Placed<'_>)> =
+        own.iter().map(|(name, one)| (*name, one.placed())).collect();
+    let code = emit::emit(&placed, &placed_own).map_err(Error::Assemble)?;
+    // What they call is that of this program, whichever one they were fitted for.
+    let given = std::iter::once(function).chain(callbacks).map(|one| &one.called);
+    let called = called.iter().filter(|(name, _)| reached.contains(**name));
+    let given = given.chain(called.map(|(_, one)| &one.called));
     let own = own.into_iter().map(|(_, one)| one);
-    let mut functions = fitted.into_iter().chain(own).map(|one| one.function);
+    let mut functions = fitted
+        .into_iter()
+        .chain(own)
+        .zip(given)
+        .map(|(one, called)| Function {
+            called: called.clone(),
+            ..one.function.clone()
+        });
     let function = functions.next().unwrap_or_else(|| function.clone());
     Ok(Generated {
         code,
