@@ -164,13 +164,13 @@ impl Event {
         Ok(Registration { event: self, id })
     }
 
-    /// Records the event in the rings of threads.
+    /// Begins to record the event in the rings of threads.
     pub(crate) fn record(&'static self) -> io::Result<Registration> {
         let id = self.listeners().record(self)?;
         Ok(Registration { event: self, id })
     }
 
-    /// Delivers the event for its mark alone.
+    /// Registers a listener that does nothing, so that the mark is hit.
     pub(crate) fn listen_for_mark(&'static self) -> io::Result<Registration> {
         let id = self.listeners().add(self, Arc::new(|_, _| ()), i32::MIN)?;
         Ok(Registration { event: self, id })

@@ -25,7 +25,7 @@ pub(crate) trait Listeners: Sync {
         callback: Arc<ValuesCallback>,
         priority: i32,
     ) -> io::Result<u64>;
-    /// Records the event; gives the registration's number.
+    /// Begins to record the event in the rings of threads; gives the registration's number.
     fn record(&'static self, event: &'static Event) -> io::Result<u64>;
     /// Ends a registration.
     fn remove(&'static self, event: &'static Event, id: u64);

@@ -150,7 +150,7 @@ mod model {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// Ownership of a callback: readers look at it, and the one that has taken it out of the list writes to it.
+    /// What a callback owns: readers look at it, and the one that has taken it out of the list writes to it.
     struct Owned(UnsafeCell<u32>);
 
     #[allow(unsafe_code, reason = "loom checks what it guards")]

@@ -137,7 +137,7 @@ impl Session {
         unsafe { NOW.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Makes this the recording in progress; false where there is another one.
+    /// Makes this the session that records; false where another is.
     pub(crate) fn begin(&'static self) -> bool {
         let own = std::ptr::from_ref(self).cast_mut();
         let none = std::ptr::null_mut();
