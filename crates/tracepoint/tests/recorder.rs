@@ -121,7 +121,7 @@ fn fields_of_all_kinds_are_read_as_they_were_written() {
     );
     trace_wide();
     let recorded = recorder.stop().unwrap();
-    assert_eq!((recorded.recorded, recorded.lost), (6, 0));
+    assert_eq!((recorded.recorded, recorded.lost, recorded.unnamed), (6, 0, 0));
     assert!(!all::enabled());
     trace_all("no more", b"");
 
@@ -234,6 +234,22 @@ fn what_a_full_ring_loses_is_in_its_pages() {
     assert_eq!(recovered.events, 10_000 - lost);
     let (steps, told) = steps(&saved);
     assert_eq!((steps[&0].len() as u64, told), (10_000 - lost, lost));
+}
+
+/// A recording whose names have no place says so, and is finished nevertheless.
+#[test]
+fn a_recording_without_names_is_finished() {
+    let _alone = alone();
+    let top = tempfile::tempdir().unwrap();
+    let folder = top.path().join("trace");
+    let recorder = Recorder::start(Options::new(&folder, Mode::Stream).events("ring:step")).unwrap();
+    std::fs::create_dir_all(folder.join(".kestrel/processes")).unwrap();
+    trace_step(0, 0, 1);
+    let error = recorder.stop().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::IsADirectory);
+    std::fs::remove_dir(folder.join(".kestrel/processes")).unwrap();
+    assert!(directory::open(&folder).unwrap().summary.is_some());
+    assert_eq!(steps(&folder).0[&0], [0]);
 }
 
 /// An overwriting recording has the newest events, whenever it is written.

@@ -70,21 +70,26 @@ impl Path {
         }
     }
 
-    /// Makes an empty file, or empties the one that is there.
+    /// Makes the file so long: what lies behind is no more there. One that is not there is made.
     ///
     /// # Errors
     /// When the kernel refuses.
     #[allow(unsafe_code, reason = "system calls")]
-    pub(crate) fn empty(&self) -> Result<(), c_int> {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+    pub(crate) fn cut(&self, length: u64) -> Result<(), c_int> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
         // SAFETY: a path with its NUL.
         let file = unsafe { libc::open(self.as_c().as_ptr(), flags, 0o600) };
         if file < 0 {
             return Err(errno());
         }
+        // SAFETY: a descriptor of ours and a number.
+        let result = match unsafe { libc::ftruncate(file, length as libc::off_t) } {
+            0 => Ok(()),
+            _ => Err(errno()),
+        };
         // SAFETY: a descriptor of ours.
         unsafe { libc::close(file) };
-        Ok(())
+        result
     }
 
     /// Writes bytes at an offset of the file, which is made if there is none.

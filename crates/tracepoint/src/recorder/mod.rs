@@ -34,10 +34,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Environment variable that starts a recording in a program which does not start one itself: `FOLDER[,overwrite][,ring=BYTES][,memory=FILE]`, read by
 /// [`crate::init`]. The events are those that [`crate::VARIABLE`] names, or all.
 pub const RECORD: &str = "KESTREL_TRACEPOINTS_RECORD";
+
+/// How often a thread looks again whether another has left what it wants: in a signal's handler nobody may wait for ever.
+const TRIES: u32 = 20_000;
+/// The time between two looks.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// Behaviour of a full ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +148,8 @@ pub struct Recorded {
     pub lost: u64,
     /// Bytes written to files.
     pub bytes: u64,
+    /// Threads that are shown by the name of the process: 65,536 others have names.
+    pub unnamed: u64,
 }
 
 /// A running recording of the process's events, which ends when it is stopped or dropped. A process has one at a time.
@@ -328,6 +336,7 @@ impl Recorder {
             recorded,
             lost,
             bytes,
+            unnamed: self.session.unnamed(),
         })
     }
 

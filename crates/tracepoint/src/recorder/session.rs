@@ -7,6 +7,7 @@ use super::files::{Path, as_io};
 use super::memory::Memory;
 use super::names::Names;
 use super::ring::{Page, Ring};
+use super::{PAUSE, TRIES};
 use kestrel_layout::packet::PAGE;
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -205,10 +206,15 @@ impl Session {
     pub(crate) fn take(&'static self) -> Option<&'static Ring> {
         // SAFETY: asks for a number.
         let tid = unsafe { libc::gettid() } as u32;
+        let left = self.rings().find(|ring| ring.take(self.pid, tid));
+        let ring = left.or_else(|| self.make(tid))?;
+        // Where there is none the next event asks again.
         self.names.learn(tid);
-        if let Some(ring) = self.rings().find(|ring| ring.take(self.pid, tid)) {
-            return Some(ring);
-        }
+        Some(ring)
+    }
+
+    /// A new ring, taken for the thread.
+    fn make(&'static self, tid: u32) -> Option<&'static Ring> {
         let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let count = self.count.load(Ordering::Relaxed);
         let place = self.rings.get(count)?;
@@ -221,7 +227,12 @@ impl Session {
         Some(ring)
     }
 
-    /// Records lost, records in completed pages, and bytes written to files.
+    /// How many threads that recorded have no name of their own in the trace.
+    pub(crate) fn unnamed(&self) -> u64 {
+        self.names.dropped()
+    }
+
+    /// Records lost, records in pages that were left, and bytes written to files.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let beside = self.beside.get().map_or(0, Ring::lost);
         let (mut lost, mut recorded) = (beside, 0);
@@ -282,11 +293,11 @@ impl Session {
                 Ok(_) => break,
                 // A signal came while this thread was writing, and its handler does not return there: the writing begins anew.
                 Err(owner) if owner == own => break,
-                // Another thread is writing and makes no progress. A signal handler may not wait for ever.
-                Err(_) if tries > 20_000 => return Err(io::ErrorKind::ResourceBusy.into()),
+                // Another that does not get on: in a signal's handler nobody may wait for ever.
+                Err(_) if tries > TRIES => return Err(io::ErrorKind::ResourceBusy.into()),
                 Err(_) => {
                     tries += 1;
-                    std::thread::sleep(std::time::Duration::from_micros(100));
+                    std::thread::sleep(PAUSE);
                 }
             }
         }
@@ -328,16 +339,16 @@ impl Session {
         path.push(b"_0")
     }
 
-    /// Writes the names of threads to a file beside the packets, and at the end the mark that it is complete.
-    fn write_beside_packets(&self, folder: &[u8], path: &mut Path, extent: Extent) -> Result<(), c_int> {
+    /// Writes the names of threads beside the packets, and at the end, also where there is no room for names, that the packets are all.
+    fn write_beside_packets(&self, folder: &[u8], room: &mut Room, extent: Extent) -> Result<(), c_int> {
+        let path = &mut room.path;
         path.set(folder).push(b"/.kestrel").make_folder()?;
-        self.names.write(path.push(b"/processes"))?;
+        let named = self.names.write(path.push(b"/processes"), &mut room.page);
         if extent != Extent::End {
-            return Ok(());
+            return named;
         }
-        path.set(folder)
-            .push(b"/.kestrel/summary.json")
-            .write(SUMMARY.as_ptr(), SUMMARY.len(), 0)
+        let path = path.set(folder).push(b"/.kestrel/summary.json");
+        named.and(path.write(SUMMARY.as_ptr(), SUMMARY.len(), 0))
     }
 
     /// Writes the full pages of a stream that were not written yet; with a larger extent also the newest page, and the counts of lost records.
@@ -370,7 +381,7 @@ impl Session {
             return Ok(());
         }
         self.write_beside(&self.folder, room)?;
-        self.write_beside_packets(&self.folder, &mut room.path, extent)
+        self.write_beside_packets(&self.folder, room, extent)
     }
 
     /// Writes the count of lost records of threads without a ring, if there are any.
@@ -389,7 +400,7 @@ impl Session {
         let page = u64::from(PAGE);
         for ring in self.rings() {
             let path = Self::stream(folder, ring, &mut room.path);
-            path.empty()?;
+            path.cut(0)?;
             let opened = ring.control.opened();
             let mut at = 0;
             for number in opened.saturating_sub(ring.pages())..opened {
@@ -402,6 +413,40 @@ impl Session {
             self.written.fetch_add(at, Ordering::Relaxed);
         }
         self.write_beside(folder, room)?;
-        self.write_beside_packets(folder, &mut room.path, Extent::End)
+        self.write_beside_packets(folder, room, Extent::End)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::{Memory, Session, SessionParts};
+
+    /// A thread that gets no ring asks for one with each event: it leaves nothing behind meanwhile.
+    #[test]
+    fn a_thread_without_a_ring_has_no_name() {
+        let session = |pages| {
+            Session::new(SessionParts {
+                is_overwriting: true,
+                pages,
+                head: [0; 3],
+                memory: Memory::new(None).unwrap(),
+                folder: Vec::new(),
+                metadata: String::new(),
+            })
+            .unwrap()
+        };
+        // No processor addresses so much.
+        let without = session(1 << 50);
+        let with = session(4);
+        let test = std::thread::Builder::new().name("a thread of test".to_owned());
+        let run = move || {
+            assert!((0..3).all(|_| without.take().is_none()));
+            assert!(with.take().is_some());
+        };
+        test.spawn(run).unwrap().join().unwrap();
+        let counts = |session: &Session| session.names.len();
+        assert_eq!((counts(without), counts(with)), (1, 2));
     }
 }
