@@ -245,7 +245,7 @@ static inline void kestrel_touch_text(const char *text)
     /* All objects of a program share one semaphore. */                                                 \
     extern volatile unsigned short KESTREL_SEMAPHORE(group, event) __asm__("kestrel_semaphore_" #group "_" #event) \
         __attribute__((weak, visibility("hidden"), section(".probes")));                                \
-    volatile unsigned short KESTREL_SEMAPHORE(group, event) = 0;                                        \
+    __attribute__((used)) volatile unsigned short KESTREL_SEMAPHORE(group, event) = 0;                  \
     static inline __attribute__((unused)) int trace_##event##_enabled(void)                             \
     {                                                                                                   \
         return __builtin_expect(KESTREL_SEMAPHORE(group, event) != 0, 0) != 0;                          \
@@ -263,7 +263,7 @@ static inline void kestrel_touch_text(const char *text)
                 "  .long 8, 996f - 995f, 3\n"                                                           \
                 "  .asciz \"stapsdt\"\n"                                                                \
                 "995:\n"                                                                                \
-                "  .quad 990b, 0, %c[semaphore]\n"                                                      \
+                "  .quad 990b, 0, kestrel_semaphore_" #group "_" #event "\n"                            \
                 "  .asciz \"" #group "\"\n"                                                             \
                 "  .asciz \"" #event "\"\n"                                                             \
                 "  .set kestrel_at, 0\n"                                                                \
@@ -272,7 +272,7 @@ static inline void kestrel_touch_text(const char *text)
                 "996:\n"                                                                                \
                 "  .balign 4\n"                                                                         \
                 "  .popsection\n"                                                                       \
-                : : "a"(kestrel_words), [semaphore] "i"(&KESTREL_SEMAPHORE(group, event)) : "memory");  \
+                : : "a"(kestrel_words) : "memory");                                                     \
         }                                                                                               \
     }
 

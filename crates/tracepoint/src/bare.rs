@@ -20,6 +20,9 @@ impl Drop for Inside<'_> {
     }
 }
 
+/// What a thread needs for its first event: nothing.
+pub(crate) fn begin() {}
+
 /// Delivers an event. Gives whether it did.
 #[inline]
 pub(crate) fn deliver(_: &'static Event, deliver: impl FnOnce(&Inside<'_>)) -> bool {

@@ -4,13 +4,27 @@ use crate::arguments;
 use crate::event::{Event, Listeners, Mark, ValuesCallback};
 use crate::io;
 use crate::key;
-use crate::list::{Entry, List, Old};
+use crate::list::{Changes, Entry, List, Old};
 use crate::record::Record;
+use crate::sync::{Mutex, lock};
 use crate::thread;
 use crate::value::{Field, Value};
 use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Held while a list changes and code with it, and by a thread that forks. Who has it waits for no callback: they register, too.
+static CHANGES: Mutex<Changes> = Mutex::new(Changes::new());
+
+/// No list changes while this lives.
+#[cfg(feature = "std")]
+pub(crate) type Held = std::sync::MutexGuard<'static, Changes>;
+
+/// Waits for changes that go on.
+#[cfg(feature = "std")]
+pub(crate) fn hold() -> Held {
+    lock(&CHANGES)
+}
 
 /// Callbacks of an event, those that take its arguments (`F`) and those that take its record, in one order.
 pub struct Callbacks<F: ?Sized + 'static> {
@@ -59,7 +73,11 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let id = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         let entry = Entry { priority, id, what };
-        match self.list.insert(entry, || key::turn(event, true)) {
+        let mut alone = lock(&CHANGES);
+        thread::begin();
+        let changed = self.list.insert(&mut alone, entry, || key::turn(event, true));
+        drop(alone);
+        match changed {
             Ok(old) => {
                 // All callbacks that are in it are registered still.
                 if !old.is_empty() {
@@ -68,7 +86,8 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
                 Ok(id)
             }
             Err((error, old)) => {
-                free(old);
+                // Who asks may have locks that callbacks take.
+                thread::after_some_grace_period(move || old.free());
                 Err(error)
             }
         }
@@ -122,7 +141,10 @@ impl<F: ?Sized + Send + Sync + 'static> Listeners for Callbacks<F> {
 
     fn remove(&'static self, event: &'static Event, id: u64) {
         // Turning a key off writes what was there before; where that is refused events come to an empty list.
-        free(self.list.remove(id, || _ = key::turn(event, false)));
+        let old = self
+            .list
+            .remove(&mut lock(&CHANGES), id, || _ = key::turn(event, false));
+        free(old);
     }
 }
 

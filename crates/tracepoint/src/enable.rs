@@ -7,7 +7,7 @@ use crate::record::Record;
 use crate::recorder::{Options, RECORD, Recorder};
 use crate::watch::watch;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Names of the events that are enabled when the program starts, patterns with commas between them: what [`init`] reads.
@@ -19,7 +19,8 @@ type Sink = Arc<dyn Fn(&Record<'_>) + Send + Sync>;
 /// The recording that [`RECORD`] asks for: it ends with the program.
 static RECORDING: Mutex<Option<Recorder>> = Mutex::new(None);
 
-struct Enabled {
+/// What is enabled, and where it goes.
+pub(crate) struct Enabled {
     sink: Option<Sink>,
     events: Vec<(&'static Event, Registration)>,
 }
@@ -29,7 +30,15 @@ static ENABLED: Mutex<Enabled> = Mutex::new(Enabled {
     events: Vec::new(),
 });
 
-fn enabled() -> std::sync::MutexGuard<'static, Enabled> {
+/// Nothing is enabled or disabled while this lives.
+pub(crate) type Held = MutexGuard<'static, Enabled>;
+
+/// Waits for changes that go on.
+pub(crate) fn hold() -> Held {
+    enabled()
+}
+
+fn enabled() -> Held {
     ENABLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -112,8 +112,15 @@ impl Domain {
         fence(Ordering::SeqCst);
     }
 
+    /// No thread is a reader but this one, if it is: the others are those of before a fork.
     #[cfg(not(loom))]
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Reader>>> {
+    pub(crate) fn keep(&self, own: Option<Arc<Reader>>) {
+        let others = std::mem::replace(&mut *self.lock(), own.into_iter().collect());
+        drop(others);
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Reader>>> {
         // A panic between push and retain leaves a list that is right.
         self.readers
             .lock()

@@ -72,6 +72,8 @@ mod enable;
 mod event;
 #[cfg(not(loom))]
 mod events;
+#[cfg(all(target_os = "linux", not(any(loom, miri)), feature = "std"))]
+mod fork;
 #[cfg(not(loom))]
 mod format;
 #[cfg(not(loom))]

@@ -1,6 +1,6 @@
 //! A list that is read by events and changed by registrations: readers see the list of before or of after, and a change returns what they may still see.
 
-use crate::sync::{AtomicPtr, Mutex, Ordering, lock};
+use crate::sync::{AtomicPtr, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -24,12 +24,22 @@ impl<T: Clone> Clone for Entry<T> {
 /// A snapshot that is no more in the list, and may still be read.
 pub(crate) struct Old<T>(*mut Vec<Entry<T>>);
 
+/// What stands for changes: who has it alone may change lists.
+#[derive(Debug)]
+pub(crate) struct Changes(());
+
+impl Changes {
+    /// One to be locked.
+    pub(crate) const fn new() -> Self {
+        Self(())
+    }
+}
+
 /// The list.
 #[derive(Debug)]
 pub(crate) struct List<T> {
     /// A snapshot from `Box::into_raw`, or null: nothing in it.
     now: AtomicPtr<Vec<Entry<T>>>,
-    changes: Mutex<()>,
 }
 
 impl<T: Clone> List<T> {
@@ -38,7 +48,6 @@ impl<T: Clone> List<T> {
     pub(crate) const fn new() -> Self {
         Self {
             now: AtomicPtr::new(core::ptr::null_mut()),
-            changes: Mutex::new(()),
         }
     }
 
@@ -47,7 +56,6 @@ impl<T: Clone> List<T> {
     pub(crate) fn new() -> Self {
         Self {
             now: AtomicPtr::new(core::ptr::null_mut()),
-            changes: Mutex::new(()),
         }
     }
 
@@ -67,10 +75,10 @@ impl<T: Clone> List<T> {
     /// Puts an element in its place. `first` is called when the list was empty; where it fails the element is taken out again, and given back with the error.
     pub(crate) fn insert<E>(
         &self,
+        _alone: &mut Changes,
         entry: Entry<T>,
         first: impl FnOnce() -> Result<(), E>,
     ) -> Result<Old<T>, (E, Old<T>)> {
-        let _changes = lock(&self.changes);
         let mut next = self.copy();
         let is_first = next.is_empty();
         let at = next.partition_point(|other| other.priority >= entry.priority);
@@ -83,9 +91,8 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// Takes an element out; `last` is called when none is left.
-    pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) -> Old<T> {
-        let _changes = lock(&self.changes);
+    /// Takes an element out; `last` is told when none is left.
+    pub(crate) fn remove(&self, _alone: &mut Changes, id: u64, last: impl FnOnce()) -> Old<T> {
         let mut next = self.copy();
         let before = next.len();
         next.retain(|entry| entry.id != id);
@@ -101,7 +108,7 @@ impl<T: Clone> List<T> {
         if now.is_null() {
             return Vec::new();
         }
-        // SAFETY: as in `read`; whoever changes the list has the lock, so that the pointer stays in it meanwhile.
+        // SAFETY: as in `read`; whoever changes the list is alone in it, so that the pointer stays in it meanwhile.
         unsafe { &*now }.clone()
     }
 
@@ -136,7 +143,7 @@ impl<T> Old<T> {
 unsafe impl<T: Send> Send for Old<T> {}
 
 #[allow(unsafe_code, reason = "a vector behind a pointer")]
-// SAFETY: the list hands out references to its elements and takes them out under a lock, as a `Mutex<Vec<T>>` with shared readers would.
+// SAFETY: the list hands out references to its elements and takes them out while nobody else changes it, as a `Mutex<Vec<T>>` with shared readers would.
 unsafe impl<T: Send + Sync> Sync for List<T> {}
 #[allow(unsafe_code, reason = "a vector behind a pointer")]
 // SAFETY: as for `Sync`.
@@ -144,9 +151,9 @@ unsafe impl<T: Send + Sync> Send for List<T> {}
 
 #[cfg(all(test, loom))]
 mod model {
-    use super::{Entry, List};
+    use super::{Changes, Entry, List};
     use crate::grace::Domain;
-    use crate::sync::Arc;
+    use crate::sync::{Arc, Mutex, lock};
     use loom::cell::UnsafeCell;
     use loom::thread;
 
@@ -172,7 +179,8 @@ mod model {
                 id: 1,
                 what: Arc::clone(&owned),
             };
-            assert!(list.insert(entry, || Ok::<(), ()>(())).is_ok());
+            let mut changes = Changes::new();
+            assert!(list.insert(&mut changes, entry, || Ok::<(), ()>(())).is_ok());
             let reader = {
                 let (domain, list) = (Arc::clone(&domain), Arc::clone(&list));
                 let own = domain.join();
@@ -187,7 +195,7 @@ mod model {
                     }
                 })
             };
-            let old = list.remove(1, || ());
+            let old = list.remove(&mut changes, 1, || ());
             domain.synchronize(None);
             // SAFETY: loom fails where a reader may still be there.
             #[allow(unsafe_code, reason = "loom checks what it guards")]
@@ -203,15 +211,17 @@ mod model {
         loom::model(|| {
             let domain = Arc::new(Domain::new(false));
             let list = Arc::new(List::<u32>::new());
+            let changes = Arc::new(Mutex::new(Changes::new()));
             let add = |id: u64| {
-                let (domain, list) = (Arc::clone(&domain), Arc::clone(&list));
+                let (domain, list, changes) = (Arc::clone(&domain), Arc::clone(&list), Arc::clone(&changes));
                 move || {
                     let entry = Entry {
                         priority: id as i32,
                         id,
                         what: id as u32,
                     };
-                    if let Ok(old) = list.insert(entry, || Ok::<(), ()>(())) {
+                    let old = list.insert(&mut lock(&changes), entry, || Ok::<(), ()>(()));
+                    if let Ok(old) = old {
                         domain.synchronize(None);
                         old.free();
                     }
@@ -225,8 +235,8 @@ mod model {
             let ids: Vec<u64> = list.read(&inside).iter().map(|entry| entry.id).collect();
             assert_eq!(ids, [2, 1]);
             drop(inside);
-            list.remove(1, || ()).free();
-            list.remove(2, || ()).free();
+            list.remove(&mut lock(&changes), 1, || ()).free();
+            list.remove(&mut lock(&changes), 2, || ()).free();
         });
     }
 }

@@ -3,15 +3,21 @@
 use crate::event::Event;
 use crate::grace::{self, Domain, Inside, Reader};
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Events that a thread can be in at once: callbacks that emit events of their own, whose callbacks do.
 const DEEPEST: usize = 8;
 
 /// All lists of callbacks.
+static DOMAIN: OnceLock<Domain> = OnceLock::new();
+
 fn domain() -> &'static Domain {
-    static DOMAIN: OnceLock<Domain> = OnceLock::new();
     DOMAIN.get_or_init(|| Domain::new(grace::register()))
+}
+
+/// What a thread needs for its first event. Called before any event is on, by a thread that does not fork meanwhile.
+pub(crate) fn begin() {
+    domain();
 }
 
 /// Work postponed until the thread is inside of no event.
@@ -31,12 +37,39 @@ impl Drop for Own {
 }
 
 thread_local! {
+    /// Whether `OWN` is made.
+    static IS_JOINED: Cell<bool> = const { Cell::new(false) };
     static OWN: Own = Own {
-        reader: domain().join(),
+        reader: {
+            let reader = domain().join();
+            IS_JOINED.set(true);
+            reader
+        },
         depth: const { Cell::new(0) },
         active: [const { Cell::new(None) }; DEEPEST],
         later: const { RefCell::new(Vec::new()) },
     };
+}
+
+/// No thread comes or goes while this lives, and nothing is freed.
+pub(crate) type Held = (
+    MutexGuard<'static, Vec<Free>>,
+    Option<MutexGuard<'static, Vec<Arc<Reader>>>>,
+);
+
+/// Waits for those that come, go and free.
+pub(crate) fn hold() -> Held {
+    (with_the_next(), DOMAIN.get().map(Domain::lock))
+}
+
+/// In the child of a fork: the parent's other threads are not there, wherever they were.
+pub(crate) fn forget_others() {
+    let Some(domain) = DOMAIN.get() else { return };
+    let own = match IS_JOINED.get() {
+        true => OWN.try_with(|own| Arc::clone(&own.reader)).ok(),
+        false => None,
+    };
+    domain.keep(own);
 }
 
 /// Takes an event off the thread's list of those it is in, also when a callback panics.
@@ -92,23 +125,28 @@ fn do_later(own: &Own) {
 }
 
 /// A function that frees memory of lists.
-type Free = Box<dyn FnOnce() + Send>;
+pub(crate) type Free = Box<dyn FnOnce() + Send>;
 
 /// What is freed with the next grace period, whoever waits for it.
 static WITH_THE_NEXT: Mutex<Vec<Free>> = Mutex::new(Vec::new());
 
 /// Runs `free` with the next grace period that a thread waits for: for memory whose owner need not wait.
 pub(crate) fn after_some_grace_period(free: impl FnOnce() + Send + 'static) {
-    with_the_next(|all| all.push(Box::new(free)));
+    with_the_next().push(Box::new(free));
 }
 
-/// Held for this alone: callbacks that register come here, and a thread that waits for them must not have it.
-fn with_the_next<T>(change: impl FnOnce(&mut Vec<Free>) -> T) -> T {
-    change(&mut WITH_THE_NEXT.lock().unwrap_or_else(PoisonError::into_inner))
+/// Held for a moment: callbacks that register come here, and a thread that waits for them must not have it.
+fn with_the_next() -> MutexGuard<'static, Vec<Free>> {
+    WITH_THE_NEXT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Frees what was left for the next grace period.
+pub(crate) fn free_now() {
+    after_grace_period(|| ());
 }
 
 fn synchronize(own: Option<&Arc<Reader>>) {
-    let all = with_the_next(std::mem::take);
+    let all = std::mem::take(&mut *with_the_next());
     domain().synchronize(own);
     for free in all {
         free();

@@ -8,12 +8,13 @@ use crate::callbacks::Registration;
 use crate::event::Event;
 use crate::events::events;
 use crate::record::Record;
+use crate::thread;
 use crate::value::{Field, Kind, Value};
 use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The kernel's file.
 const FILE: &str = "/sys/kernel/tracing/user_events_data";
@@ -58,8 +59,17 @@ static KNOWN: OnceLock<Option<(Arc<File>, Vec<Known>)>> = OnceLock::new();
 /// Those that somebody listens to.
 static LISTENED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new());
 
+/// Nothing is turned on or off while this lives.
+pub(crate) type Held = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
+
+/// Waits for a look that goes on.
+pub(crate) fn hold() -> Held {
+    LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Makes all events known to the kernel, once.
 pub(crate) fn register() {
+    let _one = hold();
     KNOWN.get_or_init(|| {
         let file = Arc::new(File::options().write(true).read(true).open(FILE).ok()?);
         let known = events().into_iter().filter_map(|event| known(&file, event));
@@ -94,7 +104,7 @@ pub(crate) fn look() -> Vec<&'static Event> {
     let Some(Some((file, known))) = KNOWN.get() else {
         return Vec::new();
     };
-    let mut listened = LISTENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut listened = hold();
     let wanted = |known: &Known| known.word.load(Ordering::Relaxed) & 1 << BIT != 0;
     let is = |event: &'static Event| {
         known
@@ -102,6 +112,7 @@ pub(crate) fn look() -> Vec<&'static Event> {
             .any(|known| std::ptr::eq(known.event, event) && wanted(known))
     };
     let all = std::mem::take(&mut *listened);
+    let mut is_refused = false;
     let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| is(event));
     for known in known.iter().filter(|known| wanted(known)) {
         if on.iter().any(|(event, _)| std::ptr::eq(*event, known.event)) {
@@ -109,11 +120,12 @@ pub(crate) fn look() -> Vec<&'static Event> {
         }
         let (file, index) = (Arc::clone(file), known.index);
         // Where code cannot be patched the next look tries again.
-        if let Ok(registration) = known
+        match known
             .event
             .listen(move |record| write(&file, index, record), i32::MIN)
         {
-            on.push((known.event, registration));
+            Ok(registration) => on.push((known.event, registration)),
+            Err(_) => is_refused = true,
         }
     }
     let events = on.iter().map(|(event, _)| *event).collect();
@@ -121,6 +133,9 @@ pub(crate) fn look() -> Vec<&'static Event> {
     drop(listened);
     // Each waits for callbacks.
     drop(off);
+    if is_refused {
+        thread::free_now();
+    }
     events
 }
 

@@ -3,8 +3,10 @@
 use crate::callbacks::Registration;
 use crate::event::Event;
 use crate::events::events;
+use crate::thread;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Events that are on for tracers outside.
@@ -13,16 +15,34 @@ static WATCHED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new
 /// How often semaphores are looked at: a tracer that attaches sees the first event so much later.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Nothing is turned on or off while this lives.
+pub(crate) type Held = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
+
+/// Waits for a look that goes on.
+pub(crate) fn hold() -> Held {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a thread looks.
+static RUNS: AtomicBool = AtomicBool::new(false);
+
+/// In the child of a fork: it has no thread of its parent's.
+pub(crate) fn forget() {
+    RUNS.store(false, Ordering::Relaxed);
+}
+
 /// Looks at the semaphores of all marks, and which tracepoints of the kernel's `user_events` are listened to, once. Gives how many events are on for tracers outside.
 pub fn look() -> usize {
-    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watched = hold();
+    let mut is_refused = false;
     let all = std::mem::take(&mut *watched);
     let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| event.is_marked());
     for event in events() {
         if event.is_marked() && !on.iter().any(|(other, _)| std::ptr::eq(*other, event)) {
             // Where code cannot be patched, the tracer sees nothing; the next look tries again.
-            if let Ok(registration) = event.listen_for_mark() {
-                on.push((event, registration));
+            match event.listen_for_mark() {
+                Ok(registration) => on.push((event, registration)),
+                Err(_) => is_refused = true,
             }
         }
     }
@@ -32,6 +52,9 @@ pub fn look() -> usize {
     drop(watched);
     // Each waits for callbacks, which may look, too.
     drop(off);
+    if is_refused {
+        thread::free_now();
+    }
     #[cfg(listed_events)]
     for event in crate::user_events::look() {
         if !all.iter().any(|other| std::ptr::eq(*other, event)) {
@@ -46,11 +69,7 @@ pub fn look() -> usize {
 /// # Errors
 /// When there can be no thread.
 pub fn watch() -> io::Result<()> {
-    /// The process that it runs in: the child of a fork has no threads of its parent's.
-    static RUNS: Mutex<u32> = Mutex::new(0);
-    let process = std::process::id();
-    let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
-    if *runs == process || events().is_empty() {
+    if events().is_empty() || RUNS.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
     #[cfg(listed_events)]
@@ -60,12 +79,12 @@ pub fn watch() -> io::Result<()> {
     let thread = std::thread::Builder::new()
         .name("kestrel-marks".to_owned())
         .stack_size(64 << 10);
-    thread.spawn(|| {
+    let thread = thread.spawn(|| {
         loop {
             look();
             std::thread::sleep(PAUSE);
         }
-    })?;
-    *runs = process;
-    Ok(())
+    });
+    RUNS.store(thread.is_ok(), Ordering::Relaxed);
+    thread.map(drop)
 }

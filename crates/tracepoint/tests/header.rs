@@ -150,6 +150,7 @@ fn files_of_a_program_share_events_however_they_are_linked() {
         &["-O2", "-s", "-flto"],
         &["-O2", "-flto", "-flto-partition=max"],
         &["-O2", "-fPIC", "-shared"],
+        &["-O2", "-fPIC", "-mcmodel=large"],
     ] {
         let said = compiler(options, &["first.c", "second.c"]);
         assert!(

@@ -12,6 +12,9 @@ mod notes;
 use notes::Mark;
 use object::{Object, ObjectSegment};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 kestrel_tracepoint::events! {
     group marks;
@@ -24,10 +27,18 @@ kestrel_tracepoint::events! {
         pair: [u16; 2] = [1, 2],
     } print "{a} {b} {path} {body} {pair}";
 
+    event slow() {} print "";
+
     event many(v: u64) {
         f0: u64 = v, f1: u64 = v, f2: u64 = v, f3: u64 = v, f4: u64 = v, f5: u64 = v, f6: u64 = v,
         f7: u64 = v, f8: u64 = v, f9: u64 = v, f10: u64 = v, f11: u64 = v, f12: i64 = v as i64,
     } print "{f0}";
+}
+
+/// Tests of one program run side by side, and a look is at all of its marks.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn note(file: &object::File<'_>, name: &str) -> Mark {
@@ -55,8 +66,14 @@ fn moved_by(file: &object::File<'_>) -> u64 {
             .unwrap()
 }
 
+fn memory() -> std::fs::File {
+    let mut options = std::fs::File::options();
+    options.read(true).write(true).open("/proc/self/mem").unwrap()
+}
+
 #[test]
 fn marks_are_noted_and_their_semaphores_turn_events_on() {
+    let _alone = alone();
     let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
     let one = note(&file, "one");
@@ -87,11 +104,7 @@ fn marks_are_noted_and_their_semaphores_turn_events_on() {
         "{described:?}"
     );
 
-    let memory = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open("/proc/self/mem")
-        .unwrap();
+    let memory = memory();
     let moved = moved_by(&file);
     let mut code = [0];
     memory.read_exact_at(&mut code, moved + one.location).unwrap();
@@ -112,4 +125,85 @@ fn marks_are_noted_and_their_semaphores_turn_events_on() {
         .unwrap();
     assert_eq!(kestrel_tracepoint::look(), 0);
     assert!(!one::enabled());
+}
+
+/// What a child does: it turns an event on and off, by hand and by the thread that looks. Gives whether the first look saw the tracer.
+fn watched_in_child(semaphore: u64) -> bool {
+    let memory = memory();
+    let count = |tracers: u16| memory.write_all_at(&tracers.to_le_bytes(), semaphore).unwrap();
+    let wait_until = |is_on: bool| {
+        while many::enabled() != is_on {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    count(1);
+    kestrel_tracepoint::watch().unwrap();
+    let seen = many::enabled();
+    count(0);
+    kestrel_tracepoint::look();
+    // The thread may be at it.
+    wait_until(false);
+    drop(many::register(|_| (), 0));
+    seen
+}
+
+/// Has a child do something; gives its status, which is 0 where it gave true.
+#[allow(unsafe_code, reason = "a fork")]
+fn fork(work: impl FnOnce() -> bool) -> i32 {
+    // SAFETY: the child ends here, and runs nothing of the other tests.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // A child that waits for ever is ended.
+        // SAFETY: numbers.
+        unsafe { libc::alarm(60) };
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        // SAFETY: as above.
+        unsafe { libc::_exit(i32::from(!done.is_ok_and(|done| done))) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child, and writes the number.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    status
+}
+
+/// Whatever the other threads of a process do when it forks, the child waits for none of them.
+#[test]
+fn children_of_forks_can_watch() {
+    let _alone = alone();
+    let bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let moved = moved_by(&file);
+    let (one, many) = (note(&file, "one").semaphore, note(&file, "many").semaphore);
+    let is_over = AtomicBool::new(false);
+    let watched = || watched_in_child(moved + many);
+    let switched = || {
+        let memory = memory();
+        for tracers in (0..2_u16).cycle() {
+            memory.write_all_at(&tracers.to_le_bytes(), moved + one).unwrap();
+            kestrel_tracepoint::look();
+            if tracers == 0 && is_over.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    };
+    let within_callbacks = || {
+        while !is_over.load(Ordering::Relaxed) {
+            trace_slow();
+        }
+    };
+    let slow = slow::register(|| std::thread::sleep(Duration::from_millis(1)), 0);
+    for (work, forks) in [(&switched as &(dyn Fn() + Sync), 100), (&within_callbacks, 20)] {
+        is_over.store(false, Ordering::Relaxed);
+        let failed = std::thread::scope(|scope| {
+            scope.spawn(work);
+            let failed = (0..forks).map(|_| fork(watched)).find(|status| *status != 0);
+            is_over.store(true, Ordering::Relaxed);
+            failed
+        });
+        assert_eq!(failed, None, "the status of a child");
+    }
+    drop(slow);
+    // The child has a thread that looks, its own child has another.
+    assert_eq!(fork(|| watched() && fork(watched) == 0), 0);
+    assert_eq!(kestrel_tracepoint::look(), 0);
 }

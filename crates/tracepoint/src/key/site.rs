@@ -4,7 +4,6 @@ use super::patch;
 use super::table::sites;
 use crate::event::{Event, Tracepoint};
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 /// First byte of `test eax, imm32`, which does nothing: the event is off.
 const OFF: u8 = 0xa9;
@@ -31,13 +30,11 @@ pub(crate) fn is_on<T: Tracepoint>() -> bool {
     false
 }
 
-/// Turns every place of the event on or off.
+/// Turns every place of the event on or off. One thread at a time calls it.
 ///
 /// # Errors
 /// When the code cannot be changed; it is as before then.
 pub(crate) fn turn(event: &'static Event, on: bool) -> io::Result<()> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (before, after) = if on { (OFF, ON) } else { (ON, OFF) };
     let mut done = Vec::new();
     for site in sites() {

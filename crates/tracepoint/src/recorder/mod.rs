@@ -34,16 +34,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 /// Environment variable that starts a recording in a program which does not start one itself: `FOLDER[,overwrite][,ring=BYTES][,memory=FILE]`, read by
 /// [`crate::init`]. The events are those that [`crate::VARIABLE`] names, or all.
 pub const RECORD: &str = "KESTREL_TRACEPOINTS_RECORD";
-
-/// How often a thread looks again whether another has left what it wants: in a signal's handler nobody may wait for ever.
-const TRIES: u32 = 20_000;
-/// The time between two looks.
-const PAUSE: Duration = Duration::from_micros(100);
 
 /// Behaviour of a full ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! Names of threads that record, in the file beside a trace's packets that says which thread is called how.
 
-use super::files::Path;
-use super::ring::Page;
-use super::{PAUSE, TRIES};
+use super::files::{PAUSE, Path, TRIES};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::fmt::Write;
@@ -71,11 +69,11 @@ impl Names {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Writes them to a folder that is there, as lines `TID NAME`. A signal's handler may call it, also of a thread that is at them: so it takes no memory, and does not wait for ever.
+    /// Writes them to a folder that is there, as lines `TID NAME` put together in `room`. A signal's handler may call it, also of a thread that is at them: so it takes no memory, and does not wait for ever.
     ///
     /// # Errors
     /// The kernel's; `EBUSY` where another does not get on.
-    pub(crate) fn write(&self, path: &Path, room: &mut Page) -> Result<(), c_int> {
+    pub(crate) fn write(&self, path: &Path, room: &mut [u8]) -> Result<(), c_int> {
         let all = self.wait().ok_or(libc::EBUSY)?;
         let mut lines = Lines {
             room,
@@ -118,7 +116,7 @@ impl Names {
 
 /// Text on its way to a file, a page at a time.
 struct Lines<'a> {
-    room: &'a mut Page,
+    room: &'a mut [u8],
     filled: usize,
     path: &'a Path,
     written: u64,
@@ -165,8 +163,7 @@ impl Write for Lines<'_> {
 #[cfg(not(miri))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::{MOST, Name, Names};
-    use crate::recorder::files::Path;
+    use super::{MOST, Name, Names, Path};
     use kestrel_layout::packet::PAGE;
     use std::os::unix::ffi::OsStrExt as _;
 

@@ -3,11 +3,10 @@
 //! In a stream a packet's place in its file follows from its number in its ring. So a page may be written twice, by another thread or a signal handler, and the
 //! file is the same. The newest page is copied and closed as it is, and written again when it is full.
 
-use super::files::{Path, as_io};
+use super::files::{PAUSE, Path, TRIES, as_io};
 use super::memory::Memory;
 use super::names::Names;
 use super::ring::{Page, Ring};
-use super::{PAUSE, TRIES};
 use kestrel_layout::packet::PAGE;
 use std::cell::UnsafeCell;
 use std::ffi::c_int;

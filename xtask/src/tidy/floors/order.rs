@@ -91,6 +91,7 @@ pub(super) const ORDERS: &[Order] = &[
             "format",
             "recorder",
             "enable",
+            "fork",
         ],
         tables: &[],
         apart: &[],

@@ -1,0 +1,55 @@
+//! Forks: a thread that forks has the locks of registrations meanwhile. So its child, which has no other thread, finds no lock that nobody gives back, and nothing half done.
+
+use crate::{callbacks, enable, thread, watch};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+
+/// The locks, in the order in which others take them. Who has one waits for no callback, since callbacks may fork.
+struct Locks {
+    _enabled: enable::Held,
+    _watched: watch::Held,
+    #[cfg(listed_events)]
+    _listened: crate::user_events::Held,
+    _changes: callbacks::Held,
+    _delivery: thread::Held,
+}
+
+thread_local! {
+    /// Those of a thread that forks. Nothing of it has to be dropped, so it is there also where a thread ends.
+    static LOCKS: Cell<Option<ManuallyDrop<Locks>>> = const { Cell::new(None) };
+}
+
+/// Called before `main`: of the functions that a program has called at forks these are the innermost, so that the others may register callbacks.
+#[used]
+#[allow(unsafe_code, reason = "a section of functions that are called at the start")]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;
+
+#[allow(unsafe_code, reason = "a function of the C library")]
+extern "C" fn at_start() {
+    // SAFETY: functions that are there as long as the program or library is.
+    unsafe {
+        libc::pthread_atfork(Some(before), Some(release), Some(in_child));
+    }
+}
+
+extern "C" fn before() {
+    LOCKS.set(Some(ManuallyDrop::new(Locks {
+        _enabled: enable::hold(),
+        _watched: watch::hold(),
+        #[cfg(listed_events)]
+        _listened: crate::user_events::hold(),
+        _changes: callbacks::hold(),
+        _delivery: thread::hold(),
+    })));
+}
+
+extern "C" fn release() {
+    drop(LOCKS.take().map(ManuallyDrop::into_inner));
+}
+
+extern "C" fn in_child() {
+    release();
+    thread::forget_others();
+    watch::forget();
+}
