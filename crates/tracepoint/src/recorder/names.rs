@@ -58,12 +58,6 @@ impl Names {
         }
     }
 
-    /// How many there are.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
     /// How many threads had no place for their name.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -159,9 +153,8 @@ impl Write for Lines<'_> {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(miri))]
 #[allow(clippy::unwrap_used, reason = "tests")]
+#[cfg(test)]
 mod tests {
     use super::{MOST, Name, Names, Path};
     use kestrel_layout::packet::PAGE;

@@ -416,11 +416,10 @@ impl Session {
     }
 }
 
-#[cfg(test)]
-#[cfg(not(miri))]
 #[allow(clippy::unwrap_used, reason = "tests")]
+#[cfg(test)]
 mod tests {
-    use super::{Memory, Session, SessionParts};
+    use super::{Memory, PAGE, Path, Session, SessionParts};
 
     /// A thread that gets no ring asks for one with each event: it leaves nothing behind meanwhile.
     #[test]
@@ -445,7 +444,14 @@ mod tests {
             assert!(with.take().is_some());
         };
         test.spawn(run).unwrap().join().unwrap();
-        let counts = |session: &Session| session.names.len();
-        assert_eq!((counts(without), counts(with)), (1, 2));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("processes");
+        let named = |session: &Session| {
+            let mut path = Path::new();
+            path.set(std::os::unix::ffi::OsStrExt::as_bytes(file.as_os_str()));
+            session.names.write(&path, &mut [0; PAGE as usize]).unwrap();
+            std::fs::read_to_string(&file).unwrap().lines().count()
+        };
+        assert_eq!((named(without), named(with)), (1, 2));
     }
 }
