@@ -5,6 +5,7 @@ use super::document::Document;
 use super::events::Events;
 use super::spans::Spans;
 use super::states::States;
+use super::steps::Steps;
 use super::texts::Texts;
 use super::threads::Threads;
 use crate::analyze::Timeline;
@@ -102,7 +103,7 @@ impl Gatherer {
             threads: Threads::default(),
             events: Events::new(limits.events),
             timeline: Timeline::default(),
-            spans: calls.map(|calls| Spans::new(calls, limits.calls)),
+            spans: Spans::new(calls, Steps::new(&info.events), limits.calls),
             losses: Vec::new(),
             records: 0,
             last_ns: 0,
@@ -176,6 +177,7 @@ impl Gatherer {
         let timeline = self.timeline.finish();
         let end_ns = timeline.end_ns;
         let world = (&mut self.texts, &mut self.threads);
+        let has_steps = self.spans.as_ref().is_some_and(Spans::has_steps);
         let calls = self.spans.map(|spans| spans.finish(end_ns, &mut columns, world));
         let states = self.states.map(|states| states.finish(end_ns, &mut columns));
         let classes = self.events.finish(&mut columns);
@@ -220,7 +222,7 @@ impl Gatherer {
             "classes": classes,
             "states": states,
             "calls": calls.map(|(count, left, up_to)| {
-                json!({ "count": count, "left_out": left, "up_to": up_to })
+                json!({ "count": count, "left_out": left, "up_to": up_to, "spans": has_steps })
             }),
             "texts_left_out": self.texts.left_out(),
         });

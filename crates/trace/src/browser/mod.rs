@@ -17,6 +17,7 @@ mod longest;
 mod shares;
 mod spans;
 mod states;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod texts;

@@ -1,7 +1,8 @@
-//! System calls on the page in the browser, each from its entry to its return.
+//! What threads are in on the page in the browser: system calls, each from its entry to its return, and the spans of programs that `kestrel-tracing` records.
 
 use super::columns::Columns;
 use super::longest::{Lasting, Longest, LongestKept};
+use super::steps::Steps;
 use super::texts::Texts;
 use super::threads::Threads;
 use crate::calls::{Call, Descriptors, End, call_text};
@@ -15,7 +16,7 @@ const UNFINISHED: u8 = 2;
 /// Flag: the call failed.
 const FAILED: u8 = 4;
 
-/// A system call of a thread.
+/// A system call of a thread, or a span of its program.
 #[derive(Debug)]
 struct Span {
     thread: u32,
@@ -36,10 +37,11 @@ impl Lasting for Span {
     }
 }
 
-/// Collects system calls from records.
+/// Collects system calls and spans from records.
 #[derive(Debug)]
 pub(super) struct Spans {
-    calls: Calls,
+    calls: Option<Calls>,
+    steps: Steps,
     kept: Kept,
 }
 
@@ -50,30 +52,53 @@ struct Kept {
 }
 
 impl Spans {
-    /// A collector of these calls, which keeps at most `most`.
-    pub(super) fn new(calls: Calls, most: usize) -> Self {
+    /// A collector of these calls and of spans, which keeps at most `most` of both together; none where the trace has neither.
+    pub(super) fn new(calls: Option<Calls>, steps: Steps, most: usize) -> Option<Self> {
         let longest = Longest::new(most);
-        Self {
+        let is_needed = calls.is_some() || !steps.is_empty();
+        is_needed.then_some(Self {
             calls,
+            steps,
             kept: Kept { longest, count: 0 },
-        }
+        })
+    }
+
+    /// Whether the trace has spans of programs.
+    pub(super) fn has_steps(&self) -> bool {
+        !self.steps.is_empty()
     }
 
     /// Adds a record; records come in the order of their times.
     pub(super) fn record(&mut self, record: &Record<'_>, wanted: bool, world: (&mut Texts, &mut Threads)) {
         let kept = &mut self.kept;
         let (texts, threads) = world;
-        self.calls.each(record, wanted, &mut |call, files| {
-            kept.add(call, files, record.time_ns, texts, threads);
-        });
+        if let Some(calls) = &mut self.calls {
+            calls.each(record, wanted, &mut |call, files| {
+                kept.add(call, files, record.time_ns, texts, threads);
+            });
+        }
+        if let Some(step) = self.steps.record(record).filter(|_| wanted) {
+            kept.count += 1;
+            if kept.longest.wants(record.time_ns.saturating_sub(step.begin_ns)) {
+                kept.longest.push(Span {
+                    thread: threads.place(record.tid, record.pid),
+                    begin_ns: step.begin_ns,
+                    end_ns: record.time_ns,
+                    name: texts.number(&step.name),
+                    text: step.text.into(),
+                    marks: 0,
+                });
+            }
+        }
     }
 
     /// Notes that records were lost.
     pub(super) fn lose(&mut self) {
-        self.calls.lose();
+        self.calls.iter_mut().for_each(Calls::lose);
+        self.steps.lose();
     }
 
-    /// Writes the calls as columns; gives how many there were, how many of them were left out, and the longest of those.
+    /// Writes calls and spans as columns; gives how many there were, how many of them were left out, and the longest of those.
     pub(super) fn finish(
         mut self,
         end_ns: u64,
@@ -81,9 +106,11 @@ impl Spans {
         (texts, threads): (&mut Texts, &mut Threads),
     ) -> (u64, u64, u64) {
         let kept = &mut self.kept;
-        self.calls.each_left(&mut |call, files| {
-            kept.add(call, files, end_ns, texts, threads);
-        });
+        if let Some(calls) = &mut self.calls {
+            calls.each_left(&mut |call, files| {
+                kept.add(call, files, end_ns, texts, threads);
+            });
+        }
         let count = self.kept.count;
         let LongestKept {
             kept,

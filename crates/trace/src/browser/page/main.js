@@ -16,7 +16,7 @@ function warnings(recording) {
     lines.push(`The recording has ${counted(about.records, 'event')}; the page has a sample of the most frequent: ${shown}${sampled.length > 3 ? ', …' : ''}. Totals of the whole recording are of all; those of a range are estimated.`);
   }
   if (about.states && about.states.left_out) lines.push(`${counted(about.states.left_out, 'state')} of threads of at most ${duration(about.states.up_to)} are drawn as sums only.`);
-  if (about.calls && about.calls.left_out) lines.push(`${counted(about.calls.left_out, 'system call')} of at most ${duration(about.calls.up_to)} are not drawn.`);
+  if (about.calls && about.calls.left_out) lines.push(`${counted(about.calls.left_out, about.calls.spans ? 'call or span' : 'system call')} of at most ${duration(about.calls.up_to)} are not drawn.`);
   if (about.texts_left_out) lines.push(`${counted(about.texts_left_out, 'text')} of fields had no room: they are shown as “…”.`);
   const box = byId('warnings');
   box.replaceChildren(...lines.map(line => element('div', '', line)));
@@ -26,7 +26,7 @@ function warnings(recording) {
 function legend(recording) {
   const rows = [];
   if (recording.about.states) rows.push(['running', 'running'], ['runnable', 'runnable: waits for a CPU'], ['blocked', 'blocked, uninterruptible (D)'], ['asleep', 'asleep: waits for an event']);
-  if (recording.about.calls) rows.push(['call', 'system call'], ['failed', 'that failed']);
+  if (recording.about.calls) rows.push(['call', recording.about.calls.spans ? 'system call, or span of the program' : 'system call'], ['failed', 'that failed']);
   const colour = (name, tick) => {
     const dot = element('i', tick ? 'tick' : '');
     dot.style.background = `var(--${name})`;
