@@ -13,10 +13,10 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Held while a list changes and code with it, and by a thread that forks. Who has it waits for no callback: they register, too.
+/// The lock of all lists, held while one changes and code with it, and by a thread that forks. A thread that has it waits for no callback: callbacks register, too.
 static CHANGES: Mutex<Changes> = Mutex::new(Changes::new());
 
-/// No list changes while this lives.
+/// The lock of all lists, taken.
 #[cfg(feature = "std")]
 pub(crate) type Held = std::sync::MutexGuard<'static, Changes>;
 

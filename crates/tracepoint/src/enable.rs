@@ -30,7 +30,7 @@ static ENABLED: Mutex<Enabled> = Mutex::new(Enabled {
     events: Vec::new(),
 });
 
-/// Nothing is enabled or disabled while this lives.
+/// The lock of what is enabled, taken.
 pub(crate) type Held = MutexGuard<'static, Enabled>;
 
 /// Waits for changes that go on.

@@ -24,7 +24,7 @@ impl<T: Clone> Clone for Entry<T> {
 /// A snapshot that is no more in the list, and may still be read.
 pub(crate) struct Old<T>(*mut Vec<Entry<T>>);
 
-/// What stands for changes: who has it alone may change lists.
+/// Permission to change lists, for one thread at a time.
 #[derive(Debug)]
 pub(crate) struct Changes(());
 
@@ -91,7 +91,7 @@ impl<T: Clone> List<T> {
         }
     }
 
-    /// Takes an element out; `last` is told when none is left.
+    /// Takes an element out; `last` is called when none is left.
     pub(crate) fn remove(&self, _alone: &mut Changes, id: u64, last: impl FnOnce()) -> Old<T> {
         let mut next = self.copy();
         let before = next.len();

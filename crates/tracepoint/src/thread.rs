@@ -51,7 +51,7 @@ thread_local! {
     };
 }
 
-/// No thread comes or goes while this lives, and nothing is freed.
+/// The locks of what is freed later and of the readers, taken.
 pub(crate) type Held = (
     MutexGuard<'static, Vec<Free>>,
     Option<MutexGuard<'static, Vec<Arc<Reader>>>>,

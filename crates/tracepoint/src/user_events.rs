@@ -59,7 +59,7 @@ static KNOWN: OnceLock<Option<(Arc<File>, Vec<Known>)>> = OnceLock::new();
 /// Those that somebody listens to.
 static LISTENED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new());
 
-/// Nothing is turned on or off while this lives.
+/// The lock of the events that are on, taken.
 pub(crate) type Held = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
 
 /// Waits for a look that goes on.

@@ -15,7 +15,7 @@ static WATCHED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new
 /// How often semaphores are looked at: a tracer that attaches sees the first event so much later.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Nothing is turned on or off while this lives.
+/// The lock of the events that are on, taken.
 pub(crate) type Held = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
 
 /// Waits for a look that goes on.

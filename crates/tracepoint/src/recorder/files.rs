@@ -76,7 +76,7 @@ impl Path {
         }
     }
 
-    /// Makes the file so long: what lies behind is no more there. One that is not there is made.
+    /// Cuts the file to a length; one that does not exist is created.
     ///
     /// # Errors
     /// When the kernel refuses.

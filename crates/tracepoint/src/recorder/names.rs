@@ -1,4 +1,4 @@
-//! Names of threads that record, in the file beside a trace's packets that says which thread is called how.
+//! Names of the recording threads, for the file beside a trace's packets with the names of threads.
 
 use super::files::{PAUSE, Path, TRIES};
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Threads with a name, at most. Later ones are shown by that of the process, and counted.
+/// Most threads with a name; later ones are shown by the name of the process, and counted.
 const MOST: usize = 1 << 16;
 
 /// A thread's name as the kernel has it, with NULs behind it.
 type Name = [u8; 16];
 
-/// Names by the threads' numbers: a number that the kernel gives again has the name of its newest thread.
+/// Names by the threads' numbers; a number that the kernel uses again has the name of its newest thread.
 #[derive(Debug)]
 pub(crate) struct Names {
     all: Mutex<BTreeMap<u32, Name>>,
@@ -58,15 +58,16 @@ impl Names {
         }
     }
 
-    /// How many threads had no place for their name.
+    /// Count of threads whose name had no place.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Writes them to a folder that is there, as lines `TID NAME` put together in `room`. A signal's handler may call it, also of a thread that is at them: so it takes no memory, and does not wait for ever.
+    /// Writes the names to a folder that exists, as lines `TID NAME` put together in `room`. A signal handler may call this, also if it has interrupted a change of the names: so it
+    /// takes no memory, and does not wait for ever.
     ///
     /// # Errors
-    /// The kernel's; `EBUSY` where another does not get on.
+    /// When the kernel refuses; `EBUSY` when the names stay locked.
     pub(crate) fn write(&self, path: &Path, room: &mut [u8]) -> Result<(), c_int> {
         let all = self.wait().ok_or(libc::EBUSY)?;
         let mut lines = Lines {

@@ -137,7 +137,7 @@ impl Session {
         unsafe { NOW.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Makes this the session that records; false where another is.
+    /// Makes this the recording in progress; false where there is another one.
     pub(crate) fn begin(&'static self) -> bool {
         let own = std::ptr::from_ref(self).cast_mut();
         let none = std::ptr::null_mut();
@@ -226,12 +226,12 @@ impl Session {
         Some(ring)
     }
 
-    /// How many threads that recorded have no name of their own in the trace.
+    /// Count of threads without a name of their own in the trace.
     pub(crate) fn unnamed(&self) -> u64 {
         self.names.dropped()
     }
 
-    /// Records lost, records in pages that were left, and bytes written to files.
+    /// Records lost, records in completed pages, and bytes written to files.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let beside = self.beside.get().map_or(0, Ring::lost);
         let (mut lost, mut recorded) = (beside, 0);
@@ -292,7 +292,7 @@ impl Session {
                 Ok(_) => break,
                 // A signal came while this thread was writing, and its handler does not return there: the writing begins anew.
                 Err(owner) if owner == own => break,
-                // Another that does not get on: in a signal's handler nobody may wait for ever.
+                // Another thread is writing and makes no progress. A signal handler may not wait for ever.
                 Err(_) if tries > TRIES => return Err(io::ErrorKind::ResourceBusy.into()),
                 Err(_) => {
                     tries += 1;
@@ -338,7 +338,7 @@ impl Session {
         path.push(b"_0")
     }
 
-    /// Writes the names of threads beside the packets, and at the end, also where there is no room for names, that the packets are all.
+    /// Writes the names of threads to a file beside the packets, and at the end, even when that fails, the mark that the trace is complete.
     fn write_beside_packets(&self, folder: &[u8], room: &mut Room, extent: Extent) -> Result<(), c_int> {
         let path = &mut room.path;
         path.set(folder).push(b"/.kestrel").make_folder()?;
