@@ -143,7 +143,7 @@ impl Page {
             let filled = bar(row.count, most, bars);
             let blanks = " ".repeat(bars - filled.chars().count());
             let filled = self.paint(Ink::Bar, &filled);
-            let name = clip(&row.name, names);
+            let name = clip_name(&row.name, names);
             let number = thousands(row.count);
             let share = share(row.count, total);
             self.line(&format!(
@@ -274,10 +274,33 @@ fn share(count: u64, total: u64) -> String {
     format!("{:.1} %", count as f64 * 100.0 / total.max(1) as f64)
 }
 
+/// A name with its path's folders left out where it is too long: their end tells events of a program apart.
+fn clip_name(name: &str, columns: usize) -> String {
+    let folders = name.find('/').zip(name.rfind('/'));
+    match folders.filter(|(first, last)| first < last && name.chars().count() > columns) {
+        Some((first, last)) => clip(&format!("{}…{}", &name[..first], &name[last..]), columns),
+        None => clip(name, columns),
+    }
+}
+
 fn clip(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();
     }
     let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
     kept + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clip_name;
+
+    #[test]
+    fn long_names_lose_their_folders_first() {
+        let name = "usdt:/opt/shop/bin/shop:tracing:span_enter";
+        assert_eq!(clip_name(name, 50), name);
+        assert_eq!(clip_name(name, 40), "usdt:…/shop:tracing:span_enter");
+        assert_eq!(clip_name(name, 20), "usdt:…/shop:tracing…");
+        assert_eq!(clip_name("kworker/0:1-events_unbound", 10), "kworker/0…");
+    }
 }
