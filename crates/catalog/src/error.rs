@@ -222,6 +222,12 @@ pub enum Error {
         /// The kind of the event.
         kind: &'static str,
     },
+    /// An event that a program fires itself (`begin`), elsewhere than in a program.
+    #[error("`{wanted}` happens in programs alone, which `kestrel run` runs")]
+    OfPrograms {
+        /// The event, as typed.
+        wanted: String,
+    },
     /// The verifier refused a program that was made from a text, on the last way tried.
     #[error(transparent)]
     Rejected(Box<Rejection>),

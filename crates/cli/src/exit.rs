@@ -168,6 +168,7 @@ impl From<kestrel::Error> for Failure {
             | kestrel::Error::WrongShape { .. }
             | kestrel::Error::SecondJprobe { .. }
             | kestrel::Error::NotYet { .. }
+            | kestrel::Error::OfPrograms { .. }
             | kestrel::Error::NotHere { .. }
             | kestrel::Error::Name { .. } => Self::new(Exit::Usage, message),
             kestrel::Error::WhichSession { .. } => {

@@ -121,7 +121,7 @@ fn programs_that_are_wrong_are_refused() {
     // Only programs fire them.
     place
         .run(&["record", "-e", "BEGIN", "--", "true"])
-        .fails(2, &["BEGIN", "not yet supported"]);
+        .fails(2, &["BEGIN", "kestrel run"]);
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
 }
 

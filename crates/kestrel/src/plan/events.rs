@@ -215,7 +215,7 @@ impl<'a> Events<'a> {
     pub(super) fn may_be_absent(&self, spec: &EventSpec, error: &Error) -> bool {
         let what = match error {
             Error::NoSuchEvent { what, .. } => what,
-            Error::WrongShape { .. } | Error::NotYet { .. } => return false,
+            Error::WrongShape { .. } | Error::NotYet { .. } | Error::OfPrograms { .. } => return false,
             // What this kernel cannot do it has nothing of.
             _ => return !is_name(spec),
         };
@@ -373,6 +373,7 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
         error @ (Error::NoPlace { .. }
         | Error::NotFollowed { .. }
         | Error::NotYet { .. }
+        | Error::OfPrograms { .. }
         | Error::Mark(_)) => Ok((error.to_string(), None)),
         other => Err(other),
     }

@@ -94,9 +94,8 @@ impl Planner<'_> {
         let own = spec.parts.first().and_then(|part| find_kind(&part.text));
         let own = own.filter(|_| !self.globals.rounds);
         let found = match own {
-            Some(kind) if is_own_event(kind.name()) => Err(Error::NotYet {
+            Some(kind) if is_own_event(kind.name()) => Err(Error::OfPrograms {
                 wanted: text_of(spec),
-                kind: kind.name(),
             }),
             _ => self.events.find(spec),
         };
@@ -180,7 +179,10 @@ impl Planner<'_> {
     fn unmatched(&mut self, span: Span, must: bool, error: Error) -> Result<()> {
         let mistyped = match &error {
             Error::NoSuchEvent { what, .. } => what == "class",
-            other => matches!(other, Error::WrongShape { .. } | Error::NotYet { .. }),
+            other => matches!(
+                other,
+                Error::WrongShape { .. } | Error::NotYet { .. } | Error::OfPrograms { .. }
+            ),
         };
         let (message, hint) = about(error)?;
         match must || mistyped {
