@@ -144,5 +144,8 @@ int main(int count, char **words) {
     return 0;
   }
   outer(times);
+  /* The way to a deleted program ends with its process: whoever names its code looks every ten milliseconds. */
+  if (!strcmp(how, "deleted"))
+    usleep(300000);
   return 0;
 }
