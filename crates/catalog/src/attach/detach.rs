@@ -44,7 +44,7 @@ pub fn turn(host: &Host) -> Option<File> {
     Some(file)
 }
 
-/// The file with that lock: tracefs's directory, which exists wherever events are attached that are slow to detach. `None` where everybody may open it
+/// The file with that lock: tracefs's directory, which exists wherever events are attached that are slow to detach. `None` where every user may open it
 /// (tracefs is not mounted, or for all), because anybody could hold the lock for ever.
 fn turn_file(host: &Host) -> Option<File> {
     let file = File::open(host.path("/sys/kernel/tracing")).ok()?;

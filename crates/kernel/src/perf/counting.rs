@@ -7,7 +7,7 @@ use bytemuck::Zeroable;
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Thread or cgroup whose events are counted, or everybody.
+/// Scope of a counter: a thread, a cgroup, or all processes.
 #[derive(Clone, Copy, Debug)]
 pub enum CountedTasks<'a> {
     /// Everybody's; needs a CPU.

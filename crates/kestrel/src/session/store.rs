@@ -85,7 +85,7 @@ impl Store {
         self
     }
 
-    /// Refuses a directory that another user may have made: bpffs can be writable for everybody.
+    /// Refuses a directory that another user may have made: bpffs can be writable for every user.
     fn check_owner(&self) -> Result<()> {
         let Ok(found) = std::fs::symlink_metadata(&self.pins) else {
             return Ok(());
@@ -294,7 +294,7 @@ impl Store {
     /// Takes the lock for a session that must not exist yet, and makes the directory in which it is prepared for [`Store::finish`].
     pub(super) fn begin(&self, name: &str) -> Result<(Directory, Lock)> {
         check_name(name)?;
-        // Where everybody may make directories in bpffs, that of another user would keep root from making one.
+        // Where every user may make directories in bpffs, one that another user made would keep root from making its own.
         is_root()?;
         self.sweep()?;
         let lock = Lock::take(&self.host, &self.locks, name, self.patience)?;
@@ -388,7 +388,7 @@ fn remove(host: &Host, directory: Directory) -> Result<usize> {
 }
 
 /// Opens the links that the kernel takes long to detach, where they are many, for a background process to close. Otherwise the kernel would detach them as soon
-/// as their pins are gone, and everybody who attaches something meanwhile would wait.
+/// as their pins are gone, and every process that attaches something meanwhile would wait.
 fn slow_links(directory: &Directory, state: &State) -> Vec<OwnedFd> {
     // Hooks with tracefs events are left out: those events can be removed only after the links.
     let slow = |hook: &&HookState| {

@@ -1,5 +1,5 @@
-//! Spans of programs, as the layer of `kestrel-tracing` records them: a thread enters one (`span_enter`) and leaves it (`span_exit`), what it is about is said
-//! where it is made (`span_begin`).
+//! Spans of programs, as the layer of `kestrel-tracing` records them: `span_begin` has a span's fields, `span_enter` and `span_exit` are a thread's entry and
+//! exit, `span_end` closes the span.
 
 use crate::event::EventClass;
 use crate::print;
@@ -7,7 +7,7 @@ use crate::record::Record;
 use crate::symbol::Symbols;
 use std::collections::HashMap;
 
-/// What a record says of a span.
+/// Kind of a span's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Begin,
@@ -32,7 +32,7 @@ type SpanId = (u32, u64);
 pub(super) struct Steps {
     /// By event number.
     events: HashMap<u16, Step>,
-    /// What spans are about.
+    /// The fields of open spans, as text.
     fields: HashMap<SpanId, String>,
     /// When a thread entered a span.
     entered: HashMap<(u32, SpanId), u64>,
@@ -43,7 +43,7 @@ pub(super) struct Steps {
 pub(super) struct InSpan {
     pub(super) begin_ns: u64,
     pub(super) name: String,
-    /// The name and what it is about.
+    /// The name and the fields.
     pub(super) text: String,
 }
 

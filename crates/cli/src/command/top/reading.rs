@@ -122,7 +122,7 @@ pub(super) enum By {
     Cpu,
 }
 
-/// A slice of the hits: those that agree with all that is said.
+/// A filter of hits: those that match all of its fields that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slice {
     /// A session and an event of it.

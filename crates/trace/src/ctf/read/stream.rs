@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::ops::RangeInclusive;
 
-/// Source of a stream's pages: any reader, or one that makes use of hints about what is wanted.
+/// Source of a stream's pages: a plain file or a compressed one, which unpacks only the times and the depth that its reader asked for.
 pub trait Source {
     /// Reads as [`Read::read`] does.
     ///
