@@ -22,10 +22,12 @@ fn each_verb_answers() {
     let sleeps: Vec<&Value> = tasks.iter().filter(|task| task["comm"] == "nap").collect();
     assert!(sleeps.len() >= 7, "{document}");
     assert!(
-        sleeps
-            .iter()
-            .all(|task| task["switches"].as_u64() >= Some(2) && task["runtime_ns"].as_u64() > Some(0))
+        sleeps.iter().all(|task| task["runtime_ns"].as_u64() > Some(0)),
+        "{document}"
     );
+    // One leaves its CPU to sleep and one more time as it ends; whoever waits for the last one may end, and the recording with it, before that.
+    let left_once = sleeps.iter().filter(|task| task["switches"].as_u64() < Some(2));
+    assert!(left_once.count() <= 1, "{document}");
     assert_eq!(document["runtime_from"], "sched_stat_runtime");
     let names = &place.json_lines(&["sched", "latency", "--by", "comm"])[0];
     let row = names["tasks"]
