@@ -236,8 +236,16 @@ pub(crate) struct Selection<'a> {
     pub(crate) again: bool,
 }
 
+/// What a run of guest tests came to.
+pub(crate) struct Outcome {
+    pub(crate) tally: Tally,
+    pub(crate) pace: Pace,
+    /// The tests that failed, each with the first lines of its report.
+    pub(crate) failed: Vec<String>,
+}
+
 /// Builds the selected tests, runs them, tells each result as it comes.
-pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
+pub(crate) fn run(selection: &Selection<'_>) -> Result<Outcome> {
     let base = artifact::base(Profile::Quick)?;
     let memory = Memory::recall();
     let file = selection.name.split_once("::").map(|(file, _)| file);
@@ -297,16 +305,24 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<(Tally, Pace)> {
         }
         Ok(all)
     })?;
-    if selection.again {
-        for failure in std::mem::take(&mut all.failed).into_iter().take(TRIED_AGAIN) {
+    let mut failed = Vec::new();
+    for (index, failure) in std::mem::take(&mut all.failed).into_iter().enumerate() {
+        let flaky = if selection.again && index < TRIED_AGAIN {
             let mut ground = ground(&failure.job.kind())?;
             ground.patience *= AGAIN;
-            failure.again(&ground, &mut all);
-        }
+            failure.again(&ground, &mut all)
+        } else {
+            false
+        };
+        failed.push(failure.brief(flaky));
     }
     memory.keep(&all.run);
     let (wall, run) = (begun.elapsed(), all.run);
-    Ok((all.tally, Pace { wall, guests, run }))
+    Ok(Outcome {
+        tally: all.tally,
+        pace: Pace { wall, guests, run },
+        failed,
+    })
 }
 
 impl Queue {
@@ -442,22 +458,29 @@ fn list(file: &Executable) -> Result<Vec<String>> {
 }
 
 impl Failure {
-    /// Tries it once more, in a guest of its own. What passes then fails now and then, which is a fault, too, but another one.
-    fn again(&self, ground: &Ground<'_>, all: &mut Done) {
+    /// Tries it once more, in a guest of its own, and returns whether it passed. What passes then fails now and then, which is a fault, too, but another one.
+    fn again(&self, ground: &Ground<'_>, all: &mut Done) -> bool {
         let mut second = Done::default();
         self.job.run(ground, self.test.clone(), &mut None, &mut second);
         all.run.extend(second.run);
-        let name = format!("{:>5} {}::{}", self.job.series, self.job.file.name, self.test);
-        if second.tally.failed > 0 {
-            println!("{name}: failed again");
-        } else {
+        let passed = second.tally.failed == 0;
+        if passed {
             all.tally.failed -= 1;
             all.tally.flaky += 1;
-            println!(
-                "FLAKY {name}: passed when it was tried again; the first time:\n{}",
-                self.report
-            );
         }
+        passed
+    }
+
+    /// The first lines of its report, for the run's end.
+    fn brief(&self, flaky: bool) -> String {
+        const LINES: usize = 30;
+        let lines: Vec<&str> = self.report.lines().take(LINES).collect();
+        let verdict = if flaky {
+            "FLAKY, passed when it was tried again: "
+        } else {
+            ""
+        };
+        format!("{verdict}{}", lines.join("\n"))
     }
 }
 

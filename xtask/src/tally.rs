@@ -71,6 +71,41 @@ pub(crate) fn skipped_sections(output: &str) -> Vec<String> {
     reasons
 }
 
+/// Whether every program of tests that began came to its end.
+pub(crate) fn all_ended(output: &str) -> bool {
+    let began = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("running ")?.split_once(' '))
+        .filter(|(_, rest)| rest.starts_with("test"))
+        .count();
+    began == output.lines().filter_map(result_line).count()
+}
+
+/// The names of the tests that failed.
+pub(crate) fn failed_tests(output: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut in_list = false;
+    for line in output.lines() {
+        match line.strip_prefix("    ") {
+            // The list stands below the accounts of the tests, under the same word.
+            Some(name) if in_list => names.push(name.to_owned()),
+            _ => in_list = line == "failures:",
+        }
+    }
+    names
+}
+
+/// What a failed test printed, cut to so many lines.
+pub(crate) fn account<'a>(output: &'a str, name: &str, most: usize) -> Vec<&'a str> {
+    let head = format!("---- {name} stdout ----");
+    let lines = output.lines().skip_while(|line| *line != head).skip(1);
+    lines
+        .take_while(|line| !line.starts_with("---- ") && *line != "failures:")
+        .filter(|line| !line.is_empty())
+        .take(most)
+        .collect()
+}
+
 /// `test result: ok. 5 passed; 0 failed; 1 ignored; …`
 fn result_line(line: &str) -> Option<Tally> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
@@ -143,6 +178,18 @@ mod tests {
         );
         assert_eq!(tally.to_string(), "3 passed, 2 failed, 2 skipped");
         assert_eq!(skipped_sections(output), ["a: no root"]);
+    }
+
+    #[test]
+    fn failed_tests_are_named_with_what_they_printed() {
+        let output = "running 3 tests\n\nsuccesses:\n\n---- a stdout ----\nhello\n\n\nsuccesses:\n    a\n\nfailures:\n\n\
+                      ---- b::c stdout ----\n\nthread 'b::c' panicked\nleft: 1\nright: 2\n\n---- d stdout ----\nno\n\n\n\
+                      failures:\n    b::c\n    d\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured\n    e\n";
+        assert_eq!(failed_tests(output), ["b::c", "d"]);
+        assert_eq!(account(output, "b::c", 2), ["thread 'b::c' panicked", "left: 1"]);
+        assert_eq!(account(output, "d", 5), ["no"]);
+        assert!(account(output, "e", 5).is_empty());
+        assert!(all_ended(output) && !all_ended(&format!("{output}running 1 test\n")));
     }
 
     #[test]

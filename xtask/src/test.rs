@@ -11,9 +11,9 @@ use clap::Args;
 use crate::{
     artifact::{self, Executable, cargo},
     bench, demo,
-    guest_tests::{self, Selection},
+    guest_tests::{self, Outcome, Selection},
     install, recovery,
-    tally::{Tally, skipped_sections},
+    tally::{Tally, account, all_ended, failed_tests, skipped_sections},
 };
 
 /// Install what is missing and run every test: format, lints, host, guests.
@@ -32,9 +32,9 @@ type Notes = Vec<String>;
 const PARTS: &[Part] = &[
     ("format", |_| format()),
     ("lints", |_| lints()),
-    ("host tests", |_| host()),
-    ("bare", |_| bare()),
-    ("models", |_| models()),
+    ("host tests", host),
+    ("bare", bare),
+    ("models", models),
 ];
 
 /// The parts that need guests.
@@ -101,54 +101,121 @@ fn check(arguments: &[&str]) -> Result<Tally> {
 }
 
 /// All tests that run here; of the guest side only what is not a guest test.
-fn host() -> Result<Tally> {
-    let mut command = cargo();
-    command.env("PYTHONPATH", install::readers()?);
-    let workspace = run_tests(&mut command, &["--workspace", "--exclude", "vm-tests"])?;
-    let guest_side = guest_side().unwrap_or_else(|error| {
+fn host(notes: &mut Notes) -> Result<Tally> {
+    const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "vm-tests"];
+    let readers = install::readers()?;
+    let with_readers = || {
+        let mut command = cargo();
+        command.env("PYTHONPATH", &readers);
+        command
+    };
+    let mut run = run_tests(&mut with_readers(), &WORKSPACE)?;
+    if run.whole && !run.failed.is_empty() && run.failed.len() <= TRIED_AGAIN {
+        again(&mut with_readers(), &WORKSPACE, &mut run)?;
+    }
+    let workspace = run.tell(notes);
+    let guest_side = guest_side(notes).unwrap_or_else(|error| {
         println!("vm-tests --lib: {error:#}");
         Tally::one(false)
     });
     Ok(workspace + guest_side)
 }
 
+/// So many failed tests are tried once more at most: where more fail, it is not the machine's fault.
+const TRIED_AGAIN: usize = 3;
+
+/// Tries the tests that failed once more, one after the other and with nothing beside them. What passes then fails now and then, which is a fault, too, but
+/// another one.
+fn again(cargo: &mut Command, packages: &[&str], run: &mut Run) -> Result<()> {
+    let names: Vec<&str> = run.failed.iter().map(|failed| failed.name.as_str()).collect();
+    cargo
+        .args(["test", "--quiet", "--no-fail-fast", "--lib", "--bins", "--tests"])
+        .args(packages)
+        .args(["--", "--test-threads=1", "--exact"])
+        .args(&names);
+    let second = count(cargo, &format!("again: {}", names.join(" ")))?;
+    let failed = run.failed.len() as u64;
+    if second.failed.is_empty() && second.tally.failed == 0 && second.tally.passed >= failed {
+        run.tally.failed -= failed;
+        run.tally.flaky += failed;
+        run.failed.iter_mut().for_each(|failed| failed.flaky = true);
+    }
+    Ok(())
+}
+
 /// The tests of what host and guests speak to each other with. Cargo is asked for all packages and one program of it is run: asked for that package alone it
 /// would give others fewer features, and compile half the workspace once more.
-fn guest_side() -> Result<Tally> {
+fn guest_side(notes: &mut Notes) -> Result<Tally> {
     let programs = artifact::host_tests()?;
     let ours = |program: &&Executable| program.name == "vm_tests";
     let program = programs.iter().find(ours).context("cargo built no vm_tests")?;
     let mut command = Command::new(&program.path);
     // Where cargo runs them.
     command.current_dir(crate::workspace().join("tests/vm"));
-    count(command.arg("--show-output"), "vm-tests --lib")
+    Ok(count(command.arg("--show-output"), "vm-tests --lib")?.tell(notes))
 }
 
 /// `kestrel-tracepoint` without the standard library.
-fn bare() -> Result<Tally> {
-    cargo_test(&[
+fn bare(notes: &mut Notes) -> Result<Tally> {
+    let arguments = [
         "-p",
         "kestrel-tracepoint",
         "--no-default-features",
         "--test",
         "bare",
-    ])
+    ];
+    Ok(run_tests(&mut cargo(), &arguments)?.tell(notes))
 }
 
 /// Every interleaving of what threads do at once in `kestrel-tracepoint`, by loom: its types stand in for those of the standard library.
-fn models() -> Result<Tally> {
+fn models(notes: &mut Notes) -> Result<Tally> {
     let mut command = cargo();
     // Beside the other builds, which the flag would have made anew.
     command.env("CARGO_TARGET_DIR", "target/models");
     command.env("RUSTFLAGS", "--cfg loom");
-    run_tests(&mut command, &["-p", "kestrel-tracepoint", "--lib", "--release"])
+    let arguments = ["-p", "kestrel-tracepoint", "--lib", "--release"];
+    Ok(run_tests(&mut command, &arguments)?.tell(notes))
 }
 
-fn cargo_test(arguments: &[&str]) -> Result<Tally> {
-    run_tests(&mut cargo(), arguments)
+/// Tests that ran: their counts, and those that failed.
+struct Run {
+    name: String,
+    tally: Tally,
+    failed: Vec<Failed>,
+    /// Whether each program of tests came to its end.
+    whole: bool,
 }
 
-fn run_tests(cargo: &mut Command, arguments: &[&str]) -> Result<Tally> {
+/// A test that failed, and the first lines of what it printed.
+struct Failed {
+    name: String,
+    account: String,
+    /// Whether it passed when it was tried again.
+    flaky: bool,
+}
+
+impl Run {
+    /// Says at the run's end what failed: above it stand thousands of lines.
+    fn tell(self, notes: &mut Notes) -> Tally {
+        for Failed { name, account, flaky } in &self.failed {
+            let verdict = if *flaky {
+                "FLAKY, passed when it was tried again"
+            } else {
+                "FAILED"
+            };
+            notes.push(format!("{name}: {verdict}\n{account}"));
+        }
+        if self.tally.failed > self.failed.iter().filter(|failed| !failed.flaky).count() as u64 {
+            notes.push(format!(
+                "{}: a program of tests did not come to its end",
+                self.name
+            ));
+        }
+        self.tally
+    }
+}
+
+fn run_tests(cargo: &mut Command, arguments: &[&str]) -> Result<Run> {
     cargo
         .args(["test", "--quiet", "--no-fail-fast"])
         .args(arguments)
@@ -157,27 +224,40 @@ fn run_tests(cargo: &mut Command, arguments: &[&str]) -> Result<Tally> {
 }
 
 /// Runs tests and counts what they say.
-fn count(command: &mut Command, name: &str) -> Result<Tally> {
+fn count(command: &mut Command, name: &str) -> Result<Run> {
+    /// Of what a failed test printed.
+    const LINES: usize = 30;
     let output = command
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("run the tests of {name}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let mut tally = Tally::of_cargo_test(&said);
+    let whole = all_ended(&said);
     for reason in skipped_sections(&said) {
         println!("skipped: {reason}");
     }
     if !output.status.success() {
         println!("{said}");
         // A file that does not compile, or a test that ends its process, leaves no count.
-        tally.failed = tally.failed.max(1);
+        tally.failed += u64::from(!whole || tally.failed == 0);
     }
     println!("{name}: {tally}");
-    Ok(tally)
+    let failed = failed_tests(&said).into_iter().map(|name| Failed {
+        account: account(&said, &name, LINES).join("\n"),
+        name,
+        flaky: false,
+    });
+    Ok(Run {
+        name: name.to_owned(),
+        tally,
+        failed: failed.collect(),
+        whole,
+    })
 }
 
 fn guests(notes: &mut Notes) -> Result<Tally> {
-    let (tally, pace) = guest_tests::run(&Selection {
+    let Outcome { tally, pace, failed } = guest_tests::run(&Selection {
         name: "",
         series: None,
         output: false,
@@ -185,5 +265,6 @@ fn guests(notes: &mut Notes) -> Result<Tally> {
         again: true,
     })?;
     notes.push(pace.to_string());
+    notes.extend(failed);
     Ok(tally)
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::{
     guest::kernel,
-    guest_tests::{self, Selection},
+    guest_tests::{self, Outcome, Selection},
     install,
     tally::Tally,
 };
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut all = Tally::default();
     for _ in 0..options.times {
-        let (tally, pace) = guest_tests::run(&selection)?;
+        let Outcome { tally, pace, .. } = guest_tests::run(&selection)?;
         if pace.run.len() > 1 {
             println!("{pace}");
         }
