@@ -207,7 +207,7 @@ impl Run {
         }
         if self.tally.failed > self.failed.iter().filter(|failed| !failed.flaky).count() as u64 {
             notes.push(format!(
-                "{}: a program of tests did not come to its end",
+                "{}: not compiled, or a program of tests came to no end",
                 self.name
             ));
         }
