@@ -1,0 +1,141 @@
+//! The header of a block: what is in it, and how many bytes each of its parts takes, written and read.
+
+use super::layout::{BYTES, ByteReader, FRONT, PACKETS};
+use zstd::zstd_safe::compress_bound;
+
+/// Bytes of a block's own header.
+pub const BLOCK_HEADER: usize = 48;
+
+/// The first word of a block.
+pub const MAGIC: u32 = 0x6b32_6c62;
+
+/// That of blocks of the first form, whose heads and fields were one frame.
+const FIRST_MAGIC: u32 = 0x6b31_6c62;
+
+/// The bit of a block's packets that says that its heads have the fields of all records that name threads.
+const NAMES: u32 = 1 << 31;
+/// The most bytes of heads and fields: no column is longer than what it was in its packets, but for shapes and counts.
+const MOST_BODY: usize = PACKETS * BYTES * 2 + (1 << 16);
+
+/// Header of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHeader {
+    /// Packets in it.
+    pub packets: usize,
+    /// Time of the first record, ns.
+    pub begin_ns: u64,
+    /// Time of the last record, ns.
+    pub end_ns: u64,
+    /// Bytes of its headers on file.
+    pub headers: usize,
+    /// Bytes of its heads on file.
+    pub heads: usize,
+    /// Bytes of its fields on file.
+    pub fields: usize,
+    /// Bytes of heads and fields.
+    pub(super) plain: [usize; 2],
+    /// Whether its heads have the fields of all records that name threads.
+    pub(super) names: bool,
+}
+
+/// Depth to which a block is unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The headers of its packets.
+    Headers,
+    /// And of each record the time, the event and the thread, and all of those that name threads.
+    Heads,
+    /// All.
+    All,
+}
+
+/// Why bytes are no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what each is")]
+pub enum Broken {
+    #[error("no block of compressed packets begins there")]
+    Header,
+    #[error(
+        "it is of the first form of compressed recordings, which this Kestrel does not read: `kestrel export --to ctf` of the one that wrote it unpacks it"
+    )]
+    FirstForm,
+    #[error("its headers do not unpack")]
+    Headers,
+    #[error("its records do not unpack")]
+    Body,
+    #[error("its unpacked contents are inconsistent")]
+    Contents,
+}
+
+impl BlockHeader {
+    /// Reads a block's header.
+    ///
+    /// # Errors
+    /// When these bytes are none, or were damaged.
+    pub fn parse(bytes: &[u8; BLOCK_HEADER]) -> Result<Self, Broken> {
+        let mut words = ByteReader(bytes);
+        let mut word = || words.u32().unwrap_or_default();
+        let (magic, packets) = (word(), word());
+        let (names, packets) = (packets & NAMES != 0, (packets & !NAMES) as usize);
+        if magic == FIRST_MAGIC {
+            return Err(Broken::FirstForm);
+        }
+        let mut long = || u64::from(word()) | u64::from(word()) << 32;
+        let (begin_ns, end_ns) = (long(), long());
+        let mut bytes_of = || word() as usize;
+        let (headers, heads, plain_heads, fields, plain_fields) =
+            (bytes_of(), bytes_of(), bytes_of(), bytes_of(), bytes_of());
+        let sum = word();
+        let sound = magic == MAGIC
+            && sum == check(&bytes[..BLOCK_HEADER - 4])
+            && (1..=PACKETS).contains(&packets)
+            && headers <= compress_bound(packets * (FRONT + 1))
+            && plain_heads.saturating_add(plain_fields) <= MOST_BODY
+            && (1..=compress_bound(plain_heads)).contains(&heads)
+            && fields <= compress_bound(plain_fields);
+        sound
+            .then_some(Self {
+                packets,
+                begin_ns,
+                end_ns,
+                headers,
+                heads,
+                fields,
+                plain: [plain_heads, plain_fields],
+                names,
+            })
+            .ok_or(Broken::Header)
+    }
+
+    /// The header as it stands on file.
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(BLOCK_HEADER);
+        bytes.extend(MAGIC.to_le_bytes());
+        let names = if self.names { NAMES } else { 0 };
+        bytes.extend((self.packets as u32 | names).to_le_bytes());
+        bytes.extend(self.begin_ns.to_le_bytes());
+        bytes.extend(self.end_ns.to_le_bytes());
+        let [heads, fields] = self.plain;
+        for length in [self.headers, self.heads, heads, self.fields, fields] {
+            bytes.extend((length as u32).to_le_bytes());
+        }
+        bytes.extend(check(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Bytes on file behind the header down to there.
+    pub fn bytes(&self, depth: Depth) -> usize {
+        match depth {
+            Depth::Headers => self.headers,
+            Depth::Heads if self.names => self.headers + self.heads,
+            Depth::Heads | Depth::All => self.headers + self.heads + self.fields,
+        }
+    }
+}
+
+/// FNV-1a: tells a damaged header from a sound one.
+fn check(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |sum, byte| {
+        (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
