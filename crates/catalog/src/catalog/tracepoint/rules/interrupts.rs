@@ -1,6 +1,6 @@
 //! Field rules of tracepoints of interrupts and exceptions.
 
-use super::{Fields, Row};
+use super::row::{Fields, Row};
 
 const SOFTIRQ: Fields = &[("vec", "vec_nr")];
 const PAGE_FAULT: Fields = &[

@@ -1,6 +1,6 @@
 //! Field rules of tracepoints of memory: allocators, pages, page cache and address spaces.
 
-use super::{Fields, Row};
+use super::row::{Fields, Row};
 
 const MAPPING: Fields = &[
     ("i_ino", "mapping->host->i_ino"),
@@ -26,6 +26,19 @@ const MMAP_LOCK: Fields = &[(
     "memcg_id",
     "(uint64)mm->owner == 0 ? 1 : mm->owner->cgroups->subsys[memory_cgrp_id]->cgroup->kn->id",
 )];
+
+/// The fields of a folio that comes into the page cache or leaves it, given how its order is found.
+macro_rules! page_cache {
+    ($order:literal) => {
+        &[
+            ("pfn", "PFN(folio)"),
+            ("i_ino", "folio->mapping->host->i_ino"),
+            ("index", "folio->index"),
+            ("s_dev", "folio->mapping->host->i_sb->s_dev"),
+            ("order", $order),
+        ]
+    };
+}
 
 /// The fields of `pagemap:mm_lru_insertion` (`folio_lru_list`, `trace_pagemap_flags`), given where a folio has its flags. Before
 /// `_large_mapcount` (6.10) the kernel counted the mappings of a large folio page by page: there the classic way serves.
@@ -128,75 +141,27 @@ pub(super) const ROWS: &[Row] = &[
     ("filemap:mm_filemap_fault", MAPPING),
     (
         "filemap:mm_filemap_add_to_page_cache",
-        &[
-            ("pfn", "PFN(folio)"),
-            ("i_ino", "folio->mapping->host->i_ino"),
-            ("index", "folio->index"),
-            ("s_dev", "folio->mapping->host->i_sb->s_dev"),
-            (
-                "order",
-                "(folio->flags.f >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0",
-            ),
-        ],
+        page_cache!("(folio->flags.f >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0"),
     ),
     (
         "filemap:mm_filemap_delete_from_page_cache",
-        &[
-            ("pfn", "PFN(folio)"),
-            ("i_ino", "folio->mapping->host->i_ino"),
-            ("index", "folio->index"),
-            ("s_dev", "folio->mapping->host->i_sb->s_dev"),
-            (
-                "order",
-                "(folio->flags.f >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0",
-            ),
-        ],
+        page_cache!("(folio->flags.f >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0"),
     ),
     (
         "filemap:mm_filemap_add_to_page_cache",
-        &[
-            ("pfn", "PFN(folio)"),
-            ("i_ino", "folio->mapping->host->i_ino"),
-            ("index", "folio->index"),
-            ("s_dev", "folio->mapping->host->i_sb->s_dev"),
-            (
-                "order",
-                "(folio->flags >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0",
-            ),
-        ],
+        page_cache!("(folio->flags >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0"),
     ),
     (
         "filemap:mm_filemap_delete_from_page_cache",
-        &[
-            ("pfn", "PFN(folio)"),
-            ("i_ino", "folio->mapping->host->i_ino"),
-            ("index", "folio->index"),
-            ("s_dev", "folio->mapping->host->i_sb->s_dev"),
-            (
-                "order",
-                "(folio->flags >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0",
-            ),
-        ],
+        page_cache!("(folio->flags >> PG_head) & 1 ? folio->_flags_1 & 0xff : 0"),
     ),
     (
         "filemap:mm_filemap_add_to_page_cache",
-        &[
-            ("pfn", "PFN(folio)"),
-            ("i_ino", "folio->mapping->host->i_ino"),
-            ("index", "folio->index"),
-            ("s_dev", "folio->mapping->host->i_sb->s_dev"),
-            ("order", "(folio->flags >> PG_head) & 1 ? folio->_folio_order : 0"),
-        ],
+        page_cache!("(folio->flags >> PG_head) & 1 ? folio->_folio_order : 0"),
     ),
     (
         "filemap:mm_filemap_delete_from_page_cache",
-        &[
-            ("pfn", "PFN(folio)"),
-            ("i_ino", "folio->mapping->host->i_ino"),
-            ("index", "folio->index"),
-            ("s_dev", "folio->mapping->host->i_sb->s_dev"),
-            ("order", "(folio->flags >> PG_head) & 1 ? folio->_folio_order : 0"),
-        ],
+        page_cache!("(folio->flags >> PG_head) & 1 ? folio->_folio_order : 0"),
     ),
     ("pagemap:mm_lru_insertion", lru_insertion!("folio->flags.f")),
     ("pagemap:mm_lru_insertion", lru_insertion!("folio->flags")),

@@ -10,12 +10,14 @@
 mod interrupts;
 mod memory;
 mod network;
+mod row;
 mod scheduler;
 mod security;
 mod storage;
 mod timers;
 
 use super::plain::is_plain;
+use row::{Fields, Row};
 
 /// Rule that reads one tracepoint raw: through the raw tracepoint of its name.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +27,6 @@ pub(crate) struct Rule<'a> {
     /// Fields that are computed.
     pub(crate) fields: Fields,
 }
-
-/// A field of the entry, and the expression over the raw arguments that gives it.
-type Fields = &'static [(&'static str, &'static str)];
-
-/// `group:name` as in tracefs, and how its fields are computed.
-type Row = (&'static str, Fields);
 
 const TABLES: &[&[Row]] = &[
     scheduler::ROWS,
@@ -50,7 +46,7 @@ pub(super) fn of<'a>(full: &'a str, name: &'a str) -> impl Iterator<Item = Rule<
         .map(move |fields| Rule { raw: name, fields })
 }
 
-/// What the rows of these tables say for `group:name`.
+/// Fields by the rows of these tables for `group:name`.
 pub(super) fn rows(full: &str) -> impl Iterator<Item = Fields> {
     let rows = TABLES.iter().flat_map(|rows| rows.iter());
     rows.filter(move |(event, _)| *event == full)

@@ -1,6 +1,6 @@
 //! Field rules of tracepoints of the network.
 
-use super::{Fields, Row};
+use super::row::{Fields, Row};
 
 const SKB: Fields = &[("skbaddr", "skb")];
 

@@ -1,6 +1,6 @@
 //! Field rules of tracepoints of the scheduler, tasks, work queues, control groups and locks.
 
-use super::{Fields, Row};
+use super::row::{Fields, Row};
 
 /// `__task_state_index` of the kernel's `sched.h`, then its highest bit: what `prev_state` shows for a task that was not preempted.
 /// The commonest states come first.

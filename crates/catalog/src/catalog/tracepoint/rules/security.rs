@@ -1,6 +1,6 @@
 //! Field rules of tracepoints of capabilities.
 
-use super::Row;
+use super::row::Row;
 
 pub(super) const ROWS: &[Row] = &[(
     "capability:cap_capable",

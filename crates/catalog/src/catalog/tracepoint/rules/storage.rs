@@ -1,6 +1,6 @@
 //! Field rules of tracepoints of block devices and file systems.
 
-use super::{Fields, Row};
+use super::row::{Fields, Row};
 
 const DEV_INO: Fields = &[("dev", "inode->i_sb->s_dev"), ("ino", "inode->i_ino")];
 const EXTENT: Fields = &[

@@ -1,6 +1,6 @@
 //! Field rules of tracepoints of timers and power.
 
-use super::{Fields, Row};
+use super::row::{Fields, Row};
 
 const HRTIMER: Fields = &[("hrtimer", "hrtimer")];
 const TIMER: Fields = &[("timer", "timer")];
