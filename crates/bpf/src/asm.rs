@@ -94,7 +94,7 @@ impl Assembler {
         self
     }
 
-    /// What comes next is a function of its own, which helpers call back.
+    /// Begins a function of its own, which helpers call back.
     pub fn callback(&mut self, label: Label) -> &mut Self {
         let here = self.here();
         self.code.callbacks.push(here);
@@ -165,7 +165,7 @@ impl Assembler {
         self.alu(Alu::Rsh, Width::W64, dst, operand)
     }
 
-    /// Any arithmetic.
+    /// An arithmetic instruction.
     pub fn alu(&mut self, op: Alu, width: Width, dst: Reg, operand: impl Into<Operand>) -> &mut Self {
         let (second, src, imm) = operand.into().split();
         self.push(Meaning::Alu { op, width, second }, dst.number(), src, 0, imm)

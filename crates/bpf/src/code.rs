@@ -30,7 +30,7 @@ pub struct Relocation {
 /// Bytes of the source text that an instruction was made from: `start..end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceRange {
-    /// First byte.
+    /// First byte of the source that the instructions came from.
     pub start: u32,
     /// One past the last byte.
     pub end: u32,

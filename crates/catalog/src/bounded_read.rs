@@ -13,7 +13,7 @@ pub const LARGEST_PROGRAM: u64 = 1 << 30;
 /// A file that was read.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// All of it.
+    /// Contents of the file.
     pub bytes: Vec<u8>,
     /// What another user could change about it: it is that of the file that was read, whatever lies at its path by now.
     pub objection: Option<Objection>,
@@ -21,7 +21,7 @@ pub struct Given {
     pub path: std::path::PathBuf,
 }
 
-/// All of a file, if it has at most so many bytes. Devices are never opened: reading one may have no end, or an effect.
+/// Reads a whole file, if it has at most so many bytes. Devices are never opened: reading one may have no end, or an effect.
 ///
 /// # Errors
 /// What the system says, or in words why it is not read.
@@ -42,7 +42,7 @@ pub fn give(path: &Path, most: u64) -> Result<Given> {
     })
 }
 
-/// All of an open file, if it has at most so many bytes.
+/// Reads a whole open file, if it has at most so many bytes.
 ///
 /// # Errors
 /// As [`read`].

@@ -141,7 +141,7 @@ pub enum Error {
         /// Names that come close.
         near: Vec<String>,
     },
-    /// It was not said clearly enough which handler is meant.
+    /// More than one handler fits what was asked for.
     #[error("`{wanted}` may be any of {} handlers: {}", .names.len(), few(.names))]
     WhichHandler {
         /// The name that was asked for, as typed.
@@ -258,7 +258,7 @@ pub enum Error {
         /// Names that exist.
         names: Vec<String>,
     },
-    /// It was not said which of several sessions is meant.
+    /// No session was named, and there are several.
     #[error("there are {} sessions: {}; say which one is meant", .names.len(), .names.join(", "))]
     WhichSession {
         /// Names that exist.
@@ -438,7 +438,7 @@ pub enum Error {
     /// A table file could not be read.
     #[error("cannot read table file {file}: {error}")]
     TableFile {
-        /// As it was named.
+        /// The file as it was named.
         file: String,
         /// The system's answer.
         error: std::io::Error,
@@ -448,7 +448,7 @@ pub enum Error {
     Io {
         /// What was attempted, in words: `write`.
         action: &'static str,
-        /// On what.
+        /// What it was attempted on.
         subject: String,
         /// The system's answer.
         error: std::io::Error,

@@ -58,7 +58,7 @@ pub(crate) enum ActionOutcome {
     Forbidden,
     /// The rate was exceeded.
     Limited,
-    /// As many commands or dumps as may run at once are running: it has to be tried again.
+    /// The limit of commands or dumps at once is reached: to be tried again.
     Later,
 }
 

@@ -139,7 +139,7 @@ impl Choice {
         self.filter
     }
 
-    /// From now on records are not wanted that are only about the threads that are asked for.
+    /// Leaves out, from now on, records that are only about the threads that are asked for.
     pub(crate) fn leave_out_others(&mut self) {
         self.filter.iter_mut().for_each(Filter::leave_out_others);
     }

@@ -224,7 +224,7 @@ struct Recording {
     actor: Actor,
     missed: MissedSoFar,
     line: StatusLine,
-    /// It ends when there are so many bytes on the disk.
+    /// Bytes on the disk after which the recording ends.
     most: Option<u64>,
     switching: Option<Switching>,
     calls: Option<OpenCalls>,

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 /// Whether remarks are left out, and what is drawn while work goes on.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From now on only errors and losses are written to standard error, where `quiet`.
+/// Restricts standard error to errors and losses from now on, where `quiet`.
 pub(crate) fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
@@ -49,7 +49,7 @@ pub(crate) fn err() -> Screen<Remarks> {
     Screen::new(Remarks(err.lock()), colours)
 }
 
-/// What was written to standard error while a view fills the terminal.
+/// Text for standard error that is held back while a view fills the terminal.
 static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 
 /// Holds back what is written to standard error from now on, or lets it go.

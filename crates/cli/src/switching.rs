@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// When a recording goes on in another directory, besides at every SIGUSR2.
+/// Condition on which a recording goes on in another directory, besides SIGUSR2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SwitchAt {
     /// At the signal alone.
@@ -111,7 +111,7 @@ impl Switching {
         self.signal.has_come()
     }
 
-    /// How long it may be until the next switch.
+    /// Time left until the next switch.
     pub(crate) fn left(&self) -> Duration {
         match self.switches.at {
             SwitchAt::Time(time) => time.saturating_sub(self.since.elapsed()),

@@ -134,7 +134,7 @@ pub struct EventField {
 pub struct Register {
     /// The kernel's name for it: `ax`.
     pub name: &'static str,
-    /// Other names: `rax`.
+    /// Other names of the register: `rax`.
     pub aliases: &'static [&'static str],
     /// The register's type.
     pub ty: ValueType,
@@ -255,7 +255,7 @@ pub struct PreemptCount {
 /// One of the events that a program serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// As people name it.
+    /// Name of the event.
     pub name: String,
     /// The traced function.
     pub function: Option<String>,
@@ -264,7 +264,7 @@ pub struct Member {
 /// Context of compilation: one resolved event on one kernel.
 #[derive(Clone)]
 pub struct Context {
-    /// As people name it: `sched:sched_switch`, `kprobe:vfs_read`; what `probe` gives.
+    /// Name of the event: `sched:sched_switch`, `kprobe:vfs_read`; what `probe` gives.
     pub name: String,
     /// The traced function, for `func`.
     pub function: Option<String>,

@@ -55,7 +55,7 @@ impl Program {
 /// Helpers and kernel functions that a program calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
-    /// BPF helpers.
+    /// BPF helpers that the program calls.
     pub helpers: BTreeSet<Helper>,
     /// Kernel functions, by name.
     pub kfuncs: BTreeSet<String>,

@@ -62,7 +62,7 @@ pub struct Reservation {
 #[error("the buffer cannot serve this program: {0}")]
 pub struct Refused(pub String);
 
-/// Keeps records.
+/// Where generated code puts records: emits the code that reserves room for one and commits it.
 pub trait Sink {
     /// Appends code that goes to `refused` when this event is not wanted now (the hook is masked, the process is not traced); it
     /// runs first of all.

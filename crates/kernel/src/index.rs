@@ -111,7 +111,7 @@ pub struct Traceable {
 }
 
 impl Traceable {
-    /// Sorts them.
+    /// An index of these functions by name.
     pub fn new(functions: &[TraceableFunction]) -> Self {
         let mut order: Vec<&TraceableFunction> = functions.iter().collect();
         let key = |f: &TraceableFunction| (f.module.is_some(), f.address);

@@ -18,11 +18,11 @@ pub struct Listed {
     pub module: Option<String>,
     /// The module was unloaded.
     pub gone: bool,
-    /// It is registered and not armed.
+    /// Whether the probe is registered and not armed.
     pub disabled: bool,
-    /// It is a jump instead of a breakpoint.
+    /// Whether the probe is a jump instead of a breakpoint.
     pub optimized: bool,
-    /// It is called by ftrace.
+    /// Whether the probe is called by ftrace.
     pub ftrace: bool,
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 pub enum Access {
     /// Loads and copies out of it.
     ReadOnly,
-    /// Stores, too.
+    /// Loads and stores.
     ReadWrite,
 }
 
@@ -77,7 +77,7 @@ impl Mapping {
         Ok(Self { start, len, access })
     }
 
-    /// Bytes mapped.
+    /// Bytes of the mapping.
     pub fn len(&self) -> usize {
         self.len
     }

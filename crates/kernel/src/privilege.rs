@@ -94,7 +94,7 @@ impl fmt::Display for Missing {
 /// Privilege of this process: user and capabilities, as far as the kernel's checks go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privilege {
-    /// Effective user.
+    /// Number of the effective user.
     pub uid: u32,
     /// Effective capabilities, one bit each.
     pub capabilities: u64,

@@ -160,7 +160,7 @@ pub struct Origin<'a> {
     pub kernel_release: &'a str,
     pub machine: &'a str,
     pub command: &'a str,
-    /// Empty: none.
+    /// Name of the session; empty where there is none.
     pub session: &'a str,
     /// Empty: not known.
     pub boot: &'a str,

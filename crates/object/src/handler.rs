@@ -255,7 +255,7 @@ impl HandlerObject {
         self.loaded.pins.keep();
     }
 
-    /// One of its programs, loaded as this type.
+    /// A program of the object, loaded as this type.
     pub fn program(&mut self, name: &str, kind: ProgramKind) -> Result<&Program> {
         let known = self.programs.iter().position(|(n, k, _)| n == name && *k == kind);
         let place = match known {

@@ -214,7 +214,7 @@ impl Object {
         self
     }
 
-    /// Where maps of this object are pinned, for those that ask to be.
+    /// Paths of the maps of this object that ask to be pinned.
     ///
     /// # Errors
     /// If bpffs is not mounted and cannot be.

@@ -10,7 +10,7 @@ use kestrel_trace::value::{FAULT_IN_TEXT, Value};
 /// Subject for which an expression is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
-    /// The record.
+    /// The record that is looked at.
     pub(crate) record: Record<'a>,
     /// Names of threads at its time.
     pub(crate) processes: &'a Processes,
@@ -100,7 +100,7 @@ pub(crate) enum Number {
 pub(crate) enum Header {
     /// Process and thread, as `bpf_get_current_pid_tgid` gives them.
     PidTgid,
-    /// The processor.
+    /// Number of the record's CPU.
     Cpu,
     /// The time, ns of `CLOCK_MONOTONIC`.
     Time,
@@ -110,7 +110,7 @@ pub(crate) enum Header {
     Event,
 }
 
-/// A text.
+/// Source of a text's bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Text {
     /// A constant; zeros behind its end do not matter.

@@ -145,7 +145,7 @@ impl Predicate {
         Ok(Self { code, warnings })
     }
 
-    /// Warnings.
+    /// Warnings about the expression.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }

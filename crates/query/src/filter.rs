@@ -111,12 +111,12 @@ impl Filter {
         self.times.clone()
     }
 
-    /// From now on records are not wanted that are only about what is asked for.
+    /// Leaves out, from now on, records that are only about what is asked for.
     pub fn leave_out_others(&mut self) {
         self.about.clear();
     }
 
-    /// Warnings.
+    /// Warnings about the expression.
     pub fn warnings(&self) -> &[Diagnostic] {
         self.predicate.as_ref().map_or(&[], Predicate::warnings)
     }

@@ -22,7 +22,7 @@ pub struct Groups {
     without: u64,
 }
 
-/// The groups.
+/// Groups, and their places by keys.
 #[derive(Clone, Debug, Default)]
 struct Table {
     groups: Vec<Group>,
@@ -45,7 +45,7 @@ pub struct Group {
     pub values: Spread,
 }
 
-/// The answer.
+/// Groups in the order in which they are shown.
 #[derive(Clone, Debug)]
 pub struct Grouped {
     /// The keys as they were written.

@@ -38,7 +38,7 @@ enum Column {
     Thread,
     /// A process with its name.
     Process,
-    /// Another expression.
+    /// The value of any other expression.
     Value(bind::Value),
 }
 
@@ -79,7 +79,7 @@ impl Keys {
         })
     }
 
-    /// Warnings.
+    /// Warnings about the expressions of the keys.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }

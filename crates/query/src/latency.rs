@@ -144,7 +144,7 @@ impl Latencies {
         })
     }
 
-    /// Warnings.
+    /// Warnings about the expressions of both sides.
     pub fn warnings(&self) -> Vec<Diagnostic> {
         let keys = self.pairs.iter().filter_map(|paired| paired.key.as_ref());
         let keys = keys.flat_map(|(begin, end)| [begin, end]).chain(&self.table.by);

@@ -47,7 +47,7 @@ impl Measure {
         &self.text
     }
 
-    /// Warnings.
+    /// Warnings about the measured expression.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }

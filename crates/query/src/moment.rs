@@ -13,7 +13,7 @@ pub enum Moment {
     Start(Duration),
     /// So long after another moment: `+1.5`.
     After(Duration),
-    /// As lines show it: `@17284.993652`.
+    /// Time since boot as lines show it: `@17284.993652`.
     Monotonic(Duration),
     /// A time of the first day of the trace, or of the next one: `12:03:04.5`.
     OfDay(Time),

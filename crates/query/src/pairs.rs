@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Pairs of events, and how a begin knows its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairs {
-    /// The pairs.
+    /// Pairs of a beginning and its end.
     pub(crate) pairs: Vec<Pair>,
 }
 

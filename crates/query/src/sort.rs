@@ -13,7 +13,7 @@ pub struct Sort {
 
 /// A row that can be sorted.
 pub(crate) trait Row {
-    /// The keys.
+    /// Keys of the row, which it is sorted by.
     fn keys(&self) -> &[Json];
     /// A figure by its name.
     fn figure(&self, name: &str) -> Option<i128>;

@@ -79,7 +79,7 @@ impl Spread {
         self.count
     }
 
-    /// The sum.
+    /// Sum of all values.
     pub fn sum(&self) -> i128 {
         self.sum
     }

@@ -13,7 +13,7 @@ pub(crate) const ALWAYS: [&str; 8] = ["pid", "tid", "cpu", "comm", "nsecs", "ela
 pub(crate) enum NoMeaning {
     /// The event has no such field; another event may have it.
     Field(Spanned<String>),
-    /// It is wrong whatever the event.
+    /// An error whatever the event.
     Wrong(Diagnostic),
 }
 

@@ -58,13 +58,13 @@ impl Memory {
             .unwrap_or_default()
     }
 
-    /// So many bytes at an address.
+    /// Bytes at an address.
     #[inline(always)]
     pub(crate) fn bytes(&self, address: u64, length: usize) -> Result<&[u8], Outside> {
         self.from(address).get(..length).ok_or(Outside(address))
     }
 
-    /// So many bytes at an address, to be changed.
+    /// Bytes at an address, to be changed.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, address: u64, length: usize) -> Result<&mut [u8], Outside> {
         let region = self.regions.get_mut((address >> 32) as usize);

@@ -11,13 +11,13 @@ use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
 /// The name by which programs refer to the buffer.
 pub(crate) const MAP: &str = "output";
 
-/// Where records begin.
+/// Offset of the first record.
 pub(crate) const DATA: u32 = 64;
 /// Bytes for the records of one run.
 const ROOM: u32 = 4 << 20;
 /// Bytes of the longest record.
 const MOST: u32 = 1 << 16;
-/// Where the words lie.
+/// Offsets of the words in front of the records.
 pub(crate) const USED: i16 = 0;
 pub(crate) const LOST: i16 = 8;
 pub(crate) const BEGIN: i16 = 16;
@@ -34,7 +34,7 @@ pub(crate) fn spec() -> MapSpec {
     }
 }
 
-/// The sink.
+/// A sink that keeps no records: only the output statements run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output;
 

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 /// A map's number, in a register where the kernel's program has a map: no address.
 const HANDLES: u64 = 0xffff_0000_0000_0000;
 
-/// A map.
+/// A map of the kernel, emulated.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) key_size: usize,

@@ -314,7 +314,7 @@ impl Maker {
 /// What programs printed: by seed, maps by name and lines in order.
 type Printed = BTreeMap<u64, (BTreeMap<String, String>, Vec<String>)>;
 
-/// Where a program said something else over the recording than live.
+/// A difference between a program's output over the recording and live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The seed.
@@ -325,14 +325,14 @@ pub struct Difference {
     pub said: (String, String),
 }
 
-/// What came of a comparison.
+/// Result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// Programs that were run both ways.
     pub programs: u64,
     /// Maps and lines that were printed live.
     pub maps: u64,
-    /// See there.
+    /// Lines that were compared.
     pub lines: u64,
     /// What differs.
     pub differences: Vec<Difference>,

@@ -13,7 +13,7 @@ pub struct EventId(pub u16);
 pub struct EventClass {
     /// The number in record headers.
     pub id: EventId,
-    /// As people name it: `sched:sched_switch`, `kprobe:vfs_read`.
+    /// Name of the event: `sched:sched_switch`, `kprobe:vfs_read`.
     pub name: String,
     /// The event kind's canonical name: `tracepoint`, `kprobe`, `kretprobe`, `fentry`, …
     pub kind: String,

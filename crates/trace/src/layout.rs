@@ -42,7 +42,7 @@ pub enum Base {
 /// The address space of a stack's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Space {
-    /// The kernel's.
+    /// The kernel's address space.
     Kernel,
     /// The traced process's.
     User,

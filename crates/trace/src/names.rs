@@ -50,7 +50,7 @@ impl Names for KnownNames {
     }
 }
 
-/// Who knows nothing: numbers are shown as they are.
+/// Names that are empty: numbers are shown as they are.
 pub static NOTHING: &dyn Names = &KnownNames {
     users: BTreeMap::new(),
     control_groups: BTreeMap::new(),

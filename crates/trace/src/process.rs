@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct Processes {
     names: HashMap<u32, String, RandomState>,
-    /// Another number after each change.
+    /// Version of the names: another number after each change.
     version: u64,
 }
 

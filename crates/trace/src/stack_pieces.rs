@@ -46,7 +46,7 @@ const FIELDS: [&str; 3] = ["address", "taken", "stack"];
 /// Copies that wait for their records: each is a few moments old, of as many as CPUs take at once, or its record was lost.
 const WAITING: usize = 512;
 
-/// What pieces are to a reader of the trace, as if they were events.
+/// Event class of pieces, for readers of the trace.
 pub static CLASS: LazyLock<EventClass> = LazyLock::new(|| {
     let number = FieldType::Integer {
         size: 8,
@@ -104,7 +104,7 @@ pub struct StackPieces {
     /// By thread and time.
     copies: HashMap<(u32, u64), Copied>,
     order: VecDeque<(u32, u64)>,
-    /// Those of the record that was handed out last.
+    /// Bytes of the stack of the record that was handed out last.
     current: Vec<u8>,
 }
 

@@ -6,7 +6,7 @@ use crate::print::{counted, thousands, were};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What to say of a trace that has no summary.
+/// Remark about a trace that has no summary.
 pub const UNFINISHED: &str = "its recorder wrote no counts at the end: it was killed, or is still at work; what was lost is known as far as the packets tell";
 
 /// Summary by the recorder at the end of a recording.

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Symbols {
     /// Shared by all who print: they may be many.
     user: Arc<UserSymbols>,
-    /// Who knows names of other numbers.
+    /// Names of other numbers.
     others: Option<Arc<dyn Names>>,
     entries: Vec<Entry>,
     /// All names, one behind the other.

@@ -225,7 +225,7 @@ impl UserSymbols {
         &self.binaries
     }
 
-    /// Where binaries lay, with the process in whose memory.
+    /// Mappings of binaries, each with its process.
     pub fn mappings(&self) -> impl Iterator<Item = (u32, &Mapping)> {
         let processes = self.processes.iter();
         processes.flat_map(|(pid, mappings)| mappings.iter().map(|mapping| (*pid, mapping)))

@@ -127,7 +127,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
 
             #[allow(dead_code, clippy::too_many_arguments, reason = "a program uses what it needs")]
             impl #name {
-                /// The event.
+                /// The event that the function emits.
                 #visibility fn event() -> &'static ::kestrel_tracepoint::Event {
                     &__EVENT
                 }

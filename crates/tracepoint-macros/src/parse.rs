@@ -52,7 +52,7 @@ pub(crate) struct Argument {
     pub(crate) ty: Type,
 }
 
-/// A field.
+/// A field of an event's definition.
 pub(crate) struct Field {
     pub(crate) name: Ident,
     pub(crate) ty: FieldType,

@@ -20,7 +20,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// What a thread needs for its first event: nothing.
+/// Prepares a thread for its first event: nothing is needed.
 pub(crate) fn begin() {}
 
 /// Delivers an event. Gives whether it did.

@@ -19,7 +19,7 @@ type Sink = Arc<dyn Fn(&Record<'_>) + Send + Sync>;
 /// The recording that [`RECORD`] asks for: it ends with the program.
 static RECORDING: Mutex<Option<Recorder>> = Mutex::new(None);
 
-/// What is enabled, and where it goes.
+/// Enabled events, and the sink of their records.
 pub(crate) struct Enabled {
     sink: Option<Sink>,
     events: Vec<(&'static Event, Registration)>,

@@ -7,9 +7,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
-/// What [`crate::events!`] makes of each event: a type that stands for it.
+/// A type that stands for an event: [`crate::events!`] makes one of each.
 pub trait Tracepoint {
-    /// The event.
+    /// The event that this type stands for.
     fn event() -> &'static Event;
 }
 
@@ -85,7 +85,7 @@ impl Event {
         self.fields
     }
 
-    /// How its record is printed: text with `{field}`, `{field:x}`, `{field:#x}`, `{field:08x}`.
+    /// Print format of its record: text with `{field}`, `{field:x}`, `{field:#x}`, `{field:08x}`.
     pub fn print(&self) -> &'static str {
         self.print
     }

@@ -60,7 +60,7 @@ impl Domain {
         self.lock().retain(|other| !Arc::ptr_eq(other, reader));
     }
 
-    /// From here on pointers may be read, until the guard is dropped.
+    /// Begins to read pointers, until the guard is dropped.
     #[inline]
     pub(crate) fn enter<'a>(&self, reader: &'a Reader) -> Inside<'a> {
         let is_outermost = !reader.is_inside();

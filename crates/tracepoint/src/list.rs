@@ -35,7 +35,7 @@ impl Changes {
     }
 }
 
-/// The list.
+/// A list that is read without locks while entries are added and removed.
 #[derive(Debug)]
 pub(crate) struct List<T> {
     /// A snapshot from `Box::into_raw`, or null: nothing in it.
@@ -157,7 +157,7 @@ mod model {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// What a callback owns: readers look at it, and the one that has taken it out of the list writes to it.
+    /// A word that a callback owns: readers look at it, and the one that has taken it out of the list writes to it.
     struct Owned(UnsafeCell<u32>);
 
     #[allow(unsafe_code, reason = "loom checks what it guards")]

@@ -15,7 +15,7 @@ fn domain() -> &'static Domain {
     DOMAIN.get_or_init(|| Domain::new(grace::register()))
 }
 
-/// What a thread needs for its first event. Called before any event is on, by a thread that does not fork meanwhile.
+/// Prepares a thread for its first event. Called before any event is on, by a thread that does not fork meanwhile.
 pub(crate) fn begin() {
     domain();
 }
@@ -62,7 +62,7 @@ pub(crate) fn hold() -> Held {
     (with_the_next(), DOMAIN.get().map(Domain::lock))
 }
 
-/// In the child of a fork: the parent's other threads are not there, wherever they were.
+/// Forgets, in the child of a fork, the parent's other threads, wherever they were.
 pub(crate) fn forget_others() {
     let Some(domain) = DOMAIN.get() else { return };
     let own = match IS_JOINED.get() {
@@ -127,7 +127,7 @@ fn do_later(own: &Own) {
 /// A function that frees memory of lists.
 pub(crate) type Free = Box<dyn FnOnce() + Send>;
 
-/// What is freed with the next grace period, whoever waits for it.
+/// Memory that is freed with the next grace period, whoever waits for it.
 static WITH_THE_NEXT: Mutex<Vec<Free>> = Mutex::new(Vec::new());
 
 /// Runs `free` with the next grace period that a thread waits for: for memory whose owner need not wait.

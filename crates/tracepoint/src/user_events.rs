@@ -47,22 +47,22 @@ impl Request {
     }
 }
 
-/// An event that the kernel knows.
+/// An event that is registered with the kernel.
 struct Known {
     event: &'static Event,
     index: u32,
     word: &'static AtomicU32,
 }
 
-/// All of them; none where the kernel has no such events, or the program may not.
+/// All registered events; none where the kernel has no user_events, or the program may not use them.
 static KNOWN: OnceLock<Option<(Arc<File>, Vec<Known>)>> = OnceLock::new();
-/// Those that somebody listens to.
+/// Events that somebody listens to, turned on.
 static LISTENED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new());
 
 /// The lock of the events that are on, taken.
 pub(crate) type Held = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
 
-/// Waits for a look that goes on.
+/// Takes the lock of the events that are on: waits for a thread that turns events on or off.
 pub(crate) fn hold() -> Held {
     LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
 }

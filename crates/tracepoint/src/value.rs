@@ -21,7 +21,7 @@ pub enum Kind {
     Bool,
     /// A text in so many bytes, its NUL among them, as C's `char name[16]`; longer ones are cut.
     Text {
-        /// Bytes.
+        /// Bytes that it takes.
         size: u16,
     },
     /// A text of its own length.
@@ -73,7 +73,7 @@ pub enum Value<'a> {
     Bool(bool),
     /// A text.
     Text(&'a str),
-    /// Bytes.
+    /// Bytes that it takes.
     Bytes(&'a [u8]),
     /// The elements of an array, as they lie in memory.
     Elements(&'a [u8]),
@@ -106,7 +106,7 @@ impl fmt::Display for Value<'_> {
     note = "fields are integers of 8 to 64 bits, bool, f32, f64, arrays of integers, str, bytes, char[N]"
 )]
 pub trait FieldType {
-    /// The kind.
+    /// Kind of the value, for the event's description.
     const KIND: Kind;
     /// C's name of it.
     const C_TYPE: &'static str;
@@ -283,7 +283,7 @@ impl<T: Copy> Argument for T {}
 #[doc(hidden)]
 pub fn is_argument<T: Argument>() {}
 
-/// As much of a text as a field of `size` bytes holds before its NUL, whole characters.
+/// Cuts a text to what a field of `size` bytes holds before its NUL, whole characters.
 #[inline]
 pub fn cut(text: &str, size: u16) -> &str {
     let most = usize::from(size).saturating_sub(1);

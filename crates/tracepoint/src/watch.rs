@@ -26,7 +26,7 @@ pub(crate) fn hold() -> Held {
 /// Whether a thread looks.
 static RUNS: AtomicBool = AtomicBool::new(false);
 
-/// In the child of a fork: it has no thread of its parent's.
+/// Forgets, in the child of a fork, the thread that watches.
 pub(crate) fn forget() {
     RUNS.store(false, Ordering::Relaxed);
 }

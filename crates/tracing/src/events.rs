@@ -1,6 +1,6 @@
 //! The tracepoints that spans and events of `tracing` become.
 
-/// A span, as it is made.
+/// The fields of `span_begin`: a new span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made<'a> {
     pub(crate) id: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Made<'a> {
     pub(crate) fields: &'a str,
 }
 
-/// An event.
+/// The fields of `event`: an event of `tracing`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Happened<'a> {
     /// The span that it is in; 0 where it is in none.

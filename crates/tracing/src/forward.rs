@@ -11,7 +11,7 @@ use tracing_core::{Level, Metadata, callsite, dispatcher};
 
 /// Fields of an event of `tracing` at most, its message among them.
 const MOST: usize = 32;
-/// What `tracing` calls an event's words.
+/// The field in which `tracing` has an event's words.
 const MESSAGE: &str = "message";
 /// The group of this crate's own events: made of `tracing`'s, they would be echoes.
 const OWN: &str = "tracing";

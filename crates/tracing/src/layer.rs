@@ -12,7 +12,7 @@ use tracing_subscriber::registry::LookupSpan;
 #[non_exhaustive]
 pub struct Layer;
 
-/// The layer.
+/// The layer that makes spans and events tracepoints.
 pub fn layer() -> Layer {
     Layer
 }

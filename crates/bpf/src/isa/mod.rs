@@ -139,7 +139,7 @@ pub enum Alu {
     Smod,
     /// Bitwise exclusive or.
     Xor,
-    /// Copy.
+    /// A copy of the operand.
     Mov,
     /// Arithmetic right shift.
     Arsh,

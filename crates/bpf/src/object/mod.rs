@@ -161,7 +161,7 @@ impl Object {
             .map(|section| (section.name.as_str(), section.size))
     }
 
-    /// How much of what it carries.
+    /// Sizes of what the object carries.
     pub fn size(&self) -> Size {
         Size {
             relocations: self

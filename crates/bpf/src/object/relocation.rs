@@ -5,7 +5,7 @@ use crate::Error;
 
 /// A kind of relocation.
 pub(super) struct RelocationKind {
-    /// For people.
+    /// Name of the kind in messages.
     pub(super) name: &'static str,
     fits: fn(&Linker<'_>, &Site<'_>) -> bool,
     apply: fn(&mut Linker<'_>, &Site<'_>) -> Result<(), Error>,

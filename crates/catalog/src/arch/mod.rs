@@ -67,7 +67,7 @@ impl Arch {
 pub struct Saved {
     /// The member's name, which is the kernel's for the register.
     pub name: &'static str,
-    /// Other names of it.
+    /// Other names of the register.
     pub aliases: &'static [&'static str],
     /// Byte offset in the saved registers.
     pub offset: u32,
@@ -86,7 +86,7 @@ pub enum RegisterContent {
     Segment,
     /// Bits with names; some of no meaning are always set.
     Flags {
-        /// By mask.
+        /// Names of the registers by mask.
         names: &'static [(i64, &'static str)],
         /// Bits without a meaning.
         always: u64,

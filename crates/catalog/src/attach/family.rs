@@ -48,10 +48,10 @@ pub struct Profile {
     pub joins: bool,
 }
 
-/// On which kernels threads are preempted in programs.
+/// Kernels on which threads are preempted in programs.
 #[derive(Clone, Copy, Debug)]
 pub enum Preempted {
-    /// On none.
+    /// On no kernel.
     Never,
     /// Where they are in programs of raw tracepoints.
     AsTracepoints,
@@ -98,7 +98,7 @@ impl dyn Attach {
 /// Sections of objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections {
-    /// The kinds.
+    /// Hooks of sections whose programs can be attached so.
     pub hooks: &'static [Hook],
     /// The spelling of an event's name.
     pub written: &'static str,

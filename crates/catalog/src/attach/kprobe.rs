@@ -55,7 +55,7 @@ const SECTIONS: Sections = Sections {
     loadable: None,
 };
 
-/// What all kprobes have in common.
+/// Profile that all kprobes have in common.
 pub(super) const PROFILE: Profile = Profile {
     sections: SECTIONS,
     letter: 'k',
@@ -66,7 +66,7 @@ pub(super) const PROFILE: Profile = Profile {
     joins: false,
 };
 
-/// By what a kprobe is attached.
+/// Interface by which a kprobe is attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KprobeVia {
     /// A perf kprobe; where the kernel has none, an event of tracefs.
@@ -93,7 +93,7 @@ pub struct Kprobe<'a> {
     pub awaited: bool,
     /// Whether the returns that it misses are to be counted: where links do not tell them, tracefs does.
     pub counted: bool,
-    /// By what.
+    /// The interface by which the probe is made.
     pub via: KprobeVia,
 }
 

@@ -84,7 +84,7 @@ mechanisms! {
     Counter,
     /// Places of a program or library.
     Uprobes,
-    /// Nothing: the session runs the program itself.
+    /// No attachment: the session runs the program itself.
     OnRequest,
     /// A mark of a program or library.
     Usdt,

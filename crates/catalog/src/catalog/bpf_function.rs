@@ -5,7 +5,7 @@ use crate::error::Result;
 use kestrel_bpf::btf::{Btf, TypeId};
 use kestrel_kernel::bpf::{Program, btf_bytes, program_ids};
 
-/// What stands in place of a module's name.
+/// The word in place of a module's name.
 pub(super) const WORD: &str = "bpf";
 
 /// A function of a BPF program.

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 /// A named class of events.
 #[derive(Debug)]
 pub struct Class {
-    /// As in `class:memory`.
+    /// Name of the class, as in `class:memory`.
     pub name: &'static str,
     /// What it is about, for people.
     pub about: &'static str,

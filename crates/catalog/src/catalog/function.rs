@@ -128,7 +128,7 @@ fn is_packed(types: &Btf, ty: TypeId) -> bool {
 }
 
 impl Parameter {
-    /// Where a kprobe at the entry finds it.
+    /// Source of the argument for a kprobe at the entry.
     pub(super) fn source(&self, types: &Btf) -> Source {
         let arch = arch::current();
         match self.held {

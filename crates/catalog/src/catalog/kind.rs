@@ -15,7 +15,7 @@ pub trait EventKind: Sync {
     /// Canonical name, as in `kprobe:vfs_read`.
     fn name(&self) -> &'static str;
 
-    /// Other spellings: `k`.
+    /// Shorter names of the kind: `k`.
     fn aliases(&self) -> &'static [&'static str];
 
     /// Whether `list` shows it without being asked for it by name.
@@ -92,7 +92,7 @@ impl Kinds {
         Self(tables)
     }
 
-    /// All of them, in the order in which they are listed and tried.
+    /// All kinds, in the order in which they are listed and tried.
     pub(super) fn all(self) -> impl Iterator<Item = &'static dyn EventKind> {
         self.0.iter().flat_map(|table| table.iter()).copied()
     }
@@ -157,7 +157,7 @@ pub struct Description {
 /// An event among those that share a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// As people name it: `kprobe:vfs_read`, `sched:sched_switch`.
+    /// Name of the event: `kprobe:vfs_read`, `sched:sched_switch`.
     pub name: String,
     /// What all its names have in common, where it has several: events that are equal in this are one.
     pub identity: Option<String>,
@@ -308,7 +308,7 @@ impl Instance {
         }
     }
 
-    /// A function.
+    /// An instance that is a function of the kernel.
     pub(crate) fn function(kind: &str, symbol: impl Into<String>) -> Self {
         let symbol = symbol.into();
         Self {

@@ -26,13 +26,13 @@ pub(super) const NAME: &str = "mark";
 /// A path by which writes reach the null device (`drivers/char/mem.c`). The fields of all are made of the same three: `bytes` (where they are in
 /// the writer's memory), `length` (how many) and `position` (in the file).
 struct Entry {
-    /// The event.
+    /// The event that sees the writes.
     event: &'static str,
-    /// The function.
+    /// The kernel's function that is traced.
     function: &'static str,
     /// The file that is written, in the words of the function's parameters.
     file: &'static str,
-    /// The three.
+    /// `bytes`, `length` and `position`, each with the expression that gives it.
     operands: &'static [(&'static str, &'static str)],
     /// Whether they are made of a vector.
     vector: bool,

@@ -35,7 +35,7 @@ const MAXACTIVE: &str = "maxactive=";
 pub enum Phase {
     /// Before the instruction, or at the return.
     Plain,
-    /// After it.
+    /// After the function.
     Post,
     /// When it faulted.
     Fault,

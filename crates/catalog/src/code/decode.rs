@@ -8,7 +8,7 @@ pub(super) struct Decoded {
     pub(super) offset: usize,
     pub(super) length: usize,
     pub(super) text: String,
-    /// It traps, whatever the reason.
+    /// Whether the instruction traps.
     pub(super) trap: bool,
     /// What kprobes cannot run out of its place, named.
     pub(super) unmovable: Option<&'static str>,

@@ -59,7 +59,7 @@ pub struct Instruction {
     pub address: u64,
     /// The bytes; what the kernel put over them is taken away.
     pub bytes: Vec<u8>,
-    /// As the GNU tools write it, targets with their names.
+    /// The instruction in the syntax of the GNU tools, targets with their names.
     pub text: String,
     /// Whether a kprobe can be put on it, or why not.
     pub probeable: std::result::Result<(), Why>,
@@ -88,7 +88,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// In a word or two.
+    /// The reason in a word or two.
     pub fn short(&self) -> &'static str {
         match self {
             Self::Blacklisted(_) => "blacklisted",

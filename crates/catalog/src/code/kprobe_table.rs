@@ -18,7 +18,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Where it is.
+    /// Finds the kernel's table of kprobes.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where kallsyms does not name it, or types do not tell what is in it.

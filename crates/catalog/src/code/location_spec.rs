@@ -15,7 +15,7 @@ pub enum LocationSpec {
     Symbol {
         /// The module; `vmlinux` for the kernel itself.
         module: Option<String>,
-        /// The symbol.
+        /// Name of the function or symbol.
         symbol: String,
         /// Bytes from its beginning.
         offset: Option<u64>,

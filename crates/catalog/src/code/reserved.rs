@@ -124,7 +124,7 @@ impl Copied {
     }
 }
 
-/// Where the kernel's table and those of modules are.
+/// Address ranges of the kernel's table and those of modules.
 fn ranges(facts: &Facts, table: &Table) -> Vec<(u64, u64)> {
     let mut ranges = Vec::new();
     if let Ok(symbols) = facts.symbols() {

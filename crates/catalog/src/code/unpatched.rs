@@ -17,14 +17,14 @@ const MARKS: [[u8; 4]; 3] = [
     [0x66, 0x0f, 0x1f, 0x00],
     [0x0f, 0x1f, 0x40, 0xd6],
 ];
-/// The length.
+/// Bytes of that instruction.
 pub(super) const MARK: u64 = 4;
 
 /// Whether code begins with such a mark.
 pub(super) fn is_marked(code: &[u8]) -> bool {
     MARKS.iter().any(|mark| code.starts_with(mark))
 }
-/// What a call of ftrace replaces: `nopl 0x0(%rax,%rax,1)`.
+/// The instruction that a call of ftrace replaces: `nopl 0x0(%rax,%rax,1)`.
 pub(super) const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
 /// `int3`.
 const INT3: u8 = 0xcc;

@@ -4,7 +4,7 @@ use crate::bounded_read;
 use object::Object;
 use std::path::{Path, PathBuf};
 
-/// Where packages put debug files.
+/// Directory in which packages put debug files.
 const PACKAGES: &str = "/usr/lib/debug";
 
 /// Build id and links by which a file's debug information is found.

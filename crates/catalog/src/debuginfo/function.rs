@@ -15,7 +15,7 @@ pub enum ParameterPlace {
     Register(u16),
     /// Nowhere: it always has this value.
     Constant(i64),
-    /// It does not say.
+    /// The debug information does not say.
     Nothing,
 }
 

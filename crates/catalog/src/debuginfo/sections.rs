@@ -52,7 +52,7 @@ impl Sections {
         EndianSlice::new(data.map_or(&[], Vec::as_slice), self.endian)
     }
 
-    /// No bytes.
+    /// A section without bytes.
     pub(super) fn empty(&self) -> Slice<'_> {
         EndianSlice::new(&[], self.endian)
     }

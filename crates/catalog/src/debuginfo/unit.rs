@@ -72,7 +72,7 @@ impl<'d> Units<'d> {
         None
     }
 
-    /// Where they begin.
+    /// Offsets at which units begin.
     pub(super) fn begins(&self) -> impl Iterator<Item = usize> + '_ {
         self.headers.iter().map(|(begin, _)| *begin)
     }

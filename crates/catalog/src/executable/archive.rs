@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What parts the archive's path from the file's in it.
+/// Separator of the archive's path and that of the file in it.
 const BETWEEN: &str = "!/";
 /// The end of the central directory: its mark, its bytes without the comment, the longest comment.
 const END: (&[u8], usize, usize) = (b"PK\x05\x06", 22, 0xffff);

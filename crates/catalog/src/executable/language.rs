@@ -13,7 +13,7 @@ pub enum Language {
 
 struct Row {
     language: Language,
-    /// As it is written in an event's name.
+    /// The language's word in an event's name.
     word: &'static str,
     /// A mangled name as people write it, the whole one first.
     names: fn(&str) -> Vec<String>,

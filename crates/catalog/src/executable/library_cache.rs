@@ -1,13 +1,13 @@
 //! The dynamic loader's cache of libraries (`/etc/ld.so.cache`, glibc's format 1.1): which file a name stands for.
 
-/// Where it lies.
+/// Path of the loader's cache.
 pub(super) const PATH: &str = "/etc/ld.so.cache";
 
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// Bytes of the header and of an entry behind it.
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
-/// Where the header says how many entries there are.
+/// Offset of the number of entries in the header.
 const COUNT: usize = 20;
 /// `FLAG_X8664_LIB64 | FLAG_ELF_LIBC6`: libraries of 64-bit programs.
 const WORD_64: u32 = 0x0303;

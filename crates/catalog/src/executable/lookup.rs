@@ -4,7 +4,7 @@ use super::library_cache;
 use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Where libraries are looked for that the loader's cache does not list.
+/// Directories of libraries that the loader's cache does not list.
 const LIBRARIES: &[&str] = &[
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -13,7 +13,7 @@ const LIBRARIES: &[&str] = &[
     "/lib",
     "/usr/lib",
 ];
-/// Where programs are looked for behind `PATH`, which `sudo` shortens.
+/// Directories of programs behind those of `PATH`, which `sudo` shortens.
 const PROGRAMS: &[&str] = &[
     "/usr/local/sbin",
     "/usr/local/bin",

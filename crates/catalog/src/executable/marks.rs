@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Mark {
     /// The first half of its name.
     pub provider: String,
-    /// The second.
+    /// The second part of `PROVIDER:NAME`.
     pub name: String,
     /// Where in the file its instruction lies.
     pub offset: u64,

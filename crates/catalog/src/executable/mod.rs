@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// A function of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// As the linker knows it: mangled where its language does that.
+    /// The linker's name, mangled where the language mangles names.
     pub name: String,
     /// Where its code lies in the file.
     pub offset: u64,
@@ -176,7 +176,7 @@ impl Executable {
         info.as_ref()
     }
 
-    /// Where it lies, links followed.
+    /// Path of the file, links followed.
     pub fn path(&self) -> &Path {
         &self.path
     }

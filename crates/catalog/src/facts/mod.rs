@@ -76,7 +76,7 @@ impl Facts {
         }
     }
 
-    /// How a program of the language sees files, where it is one that asks.
+    /// View of files that a program of the language has, where one asks.
     pub(crate) fn script(&self) -> Option<ScriptView> {
         self.script
     }

@@ -39,7 +39,7 @@ Examples:
 
 Names of threads, addresses and files come along; maps of handlers, which are of the whole time, do not.";
 
-/// Cuts.
+/// Runs `kestrel cut`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = opening::open(&options.trace)?;
     directory::is_free(&options.output)?;

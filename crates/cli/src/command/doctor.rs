@@ -22,7 +22,7 @@ pub(crate) struct Options {
 /// The features that recording requires.
 const NEEDED: &[Feature] = &[Feature::Bpf, Feature::Atomics, Feature::MmapArray];
 
-/// Examines.
+/// Runs `kestrel doctor`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let mut rows = machine_checks(&host);

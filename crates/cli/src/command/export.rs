@@ -54,7 +54,7 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Exports.
+/// Runs `kestrel export`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let target = convert::target(&options.format).unwrap_or(&TARGETS[0]);
     let path = options.output.clone().unwrap_or_else(|| target.file.into());

@@ -31,7 +31,7 @@ Marks are dropped when no session and no recording has the event. The device bel
 /// The most bytes of a mark's text, and of all its values together, that a record holds.
 const MAX_BYTES: usize = 255;
 
-/// Makes marks.
+/// Runs `kestrel mark`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let values = values(&options.values)?;
     let open = Marks::open(&Host::default()).map_err(failure_of)?;

@@ -34,7 +34,7 @@ Examples:
 Records are merged in order of time: by the kernel's clock where all recordings are of one boot, else by the wall clock, with a note on standard error. Events
 of one name with different fields stay two events. Lost records of each recording stay counted; names of threads, processes and symbols are merged, too.";
 
-/// Merges.
+/// Runs `kestrel merge`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut named = Vec::new();
     let mut places = Vec::new();

@@ -32,7 +32,7 @@ pub(crate) use run::as_bpftrace;
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 
-/// The verbs.
+/// Commands of `kestrel`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// List the events of this kernel: tracepoints, functions, clocks, counters

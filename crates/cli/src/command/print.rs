@@ -83,7 +83,7 @@ fn formats() -> PossibleValuesParser {
     PossibleValuesParser::new(export::FORMATS.iter().map(value))
 }
 
-/// Prints.
+/// Runs `kestrel print`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = opening::open(&options.trace)?;
     if let Some(buffer) = &options.buffer

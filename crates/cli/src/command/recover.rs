@@ -54,7 +54,7 @@ no dump level does.
 --live finds buffers whose session's pins are gone while anybody holds a program that writes to them. Handlers of the session's first file go on
 meanwhile; those of tables that were loaded later have ended with the pins: the kernel empties arrays of programs that no pin holds.";
 
-/// Recovers.
+/// Runs `kestrel recover`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let output = absolute(&options.output)?;
     let given = options.metadata.as_deref().map(directory::open).transpose()?;

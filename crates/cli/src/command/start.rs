@@ -38,7 +38,7 @@ Examples:
 
 The session is pinned in the kernel: it needs no process, and runs until `kestrel stop` or the next boot.";
 
-/// Starts.
+/// Runs `kestrel start`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let (name, file) = match options.words.as_slice() {

@@ -217,7 +217,7 @@ fn buffers(status: &Status, out: &mut String) {
     *out += &columns.text();
 }
 
-/// How long ago, short.
+/// Age of a time in short form.
 fn span(time: Option<u64>) -> String {
     let Some(time) = time else { return "-".to_owned() };
     let seconds = age(time).as_secs_f64();

@@ -20,7 +20,7 @@ pub(crate) struct Options {
     all: bool,
 }
 
-/// Stops.
+/// Runs `kestrel stop`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = crate::sessions::store(&Host::default())?;
     store.sweep()?;

@@ -94,7 +94,7 @@ const CALM: Duration = Duration::from_millis(200);
 /// The longest pause where nothing waits and no record can end it.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Traces.
+/// Runs `kestrel trace`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     set_quiet(options.selection.quiet);
     if let Some(set) = &options.calls.traced.syscalls {

@@ -35,7 +35,7 @@ pub(crate) enum Question {
     Groups(Keys),
     /// Lines of records.
     Lines(Lines),
-    /// All of one record.
+    /// One record with all its fields.
     Detail(Lines),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Lines {
     pub(crate) mark: Mark,
     /// Number of the first line.
     pub(crate) first: u64,
-    /// How many.
+    /// Records that were counted.
     pub(crate) count: u64,
     /// How their times look.
     pub(crate) style: Style,

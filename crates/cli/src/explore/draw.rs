@@ -17,7 +17,7 @@ const SCALE: u16 = 10;
 /// Below so many lines the histogram is low.
 const LOW: u16 = 30;
 
-/// Draws everything.
+/// Draws the explorer: header, the page at hand, footer.
 pub(super) fn draw(explorer: &mut Explorer, frame: &mut Frame<'_>) {
     let mut rest = frame.area();
     let mut next = |height: u16| {

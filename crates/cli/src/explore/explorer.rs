@@ -44,7 +44,7 @@ pub(crate) enum Mode {
     Typing(Typing),
     /// A range of times.
     Selecting(Selecting),
-    /// The help.
+    /// The list of keys.
     Help,
     /// A text above all else: its title, its lines, and the first one shown.
     Reading(String, Vec<String>, usize),
@@ -125,7 +125,7 @@ impl Explorer {
         &mut self.levels[last]
     }
 
-    /// How deep it is in the recording.
+    /// Depth of the level in the recording.
     #[cfg(test)]
     pub(crate) fn depth(&self) -> usize {
         self.levels.len()

@@ -88,7 +88,7 @@ impl Graph {
         self.functions.is_empty()
     }
 
-    /// How much there is, in words.
+    /// Total of the graph in words.
     pub(crate) fn total(&self) -> String {
         match self.tree.unit() {
             Unit::Samples => format!("{} stacks", thousands(self.tree.total())),

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// A selection of records, with the answers about it.
 #[derive(Debug)]
 pub(crate) struct Level {
-    /// The selection.
+    /// The selection of records that the level shows.
     pub(crate) scope: Scope,
     /// The tab that is shown.
     pub(crate) tab: Tab,

@@ -40,7 +40,7 @@ impl Progress {
 pub(crate) struct Pass {
     /// The recording that is read.
     pub(crate) trace: Trace,
-    /// Who decides which records are looked at.
+    /// Judge of the records: which of them are looked at.
     pub(crate) judge: Judge,
     progress: Arc<Progress>,
 }
@@ -102,6 +102,6 @@ impl Pass {
 pub(crate) enum AfterRecord {
     /// The next one.
     GoOn,
-    /// Nothing: there is enough.
+    /// The pass ends: there is enough.
     Stop,
 }

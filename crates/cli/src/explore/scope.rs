@@ -218,7 +218,7 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// From now on names of threads are followed, for who asks the background.
+    /// Follows names of threads from now on, for answers that are made in the background.
     pub(crate) fn follow_names(&mut self) {
         self.follows_names = true;
     }

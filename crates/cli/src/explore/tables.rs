@@ -34,7 +34,7 @@ pub(crate) enum Tab {
     Records,
 }
 
-/// All of them, in their order, with their names.
+/// All tables in their order, with their names.
 pub(crate) const TABS: [(Tab, &str); 9] = [
     (Tab::Events, "Events"),
     (Tab::Processes, "Processes"),
@@ -131,7 +131,7 @@ impl Shown {
         self.targets.get(self.place()?)
     }
 
-    /// How the latencies of the chosen row are spread.
+    /// Histogram of the latencies of the chosen row.
     pub(crate) fn histogram(&self) -> Option<&str> {
         self.histograms.get(self.place()?).map(String::as_str)
     }

@@ -17,11 +17,11 @@ pub(crate) struct Selecting {
 /// Effect of a key on the selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SelectionChange {
-    /// It goes on.
+    /// The selection goes on.
     More,
-    /// These columns.
+    /// The selection is these columns.
     Columns(RangeInclusive<usize>),
-    /// Nothing.
+    /// The selection is dropped.
     Dropped,
 }
 

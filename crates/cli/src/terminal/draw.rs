@@ -94,7 +94,7 @@ fn length(text: &str) -> usize {
     }
 }
 
-/// As much of a text as has room, with a mark where it is cut.
+/// Cuts a text to a width, with a mark where it is cut.
 fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();

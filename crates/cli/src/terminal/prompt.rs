@@ -13,11 +13,11 @@ pub(crate) struct Prompt {
 /// Effect of a key on the edited line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edited {
-    /// It is typed on.
+    /// The text is still being typed.
     More,
-    /// It is whole (Enter).
+    /// The text is complete (Enter).
     Done,
-    /// It is given up (Esc).
+    /// The prompt is cancelled (Esc).
     Dropped,
 }
 

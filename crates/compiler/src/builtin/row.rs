@@ -25,7 +25,7 @@ pub struct Builtin {
     pub(super) meaning: Meaning,
 }
 
-/// Meaning of a name.
+/// Kind of a built-in: what its name stands for in a text.
 pub(super) enum Meaning {
     /// A value, such as `pid`.
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
@@ -101,7 +101,7 @@ impl<'a> Use<'a> {
         Ok(args.iter().map(|a| &a.value).collect())
     }
 
-    /// How it is written, as a hint.
+    /// Usage as a hint.
     pub(crate) fn spelling(&self) -> Option<String> {
         self.written.map(|written| format!("it is written {written}"))
     }

@@ -95,7 +95,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// How much was found so far.
+    /// Number of findings so far.
     pub(crate) fn findings(&self) -> usize {
         self.found.len()
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A map as a program declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeclaredMap {
-    /// Most keys.
+    /// The most keys that the map has room for.
     pub entries: u32,
     /// Whether a new key takes the place of one that was not used for long.
     pub evicts: bool,
@@ -80,7 +80,7 @@ pub struct Globals {
     pub stack_mode: StackMode,
     /// What is known of variables and maps from all their uses.
     pub shapes: Shapes,
-    /// Whether all texts are checked again until `shapes` do not grow: then a use that does not agree with what is known is no error while they do.
+    /// Whether types are inferred from all uses (scripts): texts are checked again until `shapes` do not grow, and until then a use that does not agree with what is known is no error.
     pub rounds: bool,
     /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
     pub counted: BTreeSet<u32>,

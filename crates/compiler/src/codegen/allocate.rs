@@ -11,7 +11,7 @@ use kestrel_bpf::isa::Reg;
 /// Location of a virtual register, for all of its life.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Location {
-    /// Never occurs.
+    /// The register never occurs.
     Nowhere,
     /// In a machine register.
     Reg(Reg),

@@ -50,9 +50,9 @@ pub(crate) fn emit(
 
 /// Offsets of the functions of a program.
 struct Functions<'a> {
-    /// Those that helpers call back, by number.
+    /// Labels of functions that helpers call back, by number.
     callbacks: Vec<Label>,
-    /// Those that it calls itself.
+    /// Labels of functions that the program calls, by name.
     called: BTreeMap<&'a str, Label>,
 }
 

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 /// Split state of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
-    /// As the passes left it.
+    /// The code as the passes left it.
     #[default]
     Whole,
     /// Serves one block between two calls.

@@ -67,7 +67,7 @@ pub enum End {
 /// A basic block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// In order.
+    /// Instructions in order.
     pub insts: Vec<Inst>,
     /// The end; `None` only while it is being built.
     pub end: Option<End>,

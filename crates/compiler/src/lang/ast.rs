@@ -74,7 +74,7 @@ pub enum CBody {
     Members {
         /// In source order.
         members: Vec<Declarator>,
-        /// Without padding.
+        /// Whether it has no padding.
         packed: bool,
         /// At least so aligned, by an attribute.
         align: Option<Box<Expr>>,
@@ -210,7 +210,7 @@ pub struct Probe {
     pub name: Option<Spanned<String>>,
     /// At least one.
     pub events: Vec<EventSpec>,
-    /// Between slashes.
+    /// The predicate between slashes.
     pub predicate: Option<Expr>,
     /// `None` where only events were given (`-e sched:sched_switch`); an empty block masks.
     pub block: Option<Block>,

@@ -31,12 +31,12 @@ const FULL_ENOUGH: u64 = 4;
 /// The bell that wakes the reader of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bell {
-    /// Nothing: it looks by itself.
+    /// Never rings: the reader looks by itself.
     #[default]
     Silent,
-    /// A ring that is a quarter full.
+    /// Rings when the ring is a quarter full.
     Filled,
-    /// A record.
+    /// Rings for each record.
     Records,
 }
 

@@ -37,7 +37,7 @@ pub enum HandlerChoice {
     /// By the active table: for each handler the numbers of its tables. Where none fits, and there are `slots`, the slot that the active word
     /// names is tried: a table that was loaded after the hook.
     Tables {
-        /// Per handler.
+        /// For each handler, numbers of the tables that have it.
         tables: Vec<Vec<u32>>,
         /// Whether the hook has slots.
         slots: bool,
@@ -119,7 +119,7 @@ pub struct Dispatch {
     pub followed: bool,
     /// Programs of objects that handlers call, and where they stand.
     pub calls: Vec<Call>,
-    /// The handler.
+    /// How the handler is found.
     pub choice: HandlerChoice,
     /// Where another hook on its event looks at the active word for it.
     pub relay: Option<Relay>,

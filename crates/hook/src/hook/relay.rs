@@ -43,7 +43,7 @@ pub struct Relay {
 /// Stand-in for a handler of another hook: it passes the active word on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelayedHandler {
-    /// To whom.
+    /// The relay that the word is passed to.
     pub relay: Relay,
     /// The table's word; none where the table has no handler for the event.
     pub word: Option<u64>,

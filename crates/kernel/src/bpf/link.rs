@@ -42,7 +42,7 @@ pub struct UprobeMulti<'a> {
     pub path: &'a str,
     /// The places that are probed.
     pub places: &'a [UprobePlace],
-    /// Probe returns.
+    /// Whether it probes returns.
     pub at_return: bool,
     /// The program is of kind [`super::ProgramKind::UprobeSession`] (Linux 6.13 and later).
     pub session: bool,

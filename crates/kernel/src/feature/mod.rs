@@ -79,7 +79,7 @@ macro_rules! features {
         }
 
         impl Feature {
-            /// All of them, in the order in which to show them.
+            /// All features, in the order in which to show them.
             pub const ALL: &[Self] = &[$(Self::$feature,)*];
 
             /// The short name.

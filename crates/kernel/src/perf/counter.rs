@@ -24,7 +24,7 @@ pub enum Software {
 }
 
 impl Software {
-    /// All of them, each with its name and another spelling, as perf has them.
+    /// All software counters, each with its name and another spelling, as perf has them.
     pub const ALL: &[(Self, &'static str, &'static str)] = &[
         (Self::CpuClock, "cpu-clock", "cpu"),
         (Self::TaskClock, "task-clock", ""),
@@ -77,10 +77,10 @@ pub struct Counter {
     /// More of it, where the unit that counts takes more.
     #[serde(default)]
     pub config1: u64,
-    /// More again.
+    /// The third configuration word of the kind.
     #[serde(default)]
     pub config2: u64,
-    /// As perf calls it.
+    /// The counter's name in perf.
     pub name: Cow<'static, str>,
     /// What is watched, where it is a watchpoint: [`Breakpoint::access`].
     #[serde(default)]

@@ -10,25 +10,25 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Scope of a counter: a thread, a cgroup, or all processes.
 #[derive(Clone, Copy, Debug)]
 pub enum CountedTasks<'a> {
-    /// Everybody's; needs a CPU.
+    /// All processes; needs a CPU.
     All,
-    /// One thread's.
+    /// One thread, wherever it runs.
     Thread(u32),
-    /// Those of the tasks of a cgroup, whose directory is open, and of the cgroups below it; needs a CPU.
+    /// Tasks of a cgroup, whose directory is open, and of the cgroups below it; needs a CPU.
     Cgroup(&'a File),
 }
 
 /// Privilege levels that are counted: user space, the kernel, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
-    /// User space.
+    /// Whether it counts in user space.
     pub user: bool,
-    /// The kernel.
+    /// Whether it counts in the kernel.
     pub kernel: bool,
 }
 
 impl Levels {
-    /// Both.
+    /// Counting in user space and in the kernel.
     pub const ALL: Self = Self {
         user: true,
         kernel: true,
@@ -38,7 +38,7 @@ impl Levels {
 /// Inheritance of a counter by tasks that are created later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inherit {
-    /// None.
+    /// Tasks that are created later are not counted.
     Nothing,
     /// New threads of its process (Linux 5.13; before, [`Inherit::Children`]).
     Threads,
@@ -60,7 +60,7 @@ pub enum Begin {
 pub struct Counted<'a> {
     /// What is counted.
     pub counter: &'a Counter,
-    /// Where it happens.
+    /// Privilege levels in which it is counted.
     pub levels: Levels,
     /// Tasks that are counted.
     pub whose: CountedTasks<'a>,
@@ -68,7 +68,7 @@ pub struct Counted<'a> {
     pub cpu: Option<u32>,
     /// Inheritance by later tasks.
     pub inherit: Inherit,
-    /// From when on.
+    /// When counting begins.
     pub begin: Begin,
 }
 

@@ -29,19 +29,19 @@ const MISC_EXEC: u16 = 1 << 13;
 /// A change of a process's memory map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryChange {
-    /// It mapped executable memory.
+    /// The process mapped executable memory.
     Map(CodeMapping),
-    /// It began to run another program: what was mapped is gone.
+    /// The process began to run another program: what was mapped is gone.
     Exec {
         /// The name that it has since.
         comm: String,
     },
-    /// It was forked, with its parent's memory, or as a thread of it.
+    /// The process or thread was forked.
     Fork {
         /// Number of the parent process.
         parent: u32,
     },
-    /// One of its threads ended.
+    /// A thread of the process ended.
     Exit {
         /// Number of the thread.
         thread: u32,
@@ -79,7 +79,7 @@ pub struct MemoryEvent {
 pub struct SideBand {
     /// Code that is mapped.
     code: Vec<PerfRing>,
-    /// Everything else.
+    /// Rings of processes: their beginnings, names and ends.
     tasks: Vec<PerfRing>,
 }
 

@@ -75,7 +75,7 @@ impl TerminalSignals {
         })
     }
 
-    /// Says whether the terminal is filled now, and has to be given back.
+    /// Says whether a view fills the terminal now, and it has to be given back.
     pub fn set_filled(&self, filled: bool) {
         self.filled.store(filled, Ordering::Relaxed);
     }

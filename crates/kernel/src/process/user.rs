@@ -17,7 +17,7 @@ pub fn user() -> u32 {
 pub struct FileRights {
     user: u32,
     group: u32,
-    /// It must end on the thread on which it began.
+    /// Keeps the value on its thread: it must end where it began.
     _of_this_thread: PhantomData<*const ()>,
 }
 

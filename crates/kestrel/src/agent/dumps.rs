@@ -34,9 +34,9 @@ pub struct Policy {
 /// Outcome of a dump request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DumpOutcome {
-    /// It is being written.
+    /// The dump is being written.
     Writing,
-    /// Another one is being written: ask again later.
+    /// Another dump is being written: ask again later.
     Busy,
     /// Too many were asked for lately: left out.
     Limited,
@@ -51,7 +51,7 @@ pub struct Ended {
     pub outcome: Result<Dumped>,
 }
 
-/// Writes traces.
+/// Writes traces of buffers when handlers ask for dumps, one at a time.
 #[derive(Debug)]
 pub struct Dumps {
     policy: Policy,

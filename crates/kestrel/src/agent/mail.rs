@@ -40,7 +40,7 @@ struct Taken {
 #[derive(Debug, Default)]
 pub struct Mail {
     rings: BTreeMap<RingPlace, Progress>,
-    /// By time.
+    /// Messages that wait for earlier ones, in the order of time.
     waiting: Vec<Taken>,
 }
 

@@ -31,7 +31,7 @@ pub use kestrel_hook::buffer::name::MESSAGES_BYTES as BYTES;
 /// Reaction to a message that was just read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was acted on, or never will be.
+    /// The message was acted on, or never will be.
     Done,
     /// Not now: it waits, while those behind it are looked at.
     Later,

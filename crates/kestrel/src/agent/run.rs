@@ -79,11 +79,11 @@ pub struct CommandEnded {
 /// Exit of a command.
 #[derive(Debug)]
 pub enum End {
-    /// By itself.
+    /// The command ended by itself.
     Exited(ExitStatus),
-    /// It was killed, with its process group, when its time was over.
+    /// The command was killed, with its process group, when its time was over.
     TimedOut,
-    /// It could not be started.
+    /// The command could not be started.
     Failed(std::io::Error),
 }
 

@@ -6,7 +6,7 @@ use kestrel_kernel::Host;
 /// The user whose rights a command has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// As the file has it.
+    /// Name of the user.
     pub name: String,
     /// User number.
     pub uid: u32,

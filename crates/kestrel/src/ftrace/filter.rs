@@ -38,7 +38,7 @@ enum Subject {
     Text,
     /// An address; a text may lie there.
     Address,
-    /// Nothing is known of it.
+    /// A field whose type is not known.
     Unknown,
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A handler on its way into a hook.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate<'a> {
-    /// As written.
+    /// The handler as it is written.
     pub(crate) probe: &'a Probe,
     /// The compiled object that it names.
     pub(crate) object: Option<CalledProgram>,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub struct TableEvent {
     /// The event kind's canonical name.
     pub kind: &'static str,
-    /// As people name it.
+    /// Name of the event.
     pub event: String,
     /// The class, where it has one.
     pub class: Option<&'static str>,

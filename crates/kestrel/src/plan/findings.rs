@@ -15,7 +15,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Adds errors.
+    /// Adds errors to the findings.
     pub(super) fn wrong(&mut self, why: Vec<Diagnostic>) {
         for diagnostic in why {
             if !self.errors.contains(&diagnostic) {

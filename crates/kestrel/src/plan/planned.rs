@@ -43,7 +43,7 @@ impl BufferPlan {
 pub struct Plan {
     /// Names of the tables: the first has number 1.
     pub tables: Vec<String>,
-    /// Programs.
+    /// Hooks that are to be attached, with their programs.
     pub hooks: Vec<Hook>,
     /// The processes whose events are traced.
     pub target: ProcessFilter,

@@ -32,7 +32,7 @@ pub(crate) fn add<'p>(
     }
 }
 
-/// Puts the types that a program defines before those of events: the kernel's, for which the result is `over_kernel`, or the traced program's.
+/// Overlays the types of events with those that a program defines: the kernel's, for which the result is `over_kernel`, or the traced program's.
 pub(super) fn lay_over(
     catalog: &Catalog,
     definitions: &[Definition],

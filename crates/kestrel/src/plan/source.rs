@@ -42,7 +42,7 @@ impl Source<'_> {
 /// A program of the language, read and expanded: what `kestrel run` is given.
 #[derive(Clone, Debug)]
 pub struct ProgramText {
-    /// As it is called in messages.
+    /// Name of the source in messages.
     pub name: String,
     /// The text, behind which those stand that it takes in.
     pub text: Arc<str>,

@@ -104,7 +104,7 @@ pub struct Recorded {
     pub path: PathBuf,
     /// Amount written.
     pub written: Written,
-    /// Counts.
+    /// What was counted: records, losses, by event and CPU.
     pub summary: Summary,
     /// Masked, still attached: dropping it detaches, which takes the kernel a while for some kinds of events.
     pub session: Session,

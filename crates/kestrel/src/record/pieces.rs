@@ -203,7 +203,7 @@ impl Ended {
         self.0.is_finished()
     }
 
-    /// Final result.
+    /// Waits until the thread has ended, and gives the piece.
     pub(super) fn join(self) -> Result<Piece> {
         self.0.join().unwrap_or_else(|_| {
             Err(Error::Unsupported {

@@ -15,7 +15,7 @@ pub(super) enum Trigger<'e> {
     End,
     /// From time to time, in the recording's time.
     Every {
-        /// As it is shown.
+        /// Name of the event as it is shown.
         name: String,
         /// From one to the next.
         nanoseconds: u64,

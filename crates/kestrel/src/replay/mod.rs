@@ -46,7 +46,7 @@ pub struct Replaying {
     warnings: Vec<(String, Diagnostic)>,
 }
 
-/// An interval.
+/// A timer of an `interval` or `profile` event.
 #[derive(Debug)]
 struct Tick {
     handler: HandlerId,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::thread::JoinHandle;
 
-/// A walk of the kernel's that is on its way.
+/// A thread that reads iterators to their ends.
 #[derive(Debug)]
 pub(super) struct Walk(JoinHandle<std::io::Result<()>>);
 
@@ -19,12 +19,12 @@ impl Walk {
         Some(Self(std::thread::spawn(read)))
     }
 
-    /// Whether all have been read.
+    /// Whether all files have been read.
     pub(super) fn has_ended(&self) -> bool {
         self.0.is_finished()
     }
 
-    /// How it went, once it has ended.
+    /// Result of the reading, once it has ended.
     pub(super) fn outcome(self) -> Result<()> {
         let read = self.0.join();
         let read = read.unwrap_or_else(|_| Err(ErrorKind::Other.into()));

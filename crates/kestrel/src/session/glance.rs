@@ -50,7 +50,7 @@ pub struct GlanceResult {
     pub events: Vec<CpuCounts>,
     /// What the maps of its handlers hold.
     pub maps: Vec<Snapshot>,
-    /// The buffers.
+    /// Buffers of the session, with their fill.
     pub buffers: Vec<BufferStatus>,
     /// Hits that programs missed, by the first of their events.
     pub missed: Vec<(String, u64)>,
@@ -70,7 +70,7 @@ impl Glance {
         })
     }
 
-    /// The session.
+    /// The session that is looked at.
     pub fn session(&self) -> &PinnedSession {
         &self.session
     }

@@ -10,9 +10,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModuleState {
-    /// It is not loaded; the hooks wait for it.
+    /// The module is not loaded; the hooks wait for it.
     Absent,
-    /// It is of another build than the one that the hooks were compiled for.
+    /// The module is of another build than the one that the hooks were compiled for.
     Rebuilt,
 }
 

@@ -208,7 +208,7 @@ impl PinnedSession {
             .collect()
     }
 
-    /// One of its pinned maps.
+    /// A pinned map of the session.
     ///
     /// # Errors
     /// When there is none of this name.

@@ -49,7 +49,7 @@ pub(super) const RELAY: &str = "relay";
 pub(super) const MAPS: &str = "maps";
 /// There while slots are being filled.
 pub(super) const FILLING: &str = "+filling";
-/// What begins like this is not there yet, or not any more.
+/// Prefix of staged pins and directories: they do not belong to a session yet, or not any more.
 pub(super) const PASSING: char = '+';
 
 pub(super) fn buffer(buffer: &BufferState) -> String {

@@ -224,7 +224,7 @@ impl<'a> Recompile<'a> {
         ))
     }
 
-    /// Plans a program of a hook for a slot of the hook. It has all of the program's rows, so that its records keep their numbers, but only the rows `live` run.
+    /// Plans a program of a hook anew, for a slot of the hook. It has all of the program's rows, so that its records keep their numbers, but only the rows `live` run.
     pub(super) fn again(
         &mut self,
         there: &HookState,

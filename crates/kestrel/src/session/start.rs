@@ -28,13 +28,13 @@ pub struct Origin<'a> {
 /// A session that was started.
 #[derive(Debug)]
 pub struct Started {
-    /// It.
+    /// The session that was started.
     pub session: PinnedSession,
     /// Events that are not seen in the best way planned.
     pub detours: Vec<Fallback>,
     /// Events that this kernel does not let be attached, and only a pattern named.
     pub left_out: Vec<Skipped>,
-    /// Programs attached.
+    /// Number of programs attached.
     pub programs: usize,
 }
 

@@ -42,7 +42,7 @@ pub struct TableStatus {
 /// Counts of one event over all buffers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EventStatus {
-    /// As people name it.
+    /// Name of the event.
     pub event: String,
     /// Records written (counted in buffers that overwrite).
     pub recorded: u64,
@@ -89,12 +89,12 @@ pub struct HookCost {
 /// A map of its handlers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MapStatus {
-    /// As people write it: `@x`, or `count()`.
+    /// Name of the map as handlers write it: `@x`, or `count()`.
     #[serde(rename = "map")]
     pub title: String,
     /// Keys that it holds; one without keys has one as soon as it holds anything.
     pub keys: usize,
-    /// Most keys.
+    /// The most keys that the map has room for.
     pub most: u32,
     /// Updates that were not made because there was no room.
     pub lost: u64,

@@ -313,7 +313,7 @@ impl Store {
         }
     }
 
-    /// Makes the directory in which a session is prepared, and the one above it.
+    /// Creates the directory in which a session is staged, and the one above it.
     fn room(&self, passing: PathBuf) -> Result<Directory> {
         loop {
             match Directory::create(self.pins.clone()) {

@@ -44,7 +44,7 @@ pub struct Cause {
 /// Counts by cause so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CauseCounts {
-    /// By whom.
+    /// Causes of hits, each with its count.
     pub causes: Vec<Cause>,
     /// Hits of which nobody knows the cause, since the map has no room for another one.
     pub without_row: u64,

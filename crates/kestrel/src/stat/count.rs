@@ -6,7 +6,7 @@ use kestrel_kernel::perf::Reading;
 /// An event that is counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// As people know it: the counter as it was typed, or the event with its predicate.
+    /// Name of the count: the counter as it was typed, or the event with its predicate.
     pub name: String,
     /// What it counts, where that is no event of a tracer.
     pub counter: Option<Named>,
@@ -15,7 +15,7 @@ pub struct Event {
 /// Part of an event's hits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
-    /// All of them.
+    /// All hits.
     All,
     /// Hits on a CPU.
     Cpu(u32),
@@ -26,7 +26,7 @@ pub enum Part {
         /// The thread's number.
         tid: u32,
     },
-    /// Those for which the expressions had these values.
+    /// Hits for which the expressions had these values.
     By(Vec<String>),
 }
 

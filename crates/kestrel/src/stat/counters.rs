@@ -29,7 +29,7 @@ struct OpenCounter {
 #[derive(Debug)]
 struct Place {
     part: Part,
-    /// None where this machine cannot count it.
+    /// The open counter; `None` where this machine cannot count it.
     counting: Option<PerfEvent>,
     /// Whether it counts all the time: a tracepoint shares no counter of the processor.
     is_whole: bool,

@@ -15,9 +15,9 @@ pub enum Split {
     /// One count for each event.
     #[default]
     None,
-    /// By CPU.
+    /// A row for each CPU.
     Cpu,
-    /// By thread.
+    /// A row for each thread.
     Thread,
     /// By expressions of the language, with commas between them.
     By(String),
@@ -26,17 +26,17 @@ pub enum Split {
 /// Scope of counting.
 #[derive(Debug)]
 pub enum Scope {
-    /// Everybody's.
+    /// All processes.
     All,
     /// Events on these CPUs.
     Cpus(CpuList),
-    /// Those of these processes: all their threads, and those that come.
+    /// Some processes: all their threads, and those that come.
     Processes(Vec<u32>),
     /// Events of these threads.
     Threads(Vec<u32>),
-    /// Those of the tasks of a cgroup, and of those below it.
+    /// Tasks of a cgroup, and of the cgroups below it.
     Cgroup(Cgroup),
-    /// Those of a process that waits to exec, from its exec on, and of its children.
+    /// A process that waits to exec, from its exec on, and its children.
     Command(u32),
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Text {
     handler: String,
     /// What stands behind an event's name where it is shown.
     predicate: String,
-    /// The map.
+    /// Name of the map that counts.
     map: String,
     /// Whether the map's first key is the event.
     by_event: bool,

@@ -20,7 +20,7 @@ pub(crate) struct Watermark {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// CLOCK_MONOTONIC, ns.
+    /// Time up to which records are complete (CLOCK_MONOTONIC), ns.
     until: AtomicU64,
     /// Whether a moment after this one is wanted.
     asked: AtomicBool,

@@ -110,7 +110,7 @@ pub(super) fn with_lines(known: &UserSymbols, host: &Host) -> UserSymbols {
     })
 }
 
-/// Finds names.
+/// Finds the names of the addresses that are needed.
 pub(super) fn name(needed: &Needed, binaries: &Binaries, host: &Host, lines: bool) -> UserSymbols {
     let namer = Namer::new(lines);
     let mut named: Vec<Binary> = Vec::new();

@@ -53,7 +53,7 @@ pub(super) fn read(host: &Host, pid: u32, home: Option<&Home>) -> Option<(Symbol
 /// A process's file.
 struct Found {
     file: File,
-    /// As the process calls it.
+    /// Path of the file as the process sees it.
     path: PathBuf,
     size: u64,
 }

@@ -21,7 +21,7 @@ const VDSO: &str = "[vdso]";
 /// Bytes of a section, shared by all processes that have the binary mapped.
 pub(super) type Bytes = Arc<[u8]>;
 
-/// A section.
+/// A section of a binary, with its addresses.
 #[derive(Clone, Debug)]
 struct Section {
     addresses: Range<u64>,

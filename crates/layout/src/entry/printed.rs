@@ -15,7 +15,7 @@ pub enum Printed {
     Hexadecimal,
     /// `052`
     Octal,
-    /// As an address: eight bytes, shown by `%p` and its kin.
+    /// An address: eight bytes, shown by `%p` and its kin.
     Address,
     /// By names: one for each value, or one for each bit.
     Names(LabelKind, Vec<(i64, String)>),

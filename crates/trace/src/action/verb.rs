@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A verb.
+/// A request of a handler to user space, as a row of the table: its name, arguments and text.
 #[derive(Debug)]
 pub struct Verb {
     /// How it is called in handlers.

@@ -38,7 +38,7 @@ pub trait Function: Sync {
         with.parameters.is_empty()
     }
 
-    /// How one number is made of what all CPUs keep, for handlers that read it; none where there is no such number.
+    /// Reduction of what all CPUs keep to one number, for handlers that read it; none where there is no such number.
     fn as_number(&self) -> Option<AsNumber> {
         None
     }
@@ -85,7 +85,7 @@ pub trait Function: Sync {
     /// The metric form.
     fn metric(&self, with: &Gathered, words: &[u64]) -> Metric;
 
-    /// In one line, for overviews; `None` where [`Function::text`] is one line.
+    /// The value in one line, for overviews; `None` where [`Function::text`] is one line.
     fn brief(&self, _with: &Gathered, _words: &[u64]) -> Option<String> {
         None
     }
@@ -115,7 +115,7 @@ pub enum Metric {
 /// An aggregation as a map keeps it: a function and its parameters.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gathered {
-    /// The function.
+    /// The map function, such as `count`.
     pub function: FunctionRef,
     /// Whether its numbers are signed.
     pub signed: bool,

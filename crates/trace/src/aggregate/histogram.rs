@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub enum Buckets {
     /// By powers of two, each cut into `2^bits` parts (0 to 5). The first bucket is for negative values: all are taken as signed.
     Powers {
-        /// Precision.
+        /// Bits of precision within a power of two.
         bits: u8,
     },
     /// Buckets of equal width (the last may be narrower) between one for what is below and one for what is above.

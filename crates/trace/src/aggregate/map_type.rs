@@ -32,7 +32,7 @@ pub struct MapType {
     pub keys: Vec<FieldType>,
     /// The type of its values.
     pub value: ValueKind,
-    /// Most keys.
+    /// The most keys that the map has room for.
     pub entries: u32,
     /// Whether a new key takes the place of one that was not used for long, where there is no room (`lruhash`).
     #[serde(default)]
@@ -229,7 +229,7 @@ impl MapType {
         (ROOM / value_size.max(1)).clamp(16, ENTRIES)
     }
 
-    /// As people write it: `@name`, or `count()` for what has no name.
+    /// Name of the map as handlers write it: `@name`, or `count()` for a map without a name.
     pub fn title(&self) -> String {
         match self.value.function() {
             Some(function) if self.by_event => format!("{function}()"),

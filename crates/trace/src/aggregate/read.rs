@@ -72,7 +72,7 @@ impl Row {
         })
     }
 
-    /// When its stacks were read, ns.
+    /// Time at which its stacks were read, ns.
     pub fn read_ns(&self) -> u64 {
         self.read_ns
     }

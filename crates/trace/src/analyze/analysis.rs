@@ -12,7 +12,7 @@ pub trait Analysis: std::fmt::Debug {
     /// Takes names of threads from a record that is not counted.
     fn learn(&mut self, _record: &Record<'_>) {}
 
-    /// The answer.
+    /// Ends the analysis and gives its counts.
     fn finish(self: Box<Self>) -> Vec<Count>;
 }
 

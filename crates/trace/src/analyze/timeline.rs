@@ -56,7 +56,7 @@ impl Timeline {
         self.shift += 1;
     }
 
-    /// The answer.
+    /// Ends the timeline and gives its histogram.
     pub fn finish(self) -> Histogram {
         let empty = self.buckets.is_empty();
         Histogram {

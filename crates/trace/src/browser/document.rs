@@ -26,7 +26,7 @@ const SCRIPT: &[&str] = &[
     include_str!("page/main.js"),
 ];
 
-/// A page.
+/// The page that is written: its markup, scripts and columns.
 #[derive(Clone, Debug)]
 pub struct Document {
     text: String,
@@ -52,7 +52,7 @@ impl Document {
         Self { text }
     }
 
-    /// The bytes.
+    /// Bytes of the page as they are written.
     pub fn bytes(&self) -> &[u8] {
         self.text.as_bytes()
     }

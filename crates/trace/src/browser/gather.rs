@@ -44,7 +44,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What browsers draw at once, in a file that can be mailed.
+    /// Usual limits: what browsers draw at once, in a file that can be mailed.
     pub const USUAL: Self = Self {
         events: 1_200_000,
         states: 1_500_000,
@@ -52,7 +52,7 @@ impl Limits {
     };
 }
 
-/// Takes records.
+/// Takes records in the order of time and gathers the page's columns.
 #[derive(Debug)]
 pub struct Gatherer {
     symbols: Symbols,
@@ -171,7 +171,7 @@ impl Gatherer {
         self.records
     }
 
-    /// The page.
+    /// Ends the gathering and gives the page.
     pub fn finish(mut self, about: About) -> Document {
         let mut columns = Columns::default();
         let timeline = self.timeline.finish();

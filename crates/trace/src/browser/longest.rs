@@ -2,9 +2,9 @@
 
 /// Something that begins and ends.
 pub(super) trait Lasting {
-    /// When it began, ns.
+    /// Time at which it began, ns.
     fn begin_ns(&self) -> u64;
-    /// How long it took, ns.
+    /// Duration, ns.
     fn ns(&self) -> u64;
 }
 
@@ -50,7 +50,7 @@ impl<T: Lasting> Longest<T> {
         self.over_ns = Some(over);
     }
 
-    /// By begin, those that were kept.
+    /// Gives the longest, in the order of their beginnings.
     pub(super) fn finish(mut self) -> LongestKept<T> {
         self.kept.sort_by_key(Lasting::begin_ns);
         LongestKept {
@@ -61,10 +61,10 @@ impl<T: Lasting> Longest<T> {
     }
 }
 
-/// What is kept at the end.
+/// The longest of all, and how many others there were.
 #[derive(Debug)]
 pub(super) struct LongestKept<T> {
-    /// By begin.
+    /// The longest, in the order of their beginnings.
     pub(super) kept: Vec<T>,
     /// How many were left out,
     pub(super) left_out: u64,

@@ -12,20 +12,20 @@ use foldhash::fast::RandomState;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 
-/// It ran.
+/// The thread ran.
 const RUNNING: u8 = b'r';
-/// It could run: something woke it.
+/// The thread could run: something woke it.
 const WOKEN: u8 = b'w';
-/// It could run: it was preempted, or yielded.
+/// The thread could run: it was preempted, or yielded.
 const PREEMPTED: u8 = b'p';
-/// It waited for something and could not be interrupted.
+/// The thread waited for something and could not be interrupted.
 const BLOCKED: u8 = b'D';
-/// It waited for something, which state nobody recorded. Other states of waiting threads are the letters of `ps`.
+/// The thread waited in a state that was not recorded. Other states of waiting threads are the letters of `ps`.
 const ASLEEP: u8 = b'?';
 
-/// What is not known: it began before the records did.
+/// The state began before the records did.
 const BEGAN_BEFORE: u8 = 1;
-/// It had not ended when the records did.
+/// The state had not ended when the records did.
 const UNFINISHED: u8 = 2;
 
 /// A thread in one state.
@@ -62,7 +62,7 @@ struct Total {
     waiting_ns: u64,
 }
 
-/// Follows threads.
+/// States of threads over time, from the scheduler's records.
 #[derive(Debug)]
 pub(super) struct States {
     scheduler: Scheduler,

@@ -15,7 +15,7 @@ pub(super) struct Texts {
 /// Bytes of all texts that are kept.
 const ROOM: usize = 48 << 20;
 
-/// What stands for one that has no room, with number 0.
+/// Stand-in for a text that has no room, with number 0.
 const NO_ROOM: &str = "…";
 
 impl Default for Texts {
@@ -46,7 +46,7 @@ impl Texts {
         number
     }
 
-    /// All of them, by number.
+    /// All texts, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> + Clone {
         self.texts.iter().map(AsRef::as_ref)
     }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 /// End of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It returned this.
+    /// The call returned this.
     Returned(i64),
-    /// It never returns: exit(2).
+    /// The call never returns: exit(2).
     Never,
-    /// It had not returned when the records ended.
+    /// The call had not returned when the records ended.
     Unfinished,
     /// The thread made another call, and its return was not recorded.
     Unseen,
@@ -62,12 +62,12 @@ pub struct Argument<'c> {
 }
 
 impl Call {
-    /// How long it took, ns.
+    /// Duration of the call, ns.
     pub fn duration(&self) -> Option<u64> {
         Some(self.ended_ns?.saturating_sub(self.begun_ns?))
     }
 
-    /// When it began, or else when it ended.
+    /// Time at which the call began, or else at which it ended.
     pub fn time_ns(&self) -> u64 {
         self.begun_ns.or(self.ended_ns).unwrap_or_default()
     }

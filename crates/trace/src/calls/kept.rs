@@ -49,7 +49,7 @@ impl Kept {
         }
     }
 
-    /// The calls.
+    /// Signatures of the system calls in the recording.
     pub fn signatures(&self) -> Signatures {
         let mut signatures = Signatures::default();
         for call in &self.calls {

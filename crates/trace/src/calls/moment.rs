@@ -31,7 +31,7 @@ pub const EXIT_TEXT: usize = 255;
 /// A record as a moment of a call: entry, return, or neither.
 #[derive(Clone, Debug)]
 pub enum Moment {
-    /// It began.
+    /// Entry of a system call.
     Entry {
         /// The call's signature.
         signature: Arc<Signature>,
@@ -40,7 +40,7 @@ pub enum Moment {
         /// What arguments pointed to, where it was read.
         pieces: Pieces,
     },
-    /// It returned.
+    /// Return of a system call.
     Return {
         /// The call's signature.
         signature: Arc<Signature>,

@@ -46,7 +46,7 @@ pub struct Signature {
     pub call: String,
     /// Which of the kernel's interfaces it belongs to.
     pub abi: Abi,
-    /// In order.
+    /// Parameters in order.
     pub parameters: Vec<Parameter>,
 }
 

@@ -54,13 +54,13 @@ pub struct Group {
     pub pid: Option<u32>,
     /// The thread's name, where it is known.
     pub comm: Option<String>,
-    /// Those that took the most time first.
+    /// Rows of the calls, the most time first.
     pub rows: Vec<Row>,
     /// How many calls had not returned, by call.
     pub unfinished: BTreeMap<String, u64>,
 }
 
-/// Counts calls.
+/// Counts and times of calls, by name and by whatever they are split.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     by: By,

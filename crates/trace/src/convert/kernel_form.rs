@@ -21,7 +21,7 @@ const OF_COMMON: [(&str, usize); 2] = [("common_flags", 2), ("common_preempt_cou
 /// An event in the kernel's form.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
-    /// All of its name before the last colon.
+    /// The name before the last colon.
     pub(super) system: String,
     /// The `format`.
     pub(super) text: String,

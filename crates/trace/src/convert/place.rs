@@ -35,7 +35,7 @@ pub(super) struct NewFolder {
     whole: bool,
 }
 
-/// What the names end with until then.
+/// Suffix of names until the files are whole.
 const NEW: &str = ".new";
 
 impl Place {
@@ -132,7 +132,7 @@ impl NewFile {
         self.at
     }
 
-    /// Appends bytes.
+    /// Appends bytes behind those written.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(self.place.failed())?;
         self.at += bytes.len() as u64;

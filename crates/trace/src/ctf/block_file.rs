@@ -23,7 +23,7 @@ impl Default for BlockRequest {
 }
 
 impl BlockRequest {
-    /// How much of a block.
+    /// Depth to which a block is unpacked.
     fn of(&self, block: &BlockHeader) -> Depth {
         match block.end_ns >= *self.within.start() && block.begin_ns <= *self.within.end() {
             true => self.depth,
@@ -57,7 +57,7 @@ impl<R: Read + Seek> Blocks<R> {
         }
     }
 
-    /// From the next block on.
+    /// Sets the request, from the next block on.
     pub(super) fn want(&mut self, wanted: &BlockRequest) {
         self.wanted.clone_from(wanted);
     }
@@ -74,7 +74,7 @@ impl<R: Read + Seek> Blocks<R> {
         found.map(|_| ())
     }
 
-    /// The same; false at the end.
+    /// Finds and unpacks the next block; false at the end.
     fn find(&mut self, pages: &mut Vec<u8>, damage: &mut Option<String>) -> io::Result<bool> {
         let mut broken = |block: u64, why: &str| {
             damage.get_or_insert_with(|| format!("block {block}: {why}"));

@@ -12,7 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What names of packed streams end with.
+/// Suffix of the names of packed streams.
 pub const SUFFIX: &str = ".packed";
 
 /// Bytes of the pages of a full block.

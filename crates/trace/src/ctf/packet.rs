@@ -11,11 +11,11 @@ pub type Page = [u8; PAGE as usize];
 /// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was committed to it.
+    /// The packet has no records.
     Empty,
     /// Something was; its content size and end time are not valid yet.
     Partial,
-    /// It was left by its writers, and each of them finished.
+    /// The packet was left by its writers, and each of them finished.
     Whole,
 }
 
@@ -215,7 +215,7 @@ impl Continuity {
 /// Result of sealing a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Records kept.
+    /// Records that the packet keeps.
     pub events: u32,
     /// Committed records that could not be kept, since one before them was never finished.
     pub torn: u32,

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 
 /// Folder that receives a trace's files.
 pub trait Folder {
-    /// A stream.
+    /// A file of the folder, to which a stream is written.
     type File: StreamFile;
     /// A new, empty file.
     fn create(&mut self, name: &str) -> Result<Self::File>;
@@ -102,7 +102,7 @@ impl<F: Folder> Writer<F> {
         &self.info
     }
 
-    /// The folder.
+    /// The folder in which the trace is written.
     pub fn folder(&self) -> &F {
         &self.folder
     }
@@ -167,7 +167,7 @@ impl<F: Folder> Writer<F> {
         }
     }
 
-    /// How much was written so far.
+    /// Amount written so far.
     pub fn written(&self) -> Written {
         let mut written = Written {
             streams: self.streams.len(),

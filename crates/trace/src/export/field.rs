@@ -99,7 +99,7 @@ impl Part {
         self.field
     }
 
-    /// The field.
+    /// Value of the field in a record.
     pub(super) fn field<'a>(&self, record: &Record<'a>) -> Option<&'a Field> {
         record.event.layout.fields().get(self.field)
     }
@@ -139,7 +139,7 @@ impl Part {
 }
 
 impl Read {
-    /// How a field of the event is read.
+    /// Reading of a field of the event.
     fn of(words: Words, event: &EventClass, field: &Field) -> Self {
         let at = match field.place {
             FieldPlace::Fixed { offset } => offset as usize,

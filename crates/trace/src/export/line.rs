@@ -19,7 +19,7 @@ pub(super) struct Lines {
     lines: Vec<Option<Line>>,
 }
 
-/// What all lines of one event have in common.
+/// The parts that all lines of one event have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     event: String,

@@ -23,7 +23,7 @@ const OF_COLUMN: [&str; 2] = ["common_flags", "common_preempt_count"];
 const NO_FLAGS: [u8; 5] = *b".....";
 /// The deepest that one digit tells.
 const DEEPEST: u64 = 0xf;
-/// What stands before a field in the kernel's own lines, beside a space.
+/// Text before a field in the kernel's own lines, beside a space.
 const BEFORE: &[(&str, &str, &str)] = &[("sched:sched_switch", "next_comm", "==> ")];
 
 /// A line for each record, its call stacks beneath it.

@@ -94,7 +94,7 @@ impl Folder {
         Ok((Self { fd, path }, leaf))
     }
 
-    /// Where it was when it was opened.
+    /// Path at which the folder was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }

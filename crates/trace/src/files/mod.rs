@@ -53,7 +53,7 @@ impl From<Objection> for io::Error {
 /// A file opened for reading, and whether others could have written it or put it where it is.
 #[derive(Debug)]
 pub struct Opened {
-    /// It.
+    /// The open file.
     pub file: File,
     /// Where it lies, links followed.
     pub path: PathBuf,

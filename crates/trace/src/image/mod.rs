@@ -106,7 +106,7 @@ impl<R: ReadAt> Image<R> {
         })
     }
 
-    /// What kind of file it is.
+    /// Format of the file.
     pub fn format(&self) -> Format {
         self.format
     }

@@ -110,7 +110,7 @@ impl Draft {
         whole
     }
 
-    /// The record.
+    /// Bytes of the record.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -98,7 +98,7 @@ impl Foreign {
     }
 }
 
-/// What a buffer without a name is called.
+/// Name of a buffer without one.
 const BUFFER: &str = "records";
 
 /// A buffer's name with the characters that names of buffers have.

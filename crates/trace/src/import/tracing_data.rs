@@ -20,7 +20,7 @@ pub(super) struct TracingData {
     pub(super) remarks: Vec<String>,
 }
 
-/// What such a head begins with.
+/// First bytes of such a head.
 pub(super) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// Says that a part ended too early.

@@ -24,7 +24,7 @@ pub enum CompositeKind {
 /// Members in a fixed number of bytes. Bytes that belong to no member are zero where generated code writes them, so that equal values are equal bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Composite {
-    /// The kind.
+    /// Kind of the composite: tuple, struct or array.
     pub kind: CompositeKind,
     /// The bytes, a multiple of `align`.
     pub size: u32,

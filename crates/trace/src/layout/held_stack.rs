@@ -30,11 +30,11 @@ pub enum Frames {
 /// A stack in a fixed number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldStack {
-    /// Whose addresses its frames are.
+    /// Address space of the frames.
     pub space: Space,
     /// Most frames.
     pub max: u32,
-    /// The format.
+    /// Format in which the stack is printed.
     pub mode: StackMode,
     /// Where its frames are.
     pub frames: Frames,

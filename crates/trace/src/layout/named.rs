@@ -16,9 +16,9 @@ pub enum Named {
     Mac,
     /// 8 bytes: ns of a clock, shown in the time zone of who reads by a format of strftime(3), in which `%f` is for microseconds.
     Date {
-        /// The clock.
+        /// Clock that the number is of.
         clock: DateClock,
-        /// The format.
+        /// Format of the date, as strftime takes it.
         format: String,
     },
     /// 8 bytes: the number of a control group, shown as its path in each hierarchy: `unified:/user.slice` (`cgroup_path`).
@@ -46,7 +46,7 @@ pub enum DateClock {
     Monotonic,
     /// Since 1970, in international atomic time.
     Atomic,
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     Real,
 }
 

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 /// Effect of a site's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// These bytes go to standard output.
+    /// Bytes for standard output.
     Print(Vec<u8>),
-    /// These bytes go to standard error, or to standard output where that is JSON.
+    /// Bytes for standard error, or for standard output where that is JSON.
     Complain(Vec<u8>),
     /// A map is shown by [`Form::map`].
     PrintMap(MapShown),

@@ -36,7 +36,7 @@ pub struct VerdictForm {
     pub colour: bool,
 }
 
-/// What stands in front of a line, ten wide between its brackets.
+/// Frame in front of a line, ten wide between its brackets.
 const FRAME: &str = "==========";
 const RUN: &str = " RUN      ";
 const OK: &str = "       OK ";

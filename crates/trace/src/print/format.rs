@@ -13,7 +13,7 @@ pub(crate) use kestrel_layout::format::{Piece, Style, pieces};
 /// Print format of an event's record, and its own fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnFormat {
-    /// The format.
+    /// Text of the format.
     pub text: String,
     /// All fields of the event, those that the format does not name, too.
     pub fields: Vec<String>,

@@ -31,7 +31,7 @@ impl Piece {
         piece
     }
 
-    /// The text.
+    /// Text that was written so far.
     pub(crate) fn text(&self) -> &[u8] {
         self.block.get(..self.length).unwrap_or(&self.long)
     }
@@ -81,7 +81,7 @@ fn four(number: u64) -> u32 {
 }
 
 impl Scratch {
-    /// Begins anew.
+    /// Empties the scratch for another text.
     pub(crate) fn clear(&mut self) {
         self.end = 0;
     }

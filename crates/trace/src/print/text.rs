@@ -31,7 +31,7 @@ impl Style<'_> {
         escaped: true,
         trailer: "…",
     };
-    /// Of maps, where Kestrel's own commands show them.
+    /// Style of maps where Kestrel's own commands show them.
     pub const MAP: Style<'static> = Style {
         lines: true,
         raw: false,

@@ -69,7 +69,7 @@ impl Session {
         self.rings.iter().map(|ring| ring.slots.len() as u64).sum()
     }
 
-    /// When its newest packet began, ns of its clock.
+    /// Time at which its newest packet began, ns of its clock.
     fn newest_ns(&self) -> u64 {
         let begins = self.rings.iter().filter_map(|ring| ring.slots.last());
         begins.map(|slot| slot.begin_ns).max().unwrap_or(0)

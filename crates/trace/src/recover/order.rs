@@ -17,7 +17,7 @@ pub(super) struct Ring {
     pub(super) stale: u64,
 }
 
-/// A packet.
+/// A packet that was found, and where it belongs in its ring.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) sequence: u64,

@@ -35,7 +35,7 @@ pub struct Report {
     /// What was counted; each under its name in JSON.
     #[serde(flatten, serialize_with = "by_name")]
     pub tables: Vec<Table>,
-    /// By time.
+    /// Records over time.
     pub timeline: Histogram,
     /// By the value of a field, where one was asked for.
     pub values: Option<FieldValues>,
@@ -91,7 +91,7 @@ fn by_name<S: Serializer>(tables: &[Table], serializer: S) -> std::result::Resul
 pub struct FieldValues {
     /// The field's name.
     pub field: String,
-    /// Largest first.
+    /// Counts, the largest first.
     pub counts: Vec<Count>,
 }
 

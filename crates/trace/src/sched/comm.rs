@@ -36,14 +36,14 @@ impl Comm {
     }
 }
 
-/// A task.
+/// Identity of a task: its thread and name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Who {
-    /// Thread.
+    /// Number of the thread.
     pub tid: u32,
     /// Process; that of the thread's number where no record said.
     pub pid: u32,
-    /// Name.
+    /// Name of the thread.
     pub comm: Comm,
 }
 

@@ -27,7 +27,7 @@ pub enum By {
 pub enum Sort {
     /// Time run.
     Runtime,
-    /// Delays.
+    /// Number of delays.
     Switch,
     /// Average delay.
     Avg,

@@ -23,9 +23,9 @@ pub struct Present {
 /// Events that a trace lacks for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingEvents {
-    /// Nothing tells what runs where.
+    /// Switches are missing: nothing tells what runs where.
     Switches,
-    /// Nothing tells who was woken.
+    /// Wakeups are missing: nothing tells who was woken.
     Wakeups,
 }
 

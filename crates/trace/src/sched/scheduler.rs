@@ -84,7 +84,7 @@ pub struct Arrival {
 /// Scheduling delay of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// Since when.
+    /// Time from which the task waited, ns.
     pub from_ns: u64,
     /// Length, ns.
     pub ns: u64,
@@ -96,11 +96,11 @@ pub struct Delay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// It was woken.
+    /// The task was woken.
     Woken,
-    /// It was preempted, or yielded.
+    /// The task was preempted, or yielded.
     Preempted,
-    /// It was never seen before: its delay is unknown and counts as 0.
+    /// The task was never seen before: its delay is unknown and counts as 0.
     Unseen,
 }
 

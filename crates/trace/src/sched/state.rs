@@ -8,7 +8,7 @@ pub struct TaskState(pub u64);
 const LETTERS: &[u8] = b"SDTtXZPI";
 /// The lowest bits of states that end a task: dead, zombie.
 const DEAD: u64 = 0x30;
-/// What the kernel reports of a task that was preempted, above all states (`TASK_REPORT_MAX`).
+/// State that the kernel reports of a task that was preempted, above all others (`TASK_REPORT_MAX`).
 const PREEMPTED: u64 = 0x100;
 const UNINTERRUPTIBLE: u64 = 0x2;
 

@@ -66,9 +66,9 @@ pub struct Spell {
 /// Run times of a task's spells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RunTimes {
-    /// Spells.
+    /// Number of spells.
     pub count: u64,
-    /// All of it, ns.
+    /// Sum of the run times, ns.
     pub total_ns: u64,
     /// The shortest, ns.
     pub min_ns: u64,
@@ -119,7 +119,7 @@ struct IdleCpu {
 pub struct Idle {
     /// The CPU.
     pub cpu: u32,
-    /// ns.
+    /// Time that the CPU was idle, ns.
     pub idle_ns: u64,
     /// In hundredths of the whole time.
     pub percent: f64,
@@ -130,7 +130,7 @@ pub struct Idle {
 pub struct Summary {
     /// The tasks, by their numbers.
     pub tasks: Vec<TaskSummary>,
-    /// The CPUs.
+    /// Idle times of the CPUs.
     pub idle: Vec<Idle>,
     /// From the first to the last spell's end, ns.
     pub span_ns: u64,

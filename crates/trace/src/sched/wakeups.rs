@@ -40,7 +40,7 @@ pub struct Pair {
     pub count: u64,
     /// How many delays these began that ended.
     pub delays: u64,
-    /// All of them, ns.
+    /// Sum of the delays, ns.
     pub delay_ns: u64,
     /// The average, ns.
     pub average_ns: u64,

@@ -140,7 +140,7 @@ impl CallGraph {
         branch
     }
 
-    /// As text in perf report's layout.
+    /// The call graph as text in perf report's layout.
     pub fn text(&self, tree: &CallTree) -> String {
         let rows = self.functions(tree);
         let names = rows

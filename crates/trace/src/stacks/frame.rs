@@ -19,7 +19,7 @@ pub struct Frame {
     pub kernel: bool,
 }
 
-/// What perf calls code without a name, and the kernel's own binary.
+/// perf's name for code without a name, and for the kernel's own binary.
 const UNKNOWN: &str = "[unknown]";
 const KERNEL: &str = "[kernel.kallsyms]";
 

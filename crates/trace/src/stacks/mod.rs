@@ -114,7 +114,7 @@ impl Stacks {
         node
     }
 
-    /// The tree.
+    /// Ends the gathering and gives the call tree.
     pub fn finish(mut self) -> CallTree {
         self.tree.add_up();
         self.tree

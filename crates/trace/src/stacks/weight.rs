@@ -17,9 +17,9 @@ pub enum Weight {
 /// Unit of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Records.
+    /// Stacks weigh by records.
     Samples,
-    /// ns.
+    /// Stacks weigh by nanoseconds.
     Nanoseconds,
 }
 
@@ -33,7 +33,7 @@ impl Weight {
     }
 }
 
-/// Weighs records.
+/// Weighs the stacks of records: each as one, or by its thread's time off the CPU.
 #[derive(Debug)]
 pub(super) struct Weigher {
     weight: Weight,

@@ -24,7 +24,7 @@ const fn row(name: &'static str, like: &'static str, same: usize, all: usize) ->
     }
 }
 
-/// All of the other call's arguments.
+/// Most registers that hold arguments: of a call that is like the other in all.
 const ALL: usize = 6;
 
 /// include/linux/compat.h and arch/x86/entry/syscalls/syscall_32.tbl.

@@ -7,7 +7,7 @@ use super::shape::{self, Shape, Show};
 /// Argument type of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandArgument {
-    /// Nothing.
+    /// No argument.
     Nothing,
     /// A number, shown so.
     Number(Show),

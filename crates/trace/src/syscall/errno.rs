@@ -11,7 +11,7 @@ const RESTARTS: &[(i64, &str, &str)] = &[
     (516, "ERESTART_RESTARTBLOCK", "Interrupted by signal"),
 ];
 
-/// An error.
+/// An error number of the kernel with its name and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errno {
     /// The error's number, positive.

@@ -6,28 +6,28 @@ use super::{Kind, Meaning};
 /// Number of elements where an argument points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementCount {
-    /// One.
+    /// One element.
     One,
-    /// Two.
+    /// Two elements.
     Two,
-    /// As many as the argument at this place says.
+    /// The number of elements is the argument at this place.
     Argument(u8),
-    /// As many as the call returns.
+    /// The number of elements is what the call returns.
     Returned,
-    /// As many bytes as the argument at this place says.
+    /// The number of bytes is the argument at this place.
     Bytes(u8),
-    /// As many bytes as the number says that the argument at this place points to.
+    /// The number of bytes is where the argument at this place points.
     Behind(u8),
 }
 
-/// When memory has what is of interest.
+/// The side of a call on which memory is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// At the entry: the call is given it.
     Before,
     /// At the return: the call has filled it.
     After,
-    /// Both.
+    /// Before and after the call.
     Both,
 }
 
@@ -64,7 +64,7 @@ pub struct Reading {
     pub when: When,
     /// The number of bytes.
     pub length: Length,
-    /// At most.
+    /// The most bytes that are kept.
     pub most: u32,
 }
 

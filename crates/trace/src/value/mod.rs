@@ -116,7 +116,7 @@ pub struct StackCopy<'a> {
     pub taken: u64,
     /// The stack's bytes that the record itself holds.
     pub stack: &'a [u8],
-    /// Those behind them.
+    /// Bytes behind them.
     pub rest: &'a [u8],
 }
 

@@ -5,7 +5,7 @@ use crate::layout::{Composite, FieldType, Frames as Place, HeldStack, Member, St
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the kernel gives for the number of a stack that is empty: `-EFAULT`.
+/// The kernel's number of a stack that is empty: `-EFAULT`.
 const NO_STACK: i64 = -14;
 
 /// Frames of stacks, by the number that the kernel gave them in a map's table of stacks.

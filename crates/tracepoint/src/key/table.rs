@@ -49,7 +49,7 @@ pub(super) fn sites() -> &'static [Site] {
 }
 
 impl Site {
-    /// Where its instruction is.
+    /// Address of its instruction.
     #[cfg_attr(not(patched_keys), allow(dead_code, reason = "keys are flags here"))]
     pub(super) fn code(&self) -> usize {
         (&raw const self.code)

@@ -60,7 +60,7 @@ pub(crate) fn now(page: u32) -> u32 {
     }
 }
 
-/// The CPU.
+/// The CPU on which the thread runs, whatever asking costs.
 pub(crate) fn ask() -> u32 {
     match IS_QUICK.load(Ordering::Relaxed) {
         true => read(),

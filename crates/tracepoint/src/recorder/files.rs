@@ -28,7 +28,7 @@ impl Path {
         }
     }
 
-    /// Forgets all from `length` on.
+    /// Sets the path to these bytes.
     pub(crate) fn set(&mut self, text: &[u8]) -> &mut Self {
         self.length = 0;
         self.push(text)

@@ -15,7 +15,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// The process's own, or that of a file, which is made anew.
+    /// Memory of the process alone, or of a file, which is created or emptied.
     ///
     /// # Errors
     /// When the file cannot be created.
@@ -32,7 +32,7 @@ impl Memory {
         Ok(Self { file })
     }
 
-    /// So many pages, zeroed. They are never given back while the process runs where they are a file's.
+    /// Maps so many new pages, zeroed. Those of a file are never unmapped while the process runs.
     ///
     /// # Errors
     /// When there is no memory.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fmt::{self, Write as _};
 
-/// What the metadata says about a recording.
+/// Description of a recording in its metadata.
 pub(crate) struct About<'a> {
     pub(crate) uuid: [u8; 16],
     pub(crate) is_overwriting: bool,

@@ -55,7 +55,7 @@ struct Writer {
 /// Why a record was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It is counted as lost.
+    /// The record is counted as lost.
     Lost,
     /// The ring takes no records any more.
     Closed,
@@ -140,14 +140,14 @@ impl Ring {
         self.pages
     }
 
-    /// Where a page lies.
+    /// Address of a page.
     #[allow(unsafe_code, reason = "an address within the ring")]
     pub(crate) fn page(&self, page: u64) -> *mut u8 {
         // SAFETY: the offset is within the ring's memory.
         unsafe { self.base.add((page & (self.pages - 1)) as usize * PAGE as usize) }
     }
 
-    /// Records lost.
+    /// Records lost because the ring was full.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

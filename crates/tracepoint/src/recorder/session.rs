@@ -44,7 +44,7 @@ pub(crate) struct Session {
     written: AtomicU64,
 }
 
-/// How much of the rings is written.
+/// Extent to which the rings are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The pages that are full.

@@ -7,7 +7,7 @@ use crate::object::types::Externs;
 /// Pinning policy of a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pinning {
-    /// Nowhere.
+    /// The map is pinned nowhere.
     #[default]
     None,
     /// Under a directory of the object's own (`PIN_OBJECT_NS` of tc).
@@ -24,7 +24,7 @@ pub enum Content {
     /// What a new map holds: nothing, or zeroes.
     #[default]
     Empty,
-    /// These bytes, as the first value.
+    /// Bytes of the section, as the map's first value.
     Bytes(Vec<u8>),
     /// Values from the running kernel's configuration.
     Kconfig(Vec<KconfigVariable>),
@@ -57,7 +57,7 @@ pub enum Filling {
 /// The template of the maps in a map of maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inner {
-    /// Declared inside.
+    /// The declaration of the inner maps.
     Template(Box<Map>),
     /// Another map of the object, by its index.
     Map(usize),

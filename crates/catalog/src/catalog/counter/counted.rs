@@ -11,9 +11,9 @@ use std::borrow::Cow;
 /// Event that a counter counts, as far as figures are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meaning {
-    /// One of the kernel's own.
+    /// A software counter of the kernel.
     Software(u64),
-    /// One of the processor's, by `enum perf_hw_id`.
+    /// A hardware counter, by `enum perf_hw_id`.
     Hardware(u64),
     /// Accesses (or misses) of a cache for loads, stores or prefetches.
     Cache {
@@ -33,7 +33,7 @@ pub enum Meaning {
 /// A counter by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// As it was typed.
+    /// The name as it was typed.
     pub name: String,
     /// The kernel's numbers.
     pub counter: Counter,
@@ -50,7 +50,7 @@ pub struct Named {
 /// Factor and unit with which counts are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// The factor.
+    /// Factor from what is counted to the unit that is shown.
     pub by: f64,
     /// What is counted then: `Joules`.
     pub unit: String,

@@ -15,13 +15,13 @@ pub(super) struct Hardware;
 /// `PERF_TYPE_HARDWARE`.
 pub(super) const TYPE: u32 = 0;
 
-/// What perf counts of the processor where nothing is named.
+/// Counters that perf takes of the processor where none is named.
 pub(super) const USUAL: &[&str] = &["cycles", "instructions", "branches", "branch-misses"];
 
 /// A counter, with bpftrace's names and counts.
 struct Row {
     name: &'static str,
-    /// The other name, or nothing.
+    /// The second name; empty where there is none.
     alias: &'static str,
     /// `enum perf_hw_id`.
     config: u64,

@@ -8,7 +8,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::perf::{Counter, Levels};
 use kestrel_kernel::procfs::CpuList;
 
-/// Where the kernel describes its units.
+/// Directory in which the kernel describes its counting units (PMUs).
 const UNITS: &str = "/sys/bus/event_source/devices";
 
 /// The unit, the terms and the letters of a text that is shaped like `UNIT/TERM,…/LETTERS`; what has a colon before the slash is an event of a tracer.

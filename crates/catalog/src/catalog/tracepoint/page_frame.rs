@@ -4,7 +4,7 @@ use super::super::lookup::Catalog;
 use kestrel_bpf::btf::Kind;
 use kestrel_kernel::procfs;
 
-/// How rules write it: `PFN(page)`.
+/// The form in rules: `PFN(page)`.
 const WRITTEN: &str = "PFN(";
 /// The kernel keeps all `struct page` in one array; where it begins is drawn at boot, in steps of so many bytes (`kernel_randomize_memory`).
 const STEP: u64 = 1 << 30;

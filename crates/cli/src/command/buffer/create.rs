@@ -48,7 +48,7 @@ Examples:
 
 Handlers name it as those of the table file: `record(to(\"incident\"))`, `use_buffer(\"incident\")`.";
 
-/// Makes it.
+/// Runs `kestrel buffer create`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let catalog = Catalog::new(host.clone());

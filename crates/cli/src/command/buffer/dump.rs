@@ -38,7 +38,7 @@ Examples:
 
 Packets that were overwritten while they were copied are counted and reported.";
 
-/// Dumps.
+/// Runs `kestrel buffer dump`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let store = crate::sessions::store(&host)?;

@@ -68,7 +68,7 @@ struct BufferArgument {
     session: SessionOption,
 }
 
-/// Does it.
+/// Runs `kestrel buffer`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     match &options.verb {
         Verb::List(options) => list::run(options),

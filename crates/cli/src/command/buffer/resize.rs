@@ -38,7 +38,7 @@ Tables and named probes switch to the new ring without losing an event. `kestrel
 Handlers are recompiled for the new size; each event then costs a few nanoseconds more, because its handler is called from the hook.
 The memory of the first size is freed when the session is stopped.";
 
-/// Resizes.
+/// Runs `kestrel buffer resize`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let catalog = Catalog::new(host.clone());

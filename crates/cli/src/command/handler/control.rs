@@ -36,7 +36,7 @@ Examples:
   kestrel handler control main/syscalls:sys_exit_read set threshold=20ms
   kestrel handler control '*sys_exit_read' reset";
 
-/// Does it.
+/// Runs `kestrel handler control`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = crate::sessions::store(&Host::default())?;
     match &options.verb {

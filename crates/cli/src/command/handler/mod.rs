@@ -6,7 +6,7 @@ mod list;
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 
-/// The verbs.
+/// Subcommands of `kestrel handler`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// List the handlers of a session: events, counts, maps and parameters

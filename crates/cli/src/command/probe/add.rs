@@ -71,7 +71,7 @@ fn show(warnings: &[(String, Diagnostic)]) {
     }
 }
 
-/// Adds.
+/// Runs `kestrel probe add`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let mut requests = rows::from_words(&options.words, &catalog)?;

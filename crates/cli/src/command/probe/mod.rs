@@ -28,7 +28,7 @@ Kinds of probes; `kestrel trace -e EVENT` and `kestrel record -e EVENT` attach t
   kretprobe:FUNCTION, kretprobe:FUNCTION:maxactive=N
                                                     a return: retval, entry.args.NAME, entry.nsecs";
 
-/// The verbs.
+/// Subcommands of `kestrel probe`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Add named probes, which stay attached when the command returns

@@ -31,7 +31,7 @@ Examples:
 
 The probes are off when the command returns; the kernel detaches them in the background. Their records stay in the session's buffer.";
 
-/// Removes.
+/// Runs `kestrel probe remove`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = crate::sessions::store(&Host::default())?;
     let mut change = remarks::change(&store, &options.session)?;

@@ -35,7 +35,7 @@ Examples:
 
 A probe whose module was unloaded ([GONE] in `kestrel probe list`) and loaded again is attached anew by `enable NAME`.";
 
-/// Switches.
+/// Runs `kestrel probe switch`.
 pub(crate) fn run(options: &Options, on: bool) -> Result<Exit, Failure> {
     let host = Host::default();
     if options.kernel {

@@ -133,7 +133,7 @@ impl Options {
     }
 }
 
-/// Reports.
+/// Runs `kestrel report`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut trace = import::open(&options.trace)?;
     let asked = options.by.is_some() || !options.latency.is_empty();

@@ -43,7 +43,7 @@ fn asks_version(words: &[OsString]) -> bool {
     words.any(|word| word == "-V" || word == "--version")
 }
 
-/// Runs.
+/// Runs `kestrel run` with the words that bpftrace takes.
 pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
     if asks_version(&words) {
         let _ = writeln!(

@@ -45,7 +45,7 @@ const KERNELS: &[&str] = &[
     "video",
     "xen",
 ];
-/// Where headers of user space are; they are not read.
+/// Directories of the headers of user space, which are not read.
 const SYSTEM: &[&str] = &[
     "/usr/include",
     "/usr/local/include",

@@ -51,10 +51,10 @@ const PROBES: &[(&str, Feature)] = &[
     ("uprobe_multi", Feature::UprobeMulti),
     ("kprobe_session", Feature::KprobeSession),
 ];
-/// What Kestrel itself brings, on every kernel.
+/// Features that Kestrel itself brings, on every kernel.
 const BUILT_IN: &[&str] = &["blazesym", "dwarf", "libpath_resolv", "usdt"];
 
-/// Prints it.
+/// Prints what `run --info` says of this machine.
 pub(super) fn run() -> Result<Exit, Failure> {
     let host = Host::default();
     let release = procfs::kernel_release(&host).unwrap_or_default();

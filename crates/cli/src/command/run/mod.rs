@@ -224,7 +224,7 @@ fn target(options: &Options, host: &Host) -> Result<ProcessFilter, Failure> {
     }
 }
 
-/// Where output goes.
+/// Opens the output of the program: a file or standard output.
 fn output(options: &Options) -> Result<Box<dyn Write>, Failure> {
     let out: Box<dyn Write> = match &options.output {
         Some(path) => Box::new(std::fs::File::create(path).map_err(|error| {
@@ -283,7 +283,7 @@ fn plan(
 
 /// Bytes of all rings together where the program does not say how large they are: they are in this process's memory from the start, whatever is in them.
 const RINGS: u64 = 4 << 20;
-/// What each has at least.
+/// Least bytes of a ring.
 const RING_AT_LEAST: u64 = 256 << 10;
 
 /// Bytes of each CPU's ring, where the program does not say.

@@ -44,7 +44,7 @@ pub(super) fn walks_only(plan: &Plan) -> bool {
     walks && kinds.all(|kind| matches!(kind, "iter" | "begin" | "end"))
 }
 
-/// How tests and benchmarks are shown.
+/// Form in which tests and benchmarks are shown.
 pub(super) fn form(options: &Options) -> VerdictForm {
     VerdictForm {
         json: options.format == OutputFormat::Json,

@@ -142,7 +142,7 @@ pub(super) enum RunMode {
 }
 
 impl Options {
-    /// How the program is run, where not as itself.
+    /// Mode of the run, if it is not an ordinary one.
     pub(super) fn mode(&self) -> Option<RunMode> {
         match (self.test, self.bench) {
             (true, _) => Some(RunMode::Test),

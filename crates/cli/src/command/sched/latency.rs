@@ -87,7 +87,7 @@ struct Document<'a> {
     gaps: Gaps,
 }
 
-/// Shows delays.
+/// Runs `kestrel sched latency`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut reading = Reading::open(&options.trace, true)?.with_bar(false);
     let mut latencies = Latencies::new(

@@ -54,7 +54,7 @@ struct Document<'a> {
     gaps: Gaps,
 }
 
-/// Shows wakeups.
+/// Runs `kestrel sched wakeups`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut reading = Reading::open(&options.trace, true)?.with_bar(false);
     if !reading.present.waking {

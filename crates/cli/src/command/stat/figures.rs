@@ -7,11 +7,11 @@ use std::collections::HashMap;
 /// A row of the figures.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figure<'a> {
-    /// Which event.
+    /// The event that was counted.
     pub(super) event: &'a Event,
     /// Which part of it.
     pub(super) part: &'a Part,
-    /// How much.
+    /// What was counted.
     pub(super) number: Number,
     /// Nanoseconds for which it was counted, all places together.
     pub(super) running: u64,
@@ -23,14 +23,14 @@ pub(super) struct Figure<'a> {
     pub(super) noise: Option<f64>,
 }
 
-/// A value.
+/// A counted number, as it is printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     /// This machine cannot count it.
     NotSupported,
-    /// It never had a counter.
+    /// The event never had a counter.
     NotCounted,
-    /// As it was counted.
+    /// The count itself, without scaling.
     Exact(u64),
     /// Scaled, or a mean.
     About(f64),
@@ -47,7 +47,7 @@ pub(super) struct Derived {
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) counts: Vec<Count>,
-    /// Nanoseconds.
+    /// Length of the run or interval, ns.
     pub(super) elapsed: u64,
 }
 

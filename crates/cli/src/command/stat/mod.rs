@@ -136,7 +136,7 @@ fn cpus(text: &str) -> Result<CpuList, String> {
 /// The longest sleep between two looks at signals and processes that are watched.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Counts.
+/// Runs `kestrel stat`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     set_quiet(options.quiet);
     let catalog = Catalog::new(Host::default());

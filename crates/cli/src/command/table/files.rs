@@ -62,7 +62,7 @@ Examples:
   kestrel table show my.kst --table detail
   kestrel table show flight --source > my.kst     a text to start from";
 
-/// Checks.
+/// Runs `kestrel table check`.
 pub(super) fn check(options: &CheckOptions) -> Result<Exit, Failure> {
     let catalog = Catalog::new(Host::default());
     let mut worst: Option<Failure> = None;

@@ -30,7 +30,7 @@ Examples:
 A table of the same name is replaced. If it is the active one, the next event meets the new handler; no event is lost or handled twice.
 A table can only use buffers that the session has: those of its table file, and those made by `kestrel buffer create`.";
 
-/// Loads.
+/// Runs `kestrel table load`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let host = Host::default();
     let store = crate::sessions::store(&host)?;

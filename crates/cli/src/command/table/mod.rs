@@ -9,7 +9,7 @@ mod r#use;
 use crate::exit::{Exit, Failure};
 use clap::Subcommand;
 
-/// The verbs.
+/// Subcommands of `kestrel table`.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Check a table file: its syntax, its handlers, and whether this kernel has its events

@@ -14,7 +14,7 @@ pub(crate) struct Options {
     session: Option<String>,
 }
 
-/// Switches.
+/// Runs `kestrel table use`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let store = crate::sessions::store(&Host::default())?;
     store

@@ -81,7 +81,7 @@ fn map_text(map: &MapReading, rows: usize) -> String {
     out
 }
 
-/// How much came, all in all.
+/// Sums over all events as one line.
 pub(super) fn summary(model: &Model) -> String {
     let (total, _) = model.now().total();
     let hits = counted(total, "event");

@@ -30,7 +30,7 @@ pub(super) struct Reading {
 pub(super) struct ReadingParts {
     /// On which CPUs events came.
     pub(super) cpus: bool,
-    /// Who caused them.
+    /// Which processes caused events.
     pub(super) processes: bool,
 }
 
@@ -60,10 +60,10 @@ impl ReadingParts {
 /// The hits of an event, by what distinguishes them (CPU, process, …).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hits {
-    /// Whose event it is; empty where that is no session of its own.
+    /// Session of the event; empty for events that `top` itself counts.
     pub(super) session: String,
     pub(super) event: String,
-    /// Who caused it, where that is known.
+    /// The process that caused the hits, where that is known.
     pub(super) process: Option<Process>,
     pub(super) cpu: Option<u32>,
     pub(super) count: u64,
@@ -89,7 +89,7 @@ pub(super) struct MapReading {
     /// Whether its values only grow, so that what was added in an interval is known.
     pub(super) adds_up: bool,
     pub(super) entries: Vec<Entry>,
-    /// Most keys.
+    /// The most keys that the map has room for.
     pub(super) most: u32,
     /// Updates that were not made because there was no room.
     pub(super) lost: u64,

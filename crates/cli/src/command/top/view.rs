@@ -52,7 +52,7 @@ const INTERVALS: [Duration; 2] = [Duration::from_millis(250), Duration::from_sec
 /// The time after which a second reading follows the first that has something.
 const SOON: Duration = Duration::from_millis(500);
 
-/// The view.
+/// The full-screen view of `kestrel top`.
 pub(super) struct TopView<'s> {
     model: Model,
     source: &'s mut dyn Source,

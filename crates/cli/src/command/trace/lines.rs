@@ -37,7 +37,7 @@ impl LineFormat {
         }
     }
 
-    /// How all that is no record looks.
+    /// Format of everything that is no record.
     pub(super) fn beside(self) -> Format {
         match self {
             Self::Json => Format::Json,

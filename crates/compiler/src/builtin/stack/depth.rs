@@ -12,7 +12,7 @@ const DEPTH: u32 = 127;
 /// The deepest that a program may ask for, as in bpftrace: frames beyond the kernel's limit are not there to be kept.
 const DEEPEST: u32 = 1024;
 
-/// How stacks are shown, by the words that programs have for it.
+/// Modes in which stacks are shown, by their words in the language.
 const MODES: &[(&str, StackMode)] = &[
     ("bpftrace", StackMode::Bpftrace),
     ("perf", StackMode::Perf),
@@ -20,7 +20,7 @@ const MODES: &[(&str, StackMode)] = &[
     ("build_id", StackMode::BuildId),
 ];
 
-/// How a stack is shown, and how many of its frames: `kstack`, `kstack(depth)`, `kstack(mode)`, `kstack(mode, depth)`.
+/// Mode and depth of a stack: `kstack`, `kstack(depth)`, `kstack(mode)`, `kstack(mode, depth)`.
 pub(super) fn shape(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<(StackMode, u32)> {
     let args = usage.positional(checker, 0, 2)?;
     let named = args.first().and_then(|first| mode_of(first));

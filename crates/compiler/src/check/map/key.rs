@@ -73,7 +73,7 @@ impl Checker<'_> {
         Some(parts.collect())
     }
 
-    /// How a key of a type lies in a map.
+    /// Layout of a key of a type in a map.
     pub(super) fn kept_key(&mut self, ty: &Type) -> Option<FieldType> {
         Some(match ty {
             Type::Text { size } => FieldType::Text {

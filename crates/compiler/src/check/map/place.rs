@@ -20,7 +20,7 @@ const GENERATIONS: u32 = 64;
 pub(in crate::check) enum Usage {
     Reads,
     Writes,
-    /// It takes out keys, or asks for one.
+    /// Deletes keys, or asks for one.
     Keys,
 }
 

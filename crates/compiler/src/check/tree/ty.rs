@@ -35,7 +35,7 @@ pub enum Type {
     Named(Named),
     /// Return addresses as they are kept, in a fixed number of bytes.
     HeldStack(HeldStack),
-    /// Return addresses.
+    /// A stack: return addresses, innermost first.
     Stack { space: Space, max: u32, mode: StackMode },
     /// A copy of at most `max` bytes of the process's stack; without it, of as many as a record has room for.
     StackCopy {
@@ -129,7 +129,7 @@ pub struct TupleMember {
     reason = "fields speak for themselves or are described with their variant"
 )]
 pub enum Show {
-    /// As a number.
+    /// A number, shown in a base.
     Number(Base),
     /// As a decimal number of those that the text names: it is not negative, so unsigned types of its size hold it, too.
     Natural,
@@ -149,7 +149,7 @@ impl Show {
     }
 }
 
-/// An address.
+/// A pointer and what it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
     /// What lies there, after `levels` more pointers.

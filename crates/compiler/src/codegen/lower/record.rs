@@ -34,7 +34,7 @@ const WORDS: u32 = 64;
 pub(super) enum Plan<'e> {
     /// Evaluate it: it calls nothing.
     Late(&'e Expr),
-    /// Store it.
+    /// The value is in a register and only has to be stored.
     Ready(Operand),
     /// Copy bytes word by word.
     Copy(Bytes),

@@ -83,11 +83,11 @@ pub enum SymbolCache {
 /// Policy for probes whose event does not exist or cannot be attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingProbes {
-    /// Nothing runs.
+    /// An error: nothing runs.
     Error,
-    /// It is said, and the others run.
+    /// A warning: the others run.
     Warn,
-    /// The others run.
+    /// No word: the others run.
     Ignore,
 }
 
@@ -98,7 +98,7 @@ pub enum StackMode {
     Bpftrace,
     /// Address, symbol and offset, as perf prints them.
     Perf,
-    /// Addresses.
+    /// Raw addresses, without names.
     Raw,
     /// Build identifiers and offsets in files.
     BuildId,
@@ -107,11 +107,11 @@ pub enum StackMode {
 /// Policy for features that may still change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstable {
-    /// It is refused.
+    /// The feature is refused.
     Error,
-    /// It is said.
+    /// A warning is printed.
     Warn,
-    /// Nothing.
+    /// The feature is enabled and nothing is said.
     Enable,
 }
 

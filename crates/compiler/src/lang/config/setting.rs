@@ -14,7 +14,7 @@ pub(super) enum SettingValue {
 
 /// A setting: its name, what it means in a sentence, and how it is set.
 pub struct Setting {
-    /// As in a script; in the environment it is in capitals and begins with `BPFTRACE_`.
+    /// Name in a script; in the environment it is in capitals and begins with `BPFTRACE_`.
     pub name: &'static str,
     /// What the setting means, in words.
     pub meaning: &'static str,

@@ -97,7 +97,7 @@ pub(super) fn read(name: &str, text: &str, inputs: &Inputs<'_>) -> ParsedFiles {
 struct Reader<'a> {
     inputs: &'a Inputs<'a>,
     sources: Sources,
-    /// As many as texts.
+    /// Files of the texts, in the same order.
     files: Vec<File>,
     refused: Vec<Diagnostic>,
     headers: Vec<String>,

@@ -42,7 +42,7 @@ pub struct Expanded {
     pub headers: Vec<String>,
     /// Options of the command line that the script does not know.
     pub unknown: Vec<String>,
-    /// Errors.
+    /// Errors found on the way.
     pub found: Vec<Diagnostic>,
 }
 

@@ -10,7 +10,7 @@ use crate::lang::diag::Diagnostic;
 /// An option that a script asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedOption {
-    /// Without dashes.
+    /// Name of the option, without dashes.
     pub name: String,
     /// What it has unless it is given, as it is written; `None` for one that is given or not.
     pub default: Option<String>,

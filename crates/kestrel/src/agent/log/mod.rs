@@ -74,7 +74,7 @@ pub enum LogNews {
     Taken,
     /// Nothing can be written now; what is in the buffers waits there.
     Stalled(Error),
-    /// It goes on.
+    /// The log goes on.
     GoesOn,
     /// A segment is whole.
     Finished(Finished),

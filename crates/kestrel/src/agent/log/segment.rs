@@ -195,7 +195,7 @@ pub(super) fn counted(folder: &Path, uuid: &str) -> LostRecords {
 const COUNTS: &str = ".counts.json";
 
 impl Segment {
-    /// Begins one.
+    /// Begins a segment.
     pub(super) fn begin(folder: &Path, info: TraceInfo, before: &LostRecords) -> Result<Self> {
         let place = SegmentPlace::next(folder)?;
         let journal = Journal {
@@ -264,13 +264,13 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// The ending once more, after it failed.
+    /// The same ending, to be retried after it failed.
     pub(super) fn again(mut self) -> Self {
         self.again = true;
         self
     }
 
-    /// Whether it has failed before.
+    /// Whether this is a retry: it has failed before.
     pub(super) fn is_tried_again(&self) -> bool {
         self.again
     }

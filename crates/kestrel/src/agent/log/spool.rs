@@ -506,7 +506,7 @@ impl Ended {
         }
     }
 
-    /// Final result.
+    /// Waits until the thread has ended, and gives what it found.
     pub(super) fn join(self) -> Result<Finished> {
         self.outcome().map_err(|(error, _)| error)
     }

@@ -20,7 +20,7 @@ use text::{Family, Format, MetricKind, Number};
 pub struct Messages {
     /// Shown as a line: `notify`, `time`.
     pub shown: u64,
-    /// `exec`: started.
+    /// Commands of `exec` that were started.
     pub started: u64,
     /// `exec`: left out, because it was asked for too often.
     pub limited: u64,
@@ -35,7 +35,7 @@ pub struct Messages {
 /// Counts of commands by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
-    /// Ended well.
+    /// Commands that ended with status 0.
     pub succeeded: u64,
     /// Ended with another status.
     pub failed: u64,
@@ -43,22 +43,22 @@ pub struct Commands {
     pub timed_out: u64,
     /// Could not be started.
     pub not_started: u64,
-    /// Run now.
+    /// Commands that run now.
     pub running: u64,
 }
 
 /// Activity of an agent since it began.
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
-    /// By session.
+    /// Messages by session.
     pub messages: BTreeMap<String, Messages>,
-    /// All of them together.
+    /// Commands of all sessions together.
     pub commands: Commands,
-    /// Logs.
+    /// Progress of the logs.
     pub logs: Vec<Progress>,
 }
 
-/// Gathers metrics.
+/// Gathers the agent's metrics when they are asked for.
 #[derive(Debug)]
 pub struct Gatherer {
     store: Store,

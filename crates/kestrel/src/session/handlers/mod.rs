@@ -89,7 +89,7 @@ pub struct ParameterValue {
 pub struct Setting {
     /// The handler's name.
     pub handler: String,
-    /// The parameter's.
+    /// Name of the parameter.
     pub parameter: String,
     /// The value before the change.
     pub old: String,

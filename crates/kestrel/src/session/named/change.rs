@@ -29,7 +29,7 @@ use std::os::fd::AsFd;
 /// Result of adding probes.
 #[derive(Debug, Default)]
 pub struct Added {
-    /// Programs attached.
+    /// Number of programs attached.
     pub programs: usize,
     /// Remarks about the probes' texts.
     pub warnings: Vec<(String, Diagnostic)>,

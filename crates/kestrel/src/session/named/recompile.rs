@@ -50,7 +50,7 @@ impl Change {
     }
 }
 
-/// The program of one hook, which is in force from now on.
+/// Recompiles the program of one hook, which is in force from now on.
 fn again(
     remake: &mut Recompile<'_>,
     probe: &ProbeState,

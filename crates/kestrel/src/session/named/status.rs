@@ -44,7 +44,7 @@ pub struct Probe {
 /// An event of a named probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
-    /// As people name it.
+    /// Name of the event.
     pub event: String,
     /// `k`, `j` or `r` as in the kernel's list; `t` for tracepoints, `f` for trampolines.
     pub letter: char,
@@ -128,7 +128,7 @@ pub struct Flags {
     pub maybe_gone: bool,
     /// The probe jumps instead of trapping.
     pub optimized: bool,
-    /// It uses the function's ftrace site.
+    /// Whether the probe uses the function's ftrace site.
     pub ftrace: bool,
     /// The module is not loaded yet: the kernel attaches it when that comes.
     pub awaited: bool,

@@ -241,7 +241,7 @@ fn is_zero(number: &u32) -> bool {
 /// State of an event of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventState {
-    /// As people name it.
+    /// Name of the event.
     pub name: String,
     /// What it is, where it bears the name of a named probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]

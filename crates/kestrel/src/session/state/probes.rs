@@ -63,7 +63,7 @@ impl ProbeState {
 /// State of an event of a named probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteState {
-    /// As people name it, its kind included.
+    /// Name of the event, its kind included.
     pub event: String,
     /// k, j or r as the kernel's list has it; t for tracepoints, f for trampolines.
     pub letter: char,

@@ -5,7 +5,7 @@ use crate::aggregate::gather::{Gathered, Metric, first};
 /// Number of words of such a value: the count, and the sum.
 pub(super) const WORDS: u32 = 2;
 
-/// The sum.
+/// Sum of the values.
 pub(super) fn total(with: &Gathered, words: &[u64]) -> i128 {
     with.number(words.get(1).copied().unwrap_or_default())
 }

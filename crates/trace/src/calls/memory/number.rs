@@ -3,7 +3,7 @@
 use crate::syscall::Meaning;
 use crate::syscall::shape::Show;
 
-/// What is shown for the highest limit.
+/// Name of the highest limit.
 const UNLIMITED: &str = "RLIM64_INFINITY";
 /// No limit, in the limits of 32-bit programs.
 const UNLIMITED_32: &str = "RLIM_INFINITY";

@@ -9,7 +9,7 @@ pub const BLOCK_HEADER: usize = 48;
 /// The first word of a block.
 pub const MAGIC: u32 = 0x6b32_6c62;
 
-/// That of blocks of the first form, whose heads and fields were one frame.
+/// The first word of blocks of the first form, whose heads and fields were one frame.
 const FIRST_MAGIC: u32 = 0x6b31_6c62;
 
 /// The bit of a block's packets that says that its heads have the fields of all records that name threads.
@@ -45,7 +45,7 @@ pub enum Depth {
     Headers,
     /// And of each record the time, the event and the thread, and all of those that name threads.
     Heads,
-    /// All.
+    /// All of each record.
     All,
 }
 

@@ -17,7 +17,7 @@ use crate::user_symbol::UserSymbols;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// What may lie beside the streams.
+/// Files that may lie beside the streams.
 const SIDE_FILES: [&str; 8] = [
     Summary::FILE,
     Symbols::FILE,

@@ -14,11 +14,11 @@ use std::path::Path;
 pub struct Tail {
     /// The number of its buffer.
     pub buffer: u32,
-    /// The CPU.
+    /// CPU of the stream.
     pub cpu: u32,
     /// The sequence number of its last packet.
     pub sequence: u64,
-    /// The packets.
+    /// Packets of the stream.
     pub packets: u64,
 }
 

@@ -139,7 +139,7 @@ pub fn open(path: &Path) -> Result<Trace> {
     })
 }
 
-/// All of an ordinary file that lies in a trace. What else has its name, as a device or a pipe, may have no end.
+/// Reads an ordinary file of a trace. What else has its name, as a device or a pipe, may have no end.
 fn read(folder: &Folder, name: &str) -> io::Result<String> {
     let file = folder.read(name)?;
     let mut bytes = Vec::new();

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a trace that shall be at `path` is written until it is whole.
+/// Path at which a trace for `path` is written until it is whole.
 pub fn beside_of(path: &Path) -> PathBuf {
     let leaf = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(beside(&leaf))

@@ -96,7 +96,7 @@ impl<R: Source> Reader<R> {
         }
     }
 
-    /// From now on `progress` is called with the number of packets read so far, every few hundred packets.
+    /// Calls `progress` from now on with the number of packets read so far, every few hundred packets.
     pub fn watch(&mut self, progress: Box<dyn FnMut(u64)>) {
         self.watch = Watch(Some(progress));
     }
@@ -328,7 +328,7 @@ impl<R: Source> Reader<R> {
         Ok(())
     }
 
-    /// After the end, asks all streams once more: for live traces, whose sources are queues (a `VecDeque<u8>`, say) that
+    /// Resumes after the end, asking all streams once more: for live traces, whose sources are queues (a `VecDeque<u8>`, say) that
     /// `source` fills with whole pages between rounds of `next`. Before the end it changes nothing.
     pub fn again(&mut self) {
         self.started &= self.current.is_some();

@@ -18,7 +18,7 @@ pub(super) enum Type {
     Array(Arc<Self>, u64),
     /// Elements, as many as an integer read before says.
     Sequence(Arc<Self>, String),
-    /// One of several types: the one named by the value of an enumeration read before.
+    /// A variant: the type that is named by the value of an enumeration read before.
     Variant(String, Arc<[(String, Self)]>),
 }
 

@@ -29,7 +29,7 @@ pub(super) enum Packing {
     Zstd,
 }
 
-/// From the numbers in the file to ns.
+/// Conversion from the numbers in the file to ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
     /// ns that are added.

@@ -12,7 +12,7 @@ pub struct Mismatch {
     pub at: Option<Range<usize>>,
     /// The argument, counted from 0; none where it is about the whole.
     pub argument: Option<usize>,
-    /// The error.
+    /// Why the format does not fit.
     pub wrong: Wrong,
 }
 

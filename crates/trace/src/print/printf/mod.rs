@@ -21,7 +21,7 @@ pub struct Format {
 /// A part of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
-    /// It stands for itself.
+    /// Text that stands for itself.
     Text(String),
     /// The next argument's place.
     Argument(Conversion),

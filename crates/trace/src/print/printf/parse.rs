@@ -59,7 +59,7 @@ struct Found {
     zero: bool,
     width: usize,
     length: Length,
-    /// None for `%%`.
+    /// Letter of the conversion; `None` for `%%`.
     letter: Option<Letter>,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::syscall::Meaning;
 
-/// How a member is shown.
+/// Form in which a member is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Show {
     /// A signed number: `-1`.

@@ -12,7 +12,7 @@ mod time;
 pub use member::{Member, Show, Structure};
 pub(super) use narrow::narrow;
 
-/// What is in the memory that an argument points to.
+/// Shape of the memory that an argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// A structure with these members.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::syscall::Meaning;
 
-/// A member.
+/// A member at an offset, of a size, shown in some way.
 const fn at(name: &'static str, at: usize, size: usize, show: Show) -> Member {
     Member { name, at, size, show }
 }

@@ -96,7 +96,7 @@ impl Slice {
         }
     }
 
-    /// By what the hits of the event are grouped first.
+    /// First grouping of the event's hits.
     pub(super) fn next(&self) -> Option<By> {
         match self {
             Self { pid: None, .. } => Some(By::Process),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub enum Resolution {
     /// The first instruction, where arguments are in their registers.
     Entry,
-    /// Another of its instructions.
+    /// An instruction inside the function.
     Inside,
     /// The kernel has no such symbol, or has it in a module that is not loaded.
     Missing,
