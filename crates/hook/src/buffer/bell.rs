@@ -35,7 +35,7 @@ pub enum Bell {
     #[default]
     Silent,
     /// Rings when the ring is a quarter full.
-    Filled,
+    QuarterFull,
     /// Rings for each record.
     Records,
 }
@@ -97,7 +97,7 @@ impl<M: Memory> Ring<M> {
             let at = match bell {
                 Bell::Silent => return,
                 Bell::Records => 1,
-                Bell::Filled => {
+                Bell::QuarterFull => {
                     let quarter = u64::from(self.geometry().data()) / FULL_ENOUGH;
                     self.freed(cpu) + quarter.max(PAGE64)
                 }

@@ -25,17 +25,17 @@ fn rings(bench: &mut Bench, map: MapRef, program: &Recorder, records: u64) -> us
 
 #[test]
 fn a_quarter_full_ring_wakes_its_reader_once() {
-    let (mut bench, map, program) = bench(Bell::Filled);
+    let (mut bench, map, program) = bench(Bell::QuarterFull);
     assert_eq!(rings(&mut bench, map, &program, 40), 0, "nobody listens");
     bench.read(|ring| drain(ring, &mut Vec::new()));
-    bench.read(|ring| ring.listen(Bell::Filled));
+    bench.read(|ring| ring.listen(Bell::QuarterFull));
     // Of the page in use no record is left behind: four more pages make a quarter.
     assert_eq!(rings(&mut bench, map, &program, 12), 0, "three pages");
     assert_eq!(rings(&mut bench, map, &program, 4), 1, "the quarter");
     assert_eq!(rings(&mut bench, map, &program, 200), 0, "it was woken already");
     assert!(bench.lost() > 0);
     bench.read(|ring| drain(ring, &mut Vec::new()));
-    bench.read(|ring| ring.listen(Bell::Filled));
+    bench.read(|ring| ring.listen(Bell::QuarterFull));
     assert_eq!(rings(&mut bench, map, &program, 30), 1);
 }
 

@@ -1,0 +1,140 @@
+//! Reserving and committing by functions of the program's own, which the verifier goes through once and not for every record.
+
+use super::reserve::{Attempt, Repeated};
+use super::ring::{Apart, RingSink};
+use crate::buffer::bell::Bell;
+use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
+use kestrel_compiler::sink::{Number, Reservation, Size};
+use kestrel_trace::packet::CAPACITY;
+
+/// What an attempt gives that is made apart instead of where the record begins: no record begins at these positions, which are a page's header's.
+pub(super) mod outcome {
+    /// The ring is full.
+    pub(in super::super) const FULL: i64 = 0;
+    /// Another writer came first, or the reader was woken.
+    pub(in super::super) const AGAIN: i64 = 1;
+}
+
+impl RingSink {
+    /// The attempts as a function of the program's own, which gives where the record begins, its time written, or that the ring is full, which is counted by
+    /// then. One attempt is another function: so the verifier follows one of them and so many calls.
+    pub(super) fn attempts_apart(&self, b: &mut Builder, number: Number, size: Size) -> Vreg {
+        let name = format!("reserve {}", self.map);
+        b.own(&name, |b, [number, size]| {
+            let (full, leave) = (b.block(), b.block());
+            let tries = self.most_tries() + i64::from(self.apart == Apart::All);
+            let found = b.vreg();
+            for tried in 0..tries {
+                let one = self.attempt_apart(b, size, tried);
+                b.assign(found, one);
+                let again = b.block();
+                b.branch(Condition::Equal, found, outcome::AGAIN, again, leave);
+                b.switch_to(again);
+            }
+            b.jump(full);
+            b.switch_to(leave);
+            let taken = b.block();
+            b.branch(Condition::Equal, found, outcome::FULL, full, taken);
+            b.switch_to(taken);
+            b.exit(found);
+            b.switch_to(full);
+            let out = b.block();
+            let region = self.region(b, out);
+            self.lose(b, region, number.into(), out);
+            b.switch_to(out);
+            b.exit(outcome::FULL);
+        });
+        b.call(&name, &[number, size.operand()])
+    }
+
+    pub(super) fn attempt_apart(&self, b: &mut Builder, size: Vreg, tried: i64) -> Vreg {
+        let name = format!("attempt {}", self.map);
+        b.own(&name, |b, [size, tried]| {
+            let (full, again, cross, done) = (b.block(), b.block(), b.block(), b.block());
+            let a = Attempt {
+                region: self.region(b, full),
+                old: b.vreg(),
+                time: b.vreg(),
+                begin: b.vreg(),
+                again,
+                done,
+            };
+            let size = Size::Variable {
+                value: size,
+                max: CAPACITY,
+            };
+            self.attempt(b, &a, size, cross);
+            b.switch_to(cross);
+            let repeated = Repeated {
+                tries: tried.into(),
+                full,
+            };
+            self.next_page(b, &a, &repeated, size);
+            b.switch_to(done);
+            self.begin_record(b, a.region, a.begin, a.time);
+            b.exit(a.begin);
+            b.switch_to(again);
+            b.exit(outcome::AGAIN);
+            b.switch_to(full);
+            b.exit(outcome::FULL);
+        });
+        b.call(&name, &[size.into(), tried.into()])
+    }
+
+    /// Reserves by a call alone; the commit will be one, too.
+    pub(super) fn reserve_apart(
+        &self,
+        b: &mut Builder,
+        number: Number,
+        size: Size,
+        lost: BlockId,
+    ) -> Reservation {
+        self.check_number(b, number, lost);
+        let begin = self.attempts_apart(b, number, size);
+        b.branch_if(Condition::Equal, begin, outcome::FULL, lost);
+        let region = self.region(b, lost);
+        let record = self.record(b, region, begin);
+        Reservation {
+            record,
+            kept: vec![begin, b.materialize(number)],
+            size,
+            counted: true,
+            apart: Some(self.map.clone()),
+        }
+    }
+
+    /// Makes a record whole that was reserved by a call.
+    pub fn commit_apart(&self, b: &mut Builder, reservation: &Reservation, alone: bool) {
+        let &[begin, number] = reservation.kept.as_slice() else {
+            return;
+        };
+        let whose = if alone { "alone " } else { "" };
+        let name = format!("commit {whose}{}", self.map);
+        b.own(&name, |b, [begin, number, size]| {
+            let out = b.block();
+            let region = self.region(b, out);
+            if self.counts() {
+                self.count_recorded(b, region, number.into());
+            }
+            let mut kept = vec![region, self.page(b, region, begin), number];
+            if self.bell == Bell::Records {
+                kept.push(region);
+            }
+            let whole = Reservation {
+                record: self.record(b, region, begin),
+                kept,
+                size: Size::Variable {
+                    value: size,
+                    max: CAPACITY,
+                },
+                counted: true,
+                apart: None,
+            };
+            Self::emit_commit(b, whole, alone);
+            b.jump(out);
+            b.switch_to(out);
+            b.exit(0);
+        });
+        b.call(&name, &[begin.into(), number.into(), reservation.size.operand()]);
+    }
+}
