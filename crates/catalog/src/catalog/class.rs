@@ -307,6 +307,10 @@ impl EventKind for ClassKind {
         false
     }
 
+    fn joins_handlers(&self) -> bool {
+        false
+    }
+
     fn parts(&self) -> usize {
         1
     }

@@ -41,6 +41,10 @@ impl EventKind for Iterator {
         false
     }
 
+    fn joins_handlers(&self) -> bool {
+        false
+    }
+
     fn parts(&self) -> usize {
         1
     }

@@ -42,6 +42,10 @@ impl EventKind for Jprobe {
         false
     }
 
+    fn joins_handlers(&self) -> bool {
+        false
+    }
+
     fn parts(&self) -> usize {
         1
     }

@@ -28,6 +28,11 @@ pub trait EventKind: Sync {
         false
     }
 
+    /// Whether several handlers of one of its events run in one program, one after the other: so it is with places in code and with counters.
+    fn joins_handlers(&self) -> bool {
+        true
+    }
+
     /// Parts of a name after the kind: 1 for functions, 2 for `group:event`, 0 where the kind is one event.
     fn parts(&self) -> usize;
 

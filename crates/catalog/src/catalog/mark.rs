@@ -107,6 +107,10 @@ impl EventKind for Mark {
         &[]
     }
 
+    fn joins_handlers(&self) -> bool {
+        false
+    }
+
     fn parts(&self) -> usize {
         0
     }

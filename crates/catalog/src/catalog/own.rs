@@ -73,6 +73,10 @@ impl EventKind for OwnEvent {
         false
     }
 
+    fn joins_handlers(&self) -> bool {
+        false
+    }
+
     fn parts(&self) -> usize {
         self.parts
     }

@@ -1,6 +1,7 @@
 //! Handlers of one event in one program, in source order: the kernel runs programs of one event in the order of its own lists, which differs from mechanism to
 //! mechanism and from release to release, and each program costs a hit of its own.
 
+use kestrel_catalog::catalog::{EventKind, find_kind};
 use kestrel_compiler::lang::ast::{Block, EventSpec, Probe, Span, Statement, StatementKind};
 
 /// Probes of which those that name the same events are one, each of whose handlers is a [`StatementKind::Handler`].
@@ -25,36 +26,17 @@ pub(super) fn handlers(probe: &Probe) -> usize {
     statements.filter(is_handler).count().max(1)
 }
 
-/// Kinds whose events are hits of places in code, or of counters.
-const JOINED: &[&str] = &[
-    "kprobe",
-    "kretprobe",
-    "fentry",
-    "fexit",
-    "tracepoint",
-    "rawtracepoint",
-    "uprobe",
-    "uretprobe",
-    "usdt",
-    "watchpoint",
-    "software",
-    "hardware",
-    "profile",
-];
-
 /// Whether the handler of a probe can be one of several. What it asks of the event before (`entry.NAME`) decides whether the whole program runs.
 fn may_join(text: &str, probe: &Probe) -> bool {
     let kinds = probe.events.iter().map(|spec| {
         let kind = spec.parts.first()?;
-        kestrel_catalog::catalog::find_kind(&kind.text)
+        find_kind(&kind.text)
     });
-    let known = |kind: Option<&dyn kestrel_catalog::catalog::EventKind>| {
-        kind.is_some_and(|kind| JOINED.contains(&kind.name()))
-    };
+    let joins = |kind: Option<&dyn EventKind>| kind.is_some_and(EventKind::joins_handlers);
     let written = text.get(probe.span.start as usize..probe.span.end as usize);
     probe.object.is_none()
         && probe.block.is_some()
-        && kinds.into_iter().all(known)
+        && kinds.into_iter().all(joins)
         && written.is_some_and(|written| !written.contains("entry."))
 }
 

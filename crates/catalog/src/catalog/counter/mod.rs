@@ -1,6 +1,7 @@
 //! Events made by clocks and counters of the kernel, one in so many ticks or counts. Each kind has a file and a row here; `counted` has the names of
 //! counters that are only counted.
 
+mod clock;
 pub mod counted;
 mod event;
 mod hardware;
@@ -24,8 +25,8 @@ pub fn counter_kind(name: &str) -> Option<&'static str> {
 
 /// The kinds of events made by clocks and counters.
 pub(super) const KINDS: &[&dyn EventKind] = &[
-    &interval::Interval,
-    &profile::Profile,
+    &interval::INTERVAL,
+    &profile::PROFILE,
     &software::SoftwareKind,
     &hardware::Hardware,
     &watchpoint::Watchpoint,
