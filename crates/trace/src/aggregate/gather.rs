@@ -43,6 +43,11 @@ pub trait Function: Sync {
         None
     }
 
+    /// Whether its numbers only grow: then what an interval added can be shown.
+    fn adds_up(&self) -> bool {
+        false
+    }
+
     /// Adds what another CPU has to what there is.
     fn join(&self, _with: &Gathered, words: &mut [u64], other: &[u64]) {
         for (word, other) in words.iter_mut().zip(other) {

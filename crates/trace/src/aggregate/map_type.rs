@@ -111,6 +111,14 @@ impl ValueKind {
             Self::Gathered(gathered) => Some(gathered.function.name()),
         }
     }
+
+    /// Whether its numbers only grow, as those of `count()`.
+    pub fn adds_up(&self) -> bool {
+        match self {
+            Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => false,
+            Self::Gathered(gathered) => gathered.function.adds_up(),
+        }
+    }
 }
 
 impl MapType {

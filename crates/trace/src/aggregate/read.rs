@@ -371,8 +371,7 @@ fn stack_number(bytes: &[u8], max: u32) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::function::tseries::TSERIES;
-    use super::super::function::{AVG, COUNT, HIST, LHIST, MAX, MIN, STATS, SUM};
+    use super::super::function::{COUNT, FUNCTIONS, LHIST, MIN, STATS};
     use super::super::{Gathered, json, text};
     use super::*;
     use crate::layout::{Base, Space};
@@ -526,9 +525,9 @@ mod tests {
             Just(ValueKind::Scalar(FieldType::Pointer { symbolic: true })),
             Just(ValueKind::Scalar(FieldType::Bool)),
             (0u32..40).prop_map(|size| ValueKind::Text { size }),
-            (0..9usize, any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
+            (0..FUNCTIONS.len(), any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
                 |(which, signed, numbers, count)| {
-                    let function = [COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST, TSERIES][which];
+                    let function = FUNCTIONS[which];
                     ValueKind::Gathered(Gathered::with(function, signed, numbers[..count.min(3)].to_vec()))
                 }
             ),

@@ -150,7 +150,7 @@ impl Source for Own<'_> {
             maps,
             buffers: Vec::new(),
             missed: self.missed.clone(),
-            without_row: caused.without_row,
+            uncounted_hits: caused.uncounted_hits,
             notes: self.uncounted.clone().into_iter().collect(),
         })
     }
@@ -402,7 +402,7 @@ fn maps(session: &str, snapshots: &[Snapshot], host: &Host) -> Vec<MapReading> {
             session: session.to_owned(),
             title: snapshot.ty.title(),
             function: function.to_owned(),
-            adds_up: matches!(function, "count" | "sum" | "hist" | "lhist"),
+            adds_up: snapshot.ty.value.adds_up(),
             entries: entries(snapshot, &symbols),
             most: snapshot.ty.entries,
             lost: snapshot.lost,

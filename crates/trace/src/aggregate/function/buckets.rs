@@ -30,6 +30,10 @@ impl Function for ByBucket {
         self.name
     }
 
+    fn adds_up(&self) -> bool {
+        true
+    }
+
     fn words(&self, with: &Gathered) -> u32 {
         (self.buckets)(with).count()
     }

@@ -26,7 +26,8 @@ use super::gather::{Function, FunctionRef};
 use serde::{Deserialize, Deserializer};
 
 /// All aggregations.
-static FUNCTIONS: &[&dyn Function] = &[COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST, tseries::TSERIES];
+pub(super) static FUNCTIONS: &[&dyn Function] =
+    &[COUNT, SUM, MIN, MAX, AVG, STATS, HIST, LHIST, tseries::TSERIES];
 
 impl<'de> Deserialize<'de> for FunctionRef {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

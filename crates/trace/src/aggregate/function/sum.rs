@@ -12,6 +12,10 @@ impl Function for Sum {
         "sum"
     }
 
+    fn adds_up(&self) -> bool {
+        true
+    }
+
     fn as_number(&self) -> Option<AsNumber> {
         Some(AsNumber::Sum { signed: false })
     }
