@@ -48,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
         let mut shapes = None;
         for _ in 0..ROUNDS {
             let mut globals = Globals {
-                rounds: true,
+                infers_types: true,
                 source: Some(("<program>".to_owned(), "".into())),
                 shapes: shapes.clone().unwrap_or_default(),
                 ..Globals::default()

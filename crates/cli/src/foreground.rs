@@ -4,7 +4,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::object_maps;
 use crate::status_line::StatusLine;
 use kestrel::bpf::BpfMap;
-use kestrel::kernel::process::{CLOSER, Held, Interrupt, Signal, Watched, send};
+use kestrel::kernel::process::{CLOSER, Interrupt, PausedCommand, Signal, Watched, send};
 use kestrel::kernel::{Host, readable};
 use kestrel::session::Session;
 use kestrel::session::process_filter::ProcessFilter;
@@ -130,8 +130,8 @@ impl Foreground {
     }
 
     /// Lets the held command exec; the run ends when it exits.
-    pub(crate) fn release(&mut self, held: Option<Held>) -> Result<(), Failure> {
-        let release = |held: Held| held.release();
+    pub(crate) fn release(&mut self, held: Option<PausedCommand>) -> Result<(), Failure> {
+        let release = |held: PausedCommand| held.release();
         self.command = held
             .map(release)
             .transpose()

@@ -70,7 +70,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: RecordingOptions) 
     } else {
         Mode::Stream
     };
-    let mode = (mode, Bell::Filled);
+    let mode = (mode, Bell::QuarterFull);
     let (plan, mut calls) = match &keep.calls {
         None => (selection::plan(selection, held.as_ref(), mode, &catalog)?, None),
         Some(set) => {

@@ -13,7 +13,7 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::{MIN_BYTES, Mode};
 use kestrel::catalog::{Catalog, Via};
 use kestrel::kernel::Host;
-use kestrel::kernel::process::Held;
+use kestrel::kernel::process::PausedCommand;
 use kestrel::plan::{Options, Plan, Source, UserStack};
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::table::shipped::open;
@@ -132,19 +132,19 @@ impl Selection {
 }
 
 /// Forks the command to trace and holds it before its exec, if one was given.
-pub(crate) fn start_held(selection: &Selection) -> Result<Option<Held>, Failure> {
+pub(crate) fn start_held(selection: &Selection) -> Result<Option<PausedCommand>, Failure> {
     hold(&selection.command)
 }
 
 /// Forks a command and holds it before its exec, if there is one.
-pub(crate) fn hold(command: &[OsString]) -> Result<Option<Held>, Failure> {
+pub(crate) fn hold(command: &[OsString]) -> Result<Option<PausedCommand>, Failure> {
     let Some((program, arguments)) = command.split_first() else {
         return Ok(None);
     };
     check_program(program)?;
     let mut command = Command::new(program);
     command.args(arguments);
-    Ok(Some(Held::start(command)?))
+    Ok(Some(PausedCommand::start(command)?))
 }
 
 /// Checks that a program can be executed: an exec that fails would come after the old trace was replaced.
@@ -189,7 +189,11 @@ pub(crate) fn print_plan(selection: &Selection, plan: &Plan) -> Result<bool, Fai
 }
 
 /// The process filter: what is named, the command, or all processes.
-fn target(selection: &Selection, held: Option<&Held>, host: &Host) -> Result<ProcessFilter, Failure> {
+fn target(
+    selection: &Selection,
+    held: Option<&PausedCommand>,
+    host: &Host,
+) -> Result<ProcessFilter, Failure> {
     let named = selection.targets.find(host)?;
     let held = held.filter(|_| !selection.all);
     match (named, held) {
@@ -220,7 +224,7 @@ fn via(selection: &Selection) -> Via {
 /// The options of the planner.
 fn options(
     selection: &Selection,
-    held: Option<&Held>,
+    held: Option<&PausedCommand>,
     (mode, bell): (Mode, Bell),
     host: &Host,
 ) -> Result<Options, Failure> {
@@ -239,7 +243,7 @@ fn options(
         buffer_bytes: selection.buffer_size,
         via: via(selection),
         // A live view takes messages with its other records.
-        messages: bell == Bell::Filled,
+        messages: bell == Bell::QuarterFull,
         bell,
         ..Options::default()
     })
@@ -248,7 +252,7 @@ fn options(
 /// Makes the plan and checks it; warnings go to stderr.
 pub(crate) fn plan(
     selection: &Selection,
-    held: Option<&Held>,
+    held: Option<&PausedCommand>,
     (mode, bell): (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
@@ -258,7 +262,7 @@ pub(crate) fn plan(
 /// Makes the plan with tracefs's flags where this kernel says them.
 pub(crate) fn plan_with_flags(
     selection: &Selection,
-    held: Option<&Held>,
+    held: Option<&PausedCommand>,
     mode: (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
@@ -268,7 +272,7 @@ pub(crate) fn plan_with_flags(
 
 fn planned(
     selection: &Selection,
-    held: Option<&Held>,
+    held: Option<&PausedCommand>,
     mode: (Mode, Bell),
     flags: bool,
     catalog: &Catalog,
@@ -294,7 +298,7 @@ fn planned(
 pub(crate) fn plan_of(
     events: &[String],
     selection: &Selection,
-    held: Option<&Held>,
+    held: Option<&PausedCommand>,
     mode: (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Plan, Failure> {
@@ -304,7 +308,7 @@ pub(crate) fn plan_of(
 
 fn checked_options(
     selection: &Selection,
-    held: Option<&Held>,
+    held: Option<&PausedCommand>,
     mode: (Mode, Bell),
     catalog: &Catalog,
 ) -> Result<Options, Failure> {

@@ -117,7 +117,7 @@ fn mistakes() {
 fn found_by_the_checker(mode: &str, items: &[Item]) -> Vec<Diagnostic> {
     let context = kernel::by_name(mode);
     let mut globals = Globals {
-        rounds: true,
+        infers_types: true,
         source: Some(("<script>".to_owned(), "".into())),
         ..Globals::default()
     };

@@ -105,7 +105,7 @@ fn ran(handler: &str, records: &[Made]) -> Result<Replay, Error> {
     let mut shapes = Shapes::default();
     for _ in 0..ROUNDS {
         let mut globals = Globals {
-            rounds: true,
+            infers_types: true,
             shapes: shapes.clone(),
             ..Globals::default()
         };

@@ -18,11 +18,11 @@ static CHANGES: Mutex<Changes> = Mutex::new(Changes::new());
 
 /// The lock of all lists, taken.
 #[cfg(feature = "std")]
-pub(crate) type Held = std::sync::MutexGuard<'static, Changes>;
+pub(crate) type Guard = std::sync::MutexGuard<'static, Changes>;
 
 /// Waits for changes that go on.
 #[cfg(feature = "std")]
-pub(crate) fn hold() -> Held {
+pub(crate) fn guard() -> Guard {
     lock(&CHANGES)
 }
 

@@ -31,14 +31,14 @@ static ENABLED: Mutex<Enabled> = Mutex::new(Enabled {
 });
 
 /// The lock of what is enabled, taken.
-pub(crate) type Held = MutexGuard<'static, Enabled>;
+pub(crate) type Guard = MutexGuard<'static, Enabled>;
 
 /// Waits for changes that go on.
-pub(crate) fn hold() -> Held {
+pub(crate) fn guard() -> Guard {
     enabled()
 }
 
-fn enabled() -> Held {
+fn enabled() -> Guard {
     ENABLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

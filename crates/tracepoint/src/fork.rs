@@ -6,12 +6,12 @@ use std::mem::ManuallyDrop;
 
 /// The locks, in the order in which others take them. Who has one waits for no callback, since callbacks may fork.
 struct Locks {
-    _enabled: enable::Held,
-    _watched: watch::Held,
+    _enabled: enable::Guard,
+    _watched: watch::Guard,
     #[cfg(listed_events)]
-    _listened: crate::user_events::Held,
-    _changes: callbacks::Held,
-    _delivery: thread::Held,
+    _listened: crate::user_events::Guard,
+    _changes: callbacks::Guard,
+    _delivery: thread::Guard,
 }
 
 thread_local! {
@@ -35,12 +35,12 @@ extern "C" fn at_start() {
 
 extern "C" fn before() {
     LOCKS.set(Some(ManuallyDrop::new(Locks {
-        _enabled: enable::hold(),
-        _watched: watch::hold(),
+        _enabled: enable::guard(),
+        _watched: watch::guard(),
         #[cfg(listed_events)]
-        _listened: crate::user_events::hold(),
-        _changes: callbacks::hold(),
-        _delivery: thread::hold(),
+        _listened: crate::user_events::guard(),
+        _changes: callbacks::guard(),
+        _delivery: thread::guard(),
     })));
 }
 

@@ -52,13 +52,13 @@ thread_local! {
 }
 
 /// The locks of what is freed later and of the readers, taken.
-pub(crate) type Held = (
+pub(crate) type Guard = (
     MutexGuard<'static, Vec<Free>>,
     Option<MutexGuard<'static, Vec<Arc<Reader>>>>,
 );
 
 /// Waits for those that come, go and free.
-pub(crate) fn hold() -> Held {
+pub(crate) fn guard() -> Guard {
     (with_the_next(), DOMAIN.get().map(Domain::lock))
 }
 

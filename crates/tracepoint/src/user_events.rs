@@ -60,16 +60,16 @@ static KNOWN: OnceLock<Option<(Arc<File>, Vec<Known>)>> = OnceLock::new();
 static LISTENED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new());
 
 /// The lock of the events that are on, taken.
-pub(crate) type Held = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
+pub(crate) type Guard = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
 
 /// Takes the lock of the events that are on: waits for a thread that turns events on or off.
-pub(crate) fn hold() -> Held {
+pub(crate) fn guard() -> Guard {
     LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes all events known to the kernel, once.
 pub(crate) fn register() {
-    let _one = hold();
+    let _one = guard();
     KNOWN.get_or_init(|| {
         let file = Arc::new(File::options().write(true).read(true).open(FILE).ok()?);
         let known = events().into_iter().filter_map(|event| known(&file, event));
@@ -100,11 +100,11 @@ fn known(file: &File, event: &'static Event) -> Option<Known> {
 }
 
 /// Turns on the events that somebody listens to, and off the others; gives those that are on.
-pub(crate) fn look() -> Vec<&'static Event> {
+pub(crate) fn update() -> Vec<&'static Event> {
     let Some(Some((file, known))) = KNOWN.get() else {
         return Vec::new();
     };
-    let mut listened = hold();
+    let mut listened = guard();
     let wanted = |known: &Known| known.word.load(Ordering::Relaxed) & 1 << BIT != 0;
     let is = |event: &'static Event| {
         known

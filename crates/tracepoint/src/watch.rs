@@ -16,10 +16,10 @@ static WATCHED: Mutex<Vec<(&'static Event, Registration)>> = Mutex::new(Vec::new
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The lock of the events that are on, taken.
-pub(crate) type Held = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
+pub(crate) type Guard = MutexGuard<'static, Vec<(&'static Event, Registration)>>;
 
 /// Waits for a look that goes on.
-pub(crate) fn hold() -> Held {
+pub(crate) fn guard() -> Guard {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn forget() {
 
 /// Looks at the semaphores of all marks, and which tracepoints of the kernel's `user_events` are listened to, once. Gives how many events are on for tracers outside.
 pub fn look() -> usize {
-    let mut watched = hold();
+    let mut watched = guard();
     let mut is_refused = false;
     let all = std::mem::take(&mut *watched);
     let (mut on, off): (Vec<_>, Vec<_>) = all.into_iter().partition(|(event, _)| event.is_marked());
@@ -56,7 +56,7 @@ pub fn look() -> usize {
         thread::free_now();
     }
     #[cfg(listed_events)]
-    for event in crate::user_events::look() {
+    for event in crate::user_events::update() {
         if !all.iter().any(|other| std::ptr::eq(*other, event)) {
             all.push(event);
         }

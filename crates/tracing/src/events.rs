@@ -2,7 +2,7 @@
 
 /// The fields of `span_begin`: a new span.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Made<'a> {
+pub(crate) struct SpanFields<'a> {
     pub(crate) id: u64,
     /// 0 where it has none.
     pub(crate) parent: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Made<'a> {
 
 /// The fields of `event`: an event of `tracing`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Happened<'a> {
+pub(crate) struct EventFields<'a> {
     /// The span that it is in; 0 where it is in none.
     pub(crate) span: u64,
     pub(crate) level: &'static str,
@@ -28,7 +28,7 @@ kestrel_tracepoint::events! {
     group tracing;
 
     /// A span is made.
-    pub(crate) event span_begin(span: Made<'_>) {
+    pub(crate) event span_begin(span: SpanFields<'_>) {
         id: u64 = span.id,
         parent: u64 = span.parent,
         level: char[8] = span.level,
@@ -50,11 +50,11 @@ kestrel_tracepoint::events! {
     pub(crate) event span_end: step;
 
     /// An event happens.
-    pub(crate) event event(it: Happened<'_>) {
-        span: u64 = it.span,
-        level: char[8] = it.level,
-        target: str = it.target,
-        message: str = it.message,
-        fields: str = it.fields,
+    pub(crate) event event(event: EventFields<'_>) {
+        span: u64 = event.span,
+        level: char[8] = event.level,
+        target: str = event.target,
+        message: str = event.message,
+        fields: str = event.fields,
     } print "{level} {target}: {message} {fields}";
 }

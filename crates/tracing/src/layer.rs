@@ -1,6 +1,6 @@
 //! The layer: what `tracing` says of spans and events, as tracepoints.
 
-use crate::events::{self, Happened, Made};
+use crate::events::{self, EventFields, SpanFields};
 use crate::text::Text;
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Subscriber};
@@ -31,7 +31,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for La
         attributes.record(&mut text);
         let parent = context.span(id).and_then(|span| span.parent());
         let metadata = attributes.metadata();
-        events::trace_span_begin(Made {
+        events::trace_span_begin(SpanFields {
             id: id.into_u64(),
             parent: parent.map_or(0, |parent| parent.id().into_u64()),
             level: metadata.level().as_str(),
@@ -48,7 +48,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for La
         let mut text = Text::default();
         values.record(&mut text);
         let metadata = context.metadata(id);
-        events::trace_event(Happened {
+        events::trace_event(EventFields {
             span: id.into_u64(),
             level: metadata.map_or("", |metadata| metadata.level().as_str()),
             target: metadata.map_or("", |metadata| metadata.target()),
@@ -64,7 +64,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for La
         let mut text = Text::default();
         event.record(&mut text);
         let metadata = event.metadata();
-        events::trace_event(Happened {
+        events::trace_event(EventFields {
             span: context.event_span(event).map_or(0, |span| span.id().into_u64()),
             level: metadata.level().as_str(),
             target: metadata.target(),

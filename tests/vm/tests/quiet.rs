@@ -204,7 +204,7 @@ fn session(bell: Bell) -> Session {
 
 #[test]
 fn a_writer_wakes_the_reader_that_listens() {
-    for (bell, few, enough) in [(Bell::Records, 0, 1), (Bell::Filled, 100, 2000)] {
+    for (bell, few, enough) in [(Bell::Records, 0, 1), (Bell::QuarterFull, 100, 2000)] {
         let mut session = session(bell);
         getppid_calls(few);
         assert!(

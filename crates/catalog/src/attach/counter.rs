@@ -2,14 +2,14 @@
 //! need new ones.
 
 use super::family::{Attach, Events, Preempted, Profile, Sections};
-use super::links::{Links, OnCpu};
+use super::links::{Links, OnlineCpu};
 use crate::error::{Error, Result};
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::Errno;
 use kestrel_kernel::Host;
 use kestrel_kernel::bpf::{Attachment, Link, Program, ProgramKind};
 use kestrel_kernel::perf::{self, PerfEvent, PerfTarget};
-use kestrel_kernel::procfs::{cpu_stay, online_cpus, threads};
+use kestrel_kernel::procfs::{cpu_online_id, online_cpus, threads};
 use serde::{Deserialize, Serialize};
 
 /// A counter or clock of the kernel that gives an event for each `period` of what it counts (clocks: ns), on the first CPU or on every one.
@@ -28,17 +28,17 @@ pub struct Counter {
 ///
 /// # Errors
 /// When the kernel does not say which are.
-pub fn online(host: &Host) -> Result<Vec<OnCpu>> {
-    let on = |cpu| OnCpu {
+pub fn online(host: &Host) -> Result<Vec<OnlineCpu>> {
+    let on = |cpu| OnlineCpu {
         cpu,
-        stay: cpu_stay(host, cpu),
+        online_id: cpu_online_id(host, cpu),
     };
     Ok(online_cpus(host)?.iter().map(on).collect())
 }
 
 impl Counter {
     /// CPUs of `online` that need a link, each with the index in `have` of the dead link that it replaces, if any.
-    pub fn missing(&self, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usize>, OnCpu)> {
+    pub fn missing(&self, have: &[OnlineCpu], online: &[OnlineCpu]) -> Vec<(Option<usize>, OnlineCpu)> {
         if self.process.is_some() {
             return Vec::new();
         }
@@ -151,8 +151,8 @@ impl Attach for Counter {
                 }
                 let attached = event.map(|event| event.attach(program, 0));
                 match attached.transpose()? {
-                    Some(Attachment::Link(link)) => links.put(None, link, on),
-                    Some(Attachment::Event(event)) => links.bare.push(event),
+                    Some(Attachment::Link(link)) => links.set_cpu_link(None, link, on),
+                    Some(Attachment::Event(event)) => links.perf_events.push(event),
                     None => {}
                 }
             }
@@ -166,11 +166,11 @@ mod tests {
     use super::*;
     use kestrel_kernel::perf::Software;
 
-    fn on(cpu: u32, stay: u64) -> OnCpu {
-        OnCpu { cpu, stay }
+    fn on(cpu: u32, online_id: u64) -> OnlineCpu {
+        OnlineCpu { cpu, online_id }
     }
 
-    fn missing(every_cpu: bool, have: &[OnCpu], online: &[OnCpu]) -> Vec<(Option<usize>, OnCpu)> {
+    fn missing(every_cpu: bool, have: &[OnlineCpu], online: &[OnlineCpu]) -> Vec<(Option<usize>, OnlineCpu)> {
         let counter = Counter {
             counter: Software::CpuClock.into(),
             period: 1,

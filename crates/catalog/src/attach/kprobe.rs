@@ -154,7 +154,7 @@ impl Links {
         let event = PerfEvent::tracepoint(own.id()?, &kprobe.place.to_string(), PerfTarget::All)?;
         if kprobe.via == KprobeVia::Tracefs {
             event.set_program(program)?;
-            self.bare.push(event);
+            self.perf_events.push(event);
         } else {
             self.perf_event(program, event, kprobe.cookie)?;
         }

@@ -15,10 +15,10 @@ use std::os::fd::OwnedFd;
 pub struct Links {
     pub(super) links: Vec<Link>,
     /// Perf events whose programs are attached without a link, on kernels before 5.15.
-    pub(super) bare: Vec<PerfEvent>,
+    pub(super) perf_events: Vec<PerfEvent>,
     pub(super) events: Vec<OwnEvent>,
     /// Where each CPU has a link of its own: the CPU of each link, in the order of `links`.
-    pub(super) cpus: Vec<OnCpu>,
+    pub(super) cpus: Vec<OnlineCpu>,
     /// Interval clocks and their periods in ns, for [`Links::begin_periods`].
     pub(super) clocks: Vec<(PerfEvent, u64)>,
     /// Events of a set that the kernel refused to attach, each with the reason.
@@ -27,11 +27,12 @@ pub struct Links {
 
 /// A CPU during one stretch of being online. After it has been offline it counts as another one, because its perf events are dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OnCpu {
+pub struct OnlineCpu {
     /// The CPU's number.
     pub cpu: u32,
-    /// Identity of the stretch: a number that is new each time the CPU comes online.
-    pub stay: u64,
+    /// Identity of this stretch of being online: a number that is new each time the CPU comes online.
+    #[serde(alias = "stay")]
+    pub online_id: u64,
 }
 
 /// Order in which the kernel runs several programs of one event.
@@ -62,7 +63,7 @@ impl Extend<Self> for Links {
     fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
         for other in others {
             self.links.extend(other.links);
-            self.bare.extend(other.bare);
+            self.perf_events.extend(other.perf_events);
             self.events.extend(other.events);
             self.cpus.extend(other.cpus);
             self.clocks.extend(other.clocks);
@@ -76,7 +77,7 @@ impl Links {
     pub(super) fn perf_event(&mut self, program: &Program, event: PerfEvent, cookie: u64) -> Result<()> {
         match event.attach(program, cookie)? {
             Attachment::Link(link) => self.links.push(link),
-            Attachment::Event(event) => self.bare.push(event),
+            Attachment::Event(event) => self.perf_events.push(event),
         }
         Ok(())
     }
@@ -92,12 +93,16 @@ impl Links {
 
     /// Number of attachments: links, and perf events without one.
     pub fn count(&self) -> usize {
-        self.links.len() + self.bare.len()
+        self.links.len() + self.perf_events.len()
     }
 
     /// How the programs are attached, in words: `link`, `perf event`, `tracefs GROUP/NAME`; empty if they are attached to nothing.
     pub fn describe(&self) -> String {
-        match (self.events.first(), self.links.is_empty(), self.bare.is_empty()) {
+        match (
+            self.events.first(),
+            self.links.is_empty(),
+            self.perf_events.is_empty(),
+        ) {
             (Some(event), ..) => format!("tracefs {}/{}", own_event::GROUP, event.name()),
             (None, false, _) => "link".to_owned(),
             (None, true, false) => "perf event".to_owned(),
@@ -123,12 +128,12 @@ impl Links {
     }
 
     /// Where each CPU has a link of its own: the CPU of each link, in the order of `links`.
-    pub fn cpus(&self) -> &[OnCpu] {
+    pub fn cpus(&self) -> &[OnlineCpu] {
         &self.cpus
     }
 
     /// Adds a CPU's link, or replaces the dead link at `place`.
-    pub fn put(&mut self, place: Option<usize>, link: Link, on: OnCpu) {
+    pub fn set_cpu_link(&mut self, place: Option<usize>, link: Link, on: OnlineCpu) {
         match place {
             Some(place) => (self.links[place], self.cpus[place]) = (link, on),
             None => {
@@ -149,8 +154,8 @@ impl Links {
     }
 
     /// Keeps the tracefs events when this is dropped: those of a pinned session are removed together with its pins.
-    pub fn leave(&mut self) {
-        self.events.iter_mut().for_each(OwnEvent::leave);
+    pub fn persist(&mut self) {
+        self.events.iter_mut().for_each(OwnEvent::persist);
     }
 
     /// The file descriptors of the links.
@@ -171,7 +176,7 @@ impl Links {
     ///
     /// # Errors
     /// When the kernel refuses, as it does for links of other programs.
-    pub fn walks(&self) -> Result<Vec<File>> {
+    pub fn iterator_files(&self) -> Result<Vec<File>> {
         let walks = self.links.iter().map(Link::iterate);
         Ok(walks.collect::<std::result::Result<_, _>>()?)
     }

@@ -26,7 +26,7 @@ pub use iterator::Iterator;
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 pub use kprobe::{Instruction, Instructions, Kprobe, KprobeSite, KprobeVia};
-pub use links::{Links, OnCpu};
+pub use links::{Links, OnlineCpu};
 pub use on_request::OnRequest;
 pub use raw_tracepoint::{RawTracepoint, TypedTracepoint};
 use serde::{Deserialize, Serialize};

@@ -74,7 +74,7 @@ impl OwnEvent {
     }
 
     /// Leaves the event in place when this value is dropped.
-    pub fn leave(&mut self) {
+    pub fn persist(&mut self) {
         self.left = true;
     }
 }

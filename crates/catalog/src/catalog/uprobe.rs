@@ -60,7 +60,7 @@ struct LocationSpec<'s> {
 }
 
 impl UserProbe {
-    fn wanted<'s>(&self, spec: &'s EventSpec) -> Result<LocationSpec<'s>> {
+    fn parse_location<'s>(&self, spec: &'s EventSpec) -> Result<LocationSpec<'s>> {
         if let Some((path, line)) = line_of(spec)
             && let Some(place) = spec.parts.last()
         {
@@ -407,7 +407,7 @@ impl EventKind for UserProbe {
     }
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
-        let wanted = self.wanted(spec)?;
+        let wanted = self.parse_location(spec)?;
         let paths = files(catalog, wanted.path)?;
         let is_pattern = !Glob::new(wanted.path).is_plain();
         let (mut all, mut refused) = (Vec::new(), None);
@@ -508,7 +508,7 @@ impl UserProbe {
         if let ([_], [addresses]) = (events.instances.as_slice(), addresses.as_slice()) {
             let is_copy = sites.iter().any(is_copy);
             for way in &mut events.ways {
-                self.put(way, &known, addresses, is_copy);
+                self.set_types(way, &known, addresses, is_copy);
             }
             return Some(());
         }
@@ -524,14 +524,14 @@ impl UserProbe {
         }
         for (one, (addresses, site)) in events.apart.iter_mut().zip(addresses.iter().zip(&sites)) {
             for way in &mut one.ways {
-                self.put(way, &known, addresses, is_copy(site));
+                self.set_types(way, &known, addresses, is_copy(site));
             }
         }
         Some(())
     }
 
     /// Adds the types of a function to what is known at its event.
-    fn put(&self, way: &mut Strategy, known: &Described, addresses: &[u64], is_copy: bool) {
+    fn set_types(&self, way: &mut Strategy, known: &Described, addresses: &[u64], is_copy: bool) {
         let context = &mut way.context;
         context.types = Some(known.types.clone());
         let mut found = addresses.iter().map(|address| known.functions.get(address));

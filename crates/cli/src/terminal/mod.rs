@@ -4,7 +4,7 @@
 //! becomes a [`Cell`] or passes [`line`]. Colours stand in [`theme`] alone, and none is needed to read a view.
 
 mod draw;
-mod filled;
+mod full_screen;
 pub(crate) mod keys;
 mod prompt;
 mod table;
@@ -14,7 +14,7 @@ pub(crate) mod theme;
 mod view;
 
 pub(crate) use draw::{Help, draw_help, draw_table, key_line, line, prompt_line};
-pub(crate) use filled::is_possible;
+pub(crate) use full_screen::is_possible;
 pub(crate) use prompt::{Edited, Prompt};
 pub(crate) use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub(crate) use table::{Cell, Column, Row, Table};

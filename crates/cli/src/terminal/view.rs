@@ -1,6 +1,6 @@
 //! The loop over keys, ticks and signals of a view that fills the terminal.
 
-use super::filled::Filled;
+use super::full_screen::FullScreen;
 use crate::exit::Failure;
 use ratatui::Frame;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -37,16 +37,16 @@ pub(crate) enum AfterKey {
 
 /// Fills the terminal with a view until a key or a signal ends it. Whatever happens, the terminal is given back as it was before this returns.
 pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
-    let mut filled = Filled::enter()?;
+    let mut screen = FullScreen::enter()?;
     let mut next = Some(Instant::now());
     loop {
         if next.is_some_and(|next| next <= Instant::now()) {
             next = view.tick()?.map(|after| Instant::now() + after);
         }
-        filled.draw(view)?;
+        screen.draw(view)?;
         let (woken, rung) = {
             let bells = view.bells();
-            let woken = filled.sleep(next, &bells)?;
+            let woken = screen.sleep(next, &bells)?;
             let rung = !bells.is_empty() && kestrel::kernel::readable::wait(&bells, Duration::ZERO);
             (woken, rung)
         };
@@ -54,7 +54,7 @@ pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
             return Ok(());
         }
         if woken.paused {
-            filled.pause()?;
+            screen.pause()?;
         }
         if rung {
             next = Some(Instant::now());
@@ -67,8 +67,8 @@ pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
             let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
             match key.code {
                 KeyCode::Char('c') if is_control => return Ok(()),
-                KeyCode::Char('z') if is_control => filled.pause()?,
-                KeyCode::Char('l') if is_control => filled.clear()?,
+                KeyCode::Char('z') if is_control => screen.pause()?,
+                KeyCode::Char('l') if is_control => screen.clear()?,
                 _ => match view.key(key)? {
                     AfterKey::Stay => {}
                     AfterKey::Tick => next = Some(Instant::now()),

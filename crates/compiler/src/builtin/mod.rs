@@ -34,7 +34,7 @@ use crate::check::gathering::Gathering;
 use crate::check::tree::{Expr, StatementKind};
 use crate::lang::ast::{Arg, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use row::Meaning;
+use row::BuiltinKind;
 
 /// The table, by groups.
 static GROUPS: &[&[&Builtin]] = &[
@@ -149,17 +149,17 @@ pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr>
 }
 
 fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
-    match find(usage.name).map(|b| (b, &b.meaning)) {
-        Some((_, Meaning::Value(check))) => check(checker, usage),
-        Some((_, Meaning::Change(check))) => {
+    match find(usage.name).map(|b| (b, &b.kind)) {
+        Some((_, BuiltinKind::Value(check))) => check(checker, usage),
+        Some((_, BuiltinKind::MapChange(check))) => {
             let change = check(checker, usage)?;
             checker.deleted(change, usage.span)
         }
-        Some((builtin, Meaning::Action(_) | Meaning::Verb(_))) => {
+        Some((builtin, BuiltinKind::Statement(_) | BuiltinKind::UserAction(_))) => {
             let message = format!("{}() is a statement and has no value", builtin.name);
             Err(checker.error(usage.span, message))
         }
-        Some((builtin, Meaning::Aggregation { .. })) => {
+        Some((builtin, BuiltinKind::Aggregation { .. })) => {
             let message = format!("{}() fills a map and has no value", builtin.name);
             let hint = format!("write it as a statement: @x = {}", builtin.usage);
             Err(checker.report(Diagnostic::error(usage.span, message).hint(hint)))
@@ -184,33 +184,41 @@ fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
 
 /// Checked statement of a use, if it is of an action.
 pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<StatementKind>> {
-    let meaning = &find(usage.name)?.meaning;
-    if matches!(meaning, Meaning::Value(_)) {
+    let kind = &find(usage.name)?.kind;
+    if matches!(kind, BuiltinKind::Value(_)) {
         return None;
     }
-    Some(taught(checker, usage, |checker| match meaning {
-        Meaning::Action(check) | Meaning::Change(check) => check(checker, usage),
-        Meaning::Verb(verb) => checker.user_space_verb(usage, verb),
-        Meaning::Aggregation { check, .. } => {
+    Some(taught(checker, usage, |checker| match kind {
+        BuiltinKind::Statement(check) | BuiltinKind::MapChange(check) => check(checker, usage),
+        BuiltinKind::UserAction(verb) => checker.user_space_verb(usage, verb),
+        BuiltinKind::Aggregation { check, .. } => {
             check(checker, usage).and_then(|g| checker.gather(g, usage.span))
         }
-        Meaning::Value(_) => Err(Reported),
+        BuiltinKind::Value(_) => Err(Reported),
     }))
 }
 
 /// Aggregation of a use, if it is one.
 pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathering>> {
-    match find(usage.name)?.meaning {
-        Meaning::Aggregation { check, .. } => Some(taught(checker, usage, |checker| check(checker, usage))),
-        Meaning::Value(_) | Meaning::Action(_) | Meaning::Change(_) | Meaning::Verb(_) => None,
+    match find(usage.name)?.kind {
+        BuiltinKind::Aggregation { check, .. } => {
+            Some(taught(checker, usage, |checker| check(checker, usage)))
+        }
+        BuiltinKind::Value(_)
+        | BuiltinKind::Statement(_)
+        | BuiltinKind::MapChange(_)
+        | BuiltinKind::UserAction(_) => None,
     }
 }
 
 /// The code of an aggregation.
 pub(crate) fn gather(function: &str) -> Option<Gather> {
-    match find(function)?.meaning {
-        Meaning::Aggregation { lower, .. } => Some(lower),
-        Meaning::Value(_) | Meaning::Action(_) | Meaning::Change(_) | Meaning::Verb(_) => None,
+    match find(function)?.kind {
+        BuiltinKind::Aggregation { lower, .. } => Some(lower),
+        BuiltinKind::Value(_)
+        | BuiltinKind::Statement(_)
+        | BuiltinKind::MapChange(_)
+        | BuiltinKind::UserAction(_) => None,
     }
 }
 

@@ -22,19 +22,19 @@ pub struct Builtin {
     pub usage: &'static str,
     /// What it gives or does, in a sentence without a full stop.
     pub about: &'static str,
-    pub(super) meaning: Meaning,
+    pub(super) kind: BuiltinKind,
 }
 
 /// Kind of a built-in: what its name stands for in a text.
-pub(super) enum Meaning {
+pub(super) enum BuiltinKind {
     /// A value, such as `pid`.
     Value(fn(&mut Checker<'_>, &Use<'_>) -> Checked<Expr>),
     /// A statement, such as `printf(…)`.
-    Action(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
+    Statement(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
     /// A statement that changes a map; as a value it says whether there was anything.
-    Change(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
+    MapChange(fn(&mut Checker<'_>, &Use<'_>) -> Checked<StatementKind>),
     /// A statement: a record that asks something of user space.
-    Verb(&'static Verb),
+    UserAction(&'static Verb),
     /// An aggregation of a map.
     Aggregation {
         /// How, and the value that is added, if it takes one.
@@ -44,13 +44,13 @@ pub(super) enum Meaning {
     },
 }
 
-impl std::fmt::Debug for Meaning {
+impl std::fmt::Debug for BuiltinKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Value(_) => "Value",
-            Self::Action(_) => "Action",
-            Self::Change(_) => "Change",
-            Self::Verb(_) => "Verb",
+            Self::Statement(_) => "Statement",
+            Self::MapChange(_) => "MapChange",
+            Self::UserAction(_) => "UserAction",
             Self::Aggregation { .. } => "Aggregation",
         })
     }

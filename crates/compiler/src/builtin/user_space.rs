@@ -1,6 +1,6 @@
 //! The verbs of user space as built-ins: each row of the trace crate's table is one.
 
-use super::row::{Builtin, Meaning};
+use super::row::{Builtin, BuiltinKind};
 use kestrel_trace::action::{VERBS, Verb};
 use std::sync::LazyLock;
 
@@ -17,6 +17,6 @@ fn builtin(verb: &'static Verb) -> Builtin {
         numbered: false,
         usage: verb.usage,
         about: verb.about,
-        meaning: Meaning::Verb(verb),
+        kind: BuiltinKind::UserAction(verb),
     }
 }

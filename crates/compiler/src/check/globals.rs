@@ -81,7 +81,7 @@ pub struct Globals {
     /// What is known of variables and maps from all their uses.
     pub shapes: Shapes,
     /// Whether types are inferred from all uses (scripts): texts are checked again until `shapes` do not grow, and until then a use that does not agree with what is known is no error.
-    pub rounds: bool,
+    pub infers_types: bool,
     /// Maps, by their numbers, that were counted with as integers: what adds to them cannot come to mean elements later.
     pub counted: BTreeSet<u32>,
 }

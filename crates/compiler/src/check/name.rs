@@ -49,7 +49,7 @@ impl Checker<'_> {
             return Ok(Expr::new(kind, parameter.ty.clone(), span));
         }
         if name == "args"
-            && self.globals.rounds
+            && self.globals.infers_types
             && let Some(all) = self.all_fields(span)
         {
             return all;

@@ -112,7 +112,7 @@ impl Checker<'_> {
         }
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo) && right.constant() == Some(0) {
             let hint = "divide by a value that was tested: if ($n != 0) { … / $n }";
-            if !self.globals.rounds || left.constant().is_some() {
+            if !self.globals.infers_types || left.constant().is_some() {
                 return Err(self.report(Diagnostic::error(right.span, "this divides by zero").hint(hint)));
             }
             let warning = Diagnostic::warning(right.span, "this divides by zero, which gives 1");
@@ -129,7 +129,7 @@ impl Checker<'_> {
         }
         if matches!(op, BinaryOp::Divide | BinaryOp::Modulo)
             && right.constant().is_none()
-            && self.globals.rounds
+            && self.globals.infers_types
         {
             return Ok(self.guarded_division(op, left, right, span));
         }

@@ -105,7 +105,7 @@ impl Checker<'_> {
         };
         let fields: Option<Vec<_>> = layout.fields().iter().zip(values).map(kept).collect();
         let whole = Layout::new(fields?);
-        (self.globals.rounds && (CAPACITY + 1..=MOST).contains(&whole.max_size())).then_some(whole)
+        (self.globals.infers_types && (CAPACITY + 1..=MOST).contains(&whole.max_size())).then_some(whole)
     }
 
     /// `printf("format", values…)` and others that take a format.

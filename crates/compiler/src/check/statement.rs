@@ -173,7 +173,7 @@ impl Checker<'_> {
         if let ExprKind::Sequence { statements, .. } = value.kind {
             return Ok(Some(StatementKind::Block(statements)));
         }
-        let hint = match self.globals.rounds {
+        let hint = match self.globals.infers_types {
             true => format!("print it: print({})", self.source_like(expr)),
             false => format!("record it: record({})", self.source_like(expr)),
         };
@@ -219,7 +219,9 @@ impl Checker<'_> {
 
     /// Refuses a name that a variable of the block, or of one around it, has: which is meant would be a guess.
     fn unshadowed(&mut self, name: &Spanned<String>, message: String) -> Checked<()> {
-        let known = self.find_variable(&name.node).filter(|_| self.globals.rounds);
+        let known = self
+            .find_variable(&name.node)
+            .filter(|_| self.globals.infers_types);
         let Some(place) = known.and_then(|known| self.declared.get(&known).copied()) else {
             return Ok(());
         };

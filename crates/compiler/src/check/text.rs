@@ -52,14 +52,14 @@ impl Checker<'_> {
             }
             _ => {
                 let longest = room(&left).max(room(&right));
-                if longest > MOST && self.globals.rounds {
+                if longest > MOST && self.globals.infers_types {
                     // Byte by byte this would be too many ways through the program.
                     return Ok(same_bytes(left, right, longest + 1, negated, span));
                 }
                 room(&left).min(room(&right)).min(MOST)
             }
         };
-        if bytes > MOST && !self.globals.rounds {
+        if bytes > MOST && !self.globals.infers_types {
             let message = format!("texts of more than {MOST} bytes cannot be compared");
             return Err(self.error(right.span, message));
         }

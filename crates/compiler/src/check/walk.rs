@@ -357,7 +357,7 @@ impl Checker<'_> {
 
     /// `*pointer`.
     pub(super) fn dereference(&mut self, pointer: Expr, span: Span) -> Checked<Expr> {
-        if self.globals.rounds && pointer.ty.is_word() {
+        if self.globals.infers_types && pointer.ty.is_word() {
             // In bpftrace's programs a plain number is taken for the address of a `uint64`.
             let spot = target(pointer, points_at(&Type::U64, Space::Kernel));
             return self.value_at(spot, Type::U64, span);
@@ -368,7 +368,7 @@ impl Checker<'_> {
             return Err(self.report(Diagnostic::error(pointer.span, message).hint(hint)));
         };
         let unknown = (to.to, to.levels) == (Pointee::Unknown, 0);
-        let ty = match unknown && self.globals.rounds {
+        let ty = match unknown && self.globals.infers_types {
             // `uptr(kaddr("x"))` has an address but no type.
             true => Type::U64,
             false => self.pointee(to).ok_or_else(|| self.untyped(&pointer))?,

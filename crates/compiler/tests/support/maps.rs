@@ -60,7 +60,7 @@ impl Maps {
         let mut shapes = Shapes::default();
         for _ in 0..ROUNDS {
             let mut globals = Globals {
-                rounds: true,
+                infers_types: true,
                 max_strlen: Some(40),
                 shapes: shapes.clone(),
                 ..Globals::default()
@@ -75,7 +75,7 @@ impl Maps {
             shapes = globals.shapes;
         }
         let globals = Globals {
-            rounds: true,
+            infers_types: true,
             max_strlen: Some(40),
             shapes,
             ..Globals::default()

@@ -63,7 +63,7 @@ pub fn create_map() -> Result<Map> {
 }
 
 /// Contents of the map with one process of one thread in it: for a command before it runs, when no program writes to the map yet.
-pub fn only(pid: u32) -> Vec<u8> {
+pub fn single_process(pid: u32) -> Vec<u8> {
     let mut bytes = vec![0; BYTES as usize];
     for half in [NOW, EVER] {
         if let Some(byte) = bytes.get_mut((half + pid / 8) as usize) {
@@ -349,7 +349,7 @@ mod tests {
         let map = machine.add_map(interp::MapKind::Array { entries: 1 }, 4, BYTES);
         assert_eq!(map, MapRef(0));
         let (enter, leave, admitted) = (change(enter), change(leave), admitted());
-        machine.set_value(map, &[0; 4], 0, &only(4711));
+        machine.set_value(map, &[0; 4], 0, &single_process(4711));
         (machine.environment.pid, machine.environment.tid) = (4711, 4711);
         assert_eq!(machine.run(&admitted, &[0; 8]), Ok(1));
         machine.set_value(map, &[0; 4], 0, &[0; SIZE as usize]);

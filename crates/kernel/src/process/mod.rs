@@ -2,7 +2,7 @@
 
 mod background_close;
 mod files;
-mod held;
+mod paused_command;
 mod pidfd;
 mod signal;
 mod terminal;
@@ -12,7 +12,7 @@ mod user;
 
 pub use background_close::{CLOSER, close_apart};
 pub use files::{allow_open_files, inherited};
-pub use held::Held;
+pub use paused_command::PausedCommand;
 pub use pidfd::Watched;
 pub use signal::{Interrupt, Signal, UserSignal, send, send_to_group};
 pub use terminal::TerminalSignals;

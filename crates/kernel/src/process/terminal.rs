@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct TerminalSignals {
     ended: Arc<AtomicBool>,
     paused: Arc<AtomicBool>,
-    filled: Arc<AtomicBool>,
+    full_screen: Arc<AtomicBool>,
     woken: UnixStream,
 }
 
 impl TerminalSignals {
     /// From now on `SIGINT`, `SIGTERM` and `SIGHUP` ask for the end, `SIGTSTP` for a pause, instead of having their way with the process.
     ///
-    /// A second signal that asks for the end ends the process at once: while the terminal is filled ([`TerminalSignals::set_filled`]) it gets the settings back that
+    /// A second signal that asks for the end ends the process at once: while a view fills the terminal ([`TerminalSignals::set_full_screen`]) it gets the settings back that
     /// it has now, and `farewell` is written to it.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl TerminalSignals {
         let failed = |error| Error::system("watch for", "signals", error);
         let ended = Arc::new(AtomicBool::new(false));
         let paused = Arc::new(AtomicBool::new(false));
-        let filled = Arc::new(AtomicBool::new(false));
+        let full_screen = Arc::new(AtomicBool::new(false));
         let (woken, wake) = UnixStream::pair().map_err(failed)?;
         woken.set_nonblocking(true).map_err(failed)?;
         let settings = settings(terminal)?;
@@ -38,7 +38,7 @@ impl TerminalSignals {
         let terminal = terminal.try_clone_to_owned().map_err(failed)?;
         let terminal = Arc::new(terminal);
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            let (ended, filled, terminal) = (ended.clone(), filled.clone(), terminal.clone());
+            let (ended, full_screen, terminal) = (ended.clone(), full_screen.clone(), terminal.clone());
             let handler = move || {
                 if !ended.swap(true, Ordering::Relaxed) {
                     return;
@@ -46,7 +46,7 @@ impl TerminalSignals {
                 let fd = terminal.as_raw_fd();
                 // SAFETY: system calls that signal-safety(7) allows, on memory and a descriptor that live as long as the handler.
                 unsafe {
-                    if filled.load(Ordering::Relaxed) {
+                    if full_screen.load(Ordering::Relaxed) {
                         libc::write(fd, farewell.as_ptr().cast(), farewell.len());
                         libc::tcsetattr(fd, libc::TCSANOW, &raw const settings);
                     }
@@ -70,14 +70,14 @@ impl TerminalSignals {
         Ok(Self {
             ended,
             paused,
-            filled,
+            full_screen,
             woken,
         })
     }
 
     /// Says whether a view fills the terminal now, and it has to be given back.
-    pub fn set_filled(&self, filled: bool) {
-        self.filled.store(filled, Ordering::Relaxed);
+    pub fn set_full_screen(&self, full_screen: bool) {
+        self.full_screen.store(full_screen, Ordering::Relaxed);
     }
 
     /// Whether a signal has asked for the end.

@@ -80,7 +80,7 @@ pub fn online_cpus(host: &Host) -> Result<CpuList> {
 
 /// A number that is new each time the CPU comes online: the inode of a directory which the kernel makes anew each time (`topology_add_dev` in
 /// drivers/base/topology.c); 0 where it makes none.
-pub fn cpu_stay(host: &Host, cpu: u32) -> u64 {
+pub fn cpu_online_id(host: &Host, cpu: u32) -> u64 {
     let directory = host.path(format!("/sys/devices/system/cpu/cpu{cpu}/topology"));
     std::fs::metadata(directory).map_or(0, |found| found.ino())
 }

@@ -8,7 +8,7 @@ mod machine;
 mod task;
 
 pub use clock::{ClockPair, atomic_time, boottime, monotonic};
-pub use cpu::{CpuList, cpu_stay, online_cpus, possible_cpus};
+pub use cpu::{CpuList, cpu_online_id, online_cpus, possible_cpus};
 pub use files::{OpenFiles, open_files};
 pub use locks::holder;
 pub use machine::{

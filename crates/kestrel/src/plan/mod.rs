@@ -195,7 +195,7 @@ fn control_groups(shapes: &Shapes, catalog: &Catalog) -> BTreeMap<String, u64> {
 pub(crate) fn globals_of(program: &ProgramText, shapes: &Shapes, globals: &Globals) -> Result<Globals> {
     Ok(Globals {
         shapes: shapes.clone(),
-        rounds: true,
+        infers_types: true,
         max_strlen: u32::try_from(program.config.max_strlen).ok(),
         license: Some(program.config.license.clone()),
         declared: declared_maps::sizes(program)?,

@@ -33,7 +33,7 @@ pub(crate) fn add<'p>(
 }
 
 /// Overlays the types of events with those that a program defines: the kernel's, for which the result is `over_kernel`, or the traced program's.
-pub(super) fn lay_over(
+pub(super) fn overlay_definitions(
     catalog: &Catalog,
     definitions: &[Definition],
     over_kernel: &Arc<Btf>,

@@ -69,7 +69,7 @@ impl Running {
     /// # Errors
     /// When the kernel refuses.
     pub fn walk(&mut self) -> Result<()> {
-        self.walk = Walk::begin(self.session().walks()?);
+        self.walk = Walk::begin(self.session().iterator_files()?);
         Ok(())
     }
 

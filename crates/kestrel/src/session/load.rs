@@ -246,7 +246,7 @@ impl Loading<'_> {
         }
         let mut remake = Recompile::new(&self.session, &self.next, &self.pinned.directory, catalog);
         for relayed in &self.next.hooks {
-            remake.pass_on(&self.next.hooks, relayed, &table)?;
+            remake.recompile_relay(&self.next.hooks, relayed, &table)?;
         }
         let passing = remake.into_programs();
         self.programs.extend(passing);
@@ -412,7 +412,7 @@ impl Loading<'_> {
             let number = self.next.next_hook;
             attached.pin(number, &self.pinned.directory)?;
             // If the load fails, the links go and the next run sweeps the events.
-            attached.links.leave();
+            attached.links.persist();
             self.next.hooks.push(hook_state(
                 number,
                 &plan.hooks[index],

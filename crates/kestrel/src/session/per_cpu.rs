@@ -5,7 +5,7 @@ use super::pinned::{Change, PinnedSession};
 use super::pins;
 use super::state::HookState;
 use super::transaction::Staged;
-use kestrel_catalog::attach::{Counter, Mechanism, OnCpu, online};
+use kestrel_catalog::attach::{Counter, Mechanism, OnlineCpu, online};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Pinned, Program};
 use serde::Serialize;
@@ -25,13 +25,13 @@ fn counter(mechanism: Option<&Mechanism>) -> Option<&Counter> {
 
 impl Attached {
     /// Attaches it to CPUs that have come since.
-    fn follow_cpus(&mut self, online: &[OnCpu]) -> Result<()> {
+    fn follow_cpus(&mut self, online: &[OnlineCpu]) -> Result<()> {
         let Some(counter) = counter(self.mechanism.as_ref()) else {
             return Ok(());
         };
         for (place, on) in counter.missing(self.links.cpus(), online) {
             if let Some(link) = counter.attach_on(&self.program, on.cpu)? {
-                self.links.put(place, link, on);
+                self.links.set_cpu_link(place, link, on);
             }
         }
         Ok(())
@@ -60,7 +60,7 @@ impl Session {
 }
 
 impl HookState {
-    fn missing(&self, online: &[OnCpu]) -> Vec<(Option<usize>, OnCpu)> {
+    fn missing(&self, online: &[OnlineCpu]) -> Vec<(Option<usize>, OnlineCpu)> {
         let missing = |counter: &Counter| counter.missing(&self.cpus, online);
         counter(self.attached.as_ref()).map_or_else(Vec::new, missing)
     }

@@ -50,7 +50,7 @@ pub(super) const MAPS: &str = "maps";
 /// There while slots are being filled.
 pub(super) const FILLING: &str = "+filling";
 /// Prefix of staged pins and directories: they do not belong to a session yet, or not any more.
-pub(super) const PASSING: char = '+';
+pub(super) const STAGED: char = '+';
 
 pub(super) fn buffer(buffer: &BufferState) -> String {
     match buffer.resized {
@@ -171,7 +171,7 @@ impl Directory {
 
     /// Pins in the place of what bears the name now, if anything does: at no moment is there nothing.
     pub(super) fn replace(&self, object: BorrowedFd<'_>, name: &str) -> Result<()> {
-        let passing = format!("{PASSING}{name}");
+        let passing = format!("{STAGED}{name}");
         self.remove(&passing)?;
         self.pin(object, &passing)?;
         let (from, to) = (self.0.join(&passing), self.0.join(name));

@@ -124,7 +124,7 @@ impl<'a> Recompile<'a> {
         let place = hooks.iter().position(same);
         let found = place.and_then(|place| Some((place, &hooks[place], hooks[place].programs.first()?)));
         let Some((place, there, own)) = found else {
-            return Err(again_refused(&companion.event(), "its hook is not there"));
+            return Err(cannot_recompile(&companion.event(), "its hook is not there"));
         };
         companion.first = own.first;
         let slot = served.slot.as_ref().map(|slot| Slot {
@@ -155,7 +155,7 @@ impl<'a> Recompile<'a> {
     /// For a hook that is a relay: puts into the table's slot of the hook before it the program that passes the table's word on, if the table has a handler for
     /// the relay. That program checks for the event as any handler does, and passes the word on where a handler would call an object. If the table masks the
     /// event, only what was left in the slot is removed.
-    pub(super) fn pass_on(
+    pub(super) fn recompile_relay(
         &mut self,
         hooks: &[HookState],
         relayed: &HookState,
@@ -167,7 +167,7 @@ impl<'a> Recompile<'a> {
         let mut others = (0..).zip(hooks);
         let Some((index, there)) = others.find(|(_, hook)| hook.number == relay.from) else {
             let event = relayed.events.first().map_or("", |event| &event.name);
-            return Err(again_refused(
+            return Err(cannot_recompile(
                 event,
                 "the hook is gone that looks for it at the table",
             ));
@@ -218,14 +218,14 @@ impl<'a> Recompile<'a> {
             });
             return self.put(&hook, there, &[slot]);
         }
-        Err(again_refused(
+        Err(cannot_recompile(
             event,
             "the running session sees it in a way that this kernel no longer offers",
         ))
     }
 
     /// Plans a program of a hook anew, for a slot of the hook. It has all of the program's rows, so that its records keep their numbers, but only the rows `live` run.
-    pub(super) fn again(
+    pub(super) fn recompile_program(
         &mut self,
         there: &HookState,
         index: usize,
@@ -327,7 +327,7 @@ impl<'a> Recompile<'a> {
             self.plan.globals = checked_globals;
             return Ok(Recompiled { hook, companions });
         }
-        Err(again_refused(event, &why))
+        Err(cannot_recompile(event, &why))
     }
 
     /// A hook that sees a system call at its function (`Mechanism::Entry`) as one at the tracepoint, attached and pinned as hook `number`, with the program that is attached
@@ -339,9 +339,9 @@ impl<'a> Recompile<'a> {
         tables: &dyn Fn(&[u32]) -> Vec<u32>,
     ) -> Result<HookState> {
         let event = there.events.first().map_or("", |event| &event.name);
-        let mut refused = again_refused(event, "it cannot be seen at its tracepoint");
+        let mut refused = cannot_recompile(event, "it cannot be seen at its tracepoint");
         let own = there.programs.iter().find(|program| program.slot.is_none());
-        let own = own.ok_or_else(|| again_refused(event, "it has no program of its own"))?;
+        let own = own.ok_or_else(|| cannot_recompile(event, "it has no program of its own"))?;
         let rows: Vec<usize> = (0..own.rows.len()).collect();
         let resolved = self.resolved(there)?;
         let ways = resolved.iter().flat_map(|resolved| &resolved.ways);
@@ -351,7 +351,7 @@ impl<'a> Recompile<'a> {
                 attached: Some(mechanism),
                 ..there.clone()
             };
-            let made = self.again(&other, 0, own, &rows).and_then(|again| {
+            let made = self.recompile_program(&other, 0, own, &rows).and_then(|again| {
                 let mut hook = again.hook;
                 hook.slot = None;
                 for (row, was) in hook.rows.iter_mut().zip(&own.rows) {
@@ -364,7 +364,7 @@ impl<'a> Recompile<'a> {
                 Ok((hook, mut attached)) => {
                     attached.pin(number, self.directory)?;
                     // From here on the tracefs events are removed with the pins.
-                    attached.links.leave();
+                    attached.links.persist();
                     let state = hook_state(number, &hook, &attached, &self.session.resources.objects);
                     self.programs.push(attached.program);
                     return Ok(state);
@@ -453,7 +453,7 @@ impl<'a> Recompile<'a> {
     }
 }
 
-fn again_refused(event: &str, why: &str) -> Error {
+fn cannot_recompile(event: &str, why: &str) -> Error {
     Error::Compile {
         event: event.to_owned(),
         why: format!("{why}; start the session anew"),

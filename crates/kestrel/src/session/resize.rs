@@ -185,7 +185,7 @@ impl Change {
             let mut made = Vec::new();
             for program in &programs {
                 for (rows, tables) in parts(program, &renewed) {
-                    let again = remake.again(there, index, program, &rows)?;
+                    let again = remake.recompile_program(there, index, program, &rows)?;
                     let state = renewed_state(program, &rows, &tables);
                     let slots: Vec<u32> = tables.iter().map(|table| table.slot).collect();
                     remake.put(&again.hook, there, &slots)?;
@@ -201,7 +201,7 @@ impl Change {
         }
         for relayed in &next.hooks {
             for table in &next.tables {
-                remake.pass_on(&next.hooks, relayed, table)?;
+                remake.recompile_relay(&next.hooks, relayed, table)?;
             }
         }
         let gone = self.gone(catalog.host(), |flags| flags.gone);

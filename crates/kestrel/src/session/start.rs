@@ -62,7 +62,7 @@ impl Store {
         }
         plan.give_messages_a_buffer();
         for buffer in &mut plan.buffers {
-            buffer.bell = BufferPlan::bell_of(Bell::Filled, &buffer.name, buffer.geometry.mode);
+            buffer.bell = BufferPlan::bell_of(Bell::QuarterFull, &buffer.name, buffer.geometry.mode);
         }
         let (directory, lock) = self.begin(name)?;
         let made = Session::make(&plan, catalog, origin.command, name)
@@ -84,7 +84,7 @@ impl Store {
             }
         };
         let place = self.finish(directory, name)?;
-        session.hooks.iter_mut().for_each(|hook| hook.links.leave());
+        session.hooks.iter_mut().for_each(|hook| hook.links.persist());
         Ok(Started {
             session: PinnedSession::open(&self.host, place, name)?,
             programs: session.programs(),

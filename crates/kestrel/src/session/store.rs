@@ -3,7 +3,7 @@
 use super::lock::Lock;
 pub use super::lock::{Holder, Patience, Waiting};
 use super::pinned::{Change, PinnedSession};
-use super::pins::{self, Directory, PASSING};
+use super::pins::{self, Directory, STAGED};
 use super::state::{HookState, State};
 use kestrel_catalog::attach::{AT_ONCE, close_many, is_slow, own_event};
 use kestrel_catalog::{Error, Result};
@@ -106,7 +106,7 @@ impl Store {
     /// When they cannot be listed, as by users other than root.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = self.entries()?;
-        names.retain(|name| !name.starts_with(PASSING));
+        names.retain(|name| !name.starts_with(STAGED));
         names.sort_unstable();
         Ok(names)
     }
@@ -202,7 +202,7 @@ impl Store {
     /// When the lock's file cannot be made.
     pub fn log_lock(&self, name: &str) -> Result<Option<LogLock>> {
         // No session can have this name, so no session's lock has this file.
-        let taken = Lock::try_take(&self.locks, &format!("{name}{PASSING}log"))?;
+        let taken = Lock::try_take(&self.locks, &format!("{name}{STAGED}log"))?;
         Ok(taken.map(LogLock))
     }
 
@@ -246,7 +246,7 @@ impl Store {
     pub fn sweep(&self) -> Result<()> {
         for name in self.entries()? {
             let rest = name.strip_prefix(NEW).or_else(|| name.strip_prefix(GONE));
-            let Some((session, _)) = rest.and_then(|rest| rest.split_once(PASSING)) else {
+            let Some((session, _)) = rest.and_then(|rest| rest.split_once(STAGED)) else {
                 continue;
             };
             let Some(lock) = Lock::try_take(&self.locks, session)? else {
@@ -303,7 +303,7 @@ impl Store {
                 name: name.to_owned(),
             });
         }
-        match self.room(self.passing(NEW, name)) {
+        match self.create_staged(self.passing(NEW, name)) {
             Ok(directory) => Ok((directory, lock)),
             Err(error) => {
                 lock.remove();
@@ -314,7 +314,7 @@ impl Store {
     }
 
     /// Creates the directory in which a session is staged, and the one above it.
-    fn room(&self, passing: PathBuf) -> Result<Directory> {
+    fn create_staged(&self, passing: PathBuf) -> Result<Directory> {
         loop {
             match Directory::create(self.pins.clone()) {
                 Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
@@ -348,7 +348,7 @@ impl Store {
     /// Path of a session's directory while this process makes or removes the session.
     fn passing(&self, what: &str, name: &str) -> PathBuf {
         self.pins
-            .join(format!("{what}{name}{PASSING}{}", std::process::id()))
+            .join(format!("{what}{name}{STAGED}{}", std::process::id()))
     }
 }
 

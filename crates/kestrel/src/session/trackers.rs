@@ -48,7 +48,11 @@ impl Session {
     /// When the map cannot be written.
     pub fn admit_before_exec(&self, pid: u32) -> Result<()> {
         if let Some(map) = &self.resources.targets {
-            map.update(&0_u32.to_ne_bytes(), &process_filter::only(pid), ValueCheck::Any)?;
+            map.update(
+                &0_u32.to_ne_bytes(),
+                &process_filter::single_process(pid),
+                ValueCheck::Any,
+            )?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ pub struct CauseCounts {
     /// Causes of hits, each with its count.
     pub causes: Vec<Cause>,
     /// Hits of which nobody knows the cause, since the map has no room for another one.
-    pub without_row: u64,
+    pub uncounted_hits: u64,
     /// What the maps of the events' own handlers hold.
     pub maps: Vec<Snapshot>,
 }
@@ -114,7 +114,7 @@ impl Causes {
             .map_snapshots()?
             .into_iter()
             .partition(|snapshot| snapshot.ty.name == MAP);
-        let without_row = own.iter().map(|snapshot| snapshot.lost).sum();
+        let uncounted_hits = own.iter().map(|snapshot| snapshot.lost).sum();
         let causes = match by_cpu {
             false => own.iter().flat_map(|snapshot| causes(snapshot, None)).collect(),
             true => {
@@ -126,7 +126,7 @@ impl Causes {
         };
         Ok(CauseCounts {
             causes,
-            without_row,
+            uncounted_hits,
             maps,
         })
     }

@@ -118,8 +118,10 @@ impl Stat {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn without_row(&self) -> Result<Vec<(String, u64)>> {
-        self.traced.as_ref().map_or(Ok(Vec::new()), Traced::without_row)
+    pub fn uncounted_hits(&self) -> Result<Vec<(String, u64)>> {
+        self.traced
+            .as_ref()
+            .map_or(Ok(Vec::new()), Traced::uncounted_hits)
     }
 
     /// Detaches the programs, in the background where the kernel takes long; gives the number of hooks that are detached there.

@@ -280,7 +280,7 @@ impl Traced {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub(super) fn without_row(&self) -> Result<Vec<(String, u64)>> {
+    pub(super) fn uncounted_hits(&self) -> Result<Vec<(String, u64)>> {
         let snapshots = self.session.map_snapshots()?;
         let lost = snapshots.into_iter().filter(|snapshot| snapshot.lost > 0);
         let named = lost.filter_map(|snapshot| {

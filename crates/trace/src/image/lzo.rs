@@ -39,6 +39,8 @@ impl Stream<'_> {
             let instruction = self.byte()?;
             let low = instruction & 3;
             let two = instruction >> 2;
+            // How far back to copy from, how many bytes, and how many literals follow. The first byte says which of the document's forms it is: those
+            // from 16 on have their own meaning, those below it mean what the literals before them leave open.
             let (distance, length, follow) = match instruction {
                 64.. => {
                     let distance = (self.byte()? << 3) + (two & 7) + 1;

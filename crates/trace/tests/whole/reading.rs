@@ -303,11 +303,11 @@ fn a_live_reader_goes_on_when_more_has_come() {
             let bytes = ring.pages[start..].concat();
             reader.source(cpu).unwrap().extend(bytes);
         }
-        reader.again();
+        reader.resume();
         while let Some(record) = reader.next().unwrap() {
             seen.push((record.time_ns, record.cpu));
             // Without effect before the end.
-            reader.again();
+            reader.resume();
         }
     }
     let of = |round: u64, cpu: u32| {

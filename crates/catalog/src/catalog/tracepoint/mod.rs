@@ -3,10 +3,10 @@
 pub mod call_arguments;
 mod classic;
 mod field_type;
-mod one;
 mod page_frame;
 mod plain;
 mod raw;
+mod resolve;
 pub(crate) mod rules;
 pub mod shared_format;
 pub mod syscall;
@@ -18,7 +18,7 @@ use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_kernel::tracefs::EventName;
-use one::{resolve_one, split};
+use resolve::{resolve_one, split};
 
 /// The kind `tracepoint`.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 
 use super::super::kind::{Instance, Resolved, Strategy, Via};
 use super::super::lookup::Catalog;
-use super::one::resolve_one;
+use super::resolve::resolve_one;
 use crate::attach::{self, Mechanism};
 use crate::error::Result;
 use kestrel_compiler::context::{Context, EventField, EventNumber};

@@ -25,7 +25,7 @@ use kestrel::buffer::bell::Bell;
 use kestrel::buffer::layout::Mode;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::process::{Held, UserSignal};
+use kestrel::kernel::process::{PausedCommand, UserSignal};
 use kestrel::kernel::procfs::possible_cpus;
 use kestrel::language::Diagnostic;
 use kestrel::language::config::MissingProbes;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Some(held) => catalog.with_command(held.pid()),
         None => catalog,
     };
-    let mut program = read::program(options, held.as_ref().map(Held::pid))?;
+    let mut program = read::program(options, held.as_ref().map(PausedCommand::pid))?;
     modes::keep(&mut program, options.mode())?;
     if options.list {
         // What is not here is not listed.
@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         program.config.max_probes = u64::MAX;
     }
     let unwound: Vec<u32> = (process.into_iter())
-        .chain(held.as_ref().map(Held::pid))
+        .chain(held.as_ref().map(PausedCommand::pid))
         .chain(options.dwarf_pid.iter().copied())
         .collect();
     let plan = plan(&program, options, (&target, !unwound.is_empty()), &catalog)?;

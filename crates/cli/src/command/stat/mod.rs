@@ -322,7 +322,7 @@ fn once(options: &Options, catalog: &Catalog, output: &mut Output) -> Result<Fin
 
 /// Prints what was not counted, and why.
 fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
-    for (event, hits) in stat.without_row()? {
+    for (event, hits) in stat.uncounted_hits()? {
         eprintln!(
             "{} of {event} {} counted in no row: there is no room for so many rows",
             counted(hits, "hit"),

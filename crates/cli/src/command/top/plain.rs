@@ -105,10 +105,10 @@ pub(super) fn losses(reading: &Reading) -> Vec<String> {
             counted(missed, "event")
         ));
     }
-    if reading.without_row > 0 {
+    if reading.uncounted_hits > 0 {
         all.push(format!(
             "{} in no row: there is no room for so many",
-            counted(reading.without_row, "event")
+            counted(reading.uncounted_hits, "event")
         ));
     }
     all
@@ -182,7 +182,7 @@ pub(super) fn line(model: &Model, title: &str, time_ns: u64) -> Value {
         "maps": maps,
         "buffers": buffers,
         "missed": now.all_missed(),
-        "in_no_row": now.without_row,
+        "in_no_row": now.uncounted_hits,
         "notes": now.notes,
     })
 }

@@ -20,7 +20,7 @@ pub(super) struct Reading {
     /// Hits that programs missed, by session and event.
     pub(super) missed: Vec<(String, String, u64)>,
     /// Hits that are in no row, since there was no room for another one.
-    pub(super) without_row: u64,
+    pub(super) uncounted_hits: u64,
     /// What else is to be known: sessions that have ended, records that were not read.
     pub(super) notes: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! The built-in `kaddr`: the address of a kernel symbol.
 
 use super::symbol::address_of;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Type;
 use crate::check::value::constant;
 
@@ -10,7 +10,7 @@ pub(crate) static KADDR: Builtin = Builtin {
     numbered: false,
     usage: "kaddr(\"symbol\")",
     about: "the address of a symbol of the kernel, found before the program runs",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(symbol) = args.first() else {
             return Err(checker.error(usage.span, "the name of a symbol is missing"));

@@ -1,12 +1,12 @@
 //! The built-in `ksym`: the kernel symbol that an address lies in.
 
 use super::space::symbolic;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static KSYM: Builtin = Builtin {
     name: "ksym",
     numbered: false,
     usage: "ksym(address)",
     about: "an address of the kernel's, shown as symbol and offset",
-    meaning: Meaning::Value(symbolic),
+    kind: BuiltinKind::Value(symbolic),
 };

@@ -1,7 +1,7 @@
 //! The built-in `percpu_kaddr`: the address of a CPU's copy of a kernel variable.
 
 use super::symbol::address_of;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, Pointee, Pointer, Type};
 use crate::check::value::{comparison, constant, operation, scaled};
 use kestrel_bpf::helper;
@@ -17,7 +17,7 @@ pub(crate) static PERCPU_KADDR: Builtin = Builtin {
     numbered: false,
     usage: "percpu_kaddr(\"symbol\"[, cpu])",
     about: "the address of this CPU's, or another one's, copy of a variable of the kernel; 0 where there is no such CPU",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 2)?;
         let Some(symbol) = args.first() else {
             return Err(checker.error(usage.span, "the name of a symbol is missing"));

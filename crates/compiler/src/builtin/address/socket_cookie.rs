@@ -1,6 +1,6 @@
 //! The built-in `socket_cookie`: the kernel's lasting number of a socket.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
@@ -10,7 +10,7 @@ pub(crate) static SOCKET_COOKIE: Builtin = Builtin {
     numbered: false,
     usage: "socket_cookie(socket)",
     about: "the number by which the kernel knows a socket as long as that lives, at fentry and fexit: 0 where there is no socket",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(socket) = args.first() else {
             return Err(checker.error(usage.span, "a socket is missing"));

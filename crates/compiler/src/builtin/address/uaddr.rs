@@ -1,6 +1,6 @@
 //! The built-in `uaddr`: the address of a symbol of the probed program.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
 use kestrel_trace::layout::Space;
 
@@ -9,7 +9,7 @@ pub(crate) static UADDR: Builtin = Builtin {
     numbered: false,
     usage: "uaddr(\"symbol\")",
     about: "the address of a variable or function of the probed program, in the process that runs, at uprobe, uretprobe and usdt",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(symbol) = args.first() else {
             return Err(checker.error(usage.span, "the name of a symbol is missing"));

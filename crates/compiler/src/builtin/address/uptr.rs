@@ -1,7 +1,7 @@
 //! The built-in `uptr`: an address taken as one of the process's memory.
 
 use super::space::in_space;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use kestrel_trace::layout::Space;
 
 pub(crate) static UPTR: Builtin = Builtin {
@@ -9,5 +9,5 @@ pub(crate) static UPTR: Builtin = Builtin {
     numbered: false,
     usage: "uptr(address)",
     about: "an address, as one in the process's memory",
-    meaning: Meaning::Value(|checker, usage| in_space(checker, usage, Space::User)),
+    kind: BuiltinKind::Value(|checker, usage| in_space(checker, usage, Space::User)),
 };

@@ -1,7 +1,7 @@
 //! The built-in `count`: counts how often it is reached.
 
 use super::adding::add;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::gathering::Gathering;
 use kestrel_trace::aggregate::{Gathered, function};
 
@@ -10,7 +10,7 @@ pub(crate) static COUNT: Builtin = Builtin {
     numbered: false,
     usage: "count()",
     about: "count how often this is passed",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| {
             usage.alone(checker)?;
             Ok(Gathering {

@@ -1,6 +1,6 @@
 //! The built-in `hist`: a histogram by powers of two.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::gathering::Gathering;
 use kestrel_trace::aggregate::{Buckets, Gathered, function};
 
@@ -9,7 +9,7 @@ pub(crate) static HIST: Builtin = Builtin {
     numbered: false,
     usage: "hist(value[, bits])",
     about: "count the values by powers of two, each cut into 2^bits parts (bits is 0 to 5)",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| {
             let args = usage.positional(checker, 1, 2)?;
             let value = match args.first() {

@@ -1,6 +1,6 @@
 //! The built-in `lhist`: a histogram with steps of equal width.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::gathering::Gathering;
 use kestrel_trace::aggregate::{Buckets, Gathered, function};
 
@@ -9,7 +9,7 @@ pub(crate) static LHIST: Builtin = Builtin {
     numbered: false,
     usage: "lhist(value, min, max, step)",
     about: "count the values in steps of equal width between min and max",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| {
             let args = usage.positional(checker, 4, 4)?;
             let [value, min, max, step] = args.as_slice() else {

@@ -1,7 +1,7 @@
 //! The built-in `max`: keeps the greatest value.
 
 use super::adding::of_number;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use kestrel_trace::aggregate::function;
 
 pub(crate) static MAX: Builtin = Builtin {
@@ -9,7 +9,7 @@ pub(crate) static MAX: Builtin = Builtin {
     numbered: false,
     usage: "max(value)",
     about: "keep the greatest value",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| of_number(checker, usage, function::MAX),
         lower: |lower, place, gathered, value| {
             let rank = lower.rank(value, gathered.signed);

@@ -1,7 +1,7 @@
 //! The built-in `min`: keeps the least value.
 
 use super::adding::of_number;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::ir::{AluOp, Bits};
 use kestrel_trace::aggregate::function;
 
@@ -10,7 +10,7 @@ pub(crate) static MIN: Builtin = Builtin {
     numbered: false,
     usage: "min(value)",
     about: "keep the least value",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| of_number(checker, usage, function::MIN),
         lower: |lower, place, gathered, value| {
             let rank = lower.rank(value, gathered.signed);

@@ -1,7 +1,7 @@
 //! The built-in `stats`: keeps count, average and sum of values.
 
 use super::adding::{add_with_count, of_number};
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use kestrel_trace::aggregate::function;
 
 pub(crate) static STATS: Builtin = Builtin {
@@ -9,7 +9,7 @@ pub(crate) static STATS: Builtin = Builtin {
     numbered: false,
     usage: "stats(value)",
     about: "keep how many values there were, their average and their sum",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| of_number(checker, usage, function::STATS),
         lower: add_with_count,
     },

@@ -1,7 +1,7 @@
 //! The built-in `sum`: adds values up.
 
 use super::adding::{add, of_number};
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use kestrel_trace::aggregate::function;
 
 pub(crate) static SUM: Builtin = Builtin {
@@ -9,7 +9,7 @@ pub(crate) static SUM: Builtin = Builtin {
     numbered: false,
     usage: "sum(value)",
     about: "add the values up",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| of_number(checker, usage, function::SUM),
         lower: add,
     },

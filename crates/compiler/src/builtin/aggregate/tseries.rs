@@ -3,7 +3,7 @@
 //! The first value of an interval takes the place of an older one: the CPU that exchanges the interval's number also clears what was there. An interrupt in between adds to what
 //! the other takes exactly itself away from; only a least or greatest value of it may go, in the few instructions in which an interval begins.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::gathering::Gathering;
 use crate::check::tree::{Expr, ExprKind as ExprNode, MapPlace, Type};
 use crate::codegen::lower::Lower;
@@ -19,7 +19,7 @@ pub(crate) static TSERIES: Builtin = Builtin {
     numbered: false,
     usage: "tseries(value, interval, count[, \"avg\"|\"max\"|\"min\"|\"sum\"])",
     about: "keep the newest intervals of time (100ms, 1s), each with its last value, or with what the values make together",
-    meaning: Meaning::Aggregation {
+    kind: BuiltinKind::Aggregation {
         check: |checker, usage| {
             let args = usage.positional(checker, 3, 4)?;
             let [value, interval, count, how @ ..] = args.as_slice() else {

@@ -1,6 +1,6 @@
 //! The built-in `override`: makes the probed function return a value without running.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, StatementKind, Type};
 use crate::context::ProgramKind;
 use crate::lang::diag::Diagnostic;
@@ -11,7 +11,7 @@ pub(crate) static OVERRIDE: Builtin = Builtin {
     numbered: false,
     usage: "override(value)",
     about: "have the probed function return that value without running, at kprobes of functions that the kernel lets fail (with --unsafe)",
-    meaning: Meaning::Action(|checker, usage| {
+    kind: BuiltinKind::Statement(|checker, usage| {
         checker.needs_unsafe(usage)?;
         let args = usage.positional(checker, 1, 1)?;
         let Some(value) = args.first() else {

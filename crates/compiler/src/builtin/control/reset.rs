@@ -1,6 +1,6 @@
 //! The built-in `reset`: empties a buffer.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Action, StatementKind};
 
 pub(crate) static RESET: Builtin = Builtin {
@@ -8,7 +8,7 @@ pub(crate) static RESET: Builtin = Builtin {
     numbered: false,
     usage: "reset(\"buffer\")",
     about: "forget what a buffer holds",
-    meaning: Meaning::Action(|checker, usage| {
+    kind: BuiltinKind::Statement(|checker, usage| {
         let name = checker.steered_buffer(usage)?;
         Ok(StatementKind::Act(Action::Reset(name)))
     }),

@@ -1,6 +1,6 @@
 //! The built-in `thaw`: lets a frozen buffer take records again.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Action, StatementKind};
 
 pub(crate) static THAW: Builtin = Builtin {
@@ -8,7 +8,7 @@ pub(crate) static THAW: Builtin = Builtin {
     numbered: false,
     usage: "thaw(\"buffer\")",
     about: "let a frozen buffer take records again",
-    meaning: Meaning::Action(|checker, usage| {
+    kind: BuiltinKind::Statement(|checker, usage| {
         let name = checker.steered_buffer(usage)?;
         Ok(StatementKind::Act(Action::Thaw(name)))
     }),

@@ -1,6 +1,6 @@
 //! The built-in `use_table`: makes another table active.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Action, StatementKind};
 
 pub(crate) static USE_TABLE: Builtin = Builtin {
@@ -8,7 +8,7 @@ pub(crate) static USE_TABLE: Builtin = Builtin {
     numbered: false,
     usage: "use_table(\"table\")",
     about: "make another table active, from the next event of every CPU on",
-    meaning: Meaning::Action(|checker, usage| {
+    kind: BuiltinKind::Statement(|checker, usage| {
         let name = checker.table_of(usage)?;
         Ok(StatementKind::Act(Action::UseTable(name)))
     }),

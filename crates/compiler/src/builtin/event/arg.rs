@@ -1,6 +1,6 @@
 //! `arg0`, `arg1`, …
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Type;
 use crate::context::{EventField, Source, ValueType};
 use crate::lang::diag::Diagnostic;
@@ -11,7 +11,7 @@ pub(crate) static ARG: Builtin = Builtin {
     numbered: true,
     usage: "arg0 … arg9",
     about: "the event's arguments by number, as integers",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let context = checker.context;
         let count = context.arguments.len();

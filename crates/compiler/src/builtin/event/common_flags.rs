@@ -1,6 +1,6 @@
 //! The built-in `common_flags`: the flags that tracefs's entries have.
 
-use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{BinaryOp, CompareOp, Expr, Intrinsic, Type};
 use crate::check::value::{comparison, constant, narrowed, operation};
@@ -42,7 +42,7 @@ pub(crate) static COMMON_FLAGS: Builtin = Builtin {
     numbered: false,
     usage: "common_flags",
     about: "the flags of tracefs's entries: 1 interrupts off, 4 rescheduling needed, 8 hard and 16 soft interrupt, 64 NMI, 128 bottom halves off; 256 where the first is not known: before Linux 6.14 only kprobes have it",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let (count, is_wide) = preempt_count(checker, usage)?;
         let span = usage.span;

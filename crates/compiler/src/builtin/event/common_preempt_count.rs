@@ -1,7 +1,7 @@
 //! The built-in `common_preempt_count`: how often preemption was switched off at the event.
 
 use super::common_flags::preempt_count;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{BinaryOp, Type};
 use crate::check::value::{constant, narrowed, operation};
 
@@ -13,7 +13,7 @@ pub(crate) static COMMON_PREEMPT_COUNT: Builtin = Builtin {
     numbered: false,
     usage: "common_preempt_count",
     about: "how often preemption was switched off at the event, without what tracing itself does",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let (count, _) = preempt_count(checker, usage)?;
         let depth = constant(DEPTH, Type::U64, usage.span);

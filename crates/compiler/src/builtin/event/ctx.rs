@@ -1,6 +1,6 @@
 //! The built-in `ctx`: the address of the program's context.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
 use kestrel_trace::layout::Space;
 
@@ -9,7 +9,7 @@ pub(crate) static CTX: Builtin = Builtin {
     numbered: false,
     usage: "ctx",
     about: "the address of what the kernel gives the program; what lies there is said by a cast",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let ty = Type::Pointer(Pointer {
             to: Pointee::Unknown,

@@ -1,6 +1,6 @@
 //! The built-in `func`: the name of the traced function.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
 use crate::check::value::text_constant;
 use kestrel_trace::layout::{EventName, Space};
@@ -10,7 +10,7 @@ pub(crate) static FUNC: Builtin = Builtin {
     numbered: false,
     usage: "func",
     about: "the traced function's name",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let context = checker.context;
         if let Some(function) = &context.function {

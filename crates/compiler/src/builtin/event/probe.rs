@@ -1,6 +1,6 @@
 //! The built-in `probe`: the name of the event.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::value::text_constant;
 use kestrel_trace::layout::EventName;
 
@@ -9,7 +9,7 @@ pub(crate) static PROBE: Builtin = Builtin {
     numbered: false,
     usage: "probe",
     about: "the event's name",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let context = checker.context;
         if context.members.is_empty() {

@@ -1,6 +1,6 @@
 //! The built-in `probetype`: the kind of the event.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::value::text_constant;
 use crate::context::ProgramKind;
 
@@ -28,7 +28,7 @@ pub(crate) static PROBETYPE: Builtin = Builtin {
     numbered: false,
     usage: "probetype",
     about: "the kind of the event: kprobe, tracepoint, …; special for begin, end and other events of the program's own",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let context = checker.context;
         let first = context.name.split(':').next().unwrap_or_default();

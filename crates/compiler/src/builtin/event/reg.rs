@@ -1,6 +1,6 @@
 //! The built-in `reg`: one register of the processor at the event.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::lang::ast::ExprKind;
 use crate::lang::diag::{Diagnostic, did_you_mean};
 
@@ -9,7 +9,7 @@ pub(crate) static REG: Builtin = Builtin {
     numbered: false,
     usage: "reg(\"NAME\")",
     about: "a register of the processor at the event, as the kernel calls it: reg(\"ax\")",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(&wanted) = args.first() else {
             return Err(checker.no_registers(usage.span));

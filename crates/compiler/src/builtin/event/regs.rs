@@ -1,6 +1,6 @@
 //! The built-in `regs`: all registers of the processor at the event.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::lang::diag::Diagnostic;
 
 pub(crate) static REGS: Builtin = Builtin {
@@ -8,7 +8,7 @@ pub(crate) static REGS: Builtin = Builtin {
     numbered: false,
     usage: "regs",
     about: "all registers of the processor at the event, in record(regs)",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         if checker.context.registers.is_empty() {
             return Err(checker.no_registers(usage.span));

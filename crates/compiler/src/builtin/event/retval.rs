@@ -1,6 +1,6 @@
 //! The built-in `retval`: what the traced function returned.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::lang::diag::Diagnostic;
 
 pub(crate) static RETVAL: Builtin = Builtin {
@@ -8,7 +8,7 @@ pub(crate) static RETVAL: Builtin = Builtin {
     numbered: false,
     usage: "retval",
     about: "what the traced function returned",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let context = checker.context;
         if let Some(field) = &context.return_value {

@@ -1,6 +1,6 @@
 //! The built-in `usermode`: whether the event happened in a process's own code.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{BinaryOp, CompareOp, Type};
 use crate::check::value::{comparison, constant, narrowed, operation};
 use crate::context::ProgramKind;
@@ -23,7 +23,7 @@ pub(crate) static USERMODE: Builtin = Builtin {
     numbered: false,
     usage: "usermode",
     about: "1 where the event happened in a process's own code, 0 where it was in the kernel; of events with registers, on x86_64",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let (ty, span) = (Type::integer(1, false), usage.span);
         let context = checker.context;

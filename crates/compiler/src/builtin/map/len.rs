@@ -1,6 +1,6 @@
 //! The built-in `len`: the number of keys of a map, or of frames of a stack.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Type};
 use crate::check::value::{comparison, constant, operation};
 use crate::check::walk::MemoryPlace;
@@ -11,7 +11,7 @@ pub(crate) static LEN: Builtin = Builtin {
     numbered: false,
     usage: "len(@map), len(stack)",
     about: "how many keys a map has, or how many frames a stack",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(of) = args.first() else {
             return Err(checker.error(usage.span, "a map or a stack is wanted"));

@@ -1,12 +1,12 @@
 //! The built-in `zero`: sets all values of a map to 0.
 
 use super::place::emptied;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static ZERO: Builtin = Builtin {
     name: "zero",
     numbered: false,
     usage: "zero(@map)",
     about: "let all values of a map begin at 0 again; its keys stay",
-    meaning: Meaning::Action(|checker, usage| emptied(checker, usage, true)),
+    kind: BuiltinKind::Statement(|checker, usage| emptied(checker, usage, true)),
 };

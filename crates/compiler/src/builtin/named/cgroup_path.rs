@@ -1,7 +1,7 @@
 //! The built-in `cgroup_path`: the path of a control group.
 
 use super::made::named;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Type;
 use crate::check::value::narrowed;
 use crate::lang::ast::ExprKind;
@@ -12,7 +12,7 @@ pub(crate) static CGROUP_PATH: Builtin = Builtin {
     numbered: false,
     usage: "cgroup_path(number[, \"hierarchies\"])",
     about: "the path of a control group by its number",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 2)?;
         let Some(number) = args.first() else {
             return Err(checker.error(usage.span, "a number is missing"));

@@ -1,7 +1,7 @@
 //! The built-in `macaddr`: the address of a network card as people write it.
 
 use super::made::named;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Type;
 use crate::check::tree::{Access, ExprKind};
 use crate::check::walk::MemoryPlace;
@@ -12,7 +12,7 @@ pub(crate) static MACADDR: Builtin = Builtin {
     numbered: false,
     usage: "macaddr(array)",
     about: "an address of a network card: 00:1b:21:3c:9d:f8",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(array) = args.first() else {
             return Err(checker.error(usage.span, "an array is missing"));

@@ -1,7 +1,7 @@
 //! The built-in `ntop`: an IP address as people write it.
 
 use super::made::named;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::check::value::{constant, narrowed};
 use crate::check::walk::MemoryPlace;
@@ -15,7 +15,7 @@ pub(crate) static NTOP: Builtin = Builtin {
     numbered: false,
     usage: "ntop([family, ]address)",
     about: "an address of IPv4 (4 bytes) or IPv6 (16 bytes) as people write it",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 2)?;
         let (family, address) = match args.as_slice() {
             [family, address] => (Some(checker.scalar(family)?), checker.expression(address)?),

@@ -1,6 +1,6 @@
 //! The built-in `pton`: the bytes of an IP address.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::ast;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ pub(crate) static PTON: Builtin = Builtin {
     numbered: false,
     usage: "pton(\"address\")",
     about: "the 4 or 16 bytes of an address of IPv4 or IPv6 in the network's order",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(ast::Expr {
             kind: ast::ExprKind::String(text),

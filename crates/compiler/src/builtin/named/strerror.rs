@@ -1,7 +1,7 @@
 //! The built-in `strerror`: the text of an error by its number.
 
 use super::made::named;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Type;
 use crate::check::value::narrowed;
 use kestrel_trace::layout::Named;
@@ -11,7 +11,7 @@ pub(crate) static STRERROR: Builtin = Builtin {
     numbered: false,
     usage: "strerror(number)",
     about: "the text of an error by its number: No such file or directory",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(number) = args.first() else {
             return Err(checker.error(usage.span, "a number is missing"));

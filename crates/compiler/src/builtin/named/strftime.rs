@@ -1,7 +1,7 @@
 //! The built-in `strftime`: a date in a format of strftime(3).
 
 use super::made::named;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::builtin::time::nsecs::clock_of;
 use crate::check::tree::Type;
 use crate::check::value::narrowed;
@@ -13,7 +13,7 @@ pub(crate) static STRFTIME: Builtin = Builtin {
     numbered: false,
     usage: "strftime(\"format\", nsecs)",
     about: "the date of a time, as strftime(3) writes it; %f is for microseconds",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 2, 2)?;
         let [format, time] = args.as_slice() else {
             return Err(checker.error(usage.span, "a format and a time are wanted"));

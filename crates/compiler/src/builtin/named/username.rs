@@ -1,7 +1,7 @@
 //! The built-in `username`: the name of the user that the process runs as.
 
 use super::made::named;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Type};
 use crate::check::value::narrowed;
 use kestrel_bpf::helper;
@@ -12,7 +12,7 @@ pub(crate) static USERNAME: Builtin = Builtin {
     numbered: false,
     usage: "username",
     about: "the name of the user that the process runs as",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let both = usage.intrinsic(Intrinsic::fixed(helper::GET_CURRENT_UID_GID), Type::U64);
         let user = narrowed(both, Type::integer(4, false), usage.span);

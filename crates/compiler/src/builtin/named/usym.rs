@@ -1,7 +1,7 @@
 //! The built-in `usym`: the function of the process that an address lies in.
 
 use super::made::named;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{BinaryOp, Intrinsic, Type};
 use crate::check::value::{constant, narrowed, operation};
 use kestrel_trace::layout::Named;
@@ -11,7 +11,7 @@ pub(crate) static USYM: Builtin = Builtin {
     numbered: false,
     usage: "usym(address)",
     about: "the function of the process that an address lies in",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(address) = args.first() else {
             return Err(checker.error(usage.span, "an address is missing"));

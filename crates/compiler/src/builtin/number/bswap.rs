@@ -1,6 +1,6 @@
 //! The built-in `bswap`: a number with its bytes in the other order.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
 
 pub(crate) static BSWAP: Builtin = Builtin {
@@ -8,7 +8,7 @@ pub(crate) static BSWAP: Builtin = Builtin {
     numbered: false,
     usage: "bswap(number)",
     about: "the number with its bytes in the other order",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(number) = args.first() else {
             return Err(checker.error(usage.span, "a number is missing"));

@@ -1,6 +1,6 @@
 //! The built-in `cpu`: the number of the CPU.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Type};
 use kestrel_bpf::helper;
 
@@ -9,7 +9,7 @@ pub(crate) static CPU: Builtin = Builtin {
     numbered: false,
     usage: "cpu",
     about: "the number of the CPU",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         Ok(usage.intrinsic(
             Intrinsic::fixed(helper::GET_SMP_PROCESSOR_ID),

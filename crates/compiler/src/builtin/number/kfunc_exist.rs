@@ -1,6 +1,6 @@
 //! The built-in `kfunc_exist`: whether the kernel has a kfunc.
 
-use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{ExprKind, Type};
 use crate::check::value::constant;
@@ -11,7 +11,7 @@ pub(crate) static KFUNC_EXIST: Builtin = Builtin {
     numbered: false,
     usage: "kfunc_exist(\"function\")",
     about: "whether this kernel has a function for programs of that name (kfunc)",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let there = exists(checker, usage)?;
         Ok(constant(u64::from(there), Type::Bool, usage.span))
     }),

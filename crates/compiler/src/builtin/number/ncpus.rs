@@ -1,6 +1,6 @@
 //! The built-in `ncpus`: the number of CPUs that are possible.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Type;
 use crate::check::value::constant;
 
@@ -9,7 +9,7 @@ pub(crate) static NCPUS: Builtin = Builtin {
     numbered: false,
     usage: "ncpus",
     about: "how many CPUs the kernel has room for",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         Ok(constant(checker.globals.cpus, Type::U64, usage.span))
     }),

@@ -1,6 +1,6 @@
 //! The built-in `rand`: a random number.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Type};
 use kestrel_bpf::helper;
 
@@ -9,7 +9,7 @@ pub(crate) static RAND: Builtin = Builtin {
     numbered: false,
     usage: "rand",
     about: "a random number of 32 bits",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         Ok(usage.intrinsic(
             Intrinsic::varying(helper::GET_PRANDOM_U32),

@@ -1,11 +1,11 @@
 //! The built-in `cat`: prints the contents of a file.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static CAT: Builtin = Builtin {
     name: "cat",
     numbered: false,
     usage: "cat(\"format\"[, value, …])",
     about: "print what a file holds, whose path is a format with values",
-    meaning: Meaning::Action(|checker, usage| checker.formatted(usage, "cat")),
+    kind: BuiltinKind::Statement(|checker, usage| checker.formatted(usage, "cat")),
 };

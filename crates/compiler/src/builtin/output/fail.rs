@@ -1,6 +1,6 @@
 //! The built-in `fail`: refuses a program when it is compiled.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, StatementKind, Type};
 use crate::lang::ast;
 
@@ -9,7 +9,7 @@ pub(crate) static FAIL: Builtin = Builtin {
     numbered: false,
     usage: "fail(\"format\"[, value, …])",
     about: "refuse the program with that message, unless it stands where a condition that is known says that it is not reached",
-    meaning: Meaning::Action(|checker, usage| {
+    kind: BuiltinKind::Statement(|checker, usage| {
         let args = usage.positional(checker, 1, usize::MAX)?;
         let Some((format, values)) = args.split_first() else {
             return Err(checker.error(usage.span, "a format is missing"));

@@ -1,11 +1,11 @@
 //! The built-in `join`: prints the texts of an array on one line.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static JOIN: Builtin = Builtin {
     name: "join",
     numbered: false,
     usage: "join(array[, \"between\"])",
     about: "print the texts of an array of addresses on one line",
-    meaning: Meaning::Action(|checker, usage| checker.join(usage)),
+    kind: BuiltinKind::Statement(|checker, usage| checker.join(usage)),
 };

@@ -1,6 +1,6 @@
 //! The built-in `print`: a value on a line of its own, or a map.
 
-use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, StatementKind, Type};
 use crate::check::value::constant;
@@ -12,7 +12,7 @@ pub(crate) static PRINT: Builtin = Builtin {
     numbered: false,
     usage: "print(value), print(@map[, top[, div]])",
     about: "print a value on a line of its own, or a map: all of it, or its `top` greatest values divided by `div`",
-    meaning: Meaning::Action(print),
+    kind: BuiltinKind::Statement(print),
 };
 
 fn print(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<StatementKind> {

@@ -1,11 +1,11 @@
 //! The built-in `printf`: prints a text with values in it.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static PRINTF: Builtin = Builtin {
     name: "printf",
     numbered: false,
     usage: "printf(\"format\"[, value, …])",
     about: "print a text with values in it, as printf(3) does",
-    meaning: Meaning::Action(|checker, usage| checker.formatted(usage, "printf")),
+    kind: BuiltinKind::Statement(|checker, usage| checker.formatted(usage, "printf")),
 };

@@ -1,6 +1,6 @@
 //! The built-in `skboutput`: writes the first bytes of a packet to a pcap file.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::constant;
 use crate::lang::ast;
@@ -16,7 +16,7 @@ pub(crate) static SKBOUTPUT: Builtin = Builtin {
     numbered: false,
     usage: "skboutput(\"path\", skb, length, offset)",
     about: "write the first bytes of a packet to a pcap file, but for those before an offset (14: an Ethernet header): 0, or why the kernel did not",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 4, 4)?;
         let [path, packet, length, offset] = args.as_slice() else {
             return Err(checker.error(usage.span, "a path, a packet, a length and an offset are wanted"));

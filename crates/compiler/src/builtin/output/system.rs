@@ -1,13 +1,13 @@
 //! The built-in `system`: runs a command and prints its output.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static SYSTEM: Builtin = Builtin {
     name: "system",
     numbered: false,
     usage: "system(\"format\"[, value, …])",
     about: "run a command, which is a format with values, and print what it prints (with --unsafe)",
-    meaning: Meaning::Action(|checker, usage| {
+    kind: BuiltinKind::Statement(|checker, usage| {
         checker.needs_unsafe(usage)?;
         checker.formatted(usage, "system")
     }),

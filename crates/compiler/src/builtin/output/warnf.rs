@@ -1,11 +1,11 @@
 //! The built-in `warnf`: reports a warning on standard error.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static WARNF: Builtin = Builtin {
     name: "warnf",
     numbered: false,
     usage: "warnf(\"format\"[, value, …])",
     about: "say on standard error what is odd, with the place in the program",
-    meaning: Meaning::Action(|checker, usage| checker.placed(usage, "warnf")),
+    kind: BuiltinKind::Statement(|checker, usage| checker.placed(usage, "warnf")),
 };

@@ -1,6 +1,6 @@
 //! The built-in `ustack_copy`: the bytes of the process's stack, unwound when the recording ends.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::ast::Span;
@@ -13,7 +13,7 @@ pub(crate) static USTACK_COPY: Builtin = Builtin {
     numbered: false,
     usage: "ustack_copy[(bytes)]",
     about: "the process's stack, copied: its frames are found when the recording ends, by .eh_frame, also those of code without frame pointers",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 0, 1)?;
         let bytes = match args.first() {
             Some(bytes) => {

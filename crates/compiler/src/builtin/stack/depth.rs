@@ -21,7 +21,7 @@ const MODES: &[(&str, StackMode)] = &[
 ];
 
 /// Mode and depth of a stack: `kstack`, `kstack(depth)`, `kstack(mode)`, `kstack(mode, depth)`.
-pub(super) fn shape(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<(StackMode, u32)> {
+pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<(StackMode, u32)> {
     let args = usage.positional(checker, 0, 2)?;
     let named = args.first().and_then(|first| mode_of(first));
     if let (
@@ -69,7 +69,7 @@ fn deepest(checker: &mut Checker<'_>, depth: &ast::Expr) -> Checked<u32> {
 
 /// A stack by frame pointers, or of the kernel.
 pub(super) fn stack(checker: &mut Checker<'_>, usage: &Use<'_>, space: Space) -> Checked<Expr> {
-    let (mode, max) = shape(checker, usage)?;
+    let (mode, max) = mode_and_depth(checker, usage)?;
     if mode == StackMode::BuildId && space == Space::Kernel {
         return Err(checker.error(
             usage.span,

@@ -1,7 +1,7 @@
 //! The built-in `kstack`: the stack of the kernel.
 
 use super::depth::stack;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use kestrel_trace::layout::Space;
 
 pub(crate) static KSTACK: Builtin = Builtin {
@@ -9,5 +9,5 @@ pub(crate) static KSTACK: Builtin = Builtin {
     numbered: false,
     usage: "kstack[([mode, ]depth)]",
     about: "the kernel's stack, innermost first",
-    meaning: Meaning::Value(|checker, usage| stack(checker, usage, Space::Kernel)),
+    kind: BuiltinKind::Value(|checker, usage| stack(checker, usage, Space::Kernel)),
 };

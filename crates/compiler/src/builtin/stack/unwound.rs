@@ -1,8 +1,8 @@
 //! The built-in `dw_ustack`: the process's stack, found by `.eh_frame` in a copy of its memory.
 
 use super::copy::copied;
-use super::depth::shape;
-use crate::builtin::row::{Builtin, Meaning};
+use super::depth::mode_and_depth;
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::StackMode;
 
@@ -14,13 +14,13 @@ pub(crate) static DW_USTACK: Builtin = Builtin {
     numbered: false,
     usage: "dw_ustack[([mode, ]depth)]",
     about: "the process's stack, innermost first, by .eh_frame: also of code without frame pointers; printed, of processes named by -p, -c or --dwarf-pid",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         if !checker.globals.unwinds {
             let message = "dw_ustack requires a target process, whose unwind tables are read";
             let hint = "name one by -p, -c or --dwarf-pid; ustack follows frame pointers in any process";
             return Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)));
         }
-        let shown = shape(checker, usage)?;
+        let shown = mode_and_depth(checker, usage)?;
         if shown.0 == StackMode::BuildId {
             let message = "the kernel knows build ids of frames that it finds itself: ustack(build_id)";
             return Err(checker.error(usage.span, message));

@@ -1,7 +1,7 @@
 //! The built-in `ustack`: the stack of the process.
 
 use super::depth::stack;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use kestrel_trace::layout::Space;
 
 pub(crate) static USTACK: Builtin = Builtin {
@@ -9,5 +9,5 @@ pub(crate) static USTACK: Builtin = Builtin {
     numbered: false,
     usage: "ustack[([mode, ]depth)]",
     about: "the process's stack, innermost first",
-    meaning: Meaning::Value(|checker, usage| stack(checker, usage, Space::User)),
+    kind: BuiltinKind::Value(|checker, usage| stack(checker, usage, Space::User)),
 };

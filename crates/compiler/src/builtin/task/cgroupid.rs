@@ -1,6 +1,6 @@
 //! The built-in `cgroupid`: the number of the control group at a path.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{ExprKind, Type};
 use crate::check::value::constant;
 
@@ -9,7 +9,7 @@ pub(crate) static CGROUPID: Builtin = Builtin {
     numbered: false,
     usage: "cgroupid(\"path\")",
     about: "the number of the control group (v2) at a path, found before the program runs",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(path) = args.first() else {
             return Err(checker.error(usage.span, "the path of a control group is missing"));

@@ -1,6 +1,6 @@
 //! The built-in `comm`: the name of the thread that runs.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
 
 pub(crate) static COMM: Builtin = Builtin {
@@ -8,7 +8,7 @@ pub(crate) static COMM: Builtin = Builtin {
     numbered: false,
     usage: "comm",
     about: "the thread's name, at most 15 bytes",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         Ok(Expr::new(ExprKind::Comm, Type::Text { size: 16 }, usage.span))
     }),

@@ -1,6 +1,6 @@
 //! The built-in `curtask`: the address of the task that runs.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
 use kestrel_bpf::btf::Kind;
 use kestrel_bpf::helper;
@@ -11,7 +11,7 @@ pub(crate) static CURTASK: Builtin = Builtin {
     numbered: false,
     usage: "curtask",
     about: "the address of the task that runs: struct task_struct *",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let task = checker
             .btf()

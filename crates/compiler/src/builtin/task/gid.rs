@@ -1,7 +1,7 @@
 //! The built-in `gid`: the group that the process runs as.
 
 use super::half::half;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Intrinsic;
 use kestrel_bpf::helper;
 
@@ -10,7 +10,7 @@ pub(crate) static GID: Builtin = Builtin {
     numbered: false,
     usage: "gid",
     about: "the group that the process runs as",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_UID_GID), true))
     }),

@@ -1,6 +1,6 @@
 //! The built-in `is_target`: whether a thread is one of those that are traced.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::diag::Diagnostic;
 
@@ -9,7 +9,7 @@ pub(crate) static IS_TARGET: Builtin = Builtin {
     numbered: false,
     usage: "is_target(tid)",
     about: "whether the thread of this number is one of those that -p or `-- COMMAND` selects",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let given = usage.positional(checker, 1, 1)?;
         let [thread] = given.as_slice() else {
             return Err(checker.error(usage.span, "is_target() takes one argument"));

@@ -1,14 +1,14 @@
 //! The built-in `pid`: the number of the process that runs.
 
 use super::half::{half, numbering};
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static PID: Builtin = Builtin {
     name: "pid",
     numbered: false,
     usage: "pid[(curr_ns | init)]",
     about: "the process's number (the kernel's tgid), in the PID namespace that Kestrel runs in or in the first one",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let which = numbering(checker, usage)?;
         Ok(half(usage, which, true))
     }),

@@ -1,6 +1,6 @@
 //! The built-in `signal`: sends a signal to the process that runs.
 
-use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{StatementKind, Type};
 use crate::check::value::constant;
@@ -13,7 +13,7 @@ pub(crate) static SIGNAL: Builtin = Builtin {
     numbered: false,
     usage: "signal(\"NAME\" | number)",
     about: "send a signal to the process that runs: signal(\"STOP\") holds it where it is",
-    meaning: Meaning::Action(|checker, usage| sent(checker, usage, "signal", helper::SEND_SIGNAL)),
+    kind: BuiltinKind::Statement(|checker, usage| sent(checker, usage, "signal", helper::SEND_SIGNAL)),
 };
 
 /// A signal that a helper sends. A program of its own must be allowed to; a table file belongs to who may write it.
@@ -23,7 +23,7 @@ pub(super) fn sent(
     verb: &'static str,
     helper: Helper,
 ) -> Checked<StatementKind> {
-    if checker.globals.rounds {
+    if checker.globals.infers_types {
         checker.needs_unsafe(usage)?;
     }
     let given = usage.positional(checker, 1, 1)?;

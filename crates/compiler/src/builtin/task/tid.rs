@@ -1,14 +1,14 @@
 //! The built-in `tid`: the number of the thread that runs.
 
 use super::half::{half, numbering};
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static TID: Builtin = Builtin {
     name: "tid",
     numbered: false,
     usage: "tid[(curr_ns | init)]",
     about: "the thread's number (the kernel's pid), in the PID namespace that Kestrel runs in or in the first one",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let which = numbering(checker, usage)?;
         Ok(half(usage, which, false))
     }),

@@ -1,7 +1,7 @@
 //! The built-in `uid`: the user that the process runs as.
 
 use super::half::half;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Intrinsic;
 use kestrel_bpf::helper;
 
@@ -10,7 +10,7 @@ pub(crate) static UID: Builtin = Builtin {
     numbered: false,
     usage: "uid",
     about: "the user that the process runs as",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_UID_GID), false))
     }),

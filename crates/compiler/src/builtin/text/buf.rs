@@ -1,6 +1,6 @@
 //! The built-in `buf`: the bytes at an address.
 
-use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Access, BinaryOp, Expr, ExprKind, Pointer, Type};
 use crate::check::value::{constant, operation};
@@ -17,7 +17,7 @@ pub(crate) static BUF: Builtin = Builtin {
     numbered: false,
     usage: "buf(address[, bytes[, at most]])",
     about: "memory at an address, NULs among its bytes; of an array, all of it where no length is said",
-    meaning: Meaning::Value(read),
+    kind: BuiltinKind::Value(read),
 };
 
 fn read(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
@@ -52,7 +52,7 @@ fn limits(
     (bytes, most): (Option<&&ast::Expr>, Option<&&ast::Expr>),
     own: Option<u32>,
 ) -> Checked<(Expr, u32)> {
-    let room = match checker.globals.rounds {
+    let room = match checker.globals.infers_types {
         true => checker.longest(),
         false => MOST,
     };
@@ -68,9 +68,9 @@ fn limits(
     let length = checker.scalar(bytes)?;
     let max = match (most, length.constant()) {
         (Some(most), _) => checker.limit(most, room, "the most bytes of memory")?,
-        (None, Some(known)) if checker.globals.rounds => known.clamp(1, room.into()) as u32,
+        (None, Some(known)) if checker.globals.infers_types => known.clamp(1, room.into()) as u32,
         (None, Some(_)) => checker.limit(bytes, MOST, "a number of bytes of memory")?,
-        (None, None) if checker.globals.rounds => own.unwrap_or(room).clamp(1, room),
+        (None, None) if checker.globals.infers_types => own.unwrap_or(room).clamp(1, room),
         (None, None) => USUAL,
     };
     Ok((length, max))

@@ -1,6 +1,6 @@
 //! The built-in `glob`: whether a text matches a pattern.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Expr, ExprKind, Type};
 use crate::check::value::room;
 use crate::lang::ast;
@@ -15,7 +15,7 @@ pub(crate) static GLOB: Builtin = Builtin {
     numbered: false,
     usage: "glob(text, \"pattern\")",
     about: "whether a text is one that a pattern of *, ? and [a-z] stands for",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 2, 2)?;
         let [text, pattern] = args.as_slice() else {
             return Err(checker.error(usage.span, "a text and a pattern are wanted"));

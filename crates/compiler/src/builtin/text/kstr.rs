@@ -1,7 +1,7 @@
 //! The built-in `kstr`: the text at an address of the kernel.
 
 use super::read::read;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use kestrel_trace::layout::Space;
 
 pub(crate) static KSTR: Builtin = Builtin {
@@ -9,5 +9,5 @@ pub(crate) static KSTR: Builtin = Builtin {
     numbered: false,
     usage: "kstr(address[, bytes])",
     about: "the text at an address of the kernel",
-    meaning: Meaning::Value(|checker, usage| read(checker, usage, Some(Space::Kernel))),
+    kind: BuiltinKind::Value(|checker, usage| read(checker, usage, Some(Space::Kernel))),
 };

@@ -1,6 +1,6 @@
 //! The built-in `memcmp`: compares bytes of texts, arrays or memory.
 
-use crate::builtin::row::{Builtin, Meaning, Use};
+use crate::builtin::row::{Builtin, BuiltinKind, Use};
 use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Access, Expr, ExprKind, Type};
 use crate::lang::ast;
@@ -14,7 +14,7 @@ pub(crate) static MEMCMP: Builtin = Builtin {
     numbered: false,
     usage: "memcmp(left, right, bytes)",
     about: "0 where the first bytes of two texts, arrays or addresses are the same; else negative where the first differing byte of the left is less",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 3, 3)?;
         let [left, right, bytes] = args.as_slice() else {
             return Err(checker.error(usage.span, "two values and a number of bytes are wanted"));

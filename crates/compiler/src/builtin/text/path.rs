@@ -1,6 +1,6 @@
 //! The built-in `path`: the path that a `struct path` stands for.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::{constant, text_constant};
 use crate::lang::diag::Diagnostic;
@@ -14,7 +14,7 @@ pub(crate) static PATH: Builtin = Builtin {
     numbered: false,
     usage: "path(address[, bytes])",
     about: "the path that a struct path stands for, at fentry and fexit of functions to which the kernel allows it (bpf_d_path)",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 2)?;
         let span = usage.span;
         let max = match args.get(1) {

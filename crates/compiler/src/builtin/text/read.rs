@@ -26,7 +26,7 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
                 show: Show::Natural, ..
             },
             span,
-        }) if space.is_none() && checker.globals.rounds => Ok(text_constant(&value.to_string(), span)),
+        }) if space.is_none() && checker.globals.infers_types => Ok(text_constant(&value.to_string(), span)),
         address => address,
     };
     let Some(bytes) = args.get(1) else {
@@ -35,21 +35,21 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     let length = checker.scalar(bytes)?;
     if let (Ok(text), Some(known)) = (&address, length.constant())
         && matches!(text.kind, ExprKind::Text(_))
-        && checker.globals.rounds
+        && checker.globals.infers_types
     {
         // A text that the program names has no NUL.
         let known = u32::try_from(known).unwrap_or(u32::MAX);
         return checker.string(address?, known.clamp(1, longest), space, usage.span);
     }
     if length.constant().is_some() {
-        let max = match (checker.globals.rounds, length.constant()) {
+        let max = match (checker.globals.infers_types, length.constant()) {
             // The NUL counts.
             (true, Some(known)) => known.saturating_sub(1).clamp(1, longest.into()) as u32,
             _ => checker.limit(bytes, MOST.max(longest), "the length of a text")?,
         };
         return checker.string(address?, max, space, usage.span);
     }
-    let length = match checker.globals.rounds {
+    let length = match checker.globals.infers_types {
         true => {
             let one = constant(1, Type::I64, bytes.span);
             operation(BinaryOp::Subtract, Type::I64, length, one, bytes.span)

@@ -1,12 +1,12 @@
 //! The built-in `str`: the text at an address.
 
 use super::read::read;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static STR: Builtin = Builtin {
     name: "str",
     numbered: false,
     usage: "str(address[, bytes])",
     about: "the text at an address, the kernel's or the process's",
-    meaning: Meaning::Value(|checker, usage| read(checker, usage, None)),
+    kind: BuiltinKind::Value(|checker, usage| read(checker, usage, None)),
 };

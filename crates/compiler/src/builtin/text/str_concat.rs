@@ -1,6 +1,6 @@
 //! The built-in `str_concat`: two texts joined.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::{bytes_constant, constant, operation, shortened, text_constant};
 use kestrel_bpf::helper;
@@ -10,7 +10,7 @@ pub(crate) static STR_CONCAT: Builtin = Builtin {
     numbered: false,
     usage: "str_concat(text, text)",
     about: "two texts, one behind the other",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 2, 2)?;
         let span = usage.span;
         let [left, right] = args.as_slice() else {

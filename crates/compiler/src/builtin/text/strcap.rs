@@ -1,6 +1,6 @@
 //! The built-in `strcap`: the most bytes that a text can have.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{ExprKind, Type};
 use crate::check::value::{constant, room};
 
@@ -9,7 +9,7 @@ pub(crate) static STRCAP: Builtin = Builtin {
     numbered: false,
     usage: "strcap(text)",
     about: "most bytes that a text can have: those of its memory, or of the text itself where it is known",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(text) = args.first() else {
             return Err(checker.error(usage.span, "a text is missing"));

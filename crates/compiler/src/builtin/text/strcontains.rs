@@ -1,7 +1,7 @@
 //! The built-in `strcontains`: whether a text contains another one.
 
 use super::find::find;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{CompareOp, Type};
 use crate::check::value::{comparison, constant};
 
@@ -10,7 +10,7 @@ pub(crate) static STRCONTAINS: Builtin = Builtin {
     numbered: false,
     usage: "strcontains(text, \"part\")",
     about: "whether a text has another one in it",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let place = find(checker, usage)?;
         let zero = constant(0, Type::I64, usage.span);
         Ok(comparison(CompareOp::GreaterEqual, true, place, zero, usage.span))

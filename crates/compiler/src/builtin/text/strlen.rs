@@ -1,6 +1,6 @@
 //! The built-in `strlen`: the length of a text.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{ExprKind, Type};
 use crate::check::value::constant;
 
@@ -9,7 +9,7 @@ pub(crate) static STRLEN: Builtin = Builtin {
     numbered: false,
     usage: "strlen(text)",
     about: "the bytes of a text up to its NUL",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(text) = args.first() else {
             return Err(checker.error(usage.span, "a text is missing"));

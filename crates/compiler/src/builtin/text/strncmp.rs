@@ -1,7 +1,7 @@
 //! The built-in `strncmp`: compares the first bytes of two texts.
 
 use super::memcmp::bytes_at;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Access, CompareOp, Expr, ExprKind, Type};
 use crate::check::value::{comparison, constant, room};
 
@@ -10,7 +10,7 @@ pub(crate) static STRNCMP: Builtin = Builtin {
     numbered: false,
     usage: "strncmp(text, \"other\", bytes)",
     about: "0 where the first bytes of two texts are the same",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 3, 3)?;
         let [left, right, bytes] = args.as_slice() else {
             return Err(checker.error(usage.span, "two texts and a number are wanted"));

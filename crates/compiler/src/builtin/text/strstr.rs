@@ -1,12 +1,12 @@
 //! The built-in `strstr`: where in a text another one begins.
 
 use super::find::find;
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static STRSTR: Builtin = Builtin {
     name: "strstr",
     numbered: false,
     usage: "strstr(text, \"part\")",
     about: "where in a text another one begins, or -1",
-    meaning: Meaning::Value(find),
+    kind: BuiltinKind::Value(find),
 };

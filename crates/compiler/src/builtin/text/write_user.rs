@@ -1,6 +1,6 @@
 //! The built-in `write_user`: writes to the memory of the process that runs.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{CompareOp, Expr, ExprKind, Statement, StatementKind, Type};
 use crate::check::value::{comparison, constant};
 use kestrel_bpf::helper;
@@ -13,7 +13,7 @@ pub(crate) static WRITE_USER: Builtin = Builtin {
     numbered: false,
     usage: "write_user(address, text or address, bytes)",
     about: "write to the memory of the process that runs (with --unsafe): true where that went well; the kernel notes it in its log",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         checker.needs_unsafe(usage)?;
         let args = usage.positional(checker, 3, 3)?;
         let [to, from, bytes] = args.as_slice() else {

@@ -1,6 +1,6 @@
 //! The built-in `elapsed`: nanoseconds since tracing started.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Intrinsic, Type};
 use kestrel_bpf::helper;
 
@@ -9,7 +9,7 @@ pub(crate) static ELAPSED: Builtin = Builtin {
     numbered: false,
     usage: "elapsed",
     about: "nanoseconds since tracing started",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
         let kind = ExprKind::Binary {
             op: BinaryOp::Subtract,

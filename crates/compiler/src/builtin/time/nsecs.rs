@@ -1,6 +1,6 @@
 //! The built-in `nsecs`: the time in nanoseconds by one of the kernel's clocks.
 
-use crate::builtin::row::{Builtin, Meaning};
+use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{Intrinsic, Type};
 use crate::lang::ast::{self, ExprKind};
 use kestrel_bpf::helper::{self, Helper};
@@ -19,7 +19,7 @@ pub(crate) static NSECS: Builtin = Builtin {
     numbered: false,
     usage: "nsecs[(monotonic | boot | tai)]",
     about: "nanoseconds since the machine started, suspension left out; or of another clock",
-    meaning: Meaning::Value(|checker, usage| {
+    kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 0, 1)?;
         let clock = match args.first() {
             None => CLOCKS[0].1,

@@ -200,9 +200,9 @@ impl Checker<'_> {
         self.only_with_keys(&map, "clear()", span)?;
         let keys = Vec::new();
         let whole = (*map).clone();
-        let zeroed = zeroed && self.globals.rounds;
+        let zeroed = zeroed && self.globals.infers_types;
         let change = StatementKind::Map(MapPlace { map, keys }, MapChange::Clear { zeroed });
-        if !self.globals.rounds {
+        if !self.globals.infers_types {
             return Ok(change);
         }
         // The reader learns that nothing older will be printed any more.

@@ -30,7 +30,7 @@ impl Checker<'_> {
             return Ok(ValueKind::Scalar(scalar_type(ty)));
         }
         if let Type::Text { size } = ty {
-            let size = match self.globals.rounds {
+            let size = match self.globals.infers_types {
                 true => size.next_multiple_of(8),
                 false => text_size(value),
             };

@@ -32,7 +32,7 @@ impl Checker<'_> {
             ));
         }
         match value.ty {
-            Type::Stack { space, max, .. } if !self.globals.rounds => {
+            Type::Stack { space, max, .. } if !self.globals.infers_types => {
                 return Ok((FieldType::Stack { space, max }, value));
             }
             // The kernel keeps build ids in tables of another kind.
@@ -181,7 +181,7 @@ impl Checker<'_> {
                 | FieldType::HeldStack(_) => !key.ty.is_scalar() && !key.ty.is_text(),
                 _ => key.ty.is_scalar(),
             };
-            let grows = self.globals.rounds && key.ty.is_text();
+            let grows = self.globals.infers_types && key.ty.is_text();
             if !agreed && !grows {
                 let message = format!(
                     "this key is {}, but {} in the first use of {} in {}",

@@ -49,7 +49,7 @@ impl Checker<'_> {
         }
         let checked: Vec<(FieldType, Expr)> = checked.into_iter().collect::<Checked<_>>()?;
         let (mut types, mut keys): (Vec<FieldType>, Vec<Expr>) = checked.into_iter().unzip();
-        if self.globals.rounds {
+        if self.globals.infers_types {
             (types, keys) = self.key_shape(name, types, keys, span)?;
         }
         let map = match self.globals.map(name).cloned() {
@@ -126,11 +126,11 @@ impl Checker<'_> {
         }
         let names: Vec<String> = self.globals.maps.iter().map(MapType::title).collect();
         let hint = did_you_mean(&format!("@{name}"), names.iter().map(String::as_str));
-        let message = match self.globals.rounds {
+        let message = match self.globals.infers_types {
             true => format!("nothing writes the map @{name}"),
             false => format!("there is no map @{name} so far: nothing before this writes it"),
         };
-        let hint = hint.unwrap_or_else(|| match self.globals.rounds {
+        let hint = hint.unwrap_or_else(|| match self.globals.infers_types {
             true => format!("a map begins where something is stored in it: @{name} = 1, @{name} = count()"),
             false => "put the handler that writes it first".to_owned(),
         });
@@ -184,7 +184,7 @@ impl Checker<'_> {
             by_event,
             first: self.context.name.clone(),
         };
-        let most = match self.globals.rounds {
+        let most = match self.globals.infers_types {
             true => MOST_KEY,
             false => EVERY_KEY,
         };
@@ -213,7 +213,7 @@ impl Checker<'_> {
         let hidden = MapType::is_hidden_name(name);
         let declared = self.globals.declared.get(name).map(|map| map.entries);
         match declared.or(self.globals.max_map_keys) {
-            _ if keys.is_empty() && value.is_per_cpu() && self.globals.rounds => GENERATIONS,
+            _ if keys.is_empty() && value.is_per_cpu() && self.globals.infers_types => GENERATIONS,
             _ if keys.is_empty() => 1,
             Some(most) if !hidden => most.max(1),
             _ => MapType::fitting_entries(value.size()),

@@ -92,7 +92,9 @@ impl<'a> Checker<'a> {
         Some(match ty {
             ValueType::Btf(id) => self.btf_type(*id)?,
             // Programs calculate with numbers and print them as such, whatever they are called elsewhere.
-            ValueType::Integer { size, signed, base } if self.globals.rounds && *base != Base::Float => {
+            ValueType::Integer { size, signed, base }
+                if self.globals.infers_types && *base != Base::Float =>
+            {
                 Type::integer(*size, *signed)
             }
             ValueType::Integer { size, signed, base } => Type::Integer {
@@ -136,10 +138,10 @@ impl<'a> Checker<'a> {
                 max: (*max).min(STRING),
             },
             ValueType::Memory { max } => Type::Memory { max: *max },
-            ValueType::Enumeration { size, signed, .. } if self.globals.rounds => {
+            ValueType::Enumeration { size, signed, .. } if self.globals.infers_types => {
                 Type::integer(*size, *signed)
             }
-            ValueType::Flags { size, .. } if self.globals.rounds => Type::integer(*size, false),
+            ValueType::Flags { size, .. } if self.globals.infers_types => Type::integer(*size, false),
             ValueType::Enumeration { size, signed, names } => Type::Integer {
                 size: *size,
                 signed: *signed,

@@ -2,10 +2,10 @@
 
 mod bucket;
 mod callback;
+mod composite;
 mod failure;
 mod gathering;
 mod glob;
-mod held;
 mod long_record;
 mod map;
 mod memory;

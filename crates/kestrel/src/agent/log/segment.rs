@@ -245,7 +245,7 @@ impl Segment {
             threads,
             code,
             host: host.clone(),
-            again: false,
+            is_retry: false,
         }
     }
 }
@@ -260,19 +260,19 @@ pub(super) struct Ending {
     /// What is known of the processes' code, where its records have their stacks.
     code: Option<SharedCode>,
     host: Host,
-    again: bool,
+    is_retry: bool,
 }
 
 impl Ending {
     /// The same ending, to be retried after it failed.
-    pub(super) fn again(mut self) -> Self {
-        self.again = true;
+    pub(super) fn failed(mut self) -> Self {
+        self.is_retry = true;
         self
     }
 
     /// Whether this is a retry: it has failed before.
-    pub(super) fn is_tried_again(&self) -> bool {
-        self.again
+    pub(super) fn is_retry(&self) -> bool {
+        self.is_retry
     }
 
     /// Takes what another agent left; `live` is the session's buffers if it is still there: their readers go on behind what is on file.
@@ -328,7 +328,7 @@ impl Ending {
             threads,
             code: code.map(share),
             host: host.clone(),
-            again: false,
+            is_retry: false,
         }))
     }
 

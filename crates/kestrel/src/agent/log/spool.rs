@@ -169,7 +169,7 @@ impl Spool {
         doorbell.drain()?;
         for of in &self.info.buffers {
             if let Some(buffer) = numbered(&self.buffers, of.number) {
-                buffer.ring().listen(Bell::Filled);
+                buffer.ring().listen(Bell::QuarterFull);
             }
         }
         Ok(())
@@ -411,7 +411,7 @@ impl Spool {
                 Ok(finished) => done.push(Ok(finished)),
                 Err((error, ending)) => {
                     self.failed
-                        .extend(ending.map(|ending| (Instant::now(), ending.again())));
+                        .extend(ending.map(|ending| (Instant::now(), ending.failed())));
                     if !again {
                         done.push(Err(error));
                     }
@@ -485,7 +485,7 @@ pub(super) struct Ended {
 impl Ended {
     fn begin(mut ending: Ending, target: &LogTarget) -> Self {
         let (user, keep) = (target.user.clone(), target.rotation.keep);
-        let again = ending.is_tried_again();
+        let again = ending.is_retry();
         let thread = std::thread::spawn(move || {
             let finished = as_user(user.as_ref(), || ending.finish(keep));
             finished.map_err(|error| (error, Box::new(ending)))

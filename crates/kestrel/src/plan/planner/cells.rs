@@ -92,7 +92,7 @@ impl Planner<'_> {
         };
         // Only a program that runs fires them.
         let own = spec.parts.first().and_then(|part| find_kind(&part.text));
-        let own = own.filter(|_| !self.globals.rounds);
+        let own = own.filter(|_| !self.globals.infers_types);
         let found = match own {
             Some(kind) if is_own_event(kind.name()) => Err(Error::OfPrograms {
                 wanted: text_of(spec),

@@ -28,9 +28,9 @@ impl Planner<'_> {
                 calls::add_way(&mut events);
             }
             if let Some(types) = &self.types {
-                program_types::lay_over(self.catalog, &self.definitions, types, &mut events);
+                program_types::overlay_definitions(self.catalog, &self.definitions, types, &mut events);
             }
-            if self.globals.rounds {
+            if self.globals.infers_types {
                 with_kind(&mut events);
             }
             // The events of one process, or of a command, are none of the recorder's.

@@ -77,10 +77,10 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn walks(&self) -> Result<Vec<File>> {
+    pub fn iterator_files(&self) -> Result<Vec<File>> {
         let is_walk = |hook: &&Attached| matches!(hook.mechanism, Some(Mechanism::Iterator(_)));
         let walks = self.hooks.iter().filter(is_walk);
-        let walks = walks.map(|hook| hook.links.walks());
+        let walks = walks.map(|hook| hook.links.iterator_files());
         Ok(walks.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 

@@ -37,7 +37,8 @@ impl Change {
                 if !mine(&there) {
                     continue;
                 }
-                again(remake, probe, index, there, slot).map_err(|error| of_probe(&probe.name, error))?;
+                recompile_hook(remake, probe, index, there, slot)
+                    .map_err(|error| of_probe(&probe.name, error))?;
                 renewed = true;
             }
             if renewed {
@@ -51,7 +52,7 @@ impl Change {
 }
 
 /// Recompiles the program of one hook, which is in force from now on.
-fn again(
+fn recompile_hook(
     remake: &mut Recompile<'_>,
     probe: &ProbeState,
     index: usize,
@@ -67,7 +68,7 @@ fn again(
         return Ok(());
     };
     let live: Vec<usize> = (0..program.rows.len()).collect();
-    let mut hook = remake.again(there, index, &program, &live)?.hook;
+    let mut hook = remake.recompile_program(there, index, &program, &live)?.hook;
     hook.own = Some(ProbeIdentity {
         place: probe.place,
         number: probe.number,

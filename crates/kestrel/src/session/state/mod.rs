@@ -12,7 +12,7 @@ pub use object::{CallState, ObjectMapState, ObjectState};
 pub use parameter::ParameterState;
 pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 
-use kestrel_catalog::attach::{Mechanism, OnCpu, own_event};
+use kestrel_catalog::attach::{Mechanism, OnlineCpu, own_event};
 use kestrel_hook::buffer::REMOVED;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::hook::control::{MOST_TABLES, Table};
@@ -48,7 +48,7 @@ pub struct State {
     /// The tables, in the order in which they came.
     pub tables: Vec<TableState>,
     /// Tables that are being taken out: the next change finishes that first.
-    pub retiring: Vec<Retiring>,
+    pub retiring: Vec<RetiringTable>,
     /// Names of tables by their places; a name keeps its place for good.
     pub places: Vec<String>,
     /// Number of the next table.
@@ -153,8 +153,8 @@ pub struct TableState {
 
 impl TableState {
     /// The table as one that is on its way out.
-    pub(in crate::session) fn retiring(&self) -> Retiring {
-        Retiring {
+    pub(in crate::session) fn retiring(&self) -> RetiringTable {
+        RetiringTable {
             number: self.number,
             place: self.place,
             slot: self.slot,
@@ -176,7 +176,7 @@ fn word(number: u32, slot: Option<u32>) -> Table {
 
 /// A table that is being removed, while handlers may still use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retiring {
+pub struct RetiringTable {
     /// The table's number.
     pub number: u32,
     /// The table's place among those that `use_table` names.
@@ -185,7 +185,7 @@ pub struct Retiring {
     pub slot: Option<u32>,
 }
 
-impl Retiring {
+impl RetiringTable {
     /// The table's word in the control page, while it is still in use.
     pub fn word(&self) -> Table {
         word(self.number, self.slot)
@@ -209,7 +209,7 @@ pub struct HookState {
     pub links: u32,
     /// Where it is attached to CPUs one by one: the CPU of each link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cpus: Vec<OnCpu>,
+    pub cpus: Vec<OnlineCpu>,
     /// Events of tracefs that were made for it, and go with the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_events: Vec<String>,

@@ -26,7 +26,7 @@ impl State {
             geometry: buffer.geometry(),
             process: buffer.process.clone(),
             bell: match self.bell {
-                true => BufferPlan::bell_of(Bell::Filled, &buffer.name, buffer.geometry().mode),
+                true => BufferPlan::bell_of(Bell::QuarterFull, &buffer.name, buffer.geometry().mode),
                 false => Bell::Silent,
             },
         };

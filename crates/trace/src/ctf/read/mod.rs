@@ -330,7 +330,7 @@ impl<R: Source> Reader<R> {
 
     /// Resumes after the end, asking all streams once more: for live traces, whose sources are queues (a `VecDeque<u8>`, say) that
     /// `source` fills with whole pages between rounds of `next`. Before the end it changes nothing.
-    pub fn again(&mut self) {
+    pub fn resume(&mut self) {
         self.started &= self.current.is_some();
     }
 

@@ -68,7 +68,7 @@ pub(super) struct Cpu {
     /// Events lost before the next record.
     lost: u64,
     /// Of the lost events that the kernel has counted, those that no page reports.
-    untold: u64,
+    unreported: u64,
     ended: bool,
     previous_ns: u64,
     damage: Option<String>,
@@ -86,7 +86,7 @@ impl Cpu {
             end: 0,
             time: 0,
             lost: 0,
-            untold: lost,
+            unreported: lost,
             ended: false,
             previous_ns: 0,
             damage: None,
@@ -143,10 +143,10 @@ impl Cpu {
             match count.filter(|_| commit & COUNTED != 0) {
                 Some(count) => {
                     self.lost = self.lost.saturating_add(count);
-                    self.untold = self.untold.saturating_sub(count);
+                    self.unreported = self.unreported.saturating_sub(count);
                 }
                 // What the kernel counted is said at the end.
-                None if self.untold == 0 => {
+                None if self.unreported == 0 => {
                     self.broken("events were lost, and the file does not say how many")
                 }
                 None => {}
@@ -255,7 +255,7 @@ impl Events for Cpu {
                 continue;
             }
             self.ended = true;
-            let lost = self.lost.saturating_add(std::mem::take(&mut self.untold));
+            let lost = self.lost.saturating_add(std::mem::take(&mut self.unreported));
             self.lost = 0;
             draft.only_lost(self.previous_ns, self.number, lost);
             return Ok(lost > 0);

@@ -12,20 +12,20 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A command waiting to be released. Dropped, it goes without having run.
+/// A command that is paused before its exec. Dropped, it goes without having run.
 #[derive(Debug)]
-pub struct Held {
+pub struct PausedCommand {
     pid: u32,
     program: String,
     release: Option<OwnedFd>,
     started: Option<Receiver<io::Result<Child>>>,
 }
 
-impl Held {
+impl PausedCommand {
     /// Forks for `command` and waits until its process is there.
     ///
     /// # Errors
-    /// [`Error::System`] if there can be no process. That a program does not exist shows only at [`Held::release`].
+    /// [`Error::System`] if there can be no process. That a program does not exist shows only at [`PausedCommand::release`].
     pub fn start(mut command: Command) -> Result<Self> {
         let program = command.get_program().to_string_lossy().into_owned();
         let failed = |errno: Errno| Error::system("start", program.clone(), errno);
@@ -103,7 +103,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PausedCommand {
     fn drop(&mut self) {
         // Not released: the child reads the end of the pipe and gives up; `spawn` reaps it.
         drop(self.release.take());
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_command_runs_only_after_its_release_under_the_same_pid() {
-        let held = Held::start(shell("echo $$")).unwrap();
+        let held = PausedCommand::start(shell("echo $$")).unwrap();
         let (host, pid) = (Host::default(), held.pid());
         let before = procfs::executable(&host, pid).unwrap();
         assert_eq!(before, std::env::current_exe().unwrap(), "still before its exec");
@@ -209,7 +209,7 @@ mod tests {
     fn a_command_never_released_never_runs() {
         let directory = tempfile::tempdir().unwrap();
         let witness = directory.path().join("ran");
-        let held = Held::start(shell(&format!("touch {}", witness.display()))).unwrap();
+        let held = PausedCommand::start(shell(&format!("touch {}", witness.display()))).unwrap();
         let pid = held.pid();
         drop(held);
         assert!(!witness.exists());
@@ -229,7 +229,7 @@ mod tests {
                 _ => Err(io::Error::last_os_error()),
             });
         }
-        let child = Held::start(command).unwrap().release().unwrap();
+        let child = PausedCommand::start(command).unwrap().release().unwrap();
         let pid = child.id();
         // The thread that forked it is what the kernel takes for its parent.
         let output = child.wait_with_output().unwrap();
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_command_that_was_ended_before_its_release_has_ended() {
-        let held = Held::start(shell("echo ran")).unwrap();
+        let held = PausedCommand::start(shell("echo ran")).unwrap();
         let pid = held.pid();
         // One that no handler catches that another test of this process may have installed, which the child would have, too.
         // SAFETY: a signal to a child that nobody has reaped.
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_shows_at_its_release() {
-        let held = Held::start(Command::new("/no/such/program")).unwrap();
+        let held = PausedCommand::start(Command::new("/no/such/program")).unwrap();
         let error = held.release().unwrap_err();
         assert_eq!(error.errno(), Some(Errno::ENOENT));
         assert!(error.to_string().contains("/no/such/program"));

@@ -15,13 +15,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Escape sequences that restore the terminal: default attributes, a visible cursor, the screen from before.
-const FAREWELL: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+const RESTORE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// Longest sleep where no deadline is given: keys, signals and bells end it earlier.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A terminal that a view has taken over; dropping it gives the terminal back.
-pub(super) struct Filled {
+pub(super) struct FullScreen {
     screen: Terminal<CrosstermBackend<Stdout>>,
     signals: TerminalSignals,
     /// The terminal opened for reading keys, where standard input is something else.
@@ -49,16 +49,16 @@ pub(crate) fn is_possible() -> bool {
         && (stdin().is_terminal() || File::open("/dev/tty").is_ok())
 }
 
-impl Filled {
+impl FullScreen {
     /// Takes the terminal over.
     pub(super) fn enter() -> Result<Self, Failure> {
         let keys = match stdin().is_terminal() {
             true => None,
             false => Some(File::open("/dev/tty").map_err(|error| failure("read keys from", &error))?),
         };
-        let signals = TerminalSignals::install(stdout().as_fd(), FAREWELL)?;
+        let signals = TerminalSignals::install(stdout().as_fd(), RESTORE)?;
         let screen = Terminal::new(CrosstermBackend::new(stdout()));
-        let mut filled = Self {
+        let mut full = Self {
             screen: screen.map_err(|error| failure("use", &error))?,
             signals,
             keys,
@@ -69,8 +69,8 @@ impl Filled {
             give_back();
             say(panic);
         }));
-        filled.take()?;
-        Ok(filled)
+        full.take()?;
+        Ok(full)
     }
 
     /// Draws the view; only what has changed is written to the terminal.
@@ -127,7 +127,7 @@ impl Filled {
 
     /// Enters raw mode and the alternate screen, and holds back remarks on standard error, which would write across the view.
     fn take(&mut self) -> Result<(), Failure> {
-        self.signals.set_filled(true);
+        self.signals.set_full_screen(true);
         terminal::enable_raw_mode().map_err(|error| failure("take", &error))?;
         let taken = execute!(stdout(), terminal::EnterAlternateScreen, cursor::Hide);
         taken.map_err(|error| failure("take", &error))?;
@@ -138,12 +138,12 @@ impl Filled {
     /// Undoes [`Self::take`].
     fn leave(&mut self) {
         give_back();
-        self.signals.set_filled(false);
+        self.signals.set_full_screen(false);
         crate::screen::hold_remarks(false);
     }
 }
 
-impl Drop for Filled {
+impl Drop for FullScreen {
     fn drop(&mut self) {
         self.leave();
     }
@@ -151,7 +151,7 @@ impl Drop for Filled {
 
 /// Restores the terminal. Errors are ignored: this runs in destructors and panics, where nothing can be done about them.
 fn give_back() {
-    let _ = stdout().write_all(FAREWELL);
+    let _ = stdout().write_all(RESTORE);
     let _ = stdout().flush();
     let _ = terminal::disable_raw_mode();
 }
