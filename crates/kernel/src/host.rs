@@ -76,7 +76,7 @@ impl Host {
         })
     }
 
-    /// Where tracefs is: `/sys/kernel/tracing`, or below debugfs as on older systems.
+    /// Directory of tracefs: `/sys/kernel/tracing`, or below debugfs as on older systems.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if it is mounted at neither place; [`Error::System`] if it is and this process may not look into it.
@@ -111,7 +111,7 @@ impl Host {
         })
     }
 
-    /// Where bpffs is: `/sys/fs/bpf`.
+    /// Directory of bpffs: `/sys/fs/bpf`.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if nothing of the kind is mounted there.

@@ -22,7 +22,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Where the files are.
+/// Directory of the files.
 const PLACE: &str = "/run/kestrel-index";
 
 /// Changes with the shape of what is kept.

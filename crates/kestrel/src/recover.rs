@@ -8,7 +8,7 @@ use kestrel_trace::packet::PAGE;
 use std::io;
 use std::os::fd::AsFd;
 
-/// What the names of our maps begin with.
+/// Prefix of the names of our maps.
 const PREFIX: &str = "kestrel_";
 
 /// The memory of all maps of ours, one behind the other.

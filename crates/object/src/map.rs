@@ -107,7 +107,7 @@ impl BpfMap {
         self.reused
     }
 
-    /// Where it is pinned.
+    /// Path at which it is pinned.
     pub fn pinned_at(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -128,7 +128,7 @@ impl BpfMap {
     }
 }
 
-/// Where a map is to be pinned, if it is.
+/// Path at which a map is to be pinned, if it is.
 pub(super) fn pin_path(host: &Host, object: &str, map: &Declaration) -> Result<Option<PathBuf>> {
     let below = match map.pinning {
         Pinning::None => return Ok(None),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Most bytes of stack of one of them: each is on the stack together with whoever calls it.
 pub(crate) const LIMIT: u32 = 96;
-/// What the kernel rounds the stack of each function up to (`check_max_stack_depth`).
+/// Bytes to which the kernel rounds up the stack of each function (`check_max_stack_depth`).
 const ROUNDED: u32 = 32;
 
 /// Bytes of stack that the functions take which a function calls, at most at a time; `frames` has the frame of each.

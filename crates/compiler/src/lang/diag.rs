@@ -265,7 +265,7 @@ fn floor(text: &str, index: usize) -> usize {
     index
 }
 
-/// How a character is shown: a tab as spaces, another control character as a mark of one column.
+/// Form in which a character is shown: a tab as spaces, another control character as a mark of one column.
 fn visible(c: char) -> String {
     match c {
         '\t' => " ".repeat(TAB),

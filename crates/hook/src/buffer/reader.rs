@@ -221,7 +221,7 @@ impl<M: Memory> Ring<M> {
         self.memory.copy_out(self.page_at(cpu, page), to)
     }
 
-    /// How full the fullest ring is, 0 to 1.
+    /// Fill of the fullest ring, 0 to 1.
     pub fn fill(&self) -> f64 {
         let fill = |cpu: u32| {
             let unread = self.position(cpu).saturating_sub(self.freed(cpu));

@@ -98,7 +98,7 @@ impl Serialize for Status {
 }
 
 impl Status {
-    /// How full the fullest ring is, 0 to 1.
+    /// Fill of the fullest ring, 0 to 1.
     pub fn fill(&self) -> f64 {
         let most = self.rings.iter().map(|ring| ring.held).max().unwrap_or(0);
         most as f64 / f64::from(self.geometry.data())

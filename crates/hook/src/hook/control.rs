@@ -442,7 +442,7 @@ pub fn emit_deactivate(b: &mut Builder) {
     b.store(Width::B8, active, 0, 0);
 }
 
-/// Where in the page a parameter stands.
+/// Offset of a parameter in the page.
 pub const fn parameter_at(index: u32) -> u32 {
     PARAMETERS + index * 8
 }

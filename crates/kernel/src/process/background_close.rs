@@ -4,7 +4,7 @@ use crate::error::{Errno, Error, Result};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// What the process is called where processes are listed.
+/// Name of the process where processes are listed.
 pub const CLOSER: &CStr = c"kestrel-detach";
 
 /// Between two descriptors, µs: a small part of what one of those takes that are closed so.

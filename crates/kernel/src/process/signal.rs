@@ -11,7 +11,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on those signals set the flag instead of ending the process.
+    /// Lets those signals set the flag, from now on, instead of ending the process.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -45,7 +45,7 @@ pub struct UserSignal {
 }
 
 impl UserSignal {
-    /// From now on `SIGUSR1` is noted.
+    /// Notes `SIGUSR1` from now on.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -53,7 +53,7 @@ impl UserSignal {
         Self::install(libc::SIGUSR1, "SIGUSR1")
     }
 
-    /// From now on `SIGUSR2` is noted.
+    /// Notes `SIGUSR2` from now on.
     ///
     /// # Errors
     /// [`Error::System`].

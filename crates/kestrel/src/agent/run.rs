@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the agent permits: as which user commands run, how many, how long and how often.
+/// Limits on commands: as which user they run, how many, how long and how often.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The user that commands run as; without one no command is run.

@@ -38,7 +38,7 @@ impl Hook {
         }
     }
 
-    /// How its code finds the handler that an event meets.
+    /// Way in which its code finds the handler that an event meets.
     fn choice(&self, way: &PlannedStrategy, plan: &Plan) -> HandlerChoice {
         if matches!(way.mechanism, Mechanism::OnRequest(_)) {
             return HandlerChoice::Always;

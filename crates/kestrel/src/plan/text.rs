@@ -4,7 +4,7 @@ use super::source::Options;
 use kestrel_compiler::lang::ast::{BinaryOp, Expr, ExprKind, Probe};
 use kestrel_compiler::lang::parse_events;
 
-/// What makes the column of flags in lines of tracefs.
+/// Fields of which the column of flags in lines of tracefs is made.
 const FLAGS: &str = "common_flags, common_preempt_count";
 
 /// Adds what options ask for to what was written: flags and stacks to the default record.

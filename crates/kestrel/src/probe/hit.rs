@@ -4,7 +4,7 @@ use super::{Registers, Value};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// When a hit was, relative to the instruction or function that is probed.
+/// Phase of a hit, relative to the instruction or function that is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Before the instruction ran (`pre_handler` of `struct kprobe`), or at a function's entry.

@@ -14,7 +14,7 @@ use kestrel_kernel::Host;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// How long is waited for hits when there are none.
+/// Pause of the reader when there are no hits.
 const NAP: Duration = Duration::from_millis(5);
 
 /// Probes that are attached, and the buffer that their hits come through.

@@ -215,7 +215,7 @@ impl Recorder {
         &self.session
     }
 
-    /// How much was written so far, to the directories before, too.
+    /// Amount written so far, to the directories before, too.
     pub fn written(&self) -> Written {
         let now = self.writer.written();
         Written {

@@ -28,7 +28,7 @@ struct Checked<'e> {
     handler: CheckedProbe,
 }
 
-/// When a handler runs.
+/// Event of the run at which a handler runs.
 #[derive(Clone, Copy)]
 enum Place<'e> {
     Begin,

@@ -27,7 +27,7 @@ struct Hierarchy {
     root: PathBuf,
 }
 
-/// How deep groups are looked for.
+/// Depth to which groups are looked for.
 const DEEPEST: usize = 64;
 
 impl SystemNames {

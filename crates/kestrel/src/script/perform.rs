@@ -137,7 +137,7 @@ impl Perform {
         self.code.is_some()
     }
 
-    /// How output looks.
+    /// Form of the output.
     pub fn form(&self) -> Form<'_> {
         Form {
             json: self.json,

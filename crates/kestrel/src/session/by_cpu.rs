@@ -5,7 +5,7 @@ use kestrel_catalog::Result;
 use kestrel_trace::aggregate::read::Snapshot;
 
 impl Session {
-    /// What each CPU has added to the handlers' maps, with the CPU's number.
+    /// Contents of the handlers' maps by CPU: what each CPU has added, with its number.
     ///
     /// # Errors
     /// When the kernel does not answer.

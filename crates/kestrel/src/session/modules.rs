@@ -87,7 +87,7 @@ pub(super) fn build(host: &Host, module: &str) -> Option<String> {
 }
 
 impl ModulePlace {
-    /// Where a hook sits, if that is in a module.
+    /// Module in which a hook sits, if it does.
     pub(super) fn of(mechanism: &Mechanism, instances: &[Instance], catalog: &Catalog) -> Option<Self> {
         let (places, at_return, maxactive) = match mechanism {
             // The kernel attaches what waited for its module, each time that comes.

@@ -75,7 +75,7 @@ impl PinnedSession {
         &self.state.name
     }
 
-    /// Where its pins are.
+    /// Directory of its pins.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -37,9 +37,9 @@ pub(super) const META: &str = "meta";
 pub(super) const META_COPY: &str = "meta_copy";
 pub(super) const NAMES: &str = "names";
 pub(super) const TARGETS: &str = "targets";
-/// What the writers of streams ring.
+/// The bell that writers of streams ring.
 pub(super) const BELL: &str = "bell";
-/// What the writers of messages ring.
+/// The bell that writers of messages ring.
 pub(super) const MESSAGE_BELL: &str = "message_bell";
 /// Hits of named probes.
 pub(super) const HITS: &str = "hits";

@@ -4,7 +4,7 @@ use kestrel_catalog::Error;
 use kestrel_kernel::Host;
 use kestrel_kernel::feature::{Feature, Features, Support};
 
-/// What the rings cannot do without; a kernel that lacks it fails in many ways, and none of them says so.
+/// Features that the rings cannot do without; a kernel that lacks one fails in many ways, and none of them says so.
 const NEEDED: &[Feature] = &[Feature::Atomics, Feature::MmapArray];
 
 /// Puts the name of what this kernel lacks in the place of what came of it.

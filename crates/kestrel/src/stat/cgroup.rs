@@ -71,7 +71,7 @@ impl Cgroup {
     }
 }
 
-/// Where the unified hierarchy is mounted.
+/// Directory at which the unified hierarchy is mounted.
 fn mounted(host: &Host) -> Result<PathBuf> {
     let mounts = host.read("/proc/self/mounts")?;
     let mut points = mounts.lines().filter_map(|line| {

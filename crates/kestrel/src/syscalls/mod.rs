@@ -15,7 +15,7 @@ use kestrel_trace::calls::{Abi, Descriptors, Signatures};
 use kestrel_trace::syscall::{CLASSES, Set, usual_name};
 use std::collections::BTreeSet;
 
-/// How much of each call is recorded.
+/// Amount of each call that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The number and the result.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// How long the thread rests between two questions.
+/// Pause of the thread between two questions.
 const REST: Duration = Duration::from_millis(5);
 
 /// The moment up to which all records are in their rings, kept up to date by a thread, while it is asked for, until it is dropped.

@@ -136,7 +136,7 @@ fn load(object: Object) -> Result<Loaded> {
     Ok(loaded)
 }
 
-/// How people learn that a program is missing.
+/// Remark that a program is missing, and why.
 pub(super) fn left_out(program: &str, error: &Error) -> String {
     let text = error.to_string();
     let why = text

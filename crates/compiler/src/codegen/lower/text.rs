@@ -302,7 +302,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Where they lie.
+    /// Address of the bytes.
     pub(super) fn address(&mut self, bytes: Bytes) -> Vreg {
         match bytes.at {
             At::Pointer(base) if bytes.offset == 0 => base,

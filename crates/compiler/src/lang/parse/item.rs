@@ -17,9 +17,9 @@ pub(super) enum ItemPlace {
     Among,
 }
 
-/// Where items of table files belong.
+/// Place of items of table files, in words.
 const TABLE: &str = "in a table file: kestrel record --table FILE, kestrel start FILE";
-/// Where items of scripts belong.
+/// Place of items of scripts, in words.
 const SCRIPT: &str = "at the top of a script: kestrel run FILE";
 
 /// Settings of a buffer or a config: `name = value` pairs.

@@ -20,7 +20,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// When a segment ends, and how many segments are kept.
+/// Limits of a segment, and of the segments that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
     /// Bytes of packets; what is written at once may go beyond it.
@@ -327,7 +327,7 @@ impl Logs {
         self.open.values().map(|open| open.spool.bell()).collect()
     }
 
-    /// How the logs are doing.
+    /// Progress of the logs.
     pub fn progress(&self) -> Vec<Progress> {
         let of = |(name, open): (&String, &Open)| Progress {
             session: name.clone(),

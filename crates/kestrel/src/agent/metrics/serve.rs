@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Connections at once; more are answered with 503.
 const MOST: usize = 8;
-/// How long a request, and how long an answer may take.
+/// Time limit of a request, and of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a request's head.
 const HEAD: usize = 8192;
@@ -50,7 +50,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

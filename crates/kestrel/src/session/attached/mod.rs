@@ -300,7 +300,7 @@ impl Session {
         &self.sharing
     }
 
-    /// How long it took to load and attach them.
+    /// Time that loading and attaching took.
     pub fn attaching(&self) -> Duration {
         self.attaching
     }

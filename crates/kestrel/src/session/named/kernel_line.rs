@@ -75,7 +75,7 @@ pub fn read(line: &str, kernel: &dyn Kernel) -> Result<ProbeRequest> {
     })
 }
 
-/// What stands between words: vertical tabs, too (`isspace`).
+/// Whether a character stands between words: vertical tabs, too (`isspace`).
 fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\u{b}'
 }

@@ -62,7 +62,7 @@ impl Dialect {
 
 /// Kernel facts against which lines are read.
 pub trait Kernel {
-    /// Where a symbol lies.
+    /// Address of a symbol.
     fn address(&self, symbol: &str) -> Option<u64>;
     /// Resolution of a place.
     fn spot(&self, place: &LinePlace<'_>) -> Resolution;
