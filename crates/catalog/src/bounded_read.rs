@@ -48,10 +48,12 @@ pub fn give(path: &Path, most: u64) -> Result<Given> {
 /// As [`read`].
 pub fn all_of(file: File, most: u64) -> Result<Vec<u8>> {
     let too_long = || Error::other(format!("it is longer than {} MiB", most >> 20));
-    if file.metadata()?.len() > most {
+    let expected = file.metadata()?.len();
+    if expected > most {
         return Err(too_long());
     }
-    let mut bytes = Vec::new();
+    // One byte more, to see the end without more room.
+    let mut bytes = Vec::with_capacity(expected as usize + 1);
     // A pipe does not say how long it is, and a file can grow.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {

@@ -9,15 +9,17 @@ const PACKAGES: &str = "/usr/lib/debug";
 
 /// Build id and links by which a file's debug information is found.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     build_id: Option<Vec<u8>>,
     /// The name of the debug file, with the checksum of its contents.
     link: Option<(Vec<u8>, u32)>,
+    /// Whether the file has debug information itself.
+    pub(super) described: bool,
 }
 
 impl Identity {
     /// Identity of an ELF file, from its bytes.
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let Ok(file) = object::File::parse(bytes) else {
             return Self::default();
         };
@@ -25,6 +27,9 @@ impl Identity {
         Self {
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             link: link.map(|(name, sum)| (name.to_vec(), sum)),
+            described: [".debug_info", ".debug_info.dwo"]
+                .iter()
+                .any(|name| file.section_by_name(name).is_some()),
         }
     }
 

@@ -12,7 +12,7 @@ mod unit;
 pub use function::{Parameter, ParameterPlace, Signature};
 pub use lines::{Line, Lines};
 
-use files::Identity;
+pub(crate) use files::Identity;
 use gimli::{Dwarf, DwarfPackage, DwoId};
 use kestrel_bpf::btf::{Btf, TypeId};
 use sections::Sections;
@@ -44,9 +44,9 @@ pub struct Described {
     pub by_address: HashSet<TypeId>,
 }
 
-/// The bytes of the debug file of the program of these bytes, which also may lie in the folders.
-pub fn debug_file(program: &Path, bytes: &[u8], folders: &[PathBuf]) -> Option<Vec<u8>> {
-    files::debug_file(program, &Identity::of(bytes), folders).map(|(_, bytes)| bytes)
+/// The bytes of the debug file of a program, which also may lie in the folders.
+pub(crate) fn debug_file(program: &Path, own: &Identity, folders: &[PathBuf]) -> Option<Vec<u8>> {
+    files::debug_file(program, own, folders).map(|(_, bytes)| bytes)
 }
 
 /// Split files of a program, read for some of its units.
@@ -59,16 +59,27 @@ struct Splits {
 impl DebugInfo {
     /// The debug information of the program of these bytes; it and its debug file may also lie in the folders.
     pub fn find(program: &Path, bytes: &[u8], folders: &[PathBuf]) -> Option<Self> {
+        Self::find_of(program, &Identity::of(bytes), || bytes, folders)
+    }
+
+    /// Like [`DebugInfo::find`], for a program whose bytes are read where they are needed.
+    pub(crate) fn find_of<B: AsRef<[u8]>>(
+        program: &Path,
+        own: &Identity,
+        bytes: impl FnOnce() -> B,
+        folders: &[PathBuf],
+    ) -> Option<Self> {
         let made = |sections, debug| Self {
             program: program.to_owned(),
             debug,
             sections,
             folders: folders.to_vec(),
         };
-        if let Some(sections) = Sections::read(bytes) {
+        let sections = own.described.then(|| Sections::read(bytes().as_ref())).flatten();
+        if let Some(sections) = sections {
             return Some(made(sections, None));
         }
-        let (path, bytes) = files::debug_file(program, &Identity::of(bytes), folders)?;
+        let (path, bytes) = files::debug_file(program, own, folders)?;
         Some(made(Sections::read(&bytes)?, Some(path)))
     }
 

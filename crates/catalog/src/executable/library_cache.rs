@@ -1,7 +1,10 @@
 //! The dynamic loader's cache of libraries (`/etc/ld.so.cache`, glibc's format 1.1): which file a name stands for.
 
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
 /// Path of the loader's cache.
-pub(super) const PATH: &str = "/etc/ld.so.cache";
+const PATH: &str = "/etc/ld.so.cache";
 
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// Bytes of the header and of an entry behind it.
@@ -12,6 +15,27 @@ const COUNT: usize = 20;
 /// `FLAG_X8664_LIB64 | FLAG_ELF_LIBC6`: libraries of 64-bit programs.
 const WORD_64: u32 = 0x0303;
 
+/// What tells one version of the file from the next: its inode, length and time.
+type Version = (u64, u64, i64, i64);
+
+/// The version that was read last.
+static READ: Mutex<Option<(Version, Arc<[u8]>)>> = Mutex::new(None);
+
+/// The cache, which is read when it is another than the last time: a script asks for the libraries of each of its probes. Empty where there is none.
+pub(super) fn read() -> Arc<[u8]> {
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let version = std::fs::metadata(PATH).map(|now| (now.ino(), now.len(), now.mtime(), now.mtime_nsec()));
+    let version = version.unwrap_or_default();
+    match &*read {
+        Some((known, cache)) if *known == version => cache.clone(),
+        _ => {
+            let cache: Arc<[u8]> = std::fs::read(PATH).unwrap_or_default().into();
+            *read = Some((version, cache.clone()));
+            cache
+        }
+    }
+}
+
 /// The path of a library by its name (`libc.so.6`), or by what stands before `.so` in it (`libc`); `None` where the cache is damaged or does not list it.
 ///
 /// Of several files for one name the loader takes by the processor's abilities; the one without conditions is taken here, as every processor may have it.
@@ -21,14 +45,18 @@ pub(super) fn find(cache: &[u8], name: &str) -> Option<String> {
     let cache = &cache[start..];
     let count = word(cache, COUNT)?;
     let stem = format!("{name}.so");
+    let versions = format!("{stem}.");
     let mut best = None;
     for index in 0..count as usize {
         let at = HEADER + index * ENTRY;
         let (flags, key, value) = (word(cache, at)?, word(cache, at + 4)?, word(cache, at + 8)?);
         let conditions = (word(cache, at + 16)?, word(cache, at + 20)?);
+        if flags != WORD_64 {
+            continue;
+        }
         let library = text(cache, key)?;
-        let is_it = library == name || library == stem || library.starts_with(&format!("{stem}."));
-        if flags == WORD_64 && is_it {
+        let is_it = library == name || library == stem || library.starts_with(&versions);
+        if is_it {
             let path = text(cache, value)?;
             // An exact name before a version of it, one without conditions before one with.
             let rank = (library != name, conditions != (0, 0));

@@ -51,7 +51,7 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 fn library(name: &str) -> Option<PathBuf> {
-    let cache = std::fs::read(library_cache::PATH).unwrap_or_default();
+    let cache = library_cache::read();
     let listed = library_cache::find(&cache, name).map(PathBuf::from);
     let listed = listed.filter(|path| path.is_file());
     listed.or_else(|| {

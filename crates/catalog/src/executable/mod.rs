@@ -12,7 +12,7 @@ pub use marks::{Argument, ArgumentPlace, Description, Field, FieldKind, Mark, Ma
 pub use site::Site;
 
 use crate::bounded_read;
-use crate::debuginfo::{self, DebugInfo};
+use crate::debuginfo::{self, DebugInfo, Identity};
 use crate::error::{Error, Near, Result};
 use kestrel_compiler::lang::diag::nearest;
 use kestrel_trace::files;
@@ -60,6 +60,7 @@ pub struct Executable {
     /// Whether its functions are only those that others call: the rest was taken out.
     stripped: bool,
     folders: Vec<PathBuf>,
+    identity: Identity,
     debug: OnceLock<Option<DebugInfo>>,
     /// The functions and those that its debug file names.
     named_elsewhere: OnceLock<Arc<[Function]>>,
@@ -141,6 +142,7 @@ impl Executable {
             functions: functions.into(),
             stripped,
             folders: folders.to_vec(),
+            identity: Identity::of(own),
             debug: OnceLock::new(),
             named_elsewhere: OnceLock::new(),
         })
@@ -170,9 +172,9 @@ impl Executable {
 
     /// Debug information of the file, from wherever it is.
     pub fn debug_info(&self) -> Option<&DebugInfo> {
-        let info = self
-            .debug
-            .get_or_init(|| DebugInfo::find(&self.path, &self.own_bytes(), &self.folders));
+        let info = self.debug.get_or_init(|| {
+            DebugInfo::find_of(&self.path, &self.identity, || self.own_bytes(), &self.folders)
+        });
         info.as_ref()
     }
 
@@ -196,7 +198,7 @@ impl Executable {
             return &self.functions;
         }
         self.named_elsewhere.get_or_init(|| {
-            let file = debuginfo::debug_file(&self.path, &self.own_bytes(), &self.folders);
+            let file = debuginfo::debug_file(&self.path, &self.identity, &self.folders);
             file.map_or_else(
                 || self.functions.clone(),
                 |bytes| self.with_those_of(&bytes).into(),
