@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use kestrel_layout::record::PAYLOAD;
+pub use kestrel_layout::record::{PAYLOAD, header};
 
 /// Name of a field that only fills room; output hides it.
 pub const UNUSED: &str = "_unused";

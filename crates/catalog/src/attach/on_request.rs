@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct OnRequest {
     pub name: String,
+    /// Nanoseconds from one to the next, where it comes from time to time.
+    #[serde(default)]
+    pub every: Option<u64>,
 }
 
 impl Attach for OnRequest {
@@ -39,7 +42,10 @@ impl Attach for OnRequest {
     }
 
     fn describe(&self, _reads: &str) -> String {
-        format!("run by the session itself at {}", self.name)
+        match self.every {
+            None => format!("run by the session itself at {}", self.name),
+            Some(_) => format!("printed by the session itself at {}", self.name),
+        }
     }
 
     fn attach(&self, _kind: ProgramKind, _programs: &[&Program], _events: &Events<'_>) -> Result<Links> {

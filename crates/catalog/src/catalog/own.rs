@@ -109,7 +109,10 @@ impl EventKind for OwnEvent {
         let name = [&[self.name], parts.as_slice()].concat().join(":");
         let program = ProgramKind::RawTracepoint;
         let way = Strategy::new(
-            Mechanism::OnRequest(OnRequest { name: name.clone() }),
+            Mechanism::OnRequest(OnRequest {
+                name: name.clone(),
+                every: None,
+            }),
             Context {
                 types: catalog.types().ok(),
                 features: catalog.features(program),

@@ -48,6 +48,71 @@ fn what_is_only_said_needs_no_program() {
     assert!(!idle(r#"begin { if (pid > 0) { printf("a\n"); } }"#));
 }
 
+/// An interval that only prints and clears is its reader's: what events add falls into one interval each, with keys and without, and `exit` ends it.
+#[test]
+fn intervals_that_only_print_and_clear_need_no_program() {
+    needs_tracing!();
+    let by_reader = |program: &str| {
+        let shown = Place::new().run(&["run", "--dry-run", "-d", "all", "-e", program]);
+        shown
+            .succeeds()
+            .err
+            .contains("printed by the session itself at interval:")
+    };
+    let counts = "begin { @n = count(); @k[1] = count(); }";
+    assert!(by_reader(&format!(
+        r#"{counts} interval:ms:20 {{ time("%H "); printf("a\n"); print(@n); clear(@n); zero(@k); }}"#
+    )));
+    assert!(!by_reader(&format!(
+        "{counts} interval:ms:20 {{ clear(@n); @n = count(); }}"
+    )));
+    assert!(!by_reader(&format!(
+        "{counts} interval:ms:20 /pid > 0/ {{ print(@n); }}"
+    )));
+    assert!(!by_reader("begin { @s = 1; } interval:ms:20 { clear(@s); }"));
+
+    let program = r#"interval:ms:1 { @n = count(); @k[@i % 2] = sum(1); if (++@i == 200) { exit(); } }
+        interval:ms:10 { print(@n); clear(@n); print(@k); clear(@k); }"#;
+    let out = printed(program);
+    let of = |name: &str| -> (usize, u64) {
+        let lines = out.lines().filter_map(|line| line.strip_prefix(name));
+        let counts: Vec<u64> = lines
+            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+            .collect();
+        (counts.len(), counts.iter().sum())
+    };
+    let (intervals, all) = of("@n:");
+    assert!(intervals > 3 && all == 200, "{out}");
+    assert_eq!(of("@k[").1, 200, "{out}");
+    assert_eq!(of("@i:").1, 200, "{out}");
+}
+
+/// A sum of zeroes is a sum, and one that was cleared is none.
+#[test]
+fn sums_of_nothing_are_shown() {
+    needs_tracing!();
+    let out = printed("begin { @zero = sum(0); @gone = sum(1); clear(@gone); exit(); }");
+    assert_eq!(out.trim(), "@zero: 0");
+}
+
+/// Where a kernel has no kprobes at all, one is missing as one of a function that does not exist is: as `missing_probes` says.
+#[test]
+fn kinds_that_a_kernel_does_not_have_are_missing_probes() {
+    needs_tracing!();
+    let probes = r#"kprobe:no_such_function { @ = count(); } begin { printf("on\n"); exit(); }"#;
+    let ignoring = format!("config = {{ missing_probes = ignore }} {probes}");
+    let out = Place::new().run(&["run", "-q", "-e", &ignoring]).succeeds();
+    assert_eq!((out.out.trim(), out.err.trim()), ("on", ""));
+    let warning = format!("config = {{ missing_probes = warn }} {probes}");
+    let out = Place::new().run(&["run", "-q", "-e", &warning]).succeeds();
+    assert!(
+        out.err
+            .contains("No matches for kprobe no_such_function. Skipping."),
+        "{}",
+        out.err
+    );
+}
+
 /// A map is read before the handler that fills it, and a variable grows with what is stored in it.
 #[test]
 fn what_is_held_is_found_over_all_uses() {

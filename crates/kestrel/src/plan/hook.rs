@@ -32,6 +32,8 @@ pub struct Hook {
     pub ways: Vec<PlannedStrategy>,
     /// Whether the session may do without it where the kernel does not let it be attached: a pattern matched the event, no text names it.
     pub optional: bool,
+    /// Whether it may do so where the kernel takes its program and does not let that be attached: `missing_probes` says so.
+    pub may_be_missing: bool,
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,
     /// Which named probe it is a part of.
@@ -157,6 +159,7 @@ impl Hook {
             rows,
             ways,
             optional,
+            may_be_missing: false,
             slot: None,
             own: None,
             call: None,

@@ -1,20 +1,60 @@
-//! Records of `begin` and `end` that are known before the program runs (`printf` of constants, `print(@map)`): whoever reads the records makes them, and the
-//! kernel need not verify their writing. What else the handlers do (`@x[1] = "one"`, `clear(@x)`) their program does afterwards.
+//! Records that are known before the program runs (`printf` of constants, `print(@map)`), of `begin`, of `end` and of intervals: whoever reads the records makes
+//! them, and the kernel need not verify their writing. What else `begin` and `end` do (`@x[1] = "one"`, `clear(@x)`) their program does afterwards. An
+//! interval that only prints and clears has no clock in the kernel: its reader has.
 
-use super::hook::PlannedStrategy;
-use kestrel_catalog::attach::Mechanism;
-use kestrel_compiler::check::tree::{CheckedProbe, ExprKind, MapChange, Record, Statement, StatementKind};
+use super::hook::{Hook, PlannedStrategy};
+use kestrel_catalog::attach::{Mechanism, OnRequest};
+use kestrel_compiler::check::tree::{
+    CheckedProbe, ExprKind, MapChange, MapPlace, Record, Statement, StatementKind,
+};
+use kestrel_compiler::context::{Context, ProgramKind};
 use kestrel_trace::event::is_long;
 use kestrel_trace::layout::{FieldPlace, FieldType};
 
 /// Events of a program that happen once, while nothing else does.
 const BEGIN: &str = "begin";
 const END: &str = "end";
+/// The kind of events that come from time to time.
+const INTERVAL: &str = "interval";
 /// Verbs whose records need nothing of the kernel but the time, and the values.
 const VERBS: [&str; 5] = ["printf", "errorf", "warnf", "print", "time"];
 const PRINT_MAP: &str = "print_map";
 /// What tells a reader that a map begins anew: none begins behind the end.
 const CLEARED: &str = "cleared";
+const ZEROED: &str = "zeroed";
+
+/// When the handlers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Moment {
+    /// Once, before anything else.
+    #[default]
+    Begin,
+    /// Once, after all else.
+    End,
+    /// Again and again, beside all else.
+    Interval,
+}
+
+/// What happens to a map's generation when a record with it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing.
+    Stays,
+    /// The map is cleared.
+    Clears,
+    /// The map's keys stay, with zeroes.
+    Zeroes,
+}
+
+/// The generation of a map, in a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Generation {
+    /// Offset of the number.
+    pub(crate) at: usize,
+    /// The map's name.
+    pub(crate) map: String,
+    pub(crate) turn: Turn,
+}
 
 /// A record that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +63,21 @@ pub(crate) struct KnownRecord {
     pub(crate) record: u16,
     /// The whole record, header included.
     pub(crate) bytes: Vec<u8>,
-    /// Where in it stands how often a map was cleared, which is known when it is made, and the map's name.
-    pub(crate) generation: Option<(usize, String)>,
+    /// How often a map was cleared, which is known when it is made.
+    pub(crate) generation: Option<Generation>,
+}
+
+impl KnownRecord {
+    /// Its bytes, where the map has that generation.
+    pub(crate) fn bytes(&self, generation: u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        let number = generation.to_le_bytes();
+        let place = self.generation.as_ref().map(|generation| generation.at);
+        if let Some(place) = place.and_then(|at| bytes.get_mut(at..at + number.len())) {
+            place.copy_from_slice(&number);
+        }
+        bytes
+    }
 }
 
 /// Handlers whose records are all known.
@@ -38,16 +91,47 @@ pub(crate) struct Split {
     pub(crate) idle: bool,
 }
 
+/// Gives an interval to the reader of its records, where its handlers do nothing but what a reader can do.
+pub(super) fn give_to_reader(hook: &mut Hook) {
+    let ([way], [instance]) = (hook.ways.as_slice(), hook.instances.as_slice()) else {
+        return;
+    };
+    let Mechanism::Counter(clock) = &way.mechanism else {
+        return;
+    };
+    if hook.kind != INTERVAL || clock.every_cpu || clock.process.is_some() {
+        return;
+    }
+    let own = OnRequest {
+        name: instance.name.clone(),
+        every: Some(clock.period),
+    };
+    let by_reader = PlannedStrategy {
+        mechanism: Mechanism::OnRequest(own),
+        context: Context {
+            program: ProgramKind::RawTracepoint,
+            ..way.context.clone()
+        },
+        ..way.clone()
+    };
+    if split(&by_reader).is_some_and(|split| split.idle && !split.known.is_empty()) {
+        hook.ways = vec![by_reader];
+    }
+}
+
 /// The handlers of a way and their records apart; none where not all records are known.
 pub(crate) fn split(way: &PlannedStrategy) -> Option<Split> {
     let Mechanism::OnRequest(own) = &way.mechanism else {
         return None;
     };
-    if ![BEGIN, END].contains(&own.name.as_str()) {
-        return None;
-    }
+    let moment = match own.name.as_str() {
+        _ if own.every.is_some() => Moment::Interval,
+        BEGIN => Moment::Begin,
+        END => Moment::End,
+        _ => return None,
+    };
     let mut splitter = Splitter {
-        at_end: own.name == END,
+        moment,
         ..Splitter::default()
     };
     let mut rest = Vec::new();
@@ -70,6 +154,13 @@ pub(crate) fn split(way: &PlannedStrategy) -> Option<Split> {
         rest.push(CheckedProbe {
             body,
             ..handler.clone()
+        });
+    }
+    if moment == Moment::Interval {
+        return (splitter.cleared.is_empty() && splitter.statements == 0).then_some(Split {
+            known: splitter.known,
+            rest,
+            idle: true,
         });
     }
     // Maps are printed as they are before anything changes.
@@ -98,14 +189,14 @@ fn records_in(body: &[Statement]) -> u16 {
 /// Goes through handlers, statement by statement.
 #[derive(Debug, Default)]
 struct Splitter {
-    at_end: bool,
+    moment: Moment,
     known: Vec<KnownRecord>,
     /// Number of records so far, and of statements that are kept.
     records: u16,
     statements: usize,
     /// Whether records need not be written at all.
     left_out: bool,
-    /// Maps that were cleared so far.
+    /// Maps that were cleared so far; at an interval, of which no record has said it yet.
     cleared: Vec<String>,
 }
 
@@ -137,6 +228,10 @@ impl Splitter {
                     }
                     _ => return None,
                 },
+                StatementKind::Map(place, MapChange::Clear { .. }) if self.moment == Moment::Interval => {
+                    self.clear(place)?;
+                    continue;
+                }
                 StatementKind::Map(place, change) => {
                     self.statements += 1;
                     if *change == (MapChange::Clear { zeroed: false }) {
@@ -158,16 +253,27 @@ impl Splitter {
         Some(rest)
     }
 
+    /// Notes that a reader clears a map: one whose generations are apart from each other.
+    fn clear(&mut self, place: &MapPlace) -> Option<()> {
+        let apart = !place.map.keys.is_empty() || place.map.entries > 1;
+        apart.then(|| self.cleared.push(place.map.name.clone()))
+    }
+
     fn record(&mut self, record: &Record) -> Option<()> {
         let verb = record.asks.as_ref()?.verb.as_str();
         let number = self.records;
         self.records += 1;
-        if verb == CLEARED && self.at_end {
+        if verb == CLEARED && self.moment == Moment::End {
             self.left_out = true;
             return Some(());
         }
-        let asks_map = verb == PRINT_MAP && self.at_end;
-        if !VERBS.contains(&verb) && !asks_map || is_long(&record.layout, record.asks.as_ref()) {
+        let turn = match (verb, self.moment) {
+            (PRINT_MAP, Moment::End | Moment::Interval) => Some(Turn::Stays),
+            (CLEARED, Moment::Interval) => Some(Turn::Clears),
+            (ZEROED, Moment::Interval) => Some(Turn::Zeroes),
+            _ => None,
+        };
+        if !VERBS.contains(&verb) && turn.is_none() || is_long(&record.layout, record.asks.as_ref()) {
             return None;
         }
         let mut made = KnownRecord {
@@ -187,11 +293,19 @@ impl Splitter {
                 (ExprKind::Constant(number), FieldType::Integer { .. } | FieldType::Bool) => {
                     number.to_le_bytes().get(..size)?.to_vec()
                 }
-                (ExprKind::Generation(map), FieldType::Integer { size: 8, .. }) if asks_map => {
-                    if self.cleared.contains(&map.name) {
-                        return None;
+                (ExprKind::Generation(map), FieldType::Integer { size: 8, .. }) => {
+                    let turn = turn?;
+                    let cleared = self.cleared.iter().position(|name| *name == map.name);
+                    match (turn, cleared) {
+                        (Turn::Stays, Some(_)) => return None,
+                        (Turn::Stays, None) => {}
+                        (Turn::Clears | Turn::Zeroes, place) => drop(self.cleared.remove(place?)),
                     }
-                    made.generation = Some((offset, map.name.clone()));
+                    made.generation = Some(Generation {
+                        at: offset,
+                        map: map.name.clone(),
+                        turn,
+                    });
                     continue;
                 }
                 _ => return None,

@@ -23,7 +23,8 @@ impl Planner<'_> {
         let Some(policy) = self.missing_probes else {
             return Err(error);
         };
-        if !is_missing(&error) {
+        let unavailable = policy != MissingProbes::Error && is_unavailable(&error);
+        if !is_missing(&error) && !unavailable {
             return Err(self.misnamed(spec, error));
         }
         if let Some(message) = raw_address(spec).filter(|_| self.options.allows_unsafe) {
@@ -52,7 +53,9 @@ impl Planner<'_> {
                 if let Some(message) = untraceable {
                     self.warn(spec.span, message);
                 }
-                self.warn(spec.span, format!("No matches for {name}. Skipping."));
+                let message = format!("No matches for {name}. Skipping.");
+                let why = unavailable.then(|| error.to_string());
+                self.warning(Diagnostic::warning(spec.span, message).maybe_hint(why));
                 Ok(())
             }
             MissingProbes::Ignore => Ok(()),
@@ -202,8 +205,12 @@ impl Planner<'_> {
     }
 
     fn warn(&mut self, span: Span, message: String) {
+        self.warning(Diagnostic::warning(span, message));
+    }
+
+    fn warning(&mut self, warning: Diagnostic) {
         let text = self.text.source.to_string();
-        self.warnings.push((text, Diagnostic::warning(span, message)));
+        self.warnings.push((text, warning));
     }
 
     fn refusal(&self, diagnostics: Vec<Diagnostic>) -> Error {
@@ -220,6 +227,17 @@ fn is_missing(error: &Error) -> bool {
         Error::NoSuchEvent { .. } | Error::NoFunction { .. } | Error::NoPlace { .. } => true,
         Error::Kernel(Kernel::System { errno, .. }) => *errno == Errno::ENOENT,
         Error::Trace(kestrel_trace::Error::Io { source, .. }) => source.kind() == ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+/// Whether an error says that this kernel has no events of the kind.
+fn is_unavailable(error: &Error) -> bool {
+    match error {
+        Error::Unsupported { .. } => true,
+        Error::Kernel(Kernel::System { errno, .. }) => {
+            errno.is_permission() || matches!(*errno, Errno::ENODEV | Errno::EOPNOTSUPP)
+        }
         _ => false,
     }
 }

@@ -45,7 +45,7 @@ use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_compiler::check::globals::{Globals, UserPlace};
 use kestrel_compiler::check::shape::{ROUNDS, Shapes};
-use kestrel_compiler::lang::config;
+use kestrel_compiler::lang::config::{self, MissingProbes};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 pub use kestrel_hook::buffer::name::MAIN as BUFFER;
 use kestrel_hook::table::BufferSpec;
@@ -232,7 +232,13 @@ fn program_hooks(
         let planned = planner.program(program);
         let grown = planner.globals.shapes.clone();
         if grown == shapes {
-            return Ok((planned?, planner.finish()?));
+            let mut hooks = planned?;
+            for hook in &mut hooks {
+                known::give_to_reader(hook);
+                // What the kernel does not let be attached is missing, too.
+                hook.may_be_missing = program.config.missing_probes != MissingProbes::Error;
+            }
+            return Ok((hooks, planner.finish()?));
         }
         shapes = grown;
     }

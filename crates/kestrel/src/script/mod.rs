@@ -4,6 +4,7 @@ mod maps;
 mod names;
 mod packets;
 mod perform;
+mod ticks;
 mod walk;
 
 pub use maps::ProgramMaps;
@@ -18,6 +19,7 @@ use kestrel_kernel::bpf::enable_stats;
 use kestrel_kernel::procfs;
 use kestrel_trace::record::Record;
 use std::time::{Duration, Instant};
+use ticks::Ticks;
 use walk::Walk;
 
 /// For how long a benchmark runs, and how often between two readings of what it prints.
@@ -32,6 +34,8 @@ pub struct Running {
     exit: Option<i64>,
     /// The iterators while they walk.
     walk: Option<Walk>,
+    /// The intervals that the kernel need not know of, from `begin` on.
+    ticks: Option<Ticks>,
 }
 
 impl Running {
@@ -41,6 +45,7 @@ impl Running {
             live: Live::ordered(session),
             exit: None,
             walk: None,
+            ticks: None,
         }
     }
 
@@ -93,6 +98,7 @@ impl Running {
         if self.exit.is_none() {
             // An interval counts from `begin` on, not from when it was attached.
             self.session().begin_periods()?;
+            self.ticks = Ticks::begin(self.session());
             self.live.start();
         }
         Ok(())
@@ -103,9 +109,23 @@ impl Running {
     /// # Errors
     /// As [`Running::begin`].
     pub fn poll(&mut self, perform: &mut Perform) -> Result<usize> {
+        self.take_ticks();
         let exit = &mut self.exit;
         self.live
             .poll_with(&mut |session, record| performed(perform, session, record, exit))
+    }
+
+    /// How long nothing is due that no bell tells of; `None` where nothing ever is.
+    pub fn until_due(&self) -> Option<Duration> {
+        self.ticks.as_ref().map(Ticks::until_next)
+    }
+
+    /// Puts what intervals have made among the records.
+    fn take_ticks(&mut self) {
+        let made = self.ticks.as_ref().map(Ticks::take);
+        for (time_ns, bytes) in made.into_iter().flatten() {
+            self.live.put(time_ns, bytes);
+        }
     }
 
     /// Whether something has come that is not performed yet, since another CPU may have something earlier.
@@ -120,6 +140,10 @@ impl Running {
     pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
         // Commands take far longer than what asks for them: those of a backlog could take minutes.
         perform.ending = self.exit.is_none();
+        if let Some(ticks) = &mut self.ticks {
+            ticks.end();
+        }
+        self.take_ticks();
         self.drain(perform)?;
         perform.ending = false;
         self.fire_once("end", perform)

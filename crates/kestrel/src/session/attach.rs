@@ -22,7 +22,7 @@ pub(super) fn attach(
     let events = Events {
         known: catalog,
         names: &names,
-        optional: hook.optional,
+        optional: hook.optional || hook.may_be_missing,
     };
     let (program, maps, mut links) = way.mechanism.load_and_attach(&events, load, others)?;
     links.extend([reading]);

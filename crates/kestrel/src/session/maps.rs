@@ -15,14 +15,15 @@ use kestrel_trace::aggregate::{MapType, state};
 use kestrel_trace::layout::Names;
 use kestrel_trace::symbol::Symbols;
 use kestrel_trace::user_symbol::{UserSymbols, addresses_of};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The maps of a session, and the state map where there are any.
 #[derive(Debug, Default)]
 pub struct Maps {
-    state: Option<State>,
+    state: Option<Arc<State>>,
     maps: Vec<(MapType, Map)>,
     /// The stacks that are keys of maps, by the map's name.
     stacks: Vec<(String, Map)>,
@@ -65,7 +66,7 @@ impl Maps {
                 continue;
             }
             if self.state.is_none() {
-                self.state = Some(State::open(make(&map::state_spec())?)?);
+                self.state = Some(Arc::new(State::open(make(&map::state_spec())?)?));
             }
             if let Some(spec) = map::stacks_spec(ty) {
                 self.stacks.push((ty.name.clone(), make(&spec)?));
@@ -80,7 +81,7 @@ impl Maps {
     /// # Errors
     /// When the state map cannot be mapped.
     pub fn open(state: Option<Map>, maps: Vec<(MapType, Map)>, stacks: Vec<(String, Map)>) -> Result<Self> {
-        let state = state.map(State::open).transpose()?;
+        let state = state.map(State::open).transpose()?.map(Arc::new);
         Ok(Self {
             state,
             maps,
@@ -369,6 +370,17 @@ impl Maps {
         }
     }
 
+    /// How often each map was cleared, to be read and raised by another thread.
+    pub(crate) fn shared_generations(&self) -> Generations {
+        let maps = self.maps.iter();
+        Generations {
+            state: self.state.clone(),
+            maps: maps
+                .map(|(ty, _)| (ty.name.clone(), (ty.number, ty.entries, ty.keys.is_empty())))
+                .collect(),
+        }
+    }
+
     /// Removes the keys of a map's generations before this one; where this one is `zeroed`, they stay with zero.
     ///
     /// # Errors
@@ -427,6 +439,49 @@ fn renewed(mut key: Vec<u8>, generation: u64) -> Vec<u8> {
         *word = generation.to_le_bytes();
     }
     key
+}
+
+/// How often each map of a session was cleared: to be read and raised by any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Generations {
+    state: Option<Arc<State>>,
+    /// By the maps' names: number, entries, and whether it has no keys.
+    maps: HashMap<String, (u32, u32, bool)>,
+}
+
+impl Generations {
+    /// How often a map was cleared so far.
+    pub(crate) fn now(&self, map: &str) -> u64 {
+        let word = self.word(map, state::generation);
+        word.map_or(0, |word| word.load(Ordering::SeqCst))
+    }
+
+    /// Clears a map as `clear(@x)` of a handler does, or as `zero(@x)` where `zeroed`; gives the generation that begins.
+    pub(crate) fn raise(&self, map: &str, zeroed: bool) -> u64 {
+        let Some(word) = self.word(map, state::generation) else {
+            return 0;
+        };
+        let begun = word.fetch_add(1, Ordering::SeqCst) + 1;
+        if let (true, Some(word)) = (zeroed, self.word(map, state::zeroed)) {
+            word.store(begun, Ordering::SeqCst);
+        }
+        begun
+    }
+
+    /// Whether a map may be cleared once more before what was cleared is read: one without keys has a place for each of its last generations only.
+    pub(crate) fn has_room(&self, map: &str) -> bool {
+        let (Some(state), Some((number, entries, true))) = (&self.state, self.maps.get(map)) else {
+            return true;
+        };
+        let swept = state.swept.get(*number as usize);
+        let swept = swept.map_or(0, |swept| swept.load(Ordering::Relaxed));
+        self.now(map) - swept.min(self.now(map)) < u64::from(entries / 2)
+    }
+
+    fn word(&self, map: &str, of: fn(u32) -> u32) -> Option<&AtomicU64> {
+        let (number, ..) = self.maps.get(map)?;
+        self.state.as_ref()?.word(of(*number)).ok()
+    }
 }
 
 impl State {

@@ -25,6 +25,7 @@ use kestrel_trace::info::{TraceInfo, Uuid};
 use kestrel_trace::process::Processes;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How often a session is looked at again that is changed at the same time.
 const LOOKS: u32 = 5;
@@ -231,7 +232,7 @@ impl PinnedSession {
         Ok(Session {
             resources: Resources {
                 host: self.host.clone(),
-                control: Control::open(self.directory.map(pins::CONTROL)?)?,
+                control: Arc::new(Control::open(self.directory.map(pins::CONTROL)?)?),
                 buffers,
                 bells: Vec::new(),
                 doorbell: self.doorbell(pins::BELL)?,

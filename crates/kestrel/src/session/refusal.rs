@@ -34,6 +34,14 @@ pub(super) fn is_final(error: &Error) -> bool {
     }
 }
 
+/// Whether what is wrong is the program, not the place that it is for.
+pub(super) fn is_of_program(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Rejected(_) | Error::Compile { .. } | Error::Kernel(kestrel_kernel::Error::Load { .. })
+    )
+}
+
 /// Why a way was not taken, in one line.
 pub(super) fn reason(error: &Error) -> String {
     match error {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Resources {
     pub(super) host: Host,
-    pub(super) control: Control,
+    pub(super) control: Arc<Control>,
     /// The session's buffers, at least one.
     pub(super) buffers: Vec<Buffer>,
     /// What wakes the reader of each of them, by its place, and what they ring where any does.

@@ -103,6 +103,11 @@ impl Live {
             .emit(&self.table, until, &mut |record| show(session, record))
     }
 
+    /// Adds a record that its reader has made, with the time at which it did.
+    pub(crate) fn put(&mut self, time_ns: u64, bytes: Vec<u8>) {
+        self.waiting.put(time_ns, bytes);
+    }
+
     /// Whether records have come that are not given yet, since another CPU may have an earlier one.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()

@@ -82,6 +82,15 @@ impl Queue {
         }
     }
 
+    /// Adds a record that was made by its reader.
+    pub(crate) fn put(&mut self, time_ns: u64, bytes: Vec<u8>) {
+        self.waiting.push(Waiting {
+            time_ns,
+            cpu: 0,
+            bytes,
+        });
+    }
+
     /// Shows the records up to the time `until`, oldest first; gives their number.
     pub(crate) fn emit(
         &mut self,

@@ -105,6 +105,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let live = options.live.picture(held.is_some())?;
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;
+    if program.config.missing_probes == MissingProbes::Warn && !options.no_warnings {
+        for skipped in session.left_out() {
+            eprintln!(
+                "WARNING: could not attach {}, skipping: {}",
+                skipped.event, skipped.why
+            );
+        }
+    }
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
     let json = options.format == OutputFormat::Json;
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
@@ -522,13 +530,15 @@ impl Work for ProgramRun<'_> {
             let session = self.running.session();
             self.live.show(|| maps(session, session.host()))?;
         }
-        Ok(self.live.pause(match came {
+        let pause = match came {
             0 if self.walking => WALKING,
             0 if self.running.has_waiting() => POLL_INTERVAL,
             0 if self.perform.follows() || self.packets.is_some() => FOLLOWING,
             0 => CALM,
             _ => Duration::ZERO,
-        }))
+        };
+        let due = self.running.until_due();
+        Ok(self.live.pause(due.map_or(pause, |due| due.min(pause))))
     }
 
     fn has_ended(&self) -> bool {

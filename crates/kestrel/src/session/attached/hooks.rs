@@ -4,7 +4,7 @@ use super::{Attached, Session};
 use crate::plan::known::{self, KnownRecord};
 use crate::plan::{Hook, Plan, PlannedStrategy};
 use crate::session::prepare::{self, Ready};
-use crate::session::refusal::{is_final, reason};
+use crate::session::refusal::{is_final, is_of_program, reason};
 use crate::session::{Fallback, Skipped, attach, modules, rejection};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
@@ -46,7 +46,9 @@ impl Session {
                 self.classes.extend(classes);
                 Ok(())
             }
-            Err(error) if hook.optional && !is_final(&error) => {
+            Err(error)
+                if (hook.optional || hook.may_be_missing && !is_of_program(&error)) && !is_final(&error) =>
+            {
                 self.left_out.push(Skipped {
                     event: hook.event(),
                     why: error.to_string(),

@@ -40,6 +40,7 @@ use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
 use std::ffi::CString;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A session: what is attached, and the resources that its programs are bound to.
@@ -150,7 +151,7 @@ impl Session {
         let buffers: Vec<Buffer> = plan.buffers.iter().enumerate().map(make).collect::<Result<_>>()?;
         let bells: Vec<Bell> = plan.buffers.iter().map(|buffer| buffer.bell).collect();
         let rings = bells.iter().any(|bell| *bell != Bell::Silent);
-        let control = Control::create(uuid, now)?;
+        let control = Arc::new(Control::create(uuid, now)?);
         for (index, parameter) in plan.globals.parameters.iter().enumerate() {
             control.set_parameter(index, parameter.value);
         }
@@ -231,6 +232,11 @@ impl Session {
     /// Masks all hooks at once; nothing is detached yet.
     pub fn deactivate(&self) {
         self.resources.control.activate(Table::NONE);
+    }
+
+    /// Whether all hooks are masked: before it begins, and when a handler has called `exit`.
+    pub fn is_masked(&self) -> bool {
+        self.resources.control.active() == Table::NONE
     }
 
     /// Gives one of its parameters another value.

@@ -1,11 +1,15 @@
 //! Events of the session itself, which it fires: `begin` and `end`, the files of its iterators, the periods of its intervals.
 
 use super::{Attached, Session};
+use crate::plan::known::KnownRecord;
+use crate::session::maps::Generations;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::Mechanism;
+use kestrel_hook::hook::control::Control;
 use kestrel_kernel::bpf::TestRun;
-use kestrel_trace::event::EventClass;
+use kestrel_trace::event::{EventClass, EventId};
 use std::fs::File;
+use std::sync::Arc;
 
 impl Session {
     /// Starts the periods of its intervals now.
@@ -61,16 +65,36 @@ impl Session {
             let Some(class) = self.classes.iter().find(|class| class.id == *id) else {
                 continue;
             };
-            let mut bytes = known.bytes.clone();
-            if let Some((at, map)) = &known.generation {
-                let now = self.resources.maps.generation(map)?.to_le_bytes();
-                if let Some(place) = bytes.get_mut(*at..at + now.len()) {
-                    place.copy_from_slice(&now);
-                }
-            }
-            records.push((class, bytes));
+            let map = known
+                .generation
+                .as_ref()
+                .map(|generation| generation.map.as_str());
+            let generation = map.map_or(Ok(0), |map| self.resources.maps.generation(map))?;
+            records.push((class, known.bytes(generation)));
         }
         Ok(records)
+    }
+
+    /// What its reader does from time to time: the period in ns and the records of each such event, in the order of their texts.
+    pub(crate) fn periodic(&self) -> Vec<(u64, Vec<(EventId, KnownRecord)>)> {
+        let period = |hook: &Attached| match &hook.mechanism {
+            Some(Mechanism::OnRequest(own)) => own.every,
+            _ => None,
+        };
+        let hooks = self.hooks.iter();
+        hooks
+            .filter_map(|hook| Some((period(hook)?, hook.known.clone())))
+            .collect()
+    }
+
+    /// How often its maps were cleared, for a thread of its reader.
+    pub(crate) fn generations(&self) -> Generations {
+        self.resources.maps.shared_generations()
+    }
+
+    /// Its switch, for a thread of its reader.
+    pub(crate) fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.resources.control)
     }
 
     /// Files of its iterators, in the order of their texts: who reads one to its end has walked once, and gets no bytes.

@@ -1,0 +1,198 @@
+//! Intervals whose handlers only print and clear: a thread of the reader makes their records, with the time at which it did, so that they stand among the others in
+//! the order of time, however long the reader is busy. What is counted meanwhile belongs to one interval, exactly: the thread begins a map's next generation as a
+//! handler does, with one addition, and the records are performed when all programs have ended that may have seen the one before.
+
+use crate::plan::known::{KnownRecord, Turn};
+use crate::session::Session;
+use crate::session::maps::Generations;
+use kestrel_hook::hook::control::{Control, Table};
+use kestrel_kernel::procfs::monotonic;
+use kestrel_trace::event::EventId;
+use kestrel_trace::layout::header;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The intervals of a program, until they are dropped.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Records that were not taken yet: time, bytes.
+    made: Mutex<Vec<(u64, Vec<u8>)>>,
+    /// CLOCK_MONOTONIC of the next tick, ns.
+    next: AtomicU64,
+    over: AtomicBool,
+}
+
+/// An interval.
+struct Tick {
+    period: u64,
+    records: Vec<(EventId, KnownRecord)>,
+    /// CLOCK_MONOTONIC of its next tick, ns.
+    due: u64,
+}
+
+impl Ticks {
+    /// Begins the intervals of a session; none where it has none that its reader makes.
+    pub(super) fn begin(session: &Session) -> Option<Self> {
+        let now = monotonic();
+        let ticks = session.periodic().into_iter().map(|(period, records)| Tick {
+            period: period.max(1),
+            records,
+            due: now + period,
+        });
+        let mut ticks: Vec<Tick> = ticks.collect();
+        if ticks.is_empty() {
+            return None;
+        }
+        let (generations, control) = (session.generations(), session.control());
+        let shared = Arc::new(Shared::default());
+        shared.next.store(next(&ticks), Ordering::Relaxed);
+        let own = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            while own.sleep() {
+                own.tick(&mut ticks, &generations, &control);
+            }
+        });
+        Some(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// Takes the records that were made: time, bytes.
+    pub(super) fn take(&self) -> Vec<(u64, Vec<u8>)> {
+        std::mem::take(&mut *self.shared.made())
+    }
+
+    /// How long there will be nothing to take.
+    pub(super) fn until_next(&self) -> Duration {
+        if !self.shared.made().is_empty() {
+            return Duration::ZERO;
+        }
+        let next = self.shared.next.load(Ordering::Relaxed);
+        Duration::from_nanos(next.saturating_sub(monotonic()))
+    }
+
+    /// Ends them; records that were made can still be taken.
+    pub(super) fn end(&mut self) {
+        self.shared.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A thread that has panicked has nothing more to say.
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Drop for Ticks {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn made(&self) -> MutexGuard<'_, Vec<(u64, Vec<u8>)>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sleeps until the next tick; whether there is to be one.
+    fn sleep(&self) -> bool {
+        loop {
+            let left = self.next.load(Ordering::Relaxed).saturating_sub(monotonic());
+            match (self.over.load(Ordering::Relaxed), left) {
+                (true, _) => return false,
+                (false, 0) => return true,
+                (false, left) => std::thread::park_timeout(Duration::from_nanos(left)),
+            }
+        }
+    }
+
+    /// Makes the records of those that are due, the earliest first, and says when the next is.
+    fn tick(&self, ticks: &mut [Tick], generations: &Generations, control: &Control) {
+        let now = monotonic();
+        let mut due: Vec<&mut Tick> = ticks.iter_mut().filter(|tick| tick.due <= now).collect();
+        due.sort_by_key(|tick| tick.due);
+        // Who takes what is there gets all that has an earlier time.
+        let mut waiting = self.made();
+        for tick in due {
+            // An `exit` in a handler masks intervals as well.
+            if control.active() != Table::NONE && tick.has_room(generations) {
+                let made = tick.make(generations);
+                let time = monotonic();
+                waiting.extend(
+                    made.into_iter()
+                        .map(|(id, bytes)| (time, stamped(bytes, id, time))),
+                );
+            }
+            tick.due = after(tick.due, tick.period, now);
+        }
+        drop(waiting);
+        self.next.store(next(ticks), Ordering::Relaxed);
+    }
+}
+
+impl Tick {
+    /// Whether its maps can be cleared now: its reader may be far behind. Then this interval goes on until the next tick.
+    fn has_room(&self, generations: &Generations) -> bool {
+        let has_room = |record: &KnownRecord| {
+            let changed = record.generation.as_ref().filter(|of| of.turn != Turn::Stays);
+            changed.is_none_or(|of| generations.has_room(&of.map))
+        };
+        self.records.iter().all(|(_, record)| has_room(record))
+    }
+
+    /// Does what the records say, and gives their bytes, which have no time yet.
+    fn make(&self, generations: &Generations) -> Vec<(EventId, Vec<u8>)> {
+        let make = |(id, record): &(EventId, KnownRecord)| {
+            let generation = match &record.generation {
+                None => 0,
+                Some(of) => match of.turn {
+                    Turn::Stays => generations.now(&of.map),
+                    Turn::Clears => generations.raise(&of.map, false),
+                    Turn::Zeroes => generations.raise(&of.map, true),
+                },
+            };
+            (*id, record.bytes(generation))
+        };
+        self.records.iter().map(make).collect()
+    }
+}
+
+/// A record with its number and time.
+fn stamped(mut bytes: Vec<u8>, id: EventId, time_ns: u64) -> Vec<u8> {
+    if let Some(place) = bytes.first_chunk_mut() {
+        *place = header(id.0, time_ns).to_le_bytes();
+    }
+    bytes
+}
+
+/// When the next of them is due; there is at least one.
+fn next(ticks: &[Tick]) -> u64 {
+    ticks.iter().map(|tick| tick.due).min().unwrap_or(u64::MAX)
+}
+
+/// The first moment behind `now` that is a whole number of periods behind `due`: as a clock of the kernel's, what was slept through is one tick.
+fn after(due: u64, period: u64, now: u64) -> u64 {
+    due + (now.saturating_sub(due) / period + 1) * period
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_slept_through_is_one_tick() {
+        assert_eq!(after(100, 10, 100), 110);
+        assert_eq!(after(100, 10, 109), 110);
+        assert_eq!(after(100, 10, 110), 120);
+        assert_eq!(after(100, 10, 155), 160);
+        assert_eq!(after(100, 1, 100), 101);
+    }
+}
