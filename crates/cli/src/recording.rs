@@ -141,7 +141,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: RecordingOptions) 
     let _ = set_niceness(READER_NICENESS);
     foreground.release(held)?;
     let recorded = foreground.run(&mut recording);
-    if recording.has_ended() {
+    if recording.is_full() {
         remark!("the recording ended because it had the size of --max-size");
     }
     // A full disk or the like: what was written before is a whole trace, and what was not is counted.
@@ -237,6 +237,14 @@ struct OpenCalls {
     host: Host,
 }
 
+impl Recording {
+    /// Whether the recording has the size that it may have.
+    fn is_full(&self) -> bool {
+        self.most
+            .is_some_and(|most| self.recorder.written().bytes >= most)
+    }
+}
+
 impl Work for Recording {
     fn poll(&mut self, last: bool) -> Result<Duration, Failure> {
         let pages = self.recorder.poll()?;
@@ -253,9 +261,9 @@ impl Work for Recording {
         self.switching.as_ref().is_some_and(Switching::is_called)
     }
 
+    /// An `exit` of a handler has let no event in any more.
     fn has_ended(&self) -> bool {
-        self.most
-            .is_some_and(|most| self.recorder.written().bytes >= most)
+        self.is_full() || self.recorder.session().is_masked()
     }
 
     fn figures(&mut self) -> String {

@@ -163,6 +163,23 @@ fn children_are_traced_with_their_command() {
     assert!(own.contains("/sh"), "{lines}");
 }
 
+/// What a handler prints is in a recording as an event, whose line is shown as it was printed; `exit` ends the recording.
+#[test]
+fn a_recording_shows_what_handlers_printed() {
+    needs_tracing!();
+    let place = Place::new();
+    let event = r#"sched:sched_process_exec { printf("%s of two\nlines\n", "first"); if (comm == "cat") { exit() } }"#;
+    let script = "/bin/cat /dev/null; exec sleep 60";
+    place
+        .run(&["record", "-e", event, "--", "sh", "-c", script])
+        .succeeds();
+    let lines = place.run(&["print"]).succeeds().out;
+    assert!(
+        lines.contains(": sched:sched_process_exec: first of two\n                lines\n"),
+        "{lines}"
+    );
+}
+
 /// A process gives back its memory and files behind `sched_process_exit`; its last act is to leave its processor for good.
 #[test]
 fn a_process_is_traced_to_its_last_switch() {

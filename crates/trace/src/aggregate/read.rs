@@ -244,13 +244,14 @@ impl Snapshot {
 }
 
 impl Held {
-    /// Whether it is a number or text of zeroes only.
+    /// Whether it is zeroes only.
     fn is_zero(&self) -> bool {
         match self {
             Self::Number(number) => *number == 0,
             Self::Text(text) => text.iter().all(|byte| *byte == 0),
             Self::Whole(bytes) => bytes.iter().all(|byte| *byte == 0),
-            Self::Words(_) | Self::Fault => false,
+            Self::Words(words) => words.iter().all(|word| *word == 0),
+            Self::Fault => false,
         }
     }
 

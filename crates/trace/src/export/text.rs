@@ -5,6 +5,7 @@ use super::format::{Export, Format, Style};
 use super::line::Lines;
 use super::registers;
 use crate::layout::Space;
+use crate::output::{Effect, Form, Sites};
 use crate::print::escape::escape;
 use crate::print::{Piece, Scratch, TRUNCATED, decimal, pad_left, shown, symbol, user_frame};
 use crate::process::{Learner, PerThread, Processes};
@@ -35,6 +36,7 @@ pub struct Text {
     /// `            bash-1977    [`
     threads: PerThread<Piece>,
     line: Scratch,
+    sites: Sites,
 }
 
 impl Export for Text {
@@ -54,6 +56,14 @@ impl Export for Text {
         self.learner.learn(record, &mut self.processes);
         self.line.clear();
         self.head(record);
+        if let Some(said) = self.said(record) {
+            out.extend_from_slice(self.line.bytes());
+            escape(record.event.name.as_bytes(), out);
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(&said);
+            out.push(b'\n');
+            return;
+        }
         let Some(line) = self.lines.of(record) else { return };
         line.write(record, &self.symbols, &mut self.line);
         out.extend_from_slice(self.line.bytes());
@@ -78,6 +88,7 @@ impl Text {
             lines: Lines::default(),
             threads: PerThread::default(),
             line: Scratch::default(),
+            sites: Sites::default(),
         }
     }
 
@@ -95,6 +106,30 @@ impl Text {
         line.two(*b"] ");
         self.clock.write(record.time_ns, self.nanoseconds, line);
         line.two(*b": ");
+    }
+
+    /// What a statement of output printed, where the record is one's: further lines stand beneath the first.
+    fn said(&mut self, record: &Record<'_>) -> Option<Vec<u8>> {
+        record.event.action.as_ref()?;
+        let form = Form {
+            escaped: true,
+            ..Form::TEXT
+        };
+        let text = match self.sites.effect(record, form, &self.symbols)? {
+            Effect::Print(text) | Effect::Complain(text) => text,
+            // What the map held then is not in the recording.
+            Effect::PrintMap(map) => format!("print(@{})", map.name).into_bytes(),
+            _ => return None,
+        };
+        let mut said = Vec::new();
+        for (number, line) in text.trim_ascii_end().split(|byte| *byte == b'\n').enumerate() {
+            if number > 0 {
+                said.push(b'\n');
+                pad_left(16, &mut said);
+            }
+            said.extend_from_slice(line);
+        }
+        Some(said)
     }
 
     fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {

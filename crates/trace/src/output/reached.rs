@@ -56,7 +56,7 @@ pub struct MapShown {
 }
 
 /// The output sites of a program: their formats, parsed once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sites {
     formats: HashMap<String, Format>,
 }

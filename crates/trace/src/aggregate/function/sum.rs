@@ -20,6 +20,11 @@ impl Function for Sum {
         Some(AsNumber::Sum { signed: false })
     }
 
+    /// A sum of zeroes is a result, too, and what nothing was added to looks the same.
+    fn is_untouched(&self, _with: &Gathered, _words: &[u64]) -> bool {
+        false
+    }
+
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
         with.number(first(words))
     }
