@@ -85,6 +85,7 @@ const HABITS: &[Habit] = &[
     row("bpftrace", "", One(&["-e"]), "-e 'BEGIN { exit() }'", "`kestrel run -e PROGRAM` runs a program"),
     row("bpftrace", "", One(&["-l"]), "-l 'tracepoint:sched:*'", "`kestrel list [PATTERN]` lists events"),
     row("bpftrace", "", One(&["--info"]), "--info", "`kestrel run --info`, and `kestrel doctor` with reasons"),
+    row("bpftrace", "run", One(&["--emit-elf", "--emit-llvm"]), "run --emit-elf out.o script.bt", "Kestrel makes no object files: it loads what it compiles at once, so there is nothing to compile beforehand; `kestrel run --dry-run -v` shows the instructions"),
     row("bpftrace", RECORDS, Of(is_script), "trace script.bt", "`kestrel run {}` runs a script"),
     row("perf, trace-cmd", READS, One(&["-i", "--input"]), "report -i DIR", "the recording stands alone: `kestrel report DIR`, `kestrel print DIR`"),
     row("perf", "record", One(&["-m", "--mmap-pages"]), "record -m 512 -e sched:sched_switch", "`--buffer-size 2M` is the size of each CPU's ring in bytes"),
