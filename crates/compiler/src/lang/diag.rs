@@ -176,7 +176,7 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
         out += &format!("{place}: {} {}\n", style.paint(colour, word), diagnostic.message);
         let under = "~".repeat(width(&line.text[line.start..line.end]).max(1));
         let indent = " ".repeat(width(&line.text[..line.start]));
-        let shown: String = line.text.chars().map(visible).collect();
+        let shown = shown(line.text);
         out += &format!("{shown}\n{indent}{under}\n");
         for hint in &diagnostic.hints {
             out += &format!("{} {hint}\n", style.paint(CYAN, "HINT:"));
@@ -243,7 +243,7 @@ impl<'a> Line<'a> {
             if from > 0 { "…" } else { "" },
             if to < self.text.len() { "…" } else { "" },
         );
-        let shown: String = self.text[from..to].chars().map(visible).collect();
+        let shown = shown(&self.text[from..to]);
         let before = width(left) + width(&self.text[from..self.start]);
         let under = width(&self.text[self.start..end]).max(1);
         let carets = style.paint(colour, &"^".repeat(under));
@@ -265,13 +265,17 @@ fn floor(text: &str, index: usize) -> usize {
     index
 }
 
-/// Form in which a character is shown: a tab as spaces, another control character as a mark of one column.
-fn visible(c: char) -> String {
-    match c {
-        '\t' => " ".repeat(TAB),
-        c if c.width().is_none() => "\u{fffd}".to_owned(),
-        c => c.to_string(),
+/// A text as it is shown: a tab as spaces, another control character as a mark of one column.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => shown.extend([' '; TAB]),
+            c if c.width().is_none() => shown.push('\u{fffd}'),
+            c => shown.push(c),
+        }
     }
+    shown
 }
 
 /// Columns that a text takes on a terminal.

@@ -241,7 +241,9 @@ impl<'a> Lexer<'a> {
             }
             '$' => self.dollar(found),
             _ => {
-                if let Some(sign) = SIGNS.iter().find(|sign| self.rest().starts_with(**sign)) {
+                let rest = self.rest();
+                let begun = SIGNS.iter().filter(|sign| sign.starts_with(first));
+                if let Some(sign) = begun.copied().find(|sign| rest.starts_with(sign)) {
                     self.at += sign.len();
                     return TokenKind::Sign(sign);
                 }
