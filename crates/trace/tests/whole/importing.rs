@@ -358,7 +358,7 @@ fn a_trace_of_lttngs_kind_is_read_as_the_kernels() {
         };
         let args = serde_json::json!({
             "three": -3, "thirteen": 0x1abc, "fraction": 2.5, "which": "-1", "_words_length": 3, "words": "[10, 20, 30]", "inner_one": 5,
-            "inner_two": "deep", "tag": "letters", "choice": "\"abc\"", "texts": "[\"left\", \"right \\\"quoted\\\"\"]", "network": 0x0102_0304,
+            "inner_two": "deep", "tag": "letters", "choice": "abc", "texts": "[\"left\", \"right \\\"quoted\\\"\"]", "network": 0x0102_0304,
             "three_of": [-1, 0, 300], "extra": 9, "comm": "cat",
         });
         assert_eq!(all["fields"], args);
@@ -380,6 +380,53 @@ fn a_trace_of_lttngs_kind_is_read_as_the_kernels() {
             assert!(line.starts_with(&format!("[{:020}]", cycles)), "{line}");
         }
     }
+}
+
+/// What says which thread ran before the first switch is that switch; LTTng's sessions have no contexts unless they are asked for.
+#[test]
+fn records_before_the_first_switch_have_the_thread_that_it_switches_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let metadata = tsdl(true)
+        .lines()
+        .filter(|line| !line.contains("event.context"))
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace(r#"hostname = "far""#, r#"hostname = "f\x61\162"; mark = '\n'"#);
+    std::fs::write(dir.path().join("metadata"), metadata).unwrap();
+    let mut packet = Packet::begin(true, 0, 0, 0, 0);
+    let head = |packet: &mut Packet, id, time| {
+        packet.align(8);
+        packet.int(1, 5, id);
+        packet.int(1, 27, time);
+    };
+    let exit = |packet: &mut Packet, time| {
+        head(packet, 2, time);
+        packet.int(8, 64, 0);
+    };
+    exit(&mut packet, 100);
+    for (time, (from, from_name), (to, to_name)) in
+        [(200, (71, "cat"), (72, "dog")), (400, (72, "dog"), (71, "cat"))]
+    {
+        head(&mut packet, 0, time);
+        packet.name(from_name);
+        packet.int(8, 32, from);
+        packet.int(8, 32, 120);
+        packet.int(8, 64, 0);
+        packet.name(to_name);
+        packet.int(8, 32, to);
+        packet.int(8, 32, 120);
+        exit(&mut packet, time + 100);
+    }
+    std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
+    assert_eq!(import::open(dir.path()).unwrap().reader.info().hostname, "far");
+    let (records, _, remarks) = read(dir.path());
+    assert_eq!(remarks, Vec::<String>::new());
+    let threads: Vec<_> = of(&records, "syscalls:sys_exit_openat")
+        .iter()
+        .map(|record| (record["tid"].clone(), record["comm"].clone()))
+        .collect();
+    let expected = [(71, "cat"), (72, "dog"), (71, "cat")];
+    assert_eq!(threads, expected.map(|(tid, name)| (tid.into(), name.into())));
 }
 
 #[test]

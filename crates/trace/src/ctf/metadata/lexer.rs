@@ -73,7 +73,8 @@ impl<'a> Lexer<'a> {
                     None => return self.fail(format!("{word} is not a number")),
                 }
             }
-            '"' => Token::Text(self.text()?),
+            // A character's constant is a text of one character.
+            '"' | '\'' => Token::Text(self.text(first)?),
             '{' | '}' | '[' | ']' | '(' | ')' | '=' | ';' | ',' | '<' | '>' | '-' | '+' | '*' => {
                 self.take(1);
                 Token::Mark(first)
@@ -98,15 +99,16 @@ impl<'a> Lexer<'a> {
         ' '
     }
 
-    fn text(&mut self) -> Result<String> {
+    /// A text between two of the mark it begins with.
+    fn text(&mut self, mark: char) -> Result<String> {
         self.take(1);
         let mut text = String::new();
         loop {
-            let Some(end) = self.rest.find(['"', '\\']) else {
+            let Some(end) = self.rest.find([mark, '\\']) else {
                 return self.fail("a string that does not end");
             };
             text.push_str(self.take(end));
-            if self.take(1) == "\"" {
+            if self.take(1) != "\\" {
                 return Ok(text);
             }
             text.push(self.escape()?);
@@ -114,18 +116,8 @@ impl<'a> Lexer<'a> {
     }
 
     fn escape(&mut self) -> Result<char> {
-        let digits = self
-            .rest
-            .bytes()
-            .take(3)
-            .take_while(|b| matches!(b, b'0'..=b'7'))
-            .count();
-        if digits > 0 {
-            let code = u32::from_str_radix(self.take(digits), 8).unwrap_or(0);
-            return match char::from_u32(code) {
-                Some(c) => Ok(c),
-                None => self.fail("an escape that is no character"),
-            };
+        if let Some(code) = self.code(8, 3) {
+            return self.character(code);
         }
         let Some(c) = self.rest.chars().next() else {
             return self.fail("a string that does not end");
@@ -140,8 +132,26 @@ impl<'a> Lexer<'a> {
             'f' => '\x0c',
             'v' => '\x0b',
             '"' | '\\' | '\'' | '?' => c,
+            'x' => {
+                let code = self.code(16, 2).unwrap_or(u32::MAX);
+                return self.character(code);
+            }
             _ => return self.fail(format!("unknown escape \\{c}")),
         })
+    }
+
+    /// Takes digits of a character's code, so many at most; none where there are none.
+    fn code(&mut self, radix: u32, most: usize) -> Option<u32> {
+        let is_digit = |c: &char| c.is_digit(radix);
+        let digits = self.rest.chars().take(most).take_while(is_digit).count();
+        u32::from_str_radix(self.take(digits), radix).ok()
+    }
+
+    fn character(&self, code: u32) -> Result<char> {
+        match char::from_u32(code) {
+            Some(c) => Ok(c),
+            None => self.fail("an escape that is no character"),
+        }
     }
 }
 

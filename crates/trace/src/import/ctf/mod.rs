@@ -150,8 +150,8 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         // Names and processes of threads are needed before the first record is shown, so a pass of its own looks for them.
         let again = file.try_clone().map_err(in_words)?;
         let survey = Stream::new(name.clone(), again, length, shared.clone(), number);
-        survey.survey(&mut processes, &mut tasks).map_err(in_words)?;
-        let events = Stream::new(name, file, length, shared.clone(), number);
+        let first = survey.survey(&mut processes, &mut tasks).map_err(in_words)?;
+        let events = Stream::new(name, file, length, shared.clone(), number).running(first);
         streams.push(super::foreign::Stream {
             buffer: String::new(),
             cpu: number,

@@ -9,7 +9,6 @@ use super::types::{Integer, Type};
 use crate::process::Processes;
 use crate::record::Record;
 use crate::tasks::Tasks;
-use crate::value::Value;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -63,7 +62,10 @@ pub(super) struct Stream {
     sequence: Option<u64>,
     lost: u64,
     previous_ns: u64,
+    /// The thread that runs, as the last switch said.
     running: u32,
+    /// The thread that ran until the first switch, and its name.
+    ran_first: Option<(u32, String)>,
     /// What the last event said of its thread.
     thread: Thread,
     ended: bool,
@@ -105,14 +107,23 @@ impl Stream {
             lost: 0,
             previous_ns: 0,
             running: 0,
+            ran_first: None,
             thread: Thread::default(),
             ended: false,
             damage: None,
         }
     }
 
-    /// Learns names of threads and their processes from the first events.
-    pub(super) fn survey(mut self, processes: &mut Processes, tasks: &mut Tasks) -> io::Result<()> {
+    /// The same stream when `thread` runs at its beginning.
+    pub(super) fn running(self, thread: u32) -> Self {
+        Self {
+            running: thread,
+            ..self
+        }
+    }
+
+    /// Learns names of threads and their processes from the first events; returns the thread that ran until the first switch, 0 where there was none.
+    pub(super) fn survey(mut self, processes: &mut Processes, tasks: &mut Tasks) -> io::Result<u32> {
         let mut draft = Draft::default();
         for _ in 0..SURVEYED {
             if !self.next(&mut draft)? {
@@ -126,7 +137,11 @@ impl Stream {
                 }
             }
         }
-        Ok(())
+        let Some((thread, name)) = self.ran_first else {
+            return Ok(0);
+        };
+        processes.insert(thread, name);
+        Ok(thread)
     }
 
     fn broken(&mut self, at: u64, what: &str) {
@@ -306,8 +321,8 @@ impl Stream {
             time_ns,
             whole,
             thread,
-            next: match class.event.name == SWITCH {
-                true => next_thread(class, draft),
+            switch: match class.event.name == SWITCH {
+                true => Some(Switch::of(class, draft, self.ran_first.is_none())),
                 false => None,
             },
         })
@@ -322,23 +337,38 @@ struct Read {
     time_ns: u64,
     whole: bool,
     thread: Thread,
-    /// The thread that runs from now on.
-    next: Option<u32>,
+    switch: Option<Switch>,
 }
 
-fn next_thread(class: &Class, draft: &Draft) -> Option<u32> {
-    let record = Record {
-        time_ns: 0,
-        cpu: 0,
-        pid: 0,
-        tid: 0,
-        event: &class.event,
-        bytes: draft.bytes(),
-        unwound: None,
-        rest: &[],
-    };
-    let next: Value<'_> = record.get("next_pid")?;
-    u32::try_from(next.as_u64()?).ok()
+/// A switch: the thread that ran until then with its name, where that is asked for, and the one that runs from now on.
+#[derive(Clone, Debug)]
+struct Switch {
+    from: Option<(u32, String)>,
+    to: Option<u32>,
+}
+
+impl Switch {
+    fn of(class: &Class, draft: &Draft, is_first: bool) -> Self {
+        let record = Record {
+            time_ns: 0,
+            cpu: 0,
+            pid: 0,
+            tid: 0,
+            event: &class.event,
+            bytes: draft.bytes(),
+            unwound: None,
+            rest: &[],
+        };
+        let thread = |field| u32::try_from(record.get(field)?.as_u64()?).ok();
+        let name = || record.get("prev_comm").and_then(|value| value.as_text()).unwrap_or_default();
+        Self {
+            from: match is_first {
+                true => thread("prev_pid").map(|thread| (thread, name().into_owned())),
+                false => None,
+            },
+            to: thread("next_pid"),
+        }
+    }
 }
 
 /// A clock whose low bits are known.
@@ -383,7 +413,10 @@ impl Events for Stream {
                 Ok(read) => {
                     draft.lost = std::mem::take(&mut self.lost);
                     (self.at, self.cycles, self.previous_ns) = (read.at, read.cycles, read.time_ns);
-                    self.running = read.next.unwrap_or(self.running);
+                    if let Some(Switch { from, to }) = read.switch {
+                        self.ran_first = self.ran_first.take().or(from);
+                        self.running = to.unwrap_or(self.running);
+                    }
                     self.thread = read.thread;
                     if !read.whole {
                         self.broken(place, "an event is longer than a record may be, and is cut");

@@ -219,7 +219,7 @@ fn is_character(ty: &Type) -> bool {
 }
 
 /// Whether values of a type are texts.
-fn is_text(ty: &Type) -> bool {
+pub(super) fn is_text(ty: &Type) -> bool {
     match ty {
         Type::Text => true,
         Type::Array(element, _) | Type::Sequence(element, _) => is_character(element),

@@ -16,7 +16,7 @@ use super::types::Type;
 use crate::event::{EventClass, EventId};
 use crate::layout::Layout;
 use fields::{Destination, Fields, element_size, unique};
-use value::{Scope, characters, number, plain, shown};
+use value::{Scope, characters, number, plain, shown, text_of};
 
 /// An event class, and how records of it are read.
 #[derive(Debug)]
@@ -158,7 +158,10 @@ impl Class {
         match to {
             Destination::Text(index) => {
                 let mut text = Vec::new();
-                shown(ty, name, bits, scope, &mut text)?;
+                match text_of(ty, scope)? {
+                    Some(ty) => text = characters(ty, bits, scope)?,
+                    None => shown(ty, name, bits, scope, &mut text)?,
+                }
                 draft.hold(index, &text);
             }
             Destination::Name(index) => {

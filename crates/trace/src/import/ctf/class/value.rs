@@ -1,5 +1,6 @@
 //! Reader of a CTF stream's values: numbers, which later lengths and variants refer to, texts, and any value as text for people.
 
+use super::fields::is_text;
 use crate::import::ctf::bits::{Bits, Stop};
 use crate::import::ctf::types::{Integer, Struct, Type, bare, label};
 use crate::packet::CAPACITY;
@@ -78,6 +79,14 @@ fn chosen<'t>(
     let named = named.map(bare);
     let option = options.iter().find(|(name, _)| Some(bare(name)) == named);
     option.ok_or(Stop::Wrong("a choice is none of those there are"))
+}
+
+/// The text that a variant holds, which is shown without quotes, as other fields are; none where it holds another value.
+pub(super) fn text_of<'t>(ty: &'t Type, scope: &Scope<'_>) -> Result<Option<&'t Type>, Stop> {
+    Ok(match ty {
+        Type::Variant(tag, options) => Some(&chosen(scope, tag, options)?.1).filter(|ty| is_text(ty)),
+        _ => None,
+    })
 }
 
 fn length(scope: &Scope<'_>, path: &str) -> Result<u64, Stop> {
