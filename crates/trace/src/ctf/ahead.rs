@@ -49,9 +49,11 @@ pub struct Ahead<R> {
     blocks: BlockLocation<R>,
     /// What is asked for of blocks.
     wanted: BlockRequest,
-    /// The block at hand, and how far its pages were read.
+    /// The block at hand, and how far its pages were read; none where it was given away.
     pages: Vec<u8>,
     at: usize,
+    /// Whether a block was read.
+    began: bool,
     damage: Option<String>,
 }
 
@@ -97,6 +99,7 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
             wanted: BlockRequest::default(),
             pages: Vec::new(),
             at: 0,
+            began: false,
             damage: None,
         }
     }
@@ -149,6 +152,24 @@ impl<R: Read + Seek + Send + 'static> Source for Ahead<R> {
             self.ask();
         }
         Ok(copy(&self.pages, &mut self.at, bytes))
+    }
+
+    fn exchange(&mut self, chunk: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        if self.at < self.pages.len() {
+            return Ok(None);
+        }
+        // The reader's buffer becomes the spare one, which the block after this one is unpacked into.
+        std::mem::swap(&mut self.pages, chunk);
+        let read = self.next_block();
+        std::mem::swap(&mut self.pages, chunk);
+        self.at = self.pages.len();
+        read?;
+        // Who looks at the first records alone has no use for a second block.
+        if self.began && !chunk.is_empty() {
+            self.ask();
+        }
+        self.began = true;
+        Ok(Some(chunk.len()))
     }
 
     fn within(&mut self, times: RangeInclusive<u64>) {

@@ -169,6 +169,13 @@ impl Source for StreamIn {
         }
     }
 
+    fn exchange(&mut self, chunk: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        match self {
+            Self::Plain(_) | Self::Other(_) => Ok(None),
+            Self::Packed(packed) => packed.exchange(chunk),
+        }
+    }
+
     fn within(&mut self, times: RangeInclusive<u64>) {
         match self {
             Self::Plain(_) => {}

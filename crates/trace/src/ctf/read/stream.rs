@@ -18,6 +18,15 @@ pub trait Source {
     /// As there.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
 
+    /// Gives all pages that it has at hand as one buffer, in exchange for the reader's, which it may write over; how many bytes there are, 0 at the end. None
+    /// where it has no buffer to give, or a part of it was read: [`Source::read`] reads on.
+    ///
+    /// # Errors
+    /// As of [`Source::read`].
+    fn exchange(&mut self, _chunk: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
     /// Hint: only records of these times are wanted. Of whole packets without such records only the headers are used.
     fn within(&mut self, _times: RangeInclusive<u64>) {}
 
@@ -197,8 +206,12 @@ impl<R: Source> Stream<R> {
     /// Makes the next page the current one; gives how many of its bytes there are: fewer than a page only at the end of the file.
     fn read_page(&mut self) -> io::Result<usize> {
         self.page = self.next_page;
-        if self.there < self.page + PAGE as usize {
-            self.chunk.resize(CHUNK, 0);
+        if self.there == self.page
+            && let Some(there) = self.input.exchange(&mut self.chunk)?
+        {
+            (self.page, self.there) = (0, there);
+        } else if self.there < self.page + PAGE as usize {
+            self.chunk.resize(CHUNK.max(self.there), 0);
             self.chunk.copy_within(self.page..self.there, 0);
             self.there -= self.page;
             self.page = 0;
