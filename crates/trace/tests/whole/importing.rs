@@ -427,6 +427,12 @@ fn records_before_the_first_switch_have_the_thread_that_it_switches_from() {
         .collect();
     let expected = [(71, "cat"), (72, "dog"), (71, "cat")];
     assert_eq!(threads, expected.map(|(tid, name)| (tid.into(), name.into())));
+    let mut packet = Packet::begin(true, 0, 0, 0, 0);
+    exit(&mut packet, 100);
+    std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
+    let (records, _, remarks) = read(dir.path());
+    assert_eq!((records.len(), &records[0]["tid"]), (1, &0.into()));
+    assert!(remarks[0].contains("no record says of which thread it is"), "{remarks:?}");
 }
 
 #[test]

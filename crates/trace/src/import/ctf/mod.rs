@@ -142,6 +142,7 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     });
     let mut streams = Vec::new();
     let mut packets = 0;
+    let mut knows_threads = false;
     let (mut processes, mut tasks) = (Processes::default(), Tasks::default());
     for (name, number) in stream_names(&folder).map_err(in_words)?.into_iter().zip(0..) {
         let file = folder.read(&name).map_err(in_words)?;
@@ -150,13 +151,17 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         // Names and processes of threads are needed before the first record is shown, so a pass of its own looks for them.
         let again = file.try_clone().map_err(in_words)?;
         let survey = Stream::new(name.clone(), again, length, shared.clone(), number);
-        let first = survey.survey(&mut processes, &mut tasks).map_err(in_words)?;
-        let events = Stream::new(name, file, length, shared.clone(), number).running(first);
+        let found = survey.survey(&mut processes, &mut tasks).map_err(in_words)?;
+        knows_threads |= found.knows_threads;
+        let events = Stream::new(name, file, length, shared.clone(), number).running(found.first);
         streams.push(super::foreign::Stream {
             buffer: String::new(),
             cpu: number,
             events: Box::new(events),
         });
+    }
+    if is_kernel && packets > 0 && !knows_threads {
+        remarks.push(NO_THREADS.to_owned());
     }
     Ok(Foreign {
         info,
@@ -169,6 +174,8 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         ..Foreign::default()
     })
 }
+
+const NO_THREADS: &str = "no record says of which thread it is, all are shown as of 0: `lttng add-context -k -t pid -t tid -t procname` adds it to the next recording, and so does the event sched_switch";
 
 /// Most events of a trace.
 const EVENTS: u16 = u16::MAX - 1;

@@ -72,6 +72,15 @@ pub(super) struct Stream {
     damage: Option<String>,
 }
 
+/// What the first events of a stream say of threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Survey {
+    /// The thread that ran until the first switch.
+    pub(super) first: u32,
+    /// Whether a context or a switch says of which thread a record is.
+    pub(super) knows_threads: bool,
+}
+
 /// Header of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
@@ -122,14 +131,17 @@ impl Stream {
         }
     }
 
-    /// Learns names of threads and their processes from the first events; returns the thread that ran until the first switch, 0 where there was none.
-    pub(super) fn survey(mut self, processes: &mut Processes, tasks: &mut Tasks) -> io::Result<u32> {
+    /// Learns names of threads and their processes from the first events; says which thread ran until the first switch, and whether any record says of which
+    /// thread it is.
+    pub(super) fn survey(mut self, processes: &mut Processes, tasks: &mut Tasks) -> io::Result<Survey> {
+        let mut found = Survey::default();
         let mut draft = Draft::default();
         for _ in 0..SURVEYED {
             if !self.next(&mut draft)? {
                 break;
             }
             let (pid, tid) = self.thread.numbers(0);
+            found.knows_threads |= self.thread.is_known();
             if tid != 0 {
                 tasks.insert(tid, pid);
                 if !self.thread.name.is_empty() {
@@ -137,11 +149,14 @@ impl Stream {
                 }
             }
         }
-        let Some((thread, name)) = self.ran_first else {
-            return Ok(0);
-        };
-        processes.insert(thread, name);
-        Ok(thread)
+        if let Some((thread, name)) = self.ran_first {
+            processes.insert(thread, name);
+            found = Survey {
+                first: thread,
+                knows_threads: true,
+            };
+        }
+        Ok(found)
     }
 
     fn broken(&mut self, at: u64, what: &str) {

@@ -54,6 +54,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// Whether the record says which thread it is of.
+    pub(super) fn is_known(&self) -> bool {
+        self.tid.0 != Rank::None
+    }
+
     /// The numbers; `running` is the thread that was last seen to run there.
     pub(super) fn numbers(&self, running: u32) -> (u32, u32) {
         let tid = match self.tid {
