@@ -432,7 +432,10 @@ fn records_before_the_first_switch_have_the_thread_that_it_switches_from() {
     std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
     let (records, _, remarks) = read(dir.path());
     assert_eq!((records.len(), &records[0]["tid"]), (1, &0.into()));
-    assert!(remarks[0].contains("no record says of which thread it is"), "{remarks:?}");
+    assert!(
+        remarks[0].contains("no record says of which thread it is"),
+        "{remarks:?}"
+    );
 }
 
 #[test]

@@ -375,7 +375,12 @@ impl Switch {
             rest: &[],
         };
         let thread = |field| u32::try_from(record.get(field)?.as_u64()?).ok();
-        let name = || record.get("prev_comm").and_then(|value| value.as_text()).unwrap_or_default();
+        let name = || {
+            record
+                .get("prev_comm")
+                .and_then(|value| value.as_text())
+                .unwrap_or_default()
+        };
         Self {
             from: match is_first {
                 true => thread("prev_pid").map(|thread| (thread, name().into_owned())),
