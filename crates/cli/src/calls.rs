@@ -11,7 +11,7 @@ use kestrel::syscalls::{Calls, Detail, open_files};
 use kestrel_trace::calls::{Kept, Reader, Signature, Signatures};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{self, Layout, Shown, Style};
-use kestrel_trace::syscall::{Set, usual_name};
+use kestrel_trace::syscall::{Set, SignalSet, usual_name};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -30,6 +30,26 @@ pub(crate) struct Traced {
         conflicts_with_all = ["table", "stacks", "call_graph", "kernel_stack", "user"]
     )]
     pub(crate) syscalls: Option<String>,
+}
+
+/// Choice of what is shown between system calls.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Between {
+    /// With system calls, the signals whose coming is shown between them (`--- SIGCHLD {…} ---`): all, none, or names (INT,CHLD); all but those with `!` before
+    /// them
+    #[arg(long, value_name = "SET", default_value = "all", hide_default_value = true)]
+    signal: SignalSet,
+    /// With system calls, no lines of the ends of threads (`+++ exited with 0 +++`)
+    #[arg(long)]
+    no_exits: bool,
+}
+
+impl Between {
+    /// Takes the choice into what is shown.
+    pub(crate) fn choose(&self, shown: &mut Shown) {
+        shown.signals = self.signal.clone();
+        shown.no_exits = self.no_exits;
+    }
 }
 
 /// The set where none is named.

@@ -45,6 +45,8 @@ pub(crate) struct Options {
     /// Only calls that fail
     #[arg(long)]
     failed_only: bool,
+    #[command(flatten)]
+    between: calls::Between,
     /// Each record on a line of its own, entries and returns of system calls, too
     #[arg(long, conflicts_with_all = ["syscalls", "failed_only"])]
     records: bool,
@@ -172,7 +174,8 @@ fn as_calls(
         return Ok(None);
     }
     let set = options.syscalls.as_deref();
-    let calls = calls::followed(trace, &options.trace, set, (layout, style))?;
+    let mut calls = calls::followed(trace, &options.trace, set, (layout, style))?;
+    options.between.choose(calls.shown_mut());
     Ok(Some(match options.failed_only {
         true => calls.failed_only(),
         false => calls,

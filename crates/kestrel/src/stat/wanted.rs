@@ -47,12 +47,21 @@ pub(super) fn parse(texts: &[String], host: &Host) -> Result<Vec<CountSpec>> {
 /// The counters of a piece and whether they are a group, or nothing where it is for tracers.
 fn of_piece(piece: &str, text: &str, host: &Host) -> Result<Option<(Vec<Named>, bool)>> {
     if let Some(inside) = piece.strip_prefix('{') {
-        let inside = inside.strip_suffix('}').ok_or_else(|| shape(text))?;
+        let (inside, behind) = inside.rsplit_once('}').ok_or_else(|| shape(text))?;
+        let mode = group_mode(behind).ok_or_else(|| shape(text))?;
         let group = pieces(inside).into_iter().map(|name| {
-            let counter = counter(name, host)?;
+            let named = match name.contains(':') {
+                true => name.to_owned(),
+                false => format!("{name}{mode}"),
+            };
+            let counter = counter(&named, host)?;
             counter.ok_or_else(|| not_in_groups(name))
         });
-        return Ok(Some((group.collect::<Result<_>>()?, true)));
+        let group: Vec<Named> = group.collect::<Result<_>>()?;
+        return match group.is_empty() {
+            true => Err(shape(text)),
+            false => Ok(Some((group, true))),
+        };
     }
     if let Some(named) = pmu::find(piece, host)? {
         return Ok(Some((vec![named], false)));
@@ -65,6 +74,19 @@ fn of_piece(piece: &str, text: &str, host: &Host) -> Result<Option<(Vec<Named>, 
     }
     let named = counted::find(piece)?;
     Ok(named.map(|named| (vec![named], false)))
+}
+
+/// What stands behind a group's brace, as each of its counters has it: nothing, `:u` or `:k`. `:S` is about samples and changes no count.
+fn group_mode(behind: &str) -> Option<String> {
+    let Some(letters) = behind.strip_prefix(':') else {
+        return behind.is_empty().then(String::new);
+    };
+    let mode: String = letters.chars().filter(|letter| *letter != 'S').collect();
+    let is_known = !letters.is_empty() && mode.chars().all(|letter| matches!(letter, 'u' | 'k'));
+    match mode.as_str() {
+        "" => is_known.then(String::new),
+        _ => is_known.then(|| format!(":{mode}")),
+    }
 }
 
 /// A counter by the name that a unit or perf has for it.
@@ -129,7 +151,7 @@ fn blocked(span: Span) -> Diagnostic {
 fn shape(text: &str) -> Error {
     Error::WrongShape {
         wanted: text.to_owned(),
-        shape: "{COUNTER,COUNTER…} for a group".to_owned(),
+        shape: "{COUNTER,COUNTER…} for a group, with :u (in user space only) or :k (in the kernel only) behind it or not".to_owned(),
     }
 }
 
@@ -180,6 +202,10 @@ mod tests {
             parsed("kprobe:vfs_read /comm == \"a,b\"/"),
             ["[1] kprobe:vfs_read /comm == \"a,b\"/"]
         );
+        assert_eq!(
+            parsed("{cycles,cs:k}:u,{cycles}:S,{cycles}:Sk"),
+            ["group cycles:u cs:k", "group cycles", "group cycles:k"]
+        );
     }
 
     #[test]
@@ -188,6 +214,10 @@ mod tests {
             ("sched:sched_switch { record() }", "a block has no place here"),
             ("cycles /pid == 3/", "cycles alone"),
             ("{cycles", "for a group"),
+            ("{}", "for a group"),
+            ("{cycles}:p", "for a group"),
+            ("{cycles}:", "for a group"),
+            ("{cycles}u", "for a group"),
             ("{sched:sched_switch}", "need no group"),
             ("cycless", "cycles"),
         ] {

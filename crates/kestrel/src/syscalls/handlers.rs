@@ -3,7 +3,10 @@
 
 use super::numbers::{is_one_of, look_up};
 use super::reads::{Moment, Side, read};
-use kestrel_trace::calls::{Abi, COMPAT_ID, Descriptors, EXIT, FORK, ID, Signature, Signatures};
+use kestrel_trace::calls::{
+    Abi, COMPAT_ID, Descriptors, EXIT, EXIT_CODE, FORK, ID, INFORMATION, INFORMATION_BYTES, SIGNAL, Signature,
+    Signatures,
+};
 use kestrel_trace::syscall::shape::Shape;
 use kestrel_trace::syscall::{Kind, Set};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +51,12 @@ pub(super) fn lines(set: &Set, signatures: &Signatures) -> Vec<String> {
         records(signatures, numbers, moment)
     });
     events.push(format!("{FORK} {{ record(args.child_pid) }}"));
-    events.push(format!("{EXIT} {{ record(args.pid) }}"));
+    events.push(format!(
+        "{EXIT} {{ record(args.pid, {EXIT_CODE} = curtask->exit_code) }}"
+    ));
+    events.push(format!(
+        "{SIGNAL} {{ record(args.sig, {INFORMATION} = buf(args.info, {INFORMATION_BYTES})) }}"
+    ));
     events
 }
 
@@ -105,7 +113,9 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
         if let Some(group) = group(signature) {
             let group = match (moment.abi, group, texts(signature)) {
                 // Those of 32-bit programs are rare.
-                (Abi::Compat, ..) => (Group::Structures, Texts::Elsewhere),
+                (Abi::Compat, Group::Buffers | Group::Texts | Group::Structures, _) => {
+                    (Group::Structures, Texts::Elsewhere)
+                }
                 (_, Group::Buffers | Group::Structures, Texts::Nowhere) => (group, Texts::Nowhere),
                 (_, Group::Texts, texts) if texts != Texts::Elsewhere => (group, texts),
                 (_, Group::Texts | Group::Buffers | Group::Structures, _) => {
@@ -196,9 +206,9 @@ fn group(signature: &Signature) -> Option<Group> {
             Kind::Text => Group::Texts,
             Kind::Given(_) | Kind::Filled => Group::Buffers,
             Kind::Pointed(what) => match what.shape {
-                Shape::Vectors => Group::Vectors(place),
-                Shape::Message => Group::Message(place),
-                Shape::Texts => Group::Exec,
+                Shape::Vectors(_) => Group::Vectors(place),
+                Shape::Message(_) => Group::Message(place),
+                Shape::Texts(_) => Group::Exec,
                 _ => Group::Structures,
             },
             Kind::FilledText | Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,

@@ -3,14 +3,12 @@
 use super::numbers::is_kind;
 use kestrel_catalog::arch;
 use kestrel_trace::calls::{Abi, COMPAT_ID, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT};
-use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, TEXTS, VECTORS};
+use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, TEXTS, VECTORS, Width};
 use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use std::collections::BTreeSet;
 
 /// Most arguments of a call.
 const PLACES: usize = 6;
-/// Bytes of `struct iovec`.
-const VECTOR: usize = 16;
 
 /// The entry of a call, or its return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,18 +105,18 @@ pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String
             _ => None,
         });
         match shape {
-            Some(Shape::Vectors) => {
+            Some(Shape::Vectors(width)) => {
                 let count = count(&moment.argument(place + 1));
-                fields.extend(vectors(place, 1, &moment.argument(place), &count));
+                fields.extend(vectors((place, 1), (&moment.argument(place), width), &count));
             }
-            Some(Shape::Message) => {
-                let (words, parts) = message(place, &moment.argument(place));
+            Some(Shape::Message(width)) => {
+                let (words, parts) = message(place, (&moment.argument(place), width));
                 before += &words;
                 fields.extend(parts);
             }
-            Some(Shape::Texts) => {
+            Some(Shape::Texts(width)) => {
                 before += &format!("$texts = {}; ", moment.argument(place));
-                fields.extend(texts(place, "$texts"));
+                fields.extend(texts(place, ("$texts", width)));
             }
             _ => {}
         }
@@ -181,6 +179,11 @@ fn length(reading: Reading, most: u32, moment: Moment) -> String {
             let modes = reading.most;
             format!("(({request} & 0xfffffffc) == 0x5400 || {request} == 0x5404 ? {modes} : 8)")
         }
+        // F_GETLK to F_SETLKW.
+        Length::Lock(place) => {
+            let command = moment.argument(usize::from(place));
+            format!("({command} >= 5 && {command} <= 7 ? 16 : {})", reading.most)
+        }
         Length::Behind(place) => half(&moment.argument(usize::from(place))),
     };
     match reading.most < most {
@@ -201,9 +204,13 @@ fn times(count: &str, size: u32) -> String {
     }
 }
 
-/// The word, and the 4 bytes, at an address of the process.
-fn word(address: &str) -> String {
-    format!("*(uint64 *)uptr({address})")
+/// The address or the `long` that lies so many words behind an address of the process.
+fn word((address, width): (&str, Width), words: usize) -> String {
+    let ty = match width {
+        Width::Wide => "uint64",
+        Width::Narrow => "uint32",
+    };
+    format!("*({ty} *)uptr({address} + {})", words * width.bytes())
 }
 
 fn half(address: &str) -> String {
@@ -211,47 +218,45 @@ fn half(address: &str) -> String {
 }
 
 /// The buffers of a vector of `count` at `address`, as parts from `first` on.
-fn vectors(place: usize, first: usize, address: &str, count: &str) -> Vec<String> {
+fn vectors((place, first): (usize, usize), table: (&str, Width), count: &str) -> Vec<String> {
     let buffer = |index: usize| {
         let part = first + index;
-        let (base, length) = (
-            word(&format!("{address} + {}", VECTOR * index)),
-            word(&format!("{address} + {}", VECTOR * index + 8)),
-        );
+        let (base, length) = (word(table, 2 * index), word(table, 2 * index + 1));
         format!("{MEMORY}{place}_{part} = buf(uptr({base}), {count} > {index} ? {length} : 0, {BUFFER})")
     };
     (0..VECTORS).map(buffer).collect()
 }
 
 /// Parts of `struct msghdr`: its name, its vector, and the buffers of that; and the statements before them that read where the vector is.
-fn message(place: usize, address: &str) -> (String, Vec<String>) {
-    let at = |offset: usize| format!("{address} + {offset}");
-    let words = format!("$table = {}; $many = {}; ", word(&at(16)), word(&at(24)));
+fn message(place: usize, (address, width): (&str, Width)) -> (String, Vec<String>) {
+    let word = |words: usize| word((address, width), words);
+    let words = format!("$table = {}; $many = {}; ", word(2), word(3));
     let (table, count) = ("$table", "$many");
+    let vector = 2 * width.bytes();
     let mut fields = vec![
         format!(
             "{MEMORY}{place}_1 = buf(uptr({}), {}, {ADDRESS})",
-            word(address),
-            half(&at(8))
+            word(0),
+            half(&format!("{address} + {}", width.bytes()))
         ),
         format!(
-            "{MEMORY}{place}_2 = buf(uptr({table}), {count} * {VECTOR}, {})",
-            VECTOR * VECTORS
+            "{MEMORY}{place}_2 = buf(uptr({table}), {count} * {vector}, {})",
+            vector * VECTORS
         ),
     ];
-    fields.extend(vectors(place, CONTROL + 1, table, count));
+    fields.extend(vectors((place, CONTROL + 1), (table, width), count));
     fields.push(format!(
         "{MEMORY}{place}_{CONTROL} = buf(uptr({}), {}, {ADDRESS})",
-        word(&at(32)),
-        word(&at(40))
+        word(4),
+        word(5)
     ));
     (words, fields)
 }
 
 /// The texts of an argument vector.
-fn texts(place: usize, address: &str) -> Vec<String> {
+fn texts(place: usize, table: (&str, Width)) -> Vec<String> {
     let text = |index: usize| {
-        let pointer = word(&format!("{address} + {}", 8 * index));
+        let pointer = word(table, index);
         format!("{TEXT}{place}_{} = str(uptr({pointer}), {TEXT_BYTES})", index + 1)
     };
     (0..TEXTS).map(text).collect()

@@ -103,7 +103,7 @@ impl Call {
             let before = place.checked_sub(1).and_then(|at| self.values.get(at));
             match parameter.kind {
                 Some(Kind::Pointed(Pointed {
-                    shape: Shape::FileControl,
+                    shape: Shape::FileControl(_),
                     ..
                 })) if before.is_some_and(|it| takes_nothing(file_control, *it)) => None,
                 Some(Kind::Pointed(Pointed {

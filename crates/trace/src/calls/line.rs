@@ -21,9 +21,8 @@ const THREAD: usize = 22;
 
 /// `COMM/TID call(name: value, …) = result <duration>`: a line without the time before it.
 pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
-    let mut out = String::new();
-    let thread = format!("{}/{}", shown(comm.unwrap_or("<...>")), call.tid);
-    out.push_str(&format!("{thread:<THREAD$} "));
+    let mut out = thread(call.tid, comm);
+    out.push(' ');
     write(call, files, &mut out);
     if let Some(duration) = call.duration() {
         out.push_str(&format!(
@@ -33,6 +32,12 @@ pub fn line(call: &Call, comm: Option<&str>, files: &Descriptors) -> String {
         ));
     }
     out
+}
+
+/// `COMM/TID`, as wide as its column.
+pub(super) fn thread(tid: u32, comm: Option<&str>) -> String {
+    let thread = format!("{}/{tid}", shown(comm.unwrap_or("<...>")));
+    format!("{thread:<THREAD$}")
 }
 
 /// `call(name: value, …) = result`.

@@ -15,6 +15,7 @@ mod quoted;
 mod signature;
 mod summary;
 mod table;
+mod thread_event;
 
 pub use call::{Argument, Call, End};
 pub use descriptors::Descriptors;
@@ -22,10 +23,11 @@ pub use json::json;
 pub use kept::Kept;
 pub use line::{call_text, line};
 pub use moment::{
-    COMPAT_ID, EXIT, EXIT_TEXT, FORK, ID, MEMORY, Moment, RAW_ENTER, RAW_EXIT, REGISTER, Reader, TEXT,
+    COMPAT_ID, EXIT, EXIT_CODE, EXIT_TEXT, FORK, ID, INFORMATION, INFORMATION_BYTES, MEMORY, Moment, RAW_ENTER, RAW_EXIT, REGISTER, Reader, SIGNAL, TEXT,
 };
 pub use pairing::Pairing;
 pub use pieces::Pieces;
 pub use signature::{Abi, Parameter, Signature, Signatures};
 pub use summary::{By, Group, Row, Summary};
 pub use table::table;
+pub use thread_event::ThreadEvent;

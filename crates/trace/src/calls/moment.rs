@@ -11,10 +11,18 @@ use std::sync::Arc;
 pub const RAW_ENTER: &str = "raw_syscalls:sys_enter";
 /// The tracepoint of all returns.
 pub const RAW_EXIT: &str = "raw_syscalls:sys_exit";
-/// Events that say which processes descend from which, and which are gone: those that are recorded beside calls have this number alone.
+/// Event that says which process descends from which: those that are recorded beside calls have the child's number alone.
 pub const FORK: &str = "sched:sched_process_fork";
-/// See [`FORK`].
+/// Event that says that a thread is gone: those that are recorded beside calls have its number, and [`EXIT_CODE`].
 pub const EXIT: &str = "sched:sched_process_exit";
+/// The event of signals that a thread takes: those that are recorded beside calls have its number `sig`, and [`INFORMATION`].
+pub const SIGNAL: &str = "rawtracepoint:signal_deliver";
+/// The field with the signal's `siginfo_t`.
+pub const INFORMATION: &str = "info";
+/// Bytes of that that are recorded: all members but those of new hardware.
+pub const INFORMATION_BYTES: u32 = 48;
+/// The field of [`EXIT`] with what wait(2) would say of the thread.
+pub const EXIT_CODE: &str = "exit_code";
 /// The field that holds a call's number.
 pub const ID: &str = "id";
 /// The field with the number of a call that was made through the interface of 32-bit programs.

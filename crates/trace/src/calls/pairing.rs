@@ -100,6 +100,16 @@ impl Pairing {
         }
     }
 
+    /// Gives the call that a thread was in when it ended.
+    pub fn end(&mut self, tid: u32, done: &mut dyn FnMut(Call)) {
+        if let Some(call) = self.begun.remove(&tid) {
+            done(Call {
+                end: End::Unfinished,
+                ..call
+            });
+        }
+    }
+
     /// Gives the calls that have not returned, by the time at which they began.
     pub fn finish(&mut self, done: &mut dyn FnMut(Call)) {
         let mut left: Vec<Call> = self.begun.drain().map(|(_, call)| call).collect();

@@ -84,7 +84,7 @@ impl Signature {
     /// their arguments at the places that it has in the call without a directory (execve).
     pub fn before_program(&self) -> usize {
         let is_texts =
-            |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if what.shape == Shape::Texts);
+            |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if matches!(what.shape, Shape::Texts(_)));
         let place = self.parameters.iter().position(is_texts);
         place.map_or(0, |place| place.saturating_sub(1))
     }

@@ -4,15 +4,15 @@ use super::Style;
 use super::clock::Clock;
 use super::format::Export;
 use crate::calls::{
-    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Signature,
-    Signatures, Summary, json, line,
+    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, SIGNAL, Signature,
+    Signatures, Summary, ThreadEvent, json, line,
 };
 use crate::ctf::read::{Reader, Source};
 use crate::error::{Error, Result};
 use crate::event::EventClass;
 use crate::process::Processes;
 use crate::record::Record;
-use crate::syscall::Set;
+use crate::syscall::{Set, SignalSet};
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -32,6 +32,10 @@ pub struct Shown {
     pub sets: Vec<Set>,
     /// Only those that fail.
     pub failed_only: bool,
+    /// Signals whose coming is shown.
+    pub signals: SignalSet,
+    /// Whether ends of threads are left out.
+    pub no_exits: bool,
     /// The command's process until its exec: what Kestrel does in it before, it does for itself.
     pub before_exec: Option<u32>,
     /// Whether the sets have a call, by its name.
@@ -115,6 +119,11 @@ impl Calls {
         self
     }
 
+    /// The choice of what is shown.
+    pub fn shown_mut(&mut self) -> &mut Shown {
+        &mut self.shown
+    }
+
     /// Only numbers stand for descriptors.
     pub fn without_files(self) -> Self {
         Self {
@@ -144,7 +153,7 @@ impl Calls {
         match event.name.as_str() {
             RAW_ENTER | RAW_EXIT => true,
             FORK => only("child_pid"),
-            EXIT => only("pid"),
+            EXIT | SIGNAL => ThreadEvent::is_of(event),
             _ => CallReader::is_of_calls(event),
         }
     }
@@ -152,6 +161,38 @@ impl Calls {
     /// Takes a record; of calls that are over with it appends those of which a record is `wanted`.
     pub fn record(&mut self, record: &Record<'_>, wanted: bool, out: &mut Vec<u8>) {
         self.take(record, wanted, &mut |calls, call| calls.show(call, out));
+        self.happens(record, wanted, out);
+    }
+
+    /// Takes what happens to a thread beside its calls, and shows it.
+    fn happens(&mut self, record: &Record<'_>, wanted: bool, out: &mut Vec<u8>) {
+        if !wanted || self.shown.before_exec == Some(record.pid) || self.summary.is_some() {
+            return;
+        }
+        let Some(event) = ThreadEvent::of(record) else {
+            return;
+        };
+        let is_shown = match &event {
+            ThreadEvent::Signal { number, .. } => self.shown.signals.has(*number),
+            ThreadEvent::Exited(_) | ThreadEvent::Killed { .. } => !self.shown.no_exits,
+        };
+        if !is_shown {
+            return;
+        }
+        let comm = self.processes.name(record.tid, record.pid);
+        match self.layout {
+            Layout::Lines => {
+                self.clock.text(record.time_ns, self.nanoseconds, out);
+                out.push(b' ');
+                out.extend_from_slice(event.line(record.tid, comm).as_bytes());
+            }
+            Layout::Json => {
+                let time = self.clock.ns(record.time_ns);
+                let line = event.json((record.pid, record.tid), time, comm);
+                out.extend_from_slice(line.as_bytes());
+            }
+        }
+        out.push(b'\n');
     }
 
     /// Takes a record, and gives those calls that are over with it of which a record is `wanted`, with the files behind their descriptors.
@@ -168,7 +209,15 @@ impl Calls {
                 }
                 return;
             }
-            EXIT => return self.files.remove(record.tid),
+            EXIT => {
+                let mut pairing = std::mem::take(&mut self.pairing);
+                pairing.end(record.tid, &mut |mut call| {
+                    call.netlink = self.files.netlink(&call);
+                    self.done(&call, done);
+                });
+                self.pairing = pairing;
+                return self.files.remove(record.tid);
+            }
             _ => {}
         }
         let Some(moment) = self.reader.read(record) else {

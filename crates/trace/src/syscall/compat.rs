@@ -1,5 +1,6 @@
 //! Calls of 32-bit programs on a 64-bit kernel (i386 on x86-64): which of the kernel's own calls each is like, and how far their arguments agree.
 
+use super::shape::Width::Narrow;
 use super::shape::{Shape, narrow};
 use super::{Kind, Pointed};
 
@@ -65,7 +66,7 @@ fn bare(name: &str) -> Option<&str> {
 }
 
 /// Kind of an argument of a 32-bit program's call: what that of the kernel's own is, its structures as such a program has them. None where those are not
-/// known, or have addresses themselves.
+/// known.
 pub fn kind(call: &str, argument: &str) -> Option<Kind> {
     let (like, ..) = like(call);
     Some(match super::kind(like, argument)? {
@@ -81,7 +82,12 @@ pub fn kind(call: &str, argument: &str) -> Option<Kind> {
 fn shape(call: &str, own: Shape) -> Option<Shape> {
     Some(match own {
         Shape::Members(of) => Shape::Members(narrow(call, of)?),
-        Shape::Texts | Shape::TextCount | Shape::Vectors | Shape::Message | Shape::SignalInfo => return None,
+        Shape::Texts(_) => Shape::Texts(Narrow),
+        Shape::TextCount(_) => Shape::TextCount(Narrow),
+        Shape::Vectors(_) => Shape::Vectors(Narrow),
+        Shape::Message(_) => Shape::Message(Narrow),
+        Shape::SignalInfo(_) => Shape::SignalInfo(Narrow),
+        Shape::FileControl(_) => Shape::FileControl(Narrow),
         alike => alike,
     })
 }
@@ -102,6 +108,7 @@ mod tests {
         assert_eq!(read("stat64", "statbuf"), Some(96));
         assert_eq!(read("clock_gettime", "tp"), Some(8));
         assert_eq!(read("clock_gettime64", "tp"), Some(16));
-        assert_eq!(kind("writev", "vec"), None);
+        assert_eq!(read("recvmsg", "msg"), Some(28));
+        assert_eq!(read("fcntl64", "arg"), Some(24));
     }
 }

@@ -209,6 +209,20 @@ meanings! {
     SignalCode = "si_code",
     /// `CLD_*`: what became of a child.
     ChildCode = "cld_code",
+    /// `ILL_*`: what was wrong with an instruction.
+    IllegalCode = "ill_code",
+    /// `FPE_*`: what was wrong in arithmetic.
+    ArithmeticCode = "fpe_code",
+    /// `SEGV_*`: what was wrong with an address.
+    SegmentCode = "segv_code",
+    /// `BUS_*`: what was wrong with memory.
+    BusCode = "bus_code",
+    /// `TRAP_*`: what stopped a program.
+    TrapCode = "trap_code",
+    /// `POLL_*` of SIGIO.
+    PollCode = "poll_code",
+    /// `SYS_*` of SIGSYS.
+    SystemCallCode = "sys_code",
     /// `SCHED_FLAG_*`.
     SchedulerFlags = "sched_flags",
     /// `_LINUX_CAPABILITY_VERSION_*`.

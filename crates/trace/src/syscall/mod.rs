@@ -24,4 +24,4 @@ pub use family::{Family, Row, Unnamed, family, number as named_number};
 pub use meaning::{MEANINGS, Meaning};
 pub use name::system_call;
 pub use pointed::{ElementCount, Length, POINTED, Pointed, Reading, When, protocol};
-pub use signal::signal_text;
+pub use signal::{SignalSet, signal_text};

@@ -1,6 +1,6 @@
 //! Arguments that point to structures: a table of calls and arguments, what lies there, how many, and when it can be read.
 
-use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, TEXTS};
+use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, TEXTS, Width};
 use super::{Kind, Meaning};
 
 /// Number of elements where an argument points.
@@ -55,6 +55,8 @@ pub enum Length {
     Behind(u8),
     /// What the request of ioctl(2) at this place has: the modes of a terminal, or 8 bytes.
     Request(u8),
+    /// What the command of a 32-bit program's fcntl(2) at this place has: locks with numbers of 32 bits, or of 64.
+    Lock(u8),
 }
 
 /// Reading of the memory behind an argument.
@@ -96,8 +98,13 @@ const USAGE: Shape = Shape::Members(&shape::USAGE);
 const ACTION: Shape = Shape::Members(&shape::ACTION);
 const ALTERNATE: Shape = Shape::Members(&shape::ALTERNATE);
 const SCHEDULING: Shape = Shape::Members(&shape::SCHEDULING);
-const SIGNAL_INFO: Shape = Shape::SignalInfo;
-use Shape::{Message, Pair, Processors, Signals, SocketAddress, TextCount, Texts, Vectors, WaitStatus};
+const SIGNAL_INFO: Shape = Shape::SignalInfo(Wide);
+const TEXTS_OF: Shape = Shape::Texts(Wide);
+const TEXT_COUNT: Shape = Shape::TextCount(Wide);
+const VECTORS: Shape = Shape::Vectors(Wide);
+const MESSAGE: Shape = Shape::Message(Wide);
+use Shape::{Pair, Processors, Signals, SocketAddress, WaitStatus};
+use Width::{Narrow, Wide};
 
 /// Call, argument, what lies there.
 #[rustfmt::skip]
@@ -143,19 +150,19 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("mount_setattr", "uattr", given(Shape::Members(&shape::MOUNT))),
     ("pipe", "fildes", filled(Pair)),
     ("pipe2", "fildes", filled(Pair)),
-    ("fcntl", "arg", of(Shape::FileControl, ElementCount::One, When::Both)),
+    ("fcntl", "arg", of(Shape::FileControl(Wide), ElementCount::One, When::Both)),
     ("ioctl", "arg", of(Shape::DeviceControl, ElementCount::One, When::Both)),
     ("sendfile64", "offset", given(OFFSET)),
     ("copy_file_range", "off_in", given(OFFSET)),
     ("copy_file_range", "off_out", given(OFFSET)),
     ("splice", "off_in", given(OFFSET)),
     ("splice", "off_out", given(OFFSET)),
-    ("readv", "vec", of(Vectors, ElementCount::Argument(2), When::After)),
-    ("preadv", "vec", of(Vectors, ElementCount::Argument(2), When::After)),
-    ("preadv2", "vec", of(Vectors, ElementCount::Argument(2), When::After)),
-    ("writev", "vec", of(Vectors, ElementCount::Argument(2), When::Before)),
-    ("pwritev", "vec", of(Vectors, ElementCount::Argument(2), When::Before)),
-    ("pwritev2", "vec", of(Vectors, ElementCount::Argument(2), When::Before)),
+    ("readv", "vec", of(VECTORS, ElementCount::Argument(2), When::After)),
+    ("preadv", "vec", of(VECTORS, ElementCount::Argument(2), When::After)),
+    ("preadv2", "vec", of(VECTORS, ElementCount::Argument(2), When::After)),
+    ("writev", "vec", of(VECTORS, ElementCount::Argument(2), When::Before)),
+    ("pwritev", "vec", of(VECTORS, ElementCount::Argument(2), When::Before)),
+    ("pwritev2", "vec", of(VECTORS, ElementCount::Argument(2), When::Before)),
     // Waiting for events.
     ("poll", "ufds", of(POLL, ElementCount::Argument(1), When::Both)),
     ("ppoll", "ufds", of(POLL, ElementCount::Argument(1), When::Both)),
@@ -195,8 +202,8 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("setsockopt", "optval", of(INT, ElementCount::Bytes(4), When::Before)),
     ("getsockopt", "optval", of(INT, ElementCount::Behind(4), When::After)),
     ("getsockopt", "optlen", of(LENGTH, ElementCount::One, When::Both)),
-    ("sendmsg", "msg", of(Message, ElementCount::One, When::Before)),
-    ("recvmsg", "msg", of(Message, ElementCount::One, When::After)),
+    ("sendmsg", "msg", of(MESSAGE, ElementCount::One, When::Before)),
+    ("recvmsg", "msg", of(MESSAGE, ElementCount::One, When::After)),
     // Signals.
     ("rt_sigprocmask", "nset", given(Signals)),
     ("rt_sigprocmask", "oset", filled(Signals)),
@@ -215,10 +222,10 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("signalfd", "user_mask", given(Signals)),
     ("signalfd4", "user_mask", given(Signals)),
     // Processes.
-    ("execve", "argv", of(Texts, ElementCount::One, When::Before)),
-    ("execve", "envp", of(TextCount, ElementCount::One, When::Before)),
-    ("execveat", "argv", of(Texts, ElementCount::One, When::Before)),
-    ("execveat", "envp", of(TextCount, ElementCount::One, When::Before)),
+    ("execve", "argv", of(TEXTS_OF, ElementCount::One, When::Before)),
+    ("execve", "envp", of(TEXT_COUNT, ElementCount::One, When::Before)),
+    ("execveat", "argv", of(TEXTS_OF, ElementCount::One, When::Before)),
+    ("execveat", "envp", of(TEXT_COUNT, ElementCount::One, When::Before)),
     ("clone3", "uargs", of(Shape::Members(&shape::CLONE), ElementCount::Bytes(1), When::Before)),
     ("wait4", "stat_addr", filled(WaitStatus)),
     ("wait4", "ru", filled(USAGE)),
@@ -277,14 +284,21 @@ impl Pointed {
         let size = self.shape.size();
         // What is given is read again at the return: its page may not have been in memory before.
         let when = match (self.when, self.shape) {
-            (When::Before, Texts | TextCount | Message | Vectors) => When::Before,
+            (
+                When::Before,
+                Shape::Texts(_) | Shape::TextCount(_) | Shape::Message(_) | Shape::Vectors(_),
+            ) => When::Before,
             (When::Before, _) => When::Both,
             (when, _) => when,
         };
         let (length, most) = match (self.shape, self.many) {
-            (Texts, _) => (Length::Fixed(8 * TEXTS as u32 + 8), 8 * TEXTS as u32 + 8),
+            (Shape::Texts(_), _) => {
+                let addresses = size * (TEXTS as u32 + 1);
+                (Length::Fixed(addresses), addresses)
+            }
+            (Shape::FileControl(Narrow), _) => (Length::Lock(1), size),
             (Shape::DeviceControl, _) => (Length::Request(1), size),
-            (TextCount, _) => (Length::Fixed(COUNTED), COUNTED),
+            (Shape::TextCount(_), _) => (Length::Fixed(COUNTED), COUNTED),
             (_, ElementCount::Two) => (Length::Fixed(2 * size), 2 * size),
             (_, ElementCount::One) => (Length::Fixed(size), size),
             (_, ElementCount::Argument(place)) => (Length::Argument(place, size), MOST),

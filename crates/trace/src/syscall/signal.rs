@@ -1,4 +1,8 @@
-//! Texts of signals, as the C library has them: `Segmentation fault`.
+//! Texts of signals, as the C library has them (`Segmentation fault`), and sets of signals as people write them.
+
+use super::family::family;
+use super::meaning::Meaning;
+use std::str::FromStr;
 
 /// The texts, from signal 1 on.
 const TEXTS: [&str; 31] = [
@@ -48,6 +52,69 @@ pub fn signal_text(number: i32) -> String {
     }
 }
 
+/// A set of signals: those of some names, or all but those.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignalSet {
+    named: Vec<i64>,
+    only_named: bool,
+}
+
+impl SignalSet {
+    /// Whether a signal is in the set.
+    pub fn has(&self, number: i64) -> bool {
+        self.named.contains(&number) == self.only_named
+    }
+}
+
+impl FromStr for SignalSet {
+    type Err = String;
+
+    /// `all`, `none`, `INT,SIGTERM,10`, or with `!` before it all but those, as strace has it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (only_named, names) = match text.strip_prefix('!') {
+            Some(names) => (false, names),
+            None => (true, text),
+        };
+        let named = match names {
+            "all" => {
+                return Ok(Self {
+                    named: Vec::new(),
+                    only_named: !only_named,
+                });
+            }
+            "none" => Ok(Vec::new()),
+            _ => names.split(',').map(number_of).collect(),
+        };
+        Ok(Self {
+            named: named?,
+            only_named,
+        })
+    }
+}
+
+/// The number of a signal: `SIGINT`, `int`, `2`, `RT_4`, as traces name it.
+fn number_of(word: &str) -> Result<i64, String> {
+    /// The signal before `SIGRT_0`.
+    const BEFORE_REAL_TIME: i64 = 32;
+    let name = word.trim().trim_start_matches('!').to_ascii_uppercase();
+    let bare = name.strip_prefix("SIG").unwrap_or(&name);
+    let real_time = match bare {
+        "RTMIN" => Some(BEFORE_REAL_TIME),
+        _ => bare
+            .strip_prefix("RT_")
+            .and_then(|at| Some(BEFORE_REAL_TIME + at.parse::<i64>().ok()?)),
+    };
+    let named = || {
+        let rows = family(Meaning::Signal)?.rows;
+        let row = rows.iter().find(|row| row.name.strip_prefix("SIG") == Some(bare));
+        row.map(|row| row.value)
+    };
+    let found = real_time.or_else(|| bare.parse().ok()).or_else(named);
+    found
+        .filter(|number| (1..=64).contains(number))
+        .ok_or_else(|| format!("`{word}` is no signal; a set is `all`, `none`, or names such as `INT,CHLD`, all but those with `!` before them"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +126,28 @@ mod tests {
         assert_eq!(signal_text(libc::SIGRTMAX()), "Real-time signal 30");
         assert_eq!(signal_text(32), "Unknown signal 32");
         assert_eq!((signal_text(65), signal_text(-1)), ("N/A".into(), "N/A".into()));
+    }
+
+    #[test]
+    fn sets_of_signals_are_names_or_all_but_names() {
+        let has = |set: &str, number| set.parse::<SignalSet>().unwrap().has(number);
+        for (set, number, expected) in [
+            ("all", 17, true),
+            ("none", 17, false),
+            ("!all", 17, false),
+            ("SIGCHLD,int", 17, true),
+            ("SIGCHLD,int", 2, true),
+            ("SIGCHLD,int", 15, false),
+            ("!SIGCHLD,int", 2, false),
+            ("!SIGCHLD,int", 15, true),
+            ("RT_2", 34, true),
+            ("10", 10, true),
+        ] {
+            assert_eq!(has(set, number), expected, "{set} {number}");
+        }
+        assert!(SignalSet::default().has(17));
+        for wrong in ["", "SIGFOO", "65", "0", "INT,"] {
+            assert!(wrong.parse::<SignalSet>().is_err(), "{wrong}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::lines::{self, Lines};
 use super::names::ThreadNameLookup;
 use super::{LineFormat, Tally, bells, end, pause, status_line, write_out};
 use crate::arguments::command_line;
-use crate::calls::{Traced, files_of, traced};
+use crate::calls::{Between, Traced, files_of, traced};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{Foreground, Work};
 use crate::output::Format;
@@ -38,6 +38,8 @@ pub(crate) struct CallOptions {
     /// Only calls that fail
     #[arg(long, requires = "syscalls", conflicts_with = "summary")]
     failed_only: bool,
+    #[command(flatten)]
+    between: Between,
     /// What the table of --summary is about
     #[arg(long, value_enum, requires = "summary", default_value = "call")]
     by: By,
@@ -157,6 +159,7 @@ fn view(
 ) -> Calls {
     let mut shown = Shown::of([Set::parse(set)]);
     shown.failed_only = options.failed_only;
+    options.between.choose(&mut shown);
     if let ProcessFilter::Command(pid) = target {
         shown.before_exec = Some(*pid);
     }

@@ -2,10 +2,9 @@
 
 use super::super::call::{Argument, Call};
 use super::super::quoted::quoted;
-use super::super::signature::Abi;
 use super::number::number;
 use super::structure::{list, structure};
-use crate::syscall::shape::{Shape, Show};
+use crate::syscall::shape::{Shape, Show, Width};
 use crate::syscall::{CommandArgument, Meaning, When, device_control, file_control, file_control_32};
 
 /// `PR_SET_PDEATHSIG`.
@@ -17,8 +16,8 @@ const SET_NAME: i64 = 15;
 pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut String) -> Option<()> {
     let command = i64::from(call.argument(argument.place.checked_sub(1)?)? as u32);
     let taken = match shape {
-        Shape::FileControl if call.signature.abi == Abi::Compat => file_control_32(command),
-        Shape::FileControl => file_control(command),
+        Shape::FileControl(Width::Narrow) => file_control_32(command),
+        Shape::FileControl(Width::Wide) => file_control(command),
         _ => device_control(command),
     };
     match taken {

@@ -6,12 +6,14 @@ use super::number::number;
 use super::structure::{list, structure};
 use super::vector::{Memory, vectors};
 use crate::syscall::Meaning;
-use crate::syscall::shape::{self, BUFFER, CONTROL, Show};
+use crate::syscall::shape::{self, BUFFER, CONTROL, Show, Width};
 
 const SOL_SOCKET: i64 = 1;
 const IPPROTO_IP: i64 = 0;
 /// Bytes of `struct cmsghdr`.
-const HEADER: usize = 16;
+fn header(width: Width) -> usize {
+    width.bytes() + 8
+}
 
 /// Numbers of 4 bytes in a list.
 fn numbers(bytes: &[u8], out: &mut String) {
@@ -24,33 +26,34 @@ fn numbers(bytes: &[u8], out: &mut String) {
 /// `{msg_name=…, msg_namelen=…, msg_iov=[…], msg_iovlen=…, msg_controllen=…, msg_flags=…}`: parts are the name, the vector, the control messages, and the
 /// vector's buffers.
 pub(super) fn message(
-    bytes: &[u8],
+    (bytes, width): (&[u8], Width),
     filled: usize,
     (memory, protocol): (Memory<'_, '_>, Option<i64>),
     out: &mut String,
 ) -> Option<()> {
-    let word = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    // Each member has the room of an address.
+    let word = |index: usize| width.read(bytes, index * width.bytes());
     let half = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-    let (name, vector, count) = (word(0)?, word(16)?, word(24)?);
-    let flags = half(48)?;
+    let (name, vector, count) = (word(0)?, word(2)?, word(3)?);
+    let flags = half(6 * width.bytes())?;
     out.push_str("{msg_name=");
     match memory(1).filter(|_| name != 0) {
         Some(bytes) => address::address(bytes, out),
         None => number(&name.to_le_bytes(), Show::Pointer, out),
     }
-    out.push_str(&format!(", msg_namelen={}, msg_iov=", half(8)?));
+    out.push_str(&format!(", msg_namelen={}, msg_iov=", half(width.bytes())?));
     let count = usize::try_from(count).ok()?;
     match memory(2) {
-        Some(table) => vectors(table, (count, CONTROL + 1), filled, (memory, protocol), out)?,
+        Some(table) => vectors((table, width), (count, CONTROL + 1), filled, (memory, protocol), out)?,
         None => number(&vector.to_le_bytes(), Show::Pointer, out),
     }
     out.push_str(&format!(", msg_iovlen={count}"));
-    let length = word(40)?;
+    let length = word(5)?;
     if length > 0 {
         out.push_str(", msg_control=");
-        match memory(CONTROL).filter(|bytes| bytes.len() >= HEADER) {
-            Some(bytes) => control(bytes, usize::try_from(length).ok()?, out),
-            None => number(&word(32)?.to_le_bytes(), Show::Pointer, out),
+        match memory(CONTROL).filter(|bytes| bytes.len() >= header(width)) {
+            Some(bytes) => control((bytes, width), usize::try_from(length).ok()?, out),
+            None => number(&word(4)?.to_le_bytes(), Show::Pointer, out),
         }
     }
     out.push_str(&format!(", msg_controllen={length}, msg_flags="));
@@ -60,49 +63,51 @@ pub(super) fn message(
 }
 
 /// `[{cmsg_len=20, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3]}]`: of `length` bytes those that were read.
-fn control(mut bytes: &[u8], mut length: usize, out: &mut String) {
+fn control((mut bytes, width): (&[u8], Width), mut length: usize, out: &mut String) {
+    let size = header(width);
     out.push('[');
     let mut first = true;
-    while length >= HEADER {
+    while length >= size {
         if !first {
             out.push_str(", ");
         }
         first = false;
-        let Some(header) = bytes.first_chunk::<HEADER>() else {
+        let Some(header) = bytes.get(..size) else {
             out.push_str("...");
             break;
         };
-        let int = |at: usize| {
-            header[at..]
-                .first_chunk()
-                .map_or(0, |it| i64::from(i32::from_le_bytes(*it)))
+        // Behind the length, which has the room of an address.
+        let int = |index: usize| {
+            let bytes = header[width.bytes() + 4 * index..].first_chunk();
+            bytes.map_or(0, |it| i64::from(i32::from_le_bytes(*it)))
         };
-        let own = header.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+        let own = width.read(header, 0).unwrap_or_default();
         out.push_str(&format!("{{cmsg_len={own}, cmsg_level="));
-        Meaning::Level.write(int(8), out);
+        Meaning::Level.write(int(0), out);
         out.push_str(", cmsg_type=");
         let own = usize::try_from(own).unwrap_or(usize::MAX);
-        let is_socket = int(8) == SOL_SOCKET;
+        let is_socket = int(0) == SOL_SOCKET;
         match is_socket {
-            true => Meaning::ControlType.write(int(12), out),
-            false => out.push_str(&format!("{:#x}", int(12))),
+            true => Meaning::ControlType.write(int(1), out),
+            false => out.push_str(&format!("{:#x}", int(1))),
         }
-        if own > HEADER {
+        if own > size {
             out.push_str(", cmsg_data=");
-            let data = &bytes[HEADER..bytes.len().min(own)];
+            let data = &bytes[size..bytes.len().min(own)];
             let is_whole = bytes.len() >= own;
-            data_of((int(8), int(12)), data, is_whole, out);
+            data_of((int(0), int(1)), (data, width), is_whole, out);
         }
         out.push('}');
         // Each begins at a word.
-        let step = own.max(HEADER).saturating_add(7) & !7;
+        let step = own.max(size).checked_next_multiple_of(width.bytes());
+        let step = step.unwrap_or(usize::MAX);
         length = length.saturating_sub(step);
         bytes = bytes.get(step..).unwrap_or_default();
     }
     out.push(']');
 }
 
-fn data_of(kind: (i64, i64), data: &[u8], is_whole: bool, out: &mut String) {
+fn data_of(kind: (i64, i64), (data, width): (&[u8], Width), is_whole: bool, out: &mut String) {
     let text = |out: &mut String| {
         let shown = &data[..data.len().min(BUFFER as usize)];
         quoted(shown, shown.len() < data.len() || !is_whole, out);
@@ -117,8 +122,8 @@ fn data_of(kind: (i64, i64), data: &[u8], is_whole: bool, out: &mut String) {
             let (pid, uid, gid) = (half(0).cast_signed(), half(4), half(8));
             out.push_str(&format!("{{pid={pid}, uid={uid}, gid={gid}}}"));
         }
-        (SOL_SOCKET, 29) if data.len() >= shape::TIME_OLD.size => structure(data, &shape::TIME_OLD, out),
-        (SOL_SOCKET, 35) if data.len() >= shape::TIME.size => structure(data, &shape::TIME, out),
+        (SOL_SOCKET, 29) if width == Width::Wide && data.len() >= shape::TIME_OLD.size => structure(data, &shape::TIME_OLD, out),
+        (SOL_SOCKET, 35) if width == Width::Wide && data.len() >= shape::TIME.size => structure(data, &shape::TIME, out),
         // IP_TOS and IP_TTL.
         (IPPROTO_IP, 1 | 2) if is_whole && data.len() == 4 => numbers(data, out),
         _ => text(out),
@@ -129,7 +134,7 @@ fn data_of(kind: (i64, i64), data: &[u8], is_whole: bool, out: &mut String) {
 mod tests {
     use super::*;
 
-    fn header(length: u64, kind: (i32, i32), data: &[u8]) -> Vec<u8> {
+    fn message_of(length: u64, kind: (i32, i32), data: &[u8]) -> Vec<u8> {
         let mut bytes = [
             &length.to_le_bytes()[..],
             &kind.0.to_le_bytes(),
@@ -145,11 +150,11 @@ mod tests {
     fn control_messages_are_read_one_by_one() {
         let text = |bytes: &[u8], length: usize| {
             let mut out = String::new();
-            control(bytes, length, &mut out);
+            control((bytes, Width::Wide), length, &mut out);
             out
         };
-        let rights = header(24, (1, 1), &[3, 0, 0, 0, 4, 0, 0, 0]);
-        let who = header(28, (1, 2), &[7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        let rights = message_of(24, (1, 1), &[3, 0, 0, 0, 4, 0, 0, 0]);
+        let who = message_of(28, (1, 2), &[7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
         let both = [rights.clone(), who].concat();
         assert_eq!(
             text(&both, both.len()),
@@ -161,8 +166,17 @@ mod tests {
             text(&rights, 4096),
             "[{cmsg_len=24, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3, 4]}, ...]"
         );
+        // Lengths and steps of 32-bit programs are half as wide.
+        let mut narrow = String::new();
+        let two = [[16, 1, 1, 3], [16, 1, 1, 4]].map(|words: [u32; 4]| words.map(u32::to_le_bytes).concat());
+        control((&two.concat(), Width::Narrow), 32, &mut narrow);
+        assert_eq!(
+            narrow,
+            "[{cmsg_len=16, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3]}, \
+             {cmsg_len=16, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[4]}]"
+        );
         for length in [0, 1, 15, 17, u64::MAX] {
-            let _ = text(&header(length, (1, 1), b"abc"), 64);
+            let _ = text(&message_of(length, (1, 1), b"abc"), 64);
         }
     }
 }

@@ -13,16 +13,19 @@ mod vector;
 pub(super) use control::process_control;
 pub(super) use netlink::netlink;
 pub(super) use poll::{ready, timed_out};
+pub(super) use signal::information as signal_information;
 
 use super::call::{Argument, Call, End};
 use super::pointer::pointer;
 use crate::syscall::shape::{self, Shape, Show, Structure};
-use crate::syscall::{ElementCount, Pointed, When};
+use crate::syscall::{ElementCount, Errno, Pointed, When};
 use number::number;
 use structure::{list, structure};
 
 /// `SOL_SOCKET` and its option `SO_LINGER`.
 const LINGER: (i64, i64) = (1, 13);
+/// `SOL_SOCKET` and its option `SO_ERROR`.
+const ERROR: (i64, i64) = (1, 4);
 
 /// Writes the time that is left of a sleep, which the kernel gives only if a signal has interrupted it.
 pub(super) fn remaining(call: &Call, argument: Argument<'_>, of: &Structure, out: &mut String) {
@@ -39,14 +42,14 @@ pub(super) fn remaining(call: &Call, argument: Argument<'_>, of: &Structure, out
 
 /// Writes what an argument points to; its address where that is not known.
 pub(super) fn pointed(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String) {
-    if argument.value == 0 && !matches!(what.shape, Shape::FileControl | Shape::DeviceControl) {
+    if argument.value == 0 && !matches!(what.shape, Shape::FileControl(_) | Shape::DeviceControl) {
         return out.push_str("NULL");
     }
     let start = out.len();
     if written(call, argument, what, out).is_none() {
         out.truncate(start);
         match what.shape {
-            Shape::FileControl | Shape::DeviceControl => {
+            Shape::FileControl(_) | Shape::DeviceControl => {
                 number(&argument.value.to_le_bytes(), Show::Bits, out)
             }
             _ => pointer(argument.value, out),
@@ -61,29 +64,29 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
             .filter(|bytes| !bytes.is_empty())
     };
     match what.shape {
-        Shape::FileControl | Shape::DeviceControl => return control::write(call, argument, what.shape, out),
+        Shape::FileControl(_) | Shape::DeviceControl => return control::write(call, argument, what.shape, out),
         Shape::SocketAddress => address::address(memory(0)?, out),
         Shape::WaitStatus => wait_status(memory(0)?, out)?,
-        Shape::SignalInfo => signal::information(memory(0)?, out)?,
+        Shape::SignalInfo(width) => signal::information(memory(0)?, width, out)?,
         Shape::Processors => descriptors(memory(0)?, usize::MAX, out),
         Shape::Signals => number(whole(memory(0)?, 8)?, Show::Signals, out),
-        Shape::Texts => vector::texts(memory(0)?, &memory, out)?,
-        Shape::TextCount => vector::count(memory(0)?, argument.value, out),
-        Shape::Vectors => {
+        Shape::Texts(width) => vector::texts((memory(0)?, width), &memory, out),
+        Shape::TextCount(width) => vector::count((memory(0)?, width), argument.value, out),
+        Shape::Vectors(width) => {
             let count = call
                 .argument(place + 1)
                 .and_then(|count| usize::try_from(count).ok())?;
             vector::vectors(
-                memory(0)?,
+                (memory(0)?, width),
                 (count, 1),
                 transferred(call, what.when),
                 (&memory, call.netlink),
                 out,
             )?;
         }
-        Shape::Message => {
+        Shape::Message(width) => {
             let filled = transferred(call, what.when);
-            message::message(memory(0)?, filled, (&memory, call.netlink), out)?;
+            message::message((memory(0)?, width), filled, (&memory, call.netlink), out)?;
         }
         Shape::Pair => {
             let bytes = whole(memory(0)?, 8)?;
@@ -188,7 +191,11 @@ fn option(call: &Call, bytes: &[u8], out: &mut String) -> Option<()> {
         8 if which == Some(LINGER) => structure(bytes, &shape::LINGER, out),
         4 => {
             out.push('[');
-            number(bytes, Show::Signed, out);
+            let value = i64::from(i32::from_le_bytes(*bytes.first_chunk()?));
+            match Errno::of(-value).and_then(|error| error.name) {
+                Some(name) if which == Some(ERROR) => out.push_str(name),
+                _ => number(bytes, Show::Signed, out),
+            }
             out.push(']');
         }
         length => {
@@ -248,14 +255,16 @@ fn wait_status(bytes: &[u8], out: &mut String) -> Option<()> {
 
 /// Writes a set of descriptors below `most`: `[3 4]`.
 fn descriptors(bytes: &[u8], most: usize, out: &mut String) {
-    let is_in = |number: usize| {
+    let all: Vec<String> = set_of(bytes, most).map(|number| number.to_string()).collect();
+    out.push_str(&format!("[{}]", all.join(" ")));
+}
+
+/// The numbers below `most` in a set of bits.
+fn set_of(bytes: &[u8], most: usize) -> impl Iterator<Item = usize> {
+    let is_in = move |number: &usize| {
         bytes
             .get(number / 8)
             .is_some_and(|byte| byte >> (number % 8) & 1 == 1)
     };
-    let all: Vec<String> = (0..most.min(8 * bytes.len()))
-        .filter(|number| is_in(*number))
-        .map(|number| number.to_string())
-        .collect();
-    out.push_str(&format!("[{}]", all.join(" ")));
+    (0..most.min(8 * bytes.len())).filter(is_in)
 }

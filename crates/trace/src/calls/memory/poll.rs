@@ -2,8 +2,10 @@
 
 use super::super::call::{Call, End};
 use super::number::number;
-use crate::syscall::Meaning;
-use crate::syscall::shape::{POLL, Show};
+use super::structure::structure;
+use super::{descriptors, set_of};
+use crate::syscall::shape::{POLL, Shape, Show};
+use crate::syscall::{Kind, Meaning, Pointed};
 
 /// Calls that return 0 when their time is over.
 const TIMED: &[&str] = &["poll", "ppoll", "select", "pselect6"];
@@ -24,11 +26,55 @@ pub(in crate::calls) fn timed_out(call: &Call) -> bool {
     call.end == End::Returned(0) && TIMED.contains(&call.signature.own_name())
 }
 
-/// ` ([{fd=3, revents=POLLIN}])`, behind the result of a poll(2) that found something.
+/// What was found, behind the result of a poll(2) or select(2) that found something.
 pub(in crate::calls) fn ready(call: &Call, out: &mut String) {
-    let (End::Returned(1..), "poll" | "ppoll") = (call.end, call.signature.own_name()) else {
+    if !matches!(call.end, End::Returned(1..)) {
+        return;
+    }
+    match call.signature.own_name() {
+        "poll" | "ppoll" => events(call, out),
+        "select" | "pselect6" => selected(call, out),
+        _ => {}
+    }
+}
+
+/// ` (in [3], left {tv_sec=1, tv_nsec=5})`: the sets that select(2) leaves, and the time that was not needed.
+fn selected(call: &Call, out: &mut String) {
+    const SETS: [(usize, &str); 3] = [(1, "in"), (2, "out"), (3, "except")];
+    const TIME: usize = 4;
+    let Some(most) = call.argument(0).and_then(|most| usize::try_from(most).ok()) else {
         return;
     };
+    let is_given = |place| call.argument(place).is_some_and(|address| address != 0);
+    let mut parts = Vec::new();
+    for (place, name) in SETS {
+        let set = call.after.get(place, 0).filter(|_| is_given(place));
+        let Some(set) = set.filter(|set| set_of(set, most).next().is_some()) else {
+            continue;
+        };
+        let mut part = format!("{name} ");
+        descriptors(set, most, &mut part);
+        parts.push(part);
+    }
+    let time = call.signature.parameters.get(TIME).and_then(|it| it.kind);
+    if let Some(Kind::Pointed(Pointed {
+        shape: Shape::Members(of),
+        ..
+    })) = time
+        && let Some(left) = call.after.get(TIME, 0).filter(|_| is_given(TIME))
+        && left.len() >= of.size
+    {
+        let mut part = String::from("left ");
+        structure(left, of, &mut part);
+        parts.push(part);
+    }
+    if !parts.is_empty() {
+        out.push_str(&format!(" ({})", parts.join(", ")));
+    }
+}
+
+/// ` ([{fd=3, revents=POLLIN}])`.
+fn events(call: &Call, out: &mut String) {
     let Some(bytes) = call.after.get(0, 0) else { return };
     let ready = bytes.chunks_exact(POLL.size).filter(|it| it[6..8] != [0, 0]);
     let each = ready.map(|it| {

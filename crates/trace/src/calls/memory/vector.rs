@@ -4,22 +4,22 @@ use super::super::quoted::quoted;
 use super::netlink::netlink;
 use super::number::number;
 use super::structure::list;
-use crate::syscall::shape::{BUFFER, Show, TEXT_BYTES, TEXTS, VECTORS};
+use crate::syscall::shape::{BUFFER, Show, TEXT_BYTES, TEXTS, VECTORS, Width};
 
 /// Gives the memory behind a pointer.
 pub(super) type Memory<'m, 'c> = &'m dyn Fn(usize) -> Option<&'c [u8]>;
 
-/// Words up to the first 0; whether that was found.
-fn words(bytes: &[u8]) -> (usize, bool) {
-    let (words, _) = bytes.as_chunks::<8>();
-    match words.iter().position(|word| *word == [0; 8]) {
+/// Addresses up to the first null pointer; whether that was found.
+fn words((bytes, width): (&[u8], Width)) -> (usize, bool) {
+    let words = bytes.chunks_exact(width.bytes());
+    match words.clone().position(|word| word.iter().all(|byte| *byte == 0)) {
         Some(end) => (end, true),
         None => (words.len(), false),
     }
 }
 
 /// `["ls", "-l"]`.
-pub(super) fn texts(bytes: &[u8], memory: Memory<'_, '_>, out: &mut String) -> Option<()> {
+pub(super) fn texts(bytes: (&[u8], Width), memory: Memory<'_, '_>, out: &mut String) {
     let (count, ended) = words(bytes);
     let shown = count.min(TEXTS);
     list(
@@ -31,11 +31,10 @@ pub(super) fn texts(bytes: &[u8], memory: Memory<'_, '_>, out: &mut String) -> O
             None => out.push_str("\"\""),
         },
     );
-    Some(())
 }
 
 /// `0x7ffc… /* 23 vars */`.
-pub(super) fn count(bytes: &[u8], address: i64, out: &mut String) {
+pub(super) fn count(bytes: (&[u8], Width), address: i64, out: &mut String) {
     let (count, ended) = words(bytes);
     let (least, s) = (
         if ended { "" } else { "at least " },
@@ -47,16 +46,16 @@ pub(super) fn count(bytes: &[u8], address: i64, out: &mut String) {
 /// `[{iov_base="abc", iov_len=3}, …]`: so many buffers, whose bytes are the parts from `first` on; of all no more than `bytes` bytes. Those of a netlink socket
 /// hold messages of its protocol.
 pub(super) fn vectors(
-    table: &[u8],
+    (table, width): (&[u8], Width),
     (count, first): (usize, usize),
     mut bytes: usize,
     (memory, protocol): (Memory<'_, '_>, Option<i64>),
     out: &mut String,
 ) -> Option<()> {
-    let (words, _) = table.as_chunks::<8>();
-    let read = (words.len() / 2).min(count);
+    let word = |index: usize| width.read(table, index * width.bytes()).unwrap_or_default();
+    let read = (table.len() / (2 * width.bytes())).min(count);
     list((read, count), out, |index, out| {
-        let length = usize::try_from(u64::from_le_bytes(words[2 * index + 1])).unwrap_or(usize::MAX);
+        let length = usize::try_from(word(2 * index + 1)).unwrap_or(usize::MAX);
         let here = length.min(bytes);
         bytes -= here;
         out.push_str("{iov_base=");
@@ -69,7 +68,7 @@ pub(super) fn vectors(
                 quoted(shown, shown.len() < here, out);
             }
             None if here == 0 => out.push_str("\"\""),
-            None => number(&words[2 * index], Show::Pointer, out),
+            None => number(&word(2 * index).to_le_bytes(), Show::Pointer, out),
         }
         out.push_str(&format!(", iov_len={length}}}"));
     });

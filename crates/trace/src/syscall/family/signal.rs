@@ -45,4 +45,36 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
             CLD_EXITED, CLD_KILLED, CLD_DUMPED, CLD_TRAPPED, CLD_STOPPED, CLD_CONTINUED,
         ])),
     ),
+    (
+        Meaning::IllegalCode,
+        names(rows!(whole general [
+            ILL_ILLOPC, ILL_ILLOPN, ILL_ILLADR, ILL_ILLTRP, ILL_PRVOPC, ILL_PRVREG, ILL_COPROC, ILL_BADSTK,
+        ])),
+    ),
+    (
+        Meaning::ArithmeticCode,
+        names(rows!(whole general [
+            FPE_INTDIV, FPE_INTOVF, FPE_FLTDIV, FPE_FLTOVF, FPE_FLTUND, FPE_FLTRES, FPE_FLTINV, FPE_FLTSUB,
+        ])),
+    ),
+    (
+        Meaning::SegmentCode,
+        names(rows!(whole general [SEGV_MAPERR, SEGV_ACCERR, SEGV_BNDERR, SEGV_PKUERR])),
+    ),
+    (
+        Meaning::BusCode,
+        names(rows!(whole general [BUS_ADRALN, BUS_ADRERR, BUS_OBJERR, BUS_MCEERR_AR, BUS_MCEERR_AO])),
+    ),
+    (
+        Meaning::TrapCode,
+        names(rows!(whole general [TRAP_BRKPT, TRAP_TRACE, TRAP_BRANCH, TRAP_HWBKPT, TRAP_UNK, TRAP_PERF])),
+    ),
+    (
+        Meaning::PollCode,
+        names(rows!(whole general [POLL_IN, POLL_OUT, POLL_MSG, POLL_ERR, POLL_PRI, POLL_HUP])),
+    ),
+    (
+        Meaning::SystemCallCode,
+        names(rows!(whole general [SYS_SECCOMP, SYS_USER_DISPATCH])),
+    ),
 ];

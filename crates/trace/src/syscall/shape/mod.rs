@@ -28,23 +28,51 @@ pub enum Shape {
     /// The exit status of a process.
     WaitStatus,
     /// An array of addresses of texts, up to a null pointer: `argv`.
-    Texts,
+    Texts(Width),
     /// An array of addresses of texts, of which only the number is shown: `envp`.
-    TextCount,
+    TextCount(Width),
     /// An array of addresses and lengths of buffers: `struct iovec`.
-    Vectors,
+    Vectors(Width),
     /// `struct msghdr`.
-    Message,
+    Message(Width),
     /// A set of descriptors below the first argument: `[3 4]`.
     Descriptors,
     /// A set of processors: `[0 2]`.
     Processors,
     /// Why a signal comes: `siginfo_t`.
-    SignalInfo,
+    SignalInfo(Width),
     /// The argument of fcntl(2), whose form depends on the command.
-    FileControl,
+    FileControl(Width),
     /// The argument of ioctl(2), whose form depends on the request.
     DeviceControl,
+}
+
+/// Width of addresses and of a `long`, by the interface through which a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// 64 bits: the kernel's own interface.
+    Wide,
+    /// 32 bits: that of 32-bit programs.
+    Narrow,
+}
+
+impl Width {
+    /// Bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Wide => 8,
+            Self::Narrow => 4,
+        }
+    }
+
+    /// The address or the `long` at a place in bytes.
+    pub fn read(self, bytes: &[u8], at: usize) -> Option<u64> {
+        let bytes = bytes.get(at..)?;
+        Some(match self {
+            Self::Wide => u64::from_le_bytes(*bytes.first_chunk()?),
+            Self::Narrow => u64::from(u32::from_le_bytes(*bytes.first_chunk()?)),
+        })
+    }
 }
 
 /// All structures, for tests.
@@ -88,17 +116,20 @@ impl Shape {
         match self {
             Self::Members(structure) => structure.size as u32,
             Self::Number(size, _) => u32::from(size),
-            Self::Pair | Self::Signals | Self::Texts | Self::TextCount => 8,
+            Self::Pair | Self::Signals => 8,
+            Self::Texts(width) | Self::TextCount(width) => width.bytes() as u32,
             Self::WaitStatus => 4,
             Self::SocketAddress => ADDRESS,
             Self::Descriptors => 128,
-            Self::Vectors => 16,
-            Self::Message => 56,
-            Self::FileControl => 32,
+            Self::Vectors(width) => 2 * width.bytes() as u32,
+            Self::Message(width) => 7 * width.bytes() as u32,
+            // The largest that a command takes: see `Length::Lock` for others.
+            Self::FileControl(Width::Wide) => 32,
+            Self::FileControl(Width::Narrow) => 24,
             // Of one that is no terminal's, see `Length::Request`.
             Self::DeviceControl => TERMINAL.size as u32,
             Self::Processors => 1,
-            Self::SignalInfo => 48,
+            Self::SignalInfo(_) => 48,
         }
     }
 }
