@@ -1,4 +1,4 @@
-//! Habits of users of perf, trace-cmd and bpftrace, and the names that things have here: one row of [`HABITS`] each. The table is asked only when a command
+//! Habits of users of perf, trace-cmd, bpftrace and strace, and the names that things have here: one row of [`HABITS`] each. The table is asked only when a command
 //! line was refused or failed.
 
 use std::ffi::OsString;
@@ -118,6 +118,9 @@ const HABITS: &[Habit] = &[
     row("trace-cmd", RECORDS, Value(&["-p"], |value| ["irqsoff", "preemptoff", "preemptirqsoff", "wakeup", "wakeup_rt", "nop", "blk"].contains(&value)), "record -p wakeup", "tracers of ftrace are answered by events: `kestrel sched record` and `kestrel sched latency` for wakeups; -p takes processes"),
     row("trace-cmd", RECORDS, Value(&["-e", "--event"], |value| value == "all"), "record -e all", "`-e '*:*'` is all tracepoints; groups are `-e 'sched:*,irq:*'`"),
     row("perf, trace-cmd", RECORDS, Value(&["-e", "--event"], is_plain), "record -e openat -- ls", "an event has its group before its name: the system call is `syscalls:sys_enter_{}` (`--syscalls={}` shows whole calls), a function `kprobe:{}`; `kestrel list '*{}*'` finds more"),
+    row("strace", "trace", Value(&["-e"], |value| value.starts_with("trace=")), "trace -e trace=openat -- ls", "system calls are chosen by `--syscalls=SET`, with the names and classes of strace's sets"),
+    row("strace", "trace", Value(&["-e"], |value| value.starts_with("signal=") || value.starts_with("signals=")), "trace -e signal=none -- ls", "`--syscalls --signal=SET` chooses the signals that stand between calls"),
+    row("strace", "trace", Of(|word| word.starts_with("--quiet=")), "trace --syscalls --quiet=exit -- ls", "`--no-exits` leaves the ends of threads out, `--signal=none` the signals"),
     row("trace-cmd", RECORDS, One(&["-l"]), "record -l vfs_read", "functions are events: `-e kprobe:vfs_read`, patterns `-e 'kprobe:vfs_*'`"),
     row("trace-cmd", RECORDS, One(&["-n"]), "record -e 'sched:*' -n sched_switch", "name what you want: `-e 'sched:sched_wak*,sched:sched_switch'`; `kestrel print -e` chooses when reading"),
     row("trace-cmd", RECORDS, One(&["-f"]), "record -e sched:sched_switch -f 'prev_pid == 1'", "`--filter 'prev_pid == 1'` behind its event, or `-e 'sched:sched_switch /args.prev_pid == 1/'`"),
@@ -307,6 +310,11 @@ mod tests {
         ("perf", "sched map", "which CPU had which task"),
         ("perf", "sched timehist", "the scheduler's steps"),
         ("perf", "trace --syscalls -s ls", "a summary of system calls"),
+        (
+            "strace",
+            "trace --syscalls=%file,read --signal=!CHLD -- ls",
+            "system calls and signals",
+        ),
         ("perf, trace-cmd", "list 'sched:*'", "events"),
         ("perf", "help record", "help of a command"),
         ("trace-cmd", "record -e sched:sched_switch ls", "a command"),

@@ -24,7 +24,16 @@ static int status[24];
 static int limits[2];
 static int times[4] = {1, 2, 1, 2};
 
+/* Structures with addresses of 32 bits: buffers, a message of them with a descriptor, texts, a lock with numbers of 32 bits, why a signal comes. */
+static unsigned vector[4], message[7], texts[3], variables[2];
+static unsigned control[4] = {16, 1, 1, 0};
+static struct { short type, whence; int rest[3]; } lock = {F_WRLCK, SEEK_SET, {5, 7, 0}};
+static int why[32] = {10, 0, -1, 7, 8, 77};
+
 int main(void) {
+    vector[0] = AT("hello "), vector[1] = 6, vector[2] = AT("world\n"), vector[3] = 6;
+    message[2] = AT(vector), message[3] = 2, message[4] = AT(control), message[5] = 16;
+    texts[0] = AT("/no/such"), texts[1] = AT("a b"), variables[0] = AT("A=1");
     access("/kestrel-begin", F_OK);
     call(33, AT("/no/such"), R_OK, 0, 0);
     call(5, AT("/no/such"), O_WRONLY | O_CREAT | O_EXCL, 0600, 0);
@@ -46,6 +55,13 @@ int main(void) {
     call(186, 0, AT(status), 0, 0);
     call(191, 4, AT(limits), 0, 0);
     call(320, (unsigned)AT_FDCWD, AT("/no/such"), AT(times), 0);
+    call(146, ends[1], AT(vector), 2, 0);
+    call(370, 99, AT(message), 0, 0);
+    call(221, ends[0], F_SETLK, AT(&lock), 0);
+    call(11, AT("/no/such"), AT(texts), AT(variables), 0);
+    call(178, 0x7fffffff, 10, AT(why), 0);
+    vector[0] = AT(bytes), vector[1] = 4, vector[2] = AT(bytes + 8);
+    call(145, ends[0], AT(vector), 2, 0);
     access("/kestrel-end", F_OK);
     return 0;
 }

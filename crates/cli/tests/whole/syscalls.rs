@@ -351,6 +351,55 @@ fn descriptors_are_followed() {
 }
 
 #[test]
+fn signals_and_ends_stand_between_calls() {
+    needs_tracing!();
+    let place = Place::new();
+    let script = "trap : USR1; kill -USR1 $$; sh -c 'kill -KILL $$'; exit 3";
+    let told = |text: &str| -> Vec<String> {
+        let marked = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once('/')?;
+            let (_, rest) = rest.split_once(' ')?;
+            let rest = rest.trim_start();
+            (rest.starts_with("---") || rest.starts_with("+++")).then(|| rest.to_owned())
+        });
+        // Whether a shell has a handler for its children is its own affair.
+        marked.filter(|line| !line.contains("SIGCHLD")).collect()
+    };
+    let check = |lines: &[String]| {
+        let [signal, killed, exited] = lines else {
+            panic!("{lines:#?}");
+        };
+        let begin = "--- SIGUSR1 {si_signo=SIGUSR1, si_code=SI_USER, si_pid=";
+        assert!(signal.starts_with(begin) && signal.ends_with("} ---"), "{signal}");
+        assert_eq!(killed, "+++ killed by SIGKILL +++");
+        assert_eq!(exited, "+++ exited with 3 +++");
+    };
+    let trace = |options: &[&str]| {
+        let words = [
+            &["trace", "--syscalls=kill"],
+            options,
+            &["--", "sh", "-c", script],
+        ]
+        .concat();
+        place.run(&words)
+    };
+    check(&told(&trace(&[]).out));
+    let none = trace(&["--signal=none", "--no-exits"]);
+    assert_eq!(told(&none.out), Vec::<String>::new());
+    let others = trace(&["--signal=!usr1"]);
+    assert_eq!(told(&others.out).len(), 2, "{}", others.out);
+    let json = trace(&["--format", "json"]);
+    for word in ["\"signal\":\"SIGUSR1\"", "\"killed\":\"SIGKILL\"", "\"exited\":3"] {
+        assert!(json.out.contains(word), "{word} {}", json.out);
+    }
+    trace(&["--signal=FOO"]).fails(2, &["FOO", "is no signal"]);
+    place.run(&["record", "--syscalls=kill", "--", "sh", "-c", script]);
+    check(&told(&place.run(&["print"]).succeeds().out));
+    let ends = place.run(&["print", "--signal=none"]).succeeds();
+    assert_eq!(told(&ends.out).len(), 2, "{}", ends.out);
+}
+
+#[test]
 fn words_of_sets_that_mean_nothing_are_refused() {
     needs_tracing!();
     let place = Place::new();

@@ -4,8 +4,8 @@
 use super::numbers::{is_one_of, look_up};
 use super::reads::{Moment, Side, read};
 use kestrel_trace::calls::{
-    Abi, COMPAT_ID, Descriptors, EXIT, EXIT_CODE, FORK, ID, INFORMATION, INFORMATION_BYTES, SIGNAL, Signature,
-    Signatures,
+    Abi, COMPAT_ID, Descriptors, EXIT, EXIT_CODE, FORK, ID, INFORMATION, INFORMATION_BYTES, SIGNAL,
+    Signature, Signatures,
 };
 use kestrel_trace::syscall::shape::Shape;
 use kestrel_trace::syscall::{Kind, Set};
@@ -207,7 +207,7 @@ fn group(signature: &Signature) -> Option<Group> {
             Kind::Given(_) | Kind::Filled => Group::Buffers,
             Kind::Pointed(what) => match what.shape {
                 Shape::Vectors(_) => Group::Vectors(place),
-                Shape::Message(_) => Group::Message(place),
+                Shape::Message(_) | Shape::Messages(_) => Group::Message(place),
                 Shape::Texts(_) => Group::Exec,
                 _ => Group::Structures,
             },

@@ -109,7 +109,7 @@ pub(super) fn read(calls: &[(u64, &Signature)], moment: Moment) -> Option<String
                 let count = count(&moment.argument(place + 1));
                 fields.extend(vectors((place, 1), (&moment.argument(place), width), &count));
             }
-            Some(Shape::Message(width)) => {
+            Some(Shape::Message(width) | Shape::Messages(width)) => {
                 let (words, parts) = message(place, (&moment.argument(place), width));
                 before += &words;
                 fields.extend(parts);

@@ -27,7 +27,10 @@ pub(super) fn buffer(call: &Call, argument: Argument<'_>, out: &mut String) {
     let (Some(bytes), Some(length)) = (call.text(argument.place), length) else {
         return pointer(argument.value, out);
     };
-    if argument.value == 0 || bytes.is_empty() && length > 0 {
+    // Without room, attributes of files are measured and not filled.
+    let measured =
+        call.signature.own_name().contains("xattr") && call.argument(argument.place + 1) == Some(0);
+    if argument.value == 0 || measured || bytes.is_empty() && length > 0 {
         return pointer(argument.value, out);
     }
     let text = &bytes[..bytes.len().min(length)];

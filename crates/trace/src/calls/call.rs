@@ -5,7 +5,7 @@ use super::signature::{Parameter, Signature};
 use crate::layout::FieldType;
 use crate::syscall::shape::Shape;
 use crate::syscall::{
-    CommandArgument, Errno, Kind, Meaning, Pointed, When, device_control, file_control,
+    CommandArgument, Errno, Kind, Meaning, Pointed, When, device_control, file_control, futex_arguments,
     process_control_arguments,
 };
 use std::sync::Arc;
@@ -88,8 +88,9 @@ impl Call {
 
     /// The arguments; one that does not count for this call (a mode without O_CREAT) is left out.
     pub fn arguments(&self) -> impl Iterator<Item = Argument<'_>> {
-        let taken = match (self.signature.own_name(), self.values.first()) {
-            ("prctl", Some(operation)) => process_control_arguments(i64::from(*operation as u32)),
+        let taken = match (self.signature.own_name(), self.values.as_slice()) {
+            ("prctl", [operation, ..]) => process_control_arguments(i64::from(*operation as u32)),
+            ("futex", [_, operation, ..]) => futex_arguments(i64::from(*operation as u32)),
             _ => usize::MAX,
         };
         let all = self

@@ -11,7 +11,9 @@ use crate::syscall::{Kind, Meaning, protocol};
 
 /// Levels of options that have names.
 const SOL_SOCKET: i64 = 1;
+const IPPROTO_IP: i64 = 0;
 const IPPROTO_TCP: i64 = 6;
+const IPPROTO_IPV6: i64 = 41;
 /// Commands of fcntl(2) that return flags.
 const F_GETFD: i64 = 1;
 const F_GETFL: i64 = 3;
@@ -105,6 +107,8 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
         Some(Kind::Option) => match argument.place.checked_sub(1).and_then(|at| call.argument(at)) {
             Some(SOL_SOCKET) => Meaning::SocketOption.write(value, &mut out),
             Some(IPPROTO_TCP) => Meaning::TcpOption.write(value, &mut out),
+            Some(IPPROTO_IP) => Meaning::IpOption.write(value, &mut out),
+            Some(IPPROTO_IPV6) => Meaning::Ipv6Option.write(value, &mut out),
             _ => number(argument, &mut out),
         },
         Some(Kind::Pointed(what)) => memory::pointed(call, argument, what, &mut out),

@@ -23,7 +23,8 @@ pub use json::json;
 pub use kept::Kept;
 pub use line::{call_text, line};
 pub use moment::{
-    COMPAT_ID, EXIT, EXIT_CODE, EXIT_TEXT, FORK, ID, INFORMATION, INFORMATION_BYTES, MEMORY, Moment, RAW_ENTER, RAW_EXIT, REGISTER, Reader, SIGNAL, TEXT,
+    COMPAT_ID, EXIT, EXIT_CODE, EXIT_TEXT, FORK, ID, INFORMATION, INFORMATION_BYTES, MEMORY, Moment,
+    RAW_ENTER, RAW_EXIT, REGISTER, Reader, SIGNAL, TEXT,
 };
 pub use pairing::Pairing;
 pub use pieces::Pieces;

@@ -3,10 +3,14 @@
 use super::call::{Call, End};
 use super::moment::Moment;
 use super::pieces::Pieces;
+use super::signature::Signature;
 use std::collections::HashMap;
 
 /// Calls that never return.
 const NEVER: &[&str] = &["exit", "exit_group"];
+
+/// Calls that put a thread back to where a signal came: their returns have no number.
+const RESUMES: &[&str] = &["rt_sigreturn", "sigreturn"];
 
 /// Calls that return twice.
 const FORKS: &[&str] = &["fork", "vfork", "clone", "clone3"];
@@ -68,7 +72,7 @@ impl Pairing {
             } => {
                 let begun = self.begun.remove(&tid);
                 let (begun, other) = match begun {
-                    Some(call) if call.signature.is(&signature) => (Some(call), None),
+                    Some(call) if is_return_of(&signature, &call) => (Some(call), None),
                     other => (None, other),
                 };
                 unseen(other, done);
@@ -123,18 +127,27 @@ impl Pairing {
     }
 }
 
+/// Whether a return is that of a call: of the same, or of one that leaves another number behind. The kernel has none for what goes on behind a handler of
+/// signals, and a program of another interface has the number that this has.
+fn is_return_of(signature: &Signature, call: &Call) -> bool {
+    let is_exec = |signature: &Signature| matches!(signature.own_name(), "execve" | "execveat");
+    signature.is(&call.signature)
+        || RESUMES.contains(&call.signature.own_name())
+        || is_exec(signature) && is_exec(&call.signature)
+}
+
 fn unseen(call: Option<Call>, done: &mut dyn FnMut(Call)) {
     if let Some(call) = call {
-        done(Call {
-            end: End::Unseen,
-            ..call
-        });
+        let end = match RESUMES.contains(&call.signature.own_name()) {
+            true => End::Never,
+            false => End::Unseen,
+        };
+        done(Call { end, ..call });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::signature::Signature;
     use super::*;
     use std::sync::Arc;
 
@@ -186,6 +199,53 @@ mod tests {
                 (2, "write", End::Unseen, None),
                 (2, "close", End::Returned(0), None),
                 (3, "poll", End::Unfinished, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn some_returns_have_other_numbers_than_their_calls() {
+        use super::super::signature::{Abi, Signatures};
+        let mut pairing = Pairing::default();
+        let mut done = Vec::new();
+        let (mut signatures, exec) = (
+            Signatures::default(),
+            Signature::of_abi(Abi::Compat, "execve", []),
+        );
+        let moments = [
+            entry("rt_sigreturn"),
+            Moment::Return {
+                signature: signatures.get(Abi::Native, u64::MAX),
+                value: 5,
+                pieces: Pieces::default(),
+            },
+            entry("execve"),
+            Moment::Return {
+                signature: Arc::new(exec),
+                value: 0,
+                pieces: Pieces::default(),
+            },
+            // Its return was not asked for.
+            entry("rt_sigreturn"),
+            entry("pause"),
+        ];
+        for (time, moment) in (0..).zip(moments) {
+            pairing.add((1, 1), time, moment, &mut |call| done.push(call));
+        }
+        pairing.end(2, &mut |call| done.push(call));
+        pairing.end(1, &mut |call| done.push(call));
+        pairing.finish(&mut |call| done.push(call));
+        let told: Vec<_> = done
+            .iter()
+            .map(|call| (call.signature.call.as_str(), call.end))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("rt_sigreturn", End::Returned(5)),
+                ("execve", End::Returned(0)),
+                ("rt_sigreturn", End::Never),
+                ("pause", End::Unfinished),
             ]
         );
     }

@@ -28,6 +28,9 @@ const WORD: FieldType = FieldType::Integer {
     base: Base::Hexadecimal,
 };
 
+/// The number that the kernel has at the return of a call that goes on behind a handler of signals: the registers are those from before the signal then.
+const NO_NUMBER: u64 = u64::MAX;
+
 /// A parameter of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
@@ -83,8 +86,7 @@ impl Signature {
     /// For calls that execute a program relative to a directory (execveat): how many arguments are before the program's path. Handlers record the memory of
     /// their arguments at the places that it has in the call without a directory (execve).
     pub fn before_program(&self) -> usize {
-        let is_texts =
-            |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if matches!(what.shape, Shape::Texts(_)));
+        let is_texts = |it: &Parameter| matches!(it.kind, Some(Kind::Pointed(what)) if matches!(what.shape, Shape::Texts(_)));
         let place = self.parameters.iter().position(is_texts);
         place.map_or(0, |place| place.saturating_sub(1))
     }
@@ -168,7 +170,12 @@ impl Signatures {
 
     /// The signature of the call with a number; an unknown call is named by its number.
     pub fn get(&mut self, abi: Abi, number: u64) -> Arc<Signature> {
-        let made = || Arc::new(Signature::unknown(abi, number));
+        let made = || {
+            Arc::new(match number {
+                NO_NUMBER => Signature::of_abi(abi, "rt_sigreturn", []),
+                _ => Signature::unknown(abi, number),
+            })
+        };
         self.by_number.entry((abi, number)).or_insert_with(made).clone()
     }
 

@@ -86,6 +86,7 @@ fn shape(call: &str, own: Shape) -> Option<Shape> {
         Shape::TextCount(_) => Shape::TextCount(Narrow),
         Shape::Vectors(_) => Shape::Vectors(Narrow),
         Shape::Message(_) => Shape::Message(Narrow),
+        Shape::Messages(_) => Shape::Messages(Narrow),
         Shape::SignalInfo(_) => Shape::SignalInfo(Narrow),
         Shape::FileControl(_) => Shape::FileControl(Narrow),
         alike => alike,

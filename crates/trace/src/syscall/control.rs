@@ -17,6 +17,8 @@ pub enum CommandArgument {
 
 const INT: Shape = Shape::Number(4, Show::Signed);
 const LOCK: Shape = Shape::Members(&shape::FILE_LOCK);
+const HELD: Shape = Shape::Members(&shape::FILE_LOCK_HELD);
+const OWNER: Shape = Shape::Members(&shape::FILE_OWNER);
 const WINDOW: Shape = Shape::Members(&shape::WINDOW);
 const TERMINAL: Shape = Shape::Members(&shape::TERMINAL);
 
@@ -34,14 +36,16 @@ const FILE: &[(u32, CommandArgument)] = &{
         (F_SETFD, Number(Show::Named(Meaning::DescriptorFlags))),
         (F_GETFL, Nothing),
         (F_SETFL, Number(Show::Named(Meaning::Open))),
-        (F_GETLK, Pointer(LOCK, After)),
+        (F_GETLK, Pointer(HELD, After)),
         (F_SETLK, Pointer(LOCK, Before)),
         (F_SETLKW, Pointer(LOCK, Before)),
-        (F_OFD_GETLK, Pointer(LOCK, After)),
+        (F_OFD_GETLK, Pointer(HELD, After)),
         (F_OFD_SETLK, Pointer(LOCK, Before)),
         (F_OFD_SETLKW, Pointer(LOCK, Before)),
         (F_SETOWN, Number(Show::Signed)),
         (F_GETOWN, Nothing),
+        (F_SETOWN_EX, Pointer(OWNER, Before)),
+        (F_GETOWN_EX, Pointer(OWNER, After)),
         (F_SETSIG, Number(Show::Named(Meaning::Signal))),
         (F_GETSIG, Nothing),
         (F_SETLEASE, Number(Show::Named(Meaning::LockType))),
@@ -132,6 +136,22 @@ const PROCESS: &[(u32, usize)] = &{
 pub fn process_control_arguments(operation: i64) -> usize {
     let found = PROCESS.iter().find(|(own, _)| i64::from(*own) == operation);
     found.map_or(5, |(_, arguments)| *arguments)
+}
+
+/// How many arguments an operation of futex(2) takes: the last ones of others mean nothing.
+pub fn futex_arguments(operation: i64) -> usize {
+    // Without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME.
+    match operation & 0x7f {
+        // FUTEX_UNLOCK_PI, FUTEX_TRYLOCK_PI.
+        7 | 8 => 2,
+        // FUTEX_WAKE, FUTEX_FD.
+        1 | 2 => 3,
+        // FUTEX_WAIT, FUTEX_LOCK_PI and its successor.
+        0 | 6 | 13 => 4,
+        // FUTEX_REQUEUE, FUTEX_WAIT_REQUEUE_PI.
+        3 | 11 => 5,
+        _ => 6,
+    }
 }
 
 /// Argument of a command of fcntl(2).

@@ -209,6 +209,20 @@ meanings! {
     SignalCode = "si_code",
     /// `CLD_*`: what became of a child.
     ChildCode = "cld_code",
+    /// `F_OWNER_*`: what a signal's receiver is.
+    FileOwner = "f_owner",
+    /// `IP_*` options.
+    IpOption = "ip",
+    /// `IPV6_*` options.
+    Ipv6Option = "ipv6",
+    /// `IPC_NOWAIT` and other flags of messages of System V.
+    IpcMessage = "ipc_message",
+    /// Commands of semctl(2).
+    SemaphoreControl = "semctl",
+    /// Flags of semop(2).
+    SemaphoreFlags = "semop",
+    /// `SHM_*` of shmat(2).
+    AttachFlags = "shmat",
     /// `ILL_*`: what was wrong with an instruction.
     IllegalCode = "ill_code",
     /// `FPE_*`: what was wrong in arithmetic.

@@ -17,7 +17,8 @@ mod written;
 pub use argument::{ARGUMENTS, Kind, kind, meaning};
 pub use class::{CLASSES, Class, Set, usual_name};
 pub use control::{
-    CommandArgument, device_control, file_control, file_control_32, process_control_arguments,
+    CommandArgument, device_control, file_control, file_control_32, futex_arguments,
+    process_control_arguments,
 };
 pub use errno::{Errno, error_number, error_numbers, error_text};
 pub use family::{Family, Row, Unnamed, family, number as named_number};

@@ -98,6 +98,7 @@ const USAGE: Shape = Shape::Members(&shape::USAGE);
 const ACTION: Shape = Shape::Members(&shape::ACTION);
 const ALTERNATE: Shape = Shape::Members(&shape::ALTERNATE);
 const SCHEDULING: Shape = Shape::Members(&shape::SCHEDULING);
+const SEMAPHORES: Shape = Shape::Members(&shape::SEMAPHORE);
 const SIGNAL_INFO: Shape = Shape::SignalInfo(Wide);
 const TEXTS_OF: Shape = Shape::Texts(Wide);
 const TEXT_COUNT: Shape = Shape::TextCount(Wide);
@@ -146,7 +147,7 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("statx", "buffer", filled(Shape::Members(&shape::STATX))),
     ("statfs", "buf", filled(STATFS)),
     ("fstatfs", "buf", filled(STATFS)),
-    ("openat2", "how", given(Shape::Members(&shape::OPEN_HOW))),
+    ("openat2", "how", of(Shape::Members(&shape::OPEN_HOW), ElementCount::Bytes(3), When::Before)),
     ("mount_setattr", "uattr", given(Shape::Members(&shape::MOUNT))),
     ("pipe", "fildes", filled(Pair)),
     ("pipe2", "fildes", filled(Pair)),
@@ -204,6 +205,11 @@ pub const POINTED: &[(&str, &str, Kind)] = &[
     ("getsockopt", "optlen", of(LENGTH, ElementCount::One, When::Both)),
     ("sendmsg", "msg", of(MESSAGE, ElementCount::One, When::Before)),
     ("recvmsg", "msg", of(MESSAGE, ElementCount::One, When::After)),
+    ("sendmmsg", "mmsg", of(Shape::Messages(Wide), ElementCount::One, When::Before)),
+    ("recvmmsg", "mmsg", of(Shape::Messages(Wide), ElementCount::One, When::After)),
+    ("semop", "tsops", of(SEMAPHORES, ElementCount::Argument(2), When::Before)),
+    ("semtimedop", "tsops", of(SEMAPHORES, ElementCount::Argument(2), When::Before)),
+    ("semtimedop", "timeout", given(TIME)),
     // Signals.
     ("rt_sigprocmask", "nset", given(Signals)),
     ("rt_sigprocmask", "oset", filled(Signals)),
@@ -272,7 +278,7 @@ impl Kind {
                 let size = structure.size as u32;
                 plain(When::After, Length::Fixed(size), size)
             }
-            Self::ProcessControl => plain(When::Before, Length::Fixed(16), 16),
+            Self::ProcessControl => plain(When::Both, Length::Fixed(16), 16),
             Self::Pointed(pointed) => Some(pointed.reading()),
             _ => None,
         }
@@ -286,7 +292,11 @@ impl Pointed {
         let when = match (self.when, self.shape) {
             (
                 When::Before,
-                Shape::Texts(_) | Shape::TextCount(_) | Shape::Message(_) | Shape::Vectors(_),
+                Shape::Texts(_)
+                | Shape::TextCount(_)
+                | Shape::Message(_)
+                | Shape::Messages(_)
+                | Shape::Vectors(_),
             ) => When::Before,
             (When::Before, _) => When::Both,
             (when, _) => when,

@@ -11,6 +11,8 @@ use crate::syscall::{CommandArgument, Meaning, When, device_control, file_contro
 const SET_PARENT_DEATH_SIGNAL: i64 = 1;
 /// `PR_SET_NAME`.
 const SET_NAME: i64 = 15;
+/// `PR_GET_NAME`.
+const GET_NAME: i64 = 16;
 
 /// The argument behind a command.
 pub(super) fn write(call: &Call, argument: Argument<'_>, shape: Shape, out: &mut String) -> Option<()> {
@@ -52,9 +54,13 @@ fn pointer(
 pub(in crate::calls) fn process_control(call: &Call, argument: Argument<'_>, out: &mut String) {
     /// Bytes of a thread's name.
     const NAME: usize = 16;
-    let name = call
-        .memory((argument.place, 0), When::Before)
-        .filter(|bytes| call.argument(0) == Some(SET_NAME) && !bytes.is_empty());
+    let when = match call.argument(0) {
+        Some(SET_NAME) => Some(When::Before),
+        Some(GET_NAME) => Some(When::After),
+        _ => None,
+    };
+    let name = when.and_then(|when| call.memory((argument.place, 0), when));
+    let name = name.filter(|bytes| !bytes.is_empty());
     match name {
         Some(bytes) => {
             let end = bytes.iter().position(|byte| *byte == 0);

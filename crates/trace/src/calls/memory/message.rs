@@ -5,8 +5,8 @@ use super::address;
 use super::number::number;
 use super::structure::{list, structure};
 use super::vector::{Memory, vectors};
-use crate::syscall::Meaning;
 use crate::syscall::shape::{self, BUFFER, CONTROL, Show, Width};
+use crate::syscall::{Meaning, When};
 
 const SOL_SOCKET: i64 = 1;
 const IPPROTO_IP: i64 = 0;
@@ -44,7 +44,13 @@ pub(super) fn message(
     out.push_str(&format!(", msg_namelen={}, msg_iov=", half(width.bytes())?));
     let count = usize::try_from(count).ok()?;
     match memory(2) {
-        Some(table) => vectors((table, width), (count, CONTROL + 1), filled, (memory, protocol), out)?,
+        Some(table) => vectors(
+            (table, width),
+            (count, CONTROL + 1),
+            filled,
+            (memory, protocol),
+            out,
+        )?,
         None => number(&vector.to_le_bytes(), Show::Pointer, out),
     }
     out.push_str(&format!(", msg_iovlen={count}"));
@@ -59,6 +65,28 @@ pub(super) fn message(
     out.push_str(&format!(", msg_controllen={length}, msg_flags="));
     Meaning::Message.write(i64::from(flags), out);
     out.push('}');
+    Some(())
+}
+
+/// `[{msg_hdr={…}, msg_len=3}, ...]`: of `count` messages the first; how much of it came, only where the call fills it.
+pub(super) fn first(
+    bytes: &[u8],
+    ((width, when), count): ((Width, When), usize),
+    memory: (Memory<'_, '_>, Option<i64>),
+    out: &mut String,
+) -> Option<()> {
+    let length = bytes.get(7 * width.bytes()..)?.first_chunk();
+    let length = u32::from_le_bytes(*length?);
+    let filled = match when {
+        When::After => usize::try_from(length).ok()?,
+        _ => usize::MAX,
+    };
+    out.push_str("[{msg_hdr=");
+    message((bytes, width), filled, memory, out)?;
+    if when == When::After {
+        out.push_str(&format!(", msg_len={length}"));
+    }
+    out.push_str(if count > 1 { "}, ...]" } else { "}]" });
     Some(())
 }
 
@@ -122,8 +150,12 @@ fn data_of(kind: (i64, i64), (data, width): (&[u8], Width), is_whole: bool, out:
             let (pid, uid, gid) = (half(0).cast_signed(), half(4), half(8));
             out.push_str(&format!("{{pid={pid}, uid={uid}, gid={gid}}}"));
         }
-        (SOL_SOCKET, 29) if width == Width::Wide && data.len() >= shape::TIME_OLD.size => structure(data, &shape::TIME_OLD, out),
-        (SOL_SOCKET, 35) if width == Width::Wide && data.len() >= shape::TIME.size => structure(data, &shape::TIME, out),
+        (SOL_SOCKET, 29) if width == Width::Wide && data.len() >= shape::TIME_OLD.size => {
+            structure(data, &shape::TIME_OLD, out)
+        }
+        (SOL_SOCKET, 35) if width == Width::Wide && data.len() >= shape::TIME.size => {
+            structure(data, &shape::TIME, out)
+        }
         // IP_TOS and IP_TTL.
         (IPPROTO_IP, 1 | 2) if is_whole && data.len() == 4 => numbers(data, out),
         _ => text(out),

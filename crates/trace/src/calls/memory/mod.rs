@@ -24,6 +24,8 @@ use structure::{list, structure};
 
 /// `SOL_SOCKET` and its option `SO_LINGER`.
 const LINGER: (i64, i64) = (1, 13);
+/// `SOL_SOCKET` and its option `SO_PEERCRED`.
+const CREDENTIALS: (i64, i64) = (1, 17);
 /// `SOL_SOCKET` and its option `SO_ERROR`.
 const ERROR: (i64, i64) = (1, 4);
 
@@ -64,8 +66,12 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
             .filter(|bytes| !bytes.is_empty())
     };
     match what.shape {
-        Shape::FileControl(_) | Shape::DeviceControl => return control::write(call, argument, what.shape, out),
+        Shape::FileControl(_) | Shape::DeviceControl => {
+            return control::write(call, argument, what.shape, out);
+        }
         Shape::SocketAddress => address::address(memory(0)?, out),
+        // Of a wait that found nothing the status is as it was.
+        Shape::WaitStatus if call.end == End::Returned(0) => return None,
         Shape::WaitStatus => wait_status(memory(0)?, out)?,
         Shape::SignalInfo(width) => signal::information(memory(0)?, width, out)?,
         Shape::Processors => descriptors(memory(0)?, usize::MAX, out),
@@ -76,6 +82,10 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
             let count = call
                 .argument(place + 1)
                 .and_then(|count| usize::try_from(count).ok())?;
+            if count == 0 {
+                out.push_str("[]");
+                return Some(());
+            }
             vector::vectors(
                 (memory(0)?, width),
                 (count, 1),
@@ -87,6 +97,11 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
         Shape::Message(width) => {
             let filled = transferred(call, what.when);
             message::message((memory(0)?, width), filled, (&memory, call.netlink), out)?;
+        }
+        Shape::Messages(width) => {
+            let count = call.argument(place + 1).and_then(|it| usize::try_from(it).ok())?;
+            let of = (width, what.when);
+            message::first(memory(0)?, (of, count), (&memory, call.netlink), out)?;
         }
         Shape::Pair => {
             let bytes = whole(memory(0)?, 8)?;
@@ -188,6 +203,7 @@ fn is_option(call: &Call, what: Pointed) -> bool {
 fn option(call: &Call, bytes: &[u8], out: &mut String) -> Option<()> {
     let which = call.argument(1).zip(call.argument(2));
     match bytes.len() {
+        12 if which == Some(CREDENTIALS) => structure(bytes, &shape::CREDENTIALS, out),
         8 if which == Some(LINGER) => structure(bytes, &shape::LINGER, out),
         4 => {
             out.push('[');

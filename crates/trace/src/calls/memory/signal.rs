@@ -83,7 +83,7 @@ pub(in crate::calls) fn information(bytes: &[u8], width: Width, out: &mut String
         1.. => of_kernel(members, (signo, code), out)?,
         SI_TIMER => {
             let (timer, overrun) = (members.int(0, 0)?, members.int(0, 1)?);
-            out.push_str(&format!(", si_timerid={timer:#x}, si_overrun={overrun}"));
+            out.push_str(&format!(", si_timerid={timer}, si_overrun={overrun}"));
             value(members, out)?;
         }
         SI_USER | SI_TKILL => sender(members, out)?,

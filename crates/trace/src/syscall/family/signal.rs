@@ -46,6 +46,10 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         ])),
     ),
     (
+        Meaning::FileOwner,
+        names(rows!(whole general [F_OWNER_TID, F_OWNER_PID, F_OWNER_PGRP])),
+    ),
+    (
         Meaning::IllegalCode,
         names(rows!(whole general [
             ILL_ILLOPC, ILL_ILLOPN, ILL_ILLADR, ILL_ILLTRP, ILL_PRVOPC, ILL_PRVREG, ILL_COPROC, ILL_BADSTK,

@@ -37,4 +37,27 @@ pub(super) const FAMILIES: &[(Meaning, Family)] = &[
         Meaning::IpcControl,
         names(rows!(+ [IPC_RMID = 0 / -1, IPC_SET = 1 / -1, IPC_STAT = 2 / -1, IPC_INFO = 3 / -1])),
     ),
+    (
+        Meaning::IpcMessage,
+        flags(
+            rows!(+ [IPC_NOWAIT = 0o4000 / 0o4000, MSG_NOERROR = 0o10000 / 0o10000, MSG_EXCEPT = 0o20000 / 0o20000, MSG_COPY = 0o40000 / 0o40000]),
+        ),
+    ),
+    (
+        Meaning::SemaphoreControl,
+        names(rows!(+ [
+            IPC_RMID = 0 / -1, IPC_SET = 1 / -1, IPC_STAT = 2 / -1, IPC_INFO = 3 / -1, GETPID = 11 / -1, GETVAL = 12 / -1, GETALL = 13 / -1,
+            GETNCNT = 14 / -1, GETZCNT = 15 / -1, SETVAL = 16 / -1, SETALL = 17 / -1, SEM_STAT = 18 / -1, SEM_INFO = 19 / -1, SEM_STAT_ANY = 20 / -1,
+        ])),
+    ),
+    (
+        Meaning::SemaphoreFlags,
+        flags(rows!(+ [SEM_UNDO = 0x1000 / 0x1000, IPC_NOWAIT = 0o4000 / 0o4000])),
+    ),
+    (
+        Meaning::AttachFlags,
+        flags(rows!(+ [
+            SHM_RDONLY = 0o10000 / 0o10000, SHM_RND = 0o20000 / 0o20000, SHM_REMAP = 0o40000 / 0o40000, SHM_EXEC = 0o100000 / 0o100000,
+        ])),
+    ),
 ];

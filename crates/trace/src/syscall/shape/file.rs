@@ -1,8 +1,8 @@
 //! Files: how they are opened, what they are, locks.
 
 use super::member::Show::{AnyMode, Device, FileSize, Named, Signed, Unsigned};
-use super::member::Structure;
 use super::member::structure;
+use super::member::{Member, Structure};
 use crate::syscall::Meaning;
 
 /// `struct open_how`.
@@ -29,6 +29,30 @@ pub static STATFS: Structure = structure!(general::statfs [
 pub static FILE_LOCK: Structure = structure!(general::flock [
     l_type = l_type: Named(Meaning::LockType), l_whence = l_whence: Named(Meaning::Whence), l_start = l_start: Signed, l_len = l_len: Signed,
 ]);
+/// `struct flock` of F_GETLK, which says who holds the lock.
+pub static FILE_LOCK_HELD: Structure = structure!(general::flock [
+    l_type = l_type: Named(Meaning::LockType), l_whence = l_whence: Named(Meaning::Whence), l_start = l_start: Signed, l_len = l_len: Signed,
+    l_pid = l_pid: Signed,
+]);
+/// `struct f_owner_ex`.
+pub static FILE_OWNER: Structure = Structure {
+    size: 8,
+    members: &[
+        Member {
+            name: "type",
+            at: 0,
+            size: 4,
+            show: Named(Meaning::FileOwner),
+        },
+        Member {
+            name: "pid",
+            at: 4,
+            size: 4,
+            show: Signed,
+        },
+    ],
+    more: false,
+};
 /// `struct winsize`.
 pub static WINDOW: Structure = structure!(general::winsize [
     ws_row = ws_row: Unsigned, ws_col = ws_col: Unsigned, ws_xpixel = ws_xpixel: Unsigned, ws_ypixel = ws_ypixel: Unsigned,
@@ -46,5 +70,14 @@ pub static TERMINAL: Structure = structure!(general::termios [
 ] "…");
 
 pub(super) const ALL: &[&Structure] = &[
-    &OPEN_HOW, &STAT, &STATX, &STATFS, &FILE_LOCK, &WINDOW, &MOUNT, &TERMINAL,
+    &OPEN_HOW,
+    &STAT,
+    &STATX,
+    &STATFS,
+    &FILE_LOCK,
+    &FILE_LOCK_HELD,
+    &FILE_OWNER,
+    &WINDOW,
+    &MOUNT,
+    &TERMINAL,
 ];

@@ -35,6 +35,8 @@ pub enum Shape {
     Vectors(Width),
     /// `struct msghdr`.
     Message(Width),
+    /// An array of `struct mmsghdr`, of which the first is read.
+    Messages(Width),
     /// A set of descriptors below the first argument: `[3 4]`.
     Descriptors,
     /// A set of processors: `[0 2]`.
@@ -86,10 +88,14 @@ pub const STRUCTURES: &[&[&Structure]] = &[
 ];
 
 pub use event::{EPOLL_EVENT, POLL, RING};
-pub use file::{FILE_LOCK, MOUNT, OPEN_HOW, STAT, STATFS, STATX, TERMINAL, WINDOW};
+pub use file::{
+    FILE_LOCK, FILE_LOCK_HELD, FILE_OWNER, MOUNT, OPEN_HOW, STAT, STATFS, STATX, TERMINAL, WINDOW,
+};
 pub use narrow::{FILE_LOCK_32, FILE_LOCK_64};
-pub use network::LINGER;
-pub use process::{CAPABILITIES, CLONE, LIMIT, NAMES, SCHEDULING, SCHEDULING_MORE, SYSTEM, TIMES, USAGE};
+pub use network::{CREDENTIALS, LINGER};
+pub use process::{
+    CAPABILITIES, CLONE, LIMIT, NAMES, SCHEDULING, SCHEDULING_MORE, SEMAPHORE, SYSTEM, TIMES, USAGE,
+};
 pub use signal::{ACTION, ALTERNATE, EVENT};
 pub use time::{CLOCK, INTERVAL, INTERVAL_OLD, TIME, TIME_OLD};
 
@@ -123,6 +129,7 @@ impl Shape {
             Self::Descriptors => 128,
             Self::Vectors(width) => 2 * width.bytes() as u32,
             Self::Message(width) => 7 * width.bytes() as u32,
+            Self::Messages(width) => 8 * width.bytes() as u32,
             // The largest that a command takes: see `Length::Lock` for others.
             Self::FileControl(Width::Wide) => 32,
             Self::FileControl(Width::Narrow) => 24,

@@ -1,12 +1,13 @@
 //! Structures as 32-bit programs have them in memory (include/linux/compat.h, arch/x86/include/asm/compat.h): each beside the kernel's own.
 
 use super::member::Show::{
-    Device, FileSize, Handler, Inside, Limit, Named, Pointer, SignalData, Signals, Signed, Unsigned, Words,
+    AnyPointer, Device, FileSize, Handler, Inside, Limit, Named, Pointer, SignalData, Signals, Signed,
+    Unsigned, Words,
 };
 use super::{
     ACTION, ALTERNATE, CAPABILITIES, CLOCK, CLONE, EPOLL_EVENT, EVENT, INTERVAL, INTERVAL_OLD, LIMIT, MOUNT,
-    Member, NAMES, OPEN_HOW, POLL, RING, SCHEDULING, SCHEDULING_MORE, STAT, STATFS, STATX, SYSTEM, Show,
-    Structure, TIME, TIME_OLD, TIMES, USAGE,
+    Member, NAMES, OPEN_HOW, POLL, RING, SCHEDULING, SCHEDULING_MORE, SEMAPHORE, STAT, STATFS, STATX, SYSTEM,
+    Show, Structure, TIME, TIME_OLD, TIMES, USAGE,
 };
 use crate::syscall::Meaning;
 
@@ -85,7 +86,7 @@ static ACTION_32: Structure = Structure {
         at("sa_handler", 0, 4, Handler),
         at("sa_mask", 12, 8, Signals),
         at("sa_flags", 4, 4, Named(Meaning::ActionFlags)),
-        at("sa_restorer", 8, 4, Pointer),
+        at("sa_restorer", 8, 4, AnyPointer),
     ],
     more: false,
 };
@@ -212,7 +213,7 @@ const ROWS: &[(&Structure, &Structure)] = &[
 /// Structures that are the same in both interfaces: of numbers of a fixed size without room between them.
 #[rustfmt::skip]
 const SAME: &[&Structure] = &[
-    &CAPABILITIES, &CLONE, &EPOLL_EVENT, &MOUNT, &NAMES, &OPEN_HOW, &POLL, &RING, &SCHEDULING, &SCHEDULING_MORE, &STATX,
+    &CAPABILITIES, &CLONE, &EPOLL_EVENT, &MOUNT, &NAMES, &OPEN_HOW, &POLL, &RING, &SEMAPHORE, &SCHEDULING, &SCHEDULING_MORE, &STATX,
 ];
 
 /// A structure as the 32-bit program that makes a call has it, where it is known; the call is one of the 32-bit interface.

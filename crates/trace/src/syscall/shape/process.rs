@@ -98,6 +98,17 @@ pub static CAPABILITIES: Structure = Structure {
     more: false,
 };
 
+/// `struct sembuf`.
+pub static SEMAPHORE: Structure = Structure {
+    size: 6,
+    members: &[
+        own("sem_num", 0, 2, Unsigned),
+        own("sem_op", 2, 2, Signed),
+        own("sem_flg", 4, 2, Named(Meaning::SemaphoreFlags)),
+    ],
+    more: false,
+};
+
 pub(super) const ALL: &[&Structure] = &[
     &CLONE,
     &LIMIT,
@@ -108,4 +119,5 @@ pub(super) const ALL: &[&Structure] = &[
     &TIMES,
     &SYSTEM,
     &CAPABILITIES,
+    &SEMAPHORE,
 ];

@@ -1,6 +1,6 @@
 //! What signals do.
 
-use super::member::Show::{Handler, Named, Pointer, SignalData, Signals, Unsigned};
+use super::member::Show::{AnyPointer, Handler, Named, Pointer, SignalData, Signals, Unsigned};
 use super::member::structure;
 use super::member::{Member, Structure};
 use crate::syscall::Meaning;
@@ -8,7 +8,7 @@ use crate::syscall::Meaning;
 /// The kernel's `struct sigaction`.
 pub static ACTION: Structure = structure!(general::kernel_sigaction [
     sa_handler = sa_handler_kernel: Handler, sa_mask = sa_mask: Signals, sa_flags = sa_flags: Named(Meaning::ActionFlags),
-    sa_restorer = sa_restorer: Pointer,
+    sa_restorer = sa_restorer: AnyPointer,
 ]);
 /// `stack_t`.
 pub static ALTERNATE: Structure = structure!(general::sigaltstack [
