@@ -3,7 +3,7 @@
 use super::numbers::is_kind;
 use kestrel_catalog::arch;
 use kestrel_trace::calls::{Abi, COMPAT_ID, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT};
-use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, TEXTS, VECTORS, Width};
+use kestrel_trace::syscall::shape::{ADDRESS, BUFFER, CONTROL, Shape, TEXT_BYTES, Width};
 use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use std::collections::BTreeSet;
 
@@ -224,7 +224,7 @@ fn vectors((place, first): (usize, usize), table: (&str, Width), count: &str) ->
         let (base, length) = (word(table, 2 * index), word(table, 2 * index + 1));
         format!("{MEMORY}{place}_{part} = buf(uptr({base}), {count} > {index} ? {length} : 0, {BUFFER})")
     };
-    (0..VECTORS).map(buffer).collect()
+    (0..table.1.vectors()).map(buffer).collect()
 }
 
 /// Parts of `struct msghdr`: its name, its vector, and the buffers of that; and the statements before them that read where the vector is.
@@ -241,7 +241,7 @@ fn message(place: usize, (address, width): (&str, Width)) -> (String, Vec<String
         ),
         format!(
             "{MEMORY}{place}_2 = buf(uptr({table}), {count} * {vector}, {})",
-            vector * VECTORS
+            vector * width.vectors()
         ),
     ];
     fields.extend(vectors((place, CONTROL + 1), (table, width), count));
@@ -259,5 +259,5 @@ fn texts(place: usize, table: (&str, Width)) -> Vec<String> {
         let pointer = word(table, index);
         format!("{TEXT}{place}_{} = str(uptr({pointer}), {TEXT_BYTES})", index + 1)
     };
-    (0..TEXTS).map(text).collect()
+    (0..table.1.texts()).map(text).collect()
 }

@@ -1,6 +1,6 @@
 //! Arguments that point to structures: a table of calls and arguments, what lies there, how many, and when it can be read.
 
-use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, TEXTS, Width};
+use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, Width};
 use super::{Kind, Meaning};
 
 /// Number of elements where an argument points.
@@ -302,8 +302,8 @@ impl Pointed {
             (when, _) => when,
         };
         let (length, most) = match (self.shape, self.many) {
-            (Shape::Texts(_), _) => {
-                let addresses = size * (TEXTS as u32 + 1);
+            (Shape::Texts(width), _) => {
+                let addresses = size * (width.texts() as u32 + 1);
                 (Length::Fixed(addresses), addresses)
             }
             (Shape::FileControl(Narrow), _) => (Length::Lock(1), size),

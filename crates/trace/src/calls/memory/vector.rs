@@ -4,7 +4,7 @@ use super::super::quoted::quoted;
 use super::netlink::netlink;
 use super::number::number;
 use super::structure::list;
-use crate::syscall::shape::{BUFFER, Show, TEXT_BYTES, TEXTS, VECTORS, Width};
+use crate::syscall::shape::{BUFFER, Show, TEXT_BYTES, Width};
 
 /// Gives the memory behind a pointer.
 pub(super) type Memory<'m, 'c> = &'m dyn Fn(usize) -> Option<&'c [u8]>;
@@ -21,7 +21,7 @@ fn words((bytes, width): (&[u8], Width)) -> (usize, bool) {
 /// `["ls", "-l"]`.
 pub(super) fn texts(bytes: (&[u8], Width), memory: Memory<'_, '_>, out: &mut String) {
     let (count, ended) = words(bytes);
-    let shown = count.min(TEXTS);
+    let shown = count.min(bytes.1.texts());
     list(
         (shown, count + usize::from(!ended)),
         out,
@@ -59,7 +59,7 @@ pub(super) fn vectors(
         let here = length.min(bytes);
         bytes -= here;
         out.push_str("{iov_base=");
-        match memory(first + index).filter(|_| index < VECTORS) {
+        match memory(first + index).filter(|_| index < width.vectors()) {
             Some(text)
                 if protocol
                     .is_some_and(|it| netlink(&text[..text.len().min(here)], here, it, out).is_some()) => {}

@@ -67,6 +67,22 @@ impl Width {
         }
     }
 
+    /// Most texts of an argument vector that are recorded: fewer of 32-bit programs, as each makes the program longer that all calls go through.
+    pub const fn texts(self) -> usize {
+        match self {
+            Self::Wide => 16,
+            Self::Narrow => 4,
+        }
+    }
+
+    /// Most buffers of a vector that are recorded.
+    pub const fn vectors(self) -> usize {
+        match self {
+            Self::Wide => 4,
+            Self::Narrow => 2,
+        }
+    }
+
     /// The address or the `long` at a place in bytes.
     pub fn read(self, bytes: &[u8], at: usize) -> Option<u64> {
         let bytes = bytes.get(at..)?;
@@ -105,14 +121,10 @@ pub const MOST: u32 = 255;
 pub const BUFFER: u32 = 32;
 /// Most bytes of a socket's address that are recorded: more than any has but those of packet filters.
 pub const ADDRESS: u32 = 127;
-/// Most texts of an argument vector that are recorded.
-pub const TEXTS: usize = 16;
 /// Most bytes of each text of an argument vector.
 pub const TEXT_BYTES: u32 = 63;
 /// Most bytes of the addresses of an environment that are recorded, for counting them.
 pub const COUNTED: u32 = 1016;
-/// Most buffers of a vector that are recorded.
-pub const VECTORS: usize = 4;
 /// Index of the part of a message that has its control messages: behind its name and its vector, before the buffers.
 pub const CONTROL: usize = 3;
 
