@@ -94,6 +94,7 @@ const HABITS: &[Habit] = &[
     row("bpftrace", "", One(&["-e"]), "-e 'BEGIN { exit() }'", "`kestrel run -e PROGRAM` runs a program"),
     row("bpftrace", "", One(&["-l"]), "-l 'tracepoint:sched:*'", "`kestrel list [PATTERN]` lists events"),
     row("bpftrace", "", One(&["--info"]), "--info", "`kestrel run --info`, and `kestrel doctor` with reasons"),
+    row("bpftrace", "run", One(&["--emit-elf", "--emit-llvm"]), "run --emit-elf out.o script.bt", "Kestrel makes no object files: it loads what it compiles at once, so there is nothing to compile beforehand; `kestrel run --dry-run -v` shows the instructions"),
     row("bpftrace", "", One(&["-p", "-c", "-d", "-f", "--unsafe", "--dry-run", "--usdt-file-activation"]), "-p 1 script.bt", "`kestrel run` takes the options of bpftrace: `kestrel run -p PID script.bt`"),
     row("bpftrace", RECORDS, Of(is_script), "trace script.bt", "`kestrel run {}` runs a script"),
     row("perf, trace-cmd", READS, One(&["-i", "--input"]), "report -i DIR", "the recording stands alone: `kestrel report DIR`, `kestrel print DIR`"),
