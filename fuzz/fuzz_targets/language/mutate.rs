@@ -1,5 +1,5 @@
-//! The texts of a folder, changed at random, looked at as the target `language` looks at its inputs, without an engine that follows their way through the code:
-//! many times as fast. `mutate FOLDER TEXTS [SEED]`; a panic names its text.
+//! The texts of a folder, changed at random, looked at as the target `language` looks at its inputs, without an engine that follows their way through the code.
+//! `mutate FOLDER TEXTS [SEED]`; a panic names its text, and so does one that takes long.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
