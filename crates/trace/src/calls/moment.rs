@@ -36,6 +36,9 @@ pub const MEMORY: &str = "mem";
 /// Most bytes of a text in such a field.
 pub const EXIT_TEXT: usize = 255;
 
+/// The register of an argument whose text was recorded in its place (`record(str(args.filename))`, LTTng): not NULL, and no more is known.
+const SOMEWHERE: u64 = u64::MAX;
+
 /// A record as a moment of a call: entry, return, or neither.
 #[derive(Clone, Debug)]
 pub enum Moment {
@@ -130,7 +133,10 @@ impl Reader {
                 let fields = record.fields().filter(|(field, _)| is_argument(&field.name));
                 Moment::Entry {
                     values: fields
-                        .map(|(_, value)| value.as_u64().unwrap_or_default())
+                        .map(|(_, value)| match value {
+                            Value::Text(_) => SOMEWHERE,
+                            value => value.as_u64().unwrap_or_default(),
+                        })
                         .collect(),
                     pieces: written(record, &signature),
                     signature,

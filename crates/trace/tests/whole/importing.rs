@@ -2,6 +2,7 @@
 
 use crate::babeltrace::babeltrace;
 use crate::converting::sample_as;
+use kestrel_trace::calls::{Moment, Reader, Signatures};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{Export, Json};
 use kestrel_trace::import;
@@ -323,6 +324,18 @@ fn write_lttng(path: &Path, little: bool, packetised: bool) {
     std::fs::write(path.join("channel0_3"), packet.end(512)).unwrap();
 }
 
+/// The file that the first call opens, as the call has it: its text is in the argument's place.
+fn first_open(path: &Path) -> String {
+    let mut trace = import::open(path).unwrap();
+    let mut calls = Reader::new(Signatures::default());
+    let record = trace.reader.next().unwrap().unwrap();
+    let Some(Moment::Entry { values, pieces, .. }) = calls.read(&record) else {
+        panic!("{}", record.event.name);
+    };
+    assert_ne!(values[1], 0, "it is not NULL");
+    String::from_utf8(pieces.get(1, 0).unwrap().to_vec()).unwrap()
+}
+
 #[test]
 fn a_trace_of_lttngs_kind_is_read_as_the_kernels() {
     for (little, packetised) in [(true, false), (false, true), (true, true)] {
@@ -345,6 +358,7 @@ fn a_trace_of_lttngs_kind_is_read_as_the_kernels() {
         let start = (1i64 << 27) - 50;
         let ns = |cycles: i64| Value::from(cycles * 2);
         assert_eq!(opens[7]["time"], ns(start + 700));
+        assert_eq!(first_open(dir.path()), "/etc/file0");
         let switches = of(&records, "sched:sched_switch");
         assert_eq!(switches.len(), 10);
         assert_eq!(switches[9]["time"], ns(start + (1 << 27) + 5000 + 9000));
