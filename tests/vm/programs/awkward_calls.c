@@ -70,6 +70,12 @@ static void sockets(void) {
     length = sizeof on;
     setsockopt(one, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     getsockopt(one, SOL_SOCKET, SO_ERROR, &on, &length);
+    int lost[2];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, lost);
+    CALL(sendto, lost[0], "x", 1, 0, NULL, 0);
+    close(lost[1]);
+    getsockopt(lost[0], SOL_SOCKET, SO_ERROR, &on, &length);
+    setsockopt(lost[0], SOL_IP, IP_TOS, &on, sizeof on);
     setsockopt(one, SOL_SOCKET, SO_LINGER, &(struct linger){1, 5}, sizeof(struct linger));
     accept4(one, NULL, NULL, SOCK_NONBLOCK);
 }
@@ -92,6 +98,7 @@ static void events(void) {
     fd_set set;
     FD_ZERO(&set);
     FD_SET(ends[1], &set);
+    CALL(select, ends[1] + 1, NULL, &set, NULL, NULL);
     CALL(select, ends[1] + 1, NULL, NULL, NULL, &(struct timeval){0, 5});
 }
 
