@@ -319,7 +319,8 @@ fn numbers_are_numbers_in_json_and_names_in_text() {
             "{json}"
         );
     }
-    let json = run(&["trace", "--syscalls=openat", "--failed-only", "--format", "json"]);
+    let options = ["--failed-only", "--no-exits", "--signal=none", "--format", "json"];
+    let json = run(&[&["trace", "--syscalls=openat"], &options[..]].concat());
     let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
     assert_eq!(
         last["args"][0],
