@@ -91,16 +91,26 @@ pub(crate) struct Split {
     pub(crate) idle: bool,
 }
 
-/// Gives an interval to the reader of its records, where its handlers do nothing but what a reader can do.
-pub(super) fn give_to_reader(hook: &mut Hook) {
+/// Gives the intervals to the reader of their records, where the handlers of all of them do nothing but what a reader can do. Two that are due at the same
+/// moment come in source order, also before an `exit` in the later one: clocks of the kernel's and the reader's would not keep to it.
+pub(super) fn give_to_reader(hooks: &mut [Hook]) {
+    let intervals = hooks.iter_mut().filter(|hook| hook.kind == INTERVAL);
+    let given = intervals.map(|hook| Some((by_reader(hook)?, hook)));
+    for (way, hook) in given.collect::<Option<Vec<_>>>().into_iter().flatten() {
+        hook.ways = vec![way];
+    }
+}
+
+/// The way of an interval whose reader makes its records; none where its handlers do more than a reader can.
+fn by_reader(hook: &Hook) -> Option<PlannedStrategy> {
     let ([way], [instance]) = (hook.ways.as_slice(), hook.instances.as_slice()) else {
-        return;
+        return None;
     };
     let Mechanism::Counter(clock) = &way.mechanism else {
-        return;
+        return None;
     };
-    if hook.kind != INTERVAL || clock.every_cpu || clock.process.is_some() {
-        return;
+    if clock.every_cpu || clock.process.is_some() {
+        return None;
     }
     let own = OnRequest {
         name: instance.name.clone(),
@@ -114,9 +124,8 @@ pub(super) fn give_to_reader(hook: &mut Hook) {
         },
         ..way.clone()
     };
-    if split(&by_reader).is_some_and(|split| split.idle && !split.known.is_empty()) {
-        hook.ways = vec![by_reader];
-    }
+    let split = split(&by_reader)?;
+    (split.idle && !split.known.is_empty()).then_some(by_reader)
 }
 
 /// The handlers of a way and their records apart; none where not all records are known.

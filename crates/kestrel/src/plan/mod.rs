@@ -233,8 +233,8 @@ fn program_hooks(
         let grown = planner.globals.shapes.clone();
         if grown == shapes {
             let mut hooks = planned?;
+            known::give_to_reader(&mut hooks);
             for hook in &mut hooks {
-                known::give_to_reader(hook);
                 // What the kernel does not let be attached is missing, too.
                 hook.may_be_missing = program.config.missing_probes != MissingProbes::Error;
             }

@@ -109,23 +109,22 @@ impl Running {
     /// # Errors
     /// As [`Running::begin`].
     pub fn poll(&mut self, perform: &mut Perform) -> Result<usize> {
-        self.take_ticks();
-        let exit = &mut self.exit;
-        self.live
-            .poll_with(&mut |session, record| performed(perform, session, record, exit))
+        let (ticks, exit) = (&self.ticks, &mut self.exit);
+        self.live.poll_beside(
+            &mut || ticks.as_ref().map(Ticks::take).unwrap_or_default(),
+            &mut |session, record| performed(perform, session, record, exit),
+        )
+    }
+
+    /// How many times of intervals were skipped since the last call, because what was printed before them was not written out yet. What was counted went into
+    /// the next ones.
+    pub fn take_skipped(&self) -> u64 {
+        self.ticks.as_ref().map_or(0, Ticks::take_skipped)
     }
 
     /// How long nothing is due that no bell tells of; `None` where nothing ever is.
     pub fn until_due(&self) -> Option<Duration> {
         self.ticks.as_ref().map(Ticks::until_next)
-    }
-
-    /// Puts what intervals have made among the records.
-    fn take_ticks(&mut self) {
-        let made = self.ticks.as_ref().map(Ticks::take);
-        for (time_ns, bytes) in made.into_iter().flatten() {
-            self.live.put(time_ns, bytes);
-        }
     }
 
     /// Whether something has come that is not performed yet, since another CPU may have something earlier.
@@ -142,8 +141,10 @@ impl Running {
         perform.ending = self.exit.is_none();
         if let Some(ticks) = &mut self.ticks {
             ticks.end();
+            for (time_ns, bytes) in ticks.take() {
+                self.live.put(time_ns, bytes);
+            }
         }
-        self.take_ticks();
         self.drain(perform)?;
         perform.ending = false;
         self.fire_once("end", perform)
@@ -237,7 +238,7 @@ impl Running {
     }
 }
 
-/// Performs one record. What comes behind `exit` in time is not performed any more.
+/// Performs one record; the first `exit` gives the code. It has masked all events: behind it come only records of handlers that ran already.
 fn performed(
     perform: &mut Perform,
     mut session: &Session,

@@ -5,7 +5,7 @@
 use crate::plan::known::{KnownRecord, Turn};
 use crate::session::Session;
 use crate::session::maps::Generations;
-use kestrel_hook::hook::control::{Control, Table};
+use kestrel_hook::hook::control::Table;
 use kestrel_kernel::procfs::monotonic;
 use kestrel_trace::event::EventId;
 use kestrel_trace::layout::header;
@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// Records that wait for the reader at most: what it writes to may stand still for hours.
+const MOST_WAITING: usize = 1 << 16;
 
 /// The intervals of a program, until they are dropped.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ struct Shared {
     made: Mutex<Vec<(u64, Vec<u8>)>>,
     /// CLOCK_MONOTONIC of the next tick, ns.
     next: AtomicU64,
+    /// Ticks that were skipped since that was asked last, because the reader was too far behind.
+    skipped: AtomicU64,
     over: AtomicBool,
 }
 
@@ -57,7 +62,8 @@ impl Ticks {
         let own = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             while own.sleep() {
-                own.tick(&mut ticks, &generations, &control);
+                // An `exit` in a handler masks intervals as well.
+                own.tick(&mut ticks, &generations, &|| control.active() != Table::NONE);
             }
         });
         Some(Self {
@@ -69,6 +75,11 @@ impl Ticks {
     /// Takes the records that were made: time, bytes.
     pub(super) fn take(&self) -> Vec<(u64, Vec<u8>)> {
         std::mem::take(&mut *self.shared.made())
+    }
+
+    /// Takes the number of ticks that were skipped.
+    pub(super) fn take_skipped(&self) -> u64 {
+        self.shared.skipped.swap(0, Ordering::Relaxed)
     }
 
     /// How long there will be nothing to take.
@@ -114,16 +125,20 @@ impl Shared {
         }
     }
 
-    /// Makes the records of those that are due, the earliest first, and says when the next is.
-    fn tick(&self, ticks: &mut [Tick], generations: &Generations, control: &Control) {
+    /// Makes the records of those that are due, the earliest first, unless they are masked, and says when the next is.
+    fn tick(&self, ticks: &mut [Tick], generations: &Generations, are_active: &dyn Fn() -> bool) {
         let now = monotonic();
         let mut due: Vec<&mut Tick> = ticks.iter_mut().filter(|tick| tick.due <= now).collect();
         due.sort_by_key(|tick| tick.due);
         // Who takes what is there gets all that has an earlier time.
         let mut waiting = self.made();
         for tick in due {
-            // An `exit` in a handler masks intervals as well.
-            if control.active() != Table::NONE && tick.has_room(generations) {
+            let has_room = waiting.len() < MOST_WAITING && tick.has_room(generations);
+            if !are_active() {
+                // Nothing is to be printed any more.
+            } else if !has_room {
+                self.skipped.fetch_add(1, Ordering::Relaxed);
+            } else {
                 let made = tick.make(generations);
                 let time = monotonic();
                 waiting.extend(
@@ -194,5 +209,32 @@ mod tests {
         assert_eq!(after(100, 10, 110), 120);
         assert_eq!(after(100, 10, 155), 160);
         assert_eq!(after(100, 1, 100), 101);
+    }
+
+    #[test]
+    fn ticks_are_skipped_and_counted_where_nobody_takes_their_records() {
+        let known = KnownRecord {
+            record: 0,
+            bytes: vec![0; 8],
+            generation: None,
+        };
+        // It is due whenever it is looked at.
+        let mut ticks = [Tick {
+            period: 1,
+            records: vec![(EventId(1), known.clone()), (EventId(2), known)],
+            due: 0,
+        }];
+        let shared = Shared::default();
+        let generations = Generations::default();
+        for _ in 0..MOST_WAITING / 2 + 3 {
+            shared.tick(&mut ticks, &generations, &|| true);
+        }
+        assert_eq!(shared.made().len(), MOST_WAITING);
+        assert_eq!(shared.skipped.load(Ordering::Relaxed), 3);
+        shared.tick(&mut ticks, &generations, &|| false);
+        assert_eq!(shared.skipped.load(Ordering::Relaxed), 3, "one that is masked");
+        shared.made().clear();
+        shared.tick(&mut ticks, &generations, &|| true);
+        assert_eq!(shared.made().len(), 2);
     }
 }

@@ -442,7 +442,7 @@ fn renewed(mut key: Vec<u8>, generation: u64) -> Vec<u8> {
 }
 
 /// How often each map of a session was cleared: to be read and raised by any thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Generations {
     state: Option<Arc<State>>,
     /// By the maps' names: number, entries, and whether it has no keys.

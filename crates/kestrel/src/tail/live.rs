@@ -86,6 +86,18 @@ impl Live {
     /// # Errors
     /// As [`Live::poll`].
     pub fn poll_with(&mut self, show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>) -> Result<usize> {
+        self.poll_beside(&mut Vec::new, show)
+    }
+
+    /// Like [`Live::poll_with`], beside records that the reader has made: `made` gives those that are new, with the times at which it made them.
+    ///
+    /// # Errors
+    /// As [`Live::poll`].
+    pub(crate) fn poll_beside(
+        &mut self,
+        made: &mut dyn FnMut() -> Vec<(u64, Vec<u8>)>,
+        show: &mut dyn FnMut(&Session, &Record<'_>) -> Result<()>,
+    ) -> Result<usize> {
         self.session.follow_cpus()?;
         self.session.follow_modules();
         self.session.listen()?;
@@ -93,6 +105,10 @@ impl Live {
         let now = procfs::monotonic();
         let until = watermark.unwrap_or(now);
         self.gather(now)?;
+        // As those in the rings: what is made behind `until` may come later, what was made before it is here.
+        for (time_ns, bytes) in made() {
+            self.waiting.put(time_ns, bytes);
+        }
         if !self.waiting.is_empty()
             && let Some(watermark) = &self.watermark
         {

@@ -486,6 +486,14 @@ impl ProgramRun<'_> {
             let line = self.perform.form().lost(full + frozen);
             self.out.write_all(line.as_bytes())?;
         }
+        let skipped = self.running.take_skipped();
+        if skipped > 0 {
+            self.live.erase()?;
+            let times = counted(skipped, "time");
+            eprintln!(
+                "WARNING: intervals were left out {times}: what they print is written out too slowly; what was counted meanwhile is in the next ones"
+            );
+        }
         let failed = self.failures.since(self.running.session().failures()?);
         if !failed.is_empty() {
             self.live.erase()?;
