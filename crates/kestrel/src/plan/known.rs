@@ -1,6 +1,6 @@
 //! Records that are known before the program runs (`printf` of constants, `print(@map)`), of `begin`, of `end` and of intervals: whoever reads the records makes
-//! them, and the kernel need not verify their writing. What else `begin` and `end` do (`@x[1] = "one"`, `clear(@x)`) their program does afterwards. An
-//! interval that only prints and clears has no clock in the kernel: its reader has.
+//! them, and the kernel need not verify their writing. What else `begin` and `end` do (`@x[1] = "one"`, `clear(@x)`) their program does afterwards. Where
+//! all intervals only print and clear, they have no clocks in the kernel: their reader has.
 
 use super::hook::{Hook, PlannedStrategy};
 use kestrel_catalog::attach::{Mechanism, OnRequest};

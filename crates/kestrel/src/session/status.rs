@@ -92,7 +92,7 @@ pub struct MapStatus {
     /// Name of the map as handlers write it: `@x`, or `count()`.
     #[serde(rename = "map")]
     pub title: String,
-    /// Keys that it holds; one without keys has one as soon as it holds anything.
+    /// Keys that it holds; one without keys has one as soon as it holds anything, and that of a `sum` from the beginning.
     pub keys: usize,
     /// The most keys that the map has room for.
     pub most: u32,
