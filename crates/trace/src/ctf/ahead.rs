@@ -114,7 +114,12 @@ impl<R: Read + Seek + Send + 'static> Ahead<R> {
             BlockLocation::There(unpacked) => unpacked
                 .recv()
                 .map_err(|_| io::Error::other("the thread that unpacks its blocks has ended"))?,
-            BlockLocation::Nowhere => return Ok(()),
+            BlockLocation::Nowhere => {
+                // What is there was read, or is a reader's buffer.
+                self.pages.clear();
+                self.at = 0;
+                return Ok(());
+            }
         };
         self.damage = self.damage.take().or(next.damage);
         let spare = std::mem::replace(&mut self.pages, next.pages);
@@ -182,5 +187,31 @@ impl<R: Read + Seek + Send + 'static> Source for Ahead<R> {
 
     fn damage(&mut self) -> Option<String> {
         self.damage.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn behind_a_thread_that_ended_there_is_nothing() {
+        let lost = || {
+            let mut ahead = Ahead::new(Cursor::new(Vec::new()), &Unpackers::default());
+            ahead.blocks = BlockLocation::There(channel().1);
+            ahead
+        };
+        let mut ahead = lost();
+        let mut chunk = b"read before".to_vec();
+        let error = ahead.exchange(&mut chunk).unwrap_err();
+        assert!(error.to_string().contains("has ended"), "{error}");
+        assert_eq!((ahead.exchange(&mut chunk).unwrap(), chunk.len()), (Some(0), 0));
+        let mut ahead = lost();
+        let mut bytes = [0; 8];
+        ahead.pages = b"read before".to_vec();
+        ahead.at = ahead.pages.len();
+        ahead.read(&mut bytes).unwrap_err();
+        assert_eq!(ahead.read(&mut bytes).unwrap(), 0);
     }
 }
