@@ -75,7 +75,7 @@ impl FromStr for SignalSet {
             Some(names) => (false, names),
             None => (true, text),
         };
-        let named = match names {
+        let named: Result<Vec<i64>, String> = match names {
             "all" => {
                 return Ok(Self {
                     named: Vec::new(),
@@ -83,7 +83,17 @@ impl FromStr for SignalSet {
                 });
             }
             "none" => Ok(Vec::new()),
-            _ => names.split(',').map(number_of).collect(),
+            // Behind the set's own, each name may have the mark, as in sets of calls.
+            _ => names
+                .split(',')
+                .map(|word| match word.trim().strip_prefix('!') {
+                    Some(_) if only_named => Err(format!(
+                        "`{word}` behind signals without `!`: a set is names, or all but names, as `!INT,CHLD`"
+                    )),
+                    Some(name) => number_of(name),
+                    None => number_of(word),
+                })
+                .collect(),
         };
         Ok(Self {
             named: named?,
@@ -96,13 +106,13 @@ impl FromStr for SignalSet {
 fn number_of(word: &str) -> Result<i64, String> {
     /// The signal before `SIGRT_0`.
     const BEFORE_REAL_TIME: i64 = 32;
-    let name = word.trim().trim_start_matches('!').to_ascii_uppercase();
+    let name = word.trim().to_ascii_uppercase();
     let bare = name.strip_prefix("SIG").unwrap_or(&name);
     let real_time = match bare {
         "RTMIN" => Some(BEFORE_REAL_TIME),
         _ => bare
             .strip_prefix("RT_")
-            .and_then(|at| Some(BEFORE_REAL_TIME + at.parse::<i64>().ok()?)),
+            .and_then(|at| Some(BEFORE_REAL_TIME + i64::from(at.parse::<u8>().ok()?))),
     };
     let named = || {
         let rows = family(Meaning::Signal)?.rows;
@@ -140,14 +150,33 @@ mod tests {
             ("SIGCHLD,int", 15, false),
             ("!SIGCHLD,int", 2, false),
             ("!SIGCHLD,int", 15, true),
+            ("!INT,!CHLD", 2, false),
+            ("!INT,!CHLD", 17, false),
+            ("!INT,!CHLD", 15, true),
             ("RT_2", 34, true),
+            ("RT_32", 64, true),
             ("10", 10, true),
         ] {
             assert_eq!(has(set, number), expected, "{set} {number}");
         }
         assert!(SignalSet::default().has(17));
-        for wrong in ["", "SIGFOO", "65", "0", "INT,"] {
+        for wrong in [
+            "",
+            "SIGFOO",
+            "65",
+            "0",
+            "INT,",
+            "RT_33",
+            "RT_-31",
+            "RT_9223372036854775807",
+        ] {
             assert!(wrong.parse::<SignalSet>().is_err(), "{wrong}");
         }
+        // Neither those two nor all but one: nobody can mean both.
+        for wrong in ["INT,!CHLD", "INT, !CHLD", "!all,INT,!none"] {
+            assert!(wrong.parse::<SignalSet>().is_err(), "{wrong}");
+        }
+        let told = "INT,!CHLD".parse::<SignalSet>().unwrap_err();
+        assert!(told.starts_with("`!CHLD` behind signals without `!`"), "{told}");
     }
 }
