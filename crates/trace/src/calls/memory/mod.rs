@@ -99,7 +99,11 @@ fn written(call: &Call, argument: Argument<'_>, what: Pointed, out: &mut String)
             message::message((memory(0)?, width), filled, (&memory, call.netlink), out)?;
         }
         Shape::Messages(width) => {
-            let count = call.argument(place + 1).and_then(|it| usize::try_from(it).ok())?;
+            let mut count = call.argument(place + 1).and_then(|it| usize::try_from(it).ok())?;
+            // There may be room for more than came.
+            if let (When::After, End::Returned(came)) = (what.when, call.end) {
+                count = count.min(usize::try_from(came).ok()?);
+            }
             let of = (width, what.when);
             message::first(memory(0)?, (of, count), (&memory, call.netlink), out)?;
         }
@@ -283,4 +287,53 @@ fn set_of(bytes: &[u8], most: usize) -> impl Iterator<Item = usize> {
             .is_some_and(|byte| byte >> (number % 8) & 1 == 1)
     };
     (0..most.min(8 * bytes.len())).filter(is_in)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Descriptors, Pieces, Signature, call_text};
+    use super::*;
+    use crate::layout::{Base, FieldType};
+    use std::sync::Arc;
+
+    #[test]
+    fn of_messages_those_that_came_are_told() {
+        let word = FieldType::Integer {
+            size: 8,
+            signed: false,
+            base: Base::Hexadecimal,
+        };
+        let told = |call: &str, returned: i64| {
+            let names = ["fd", "mmsg", "vlen", "flags", "timeout"];
+            let parameters = names.map(|name| (name.to_owned(), word.clone()));
+            let mut pieces = Pieces::default();
+            // Nothing but the length of the first.
+            let mut message = [0; 64];
+            message[56] = 3;
+            pieces.insert(1, 0, &message);
+            let call = Call {
+                pid: 1,
+                tid: 1,
+                signature: Arc::new(Signature::new(call, parameters)),
+                begun_ns: Some(1),
+                ended_ns: Some(2),
+                values: vec![5, 0x1000, 8, 0, 0],
+                before: pieces.clone(),
+                after: pieces,
+                end: End::Returned(returned),
+                wanted: true,
+                netlink: None,
+            };
+            let text = call_text(&call, &Descriptors::default());
+            assert!(text.contains("[{msg_hdr={msg_name="), "{text}");
+            text
+        };
+        let one = told("recvmmsg", 1);
+        assert!(one.contains("msg_len=3}], vlen: 8"), "{one}");
+        let two = told("recvmmsg", 2);
+        assert!(two.contains("msg_len=3}, ...], vlen: 8"), "{two}");
+        // What was to be sent was there whatever became of it.
+        let sent = told("sendmmsg", 1);
+        assert!(sent.contains("}}, ...], vlen: 8"), "{sent}");
+    }
 }
