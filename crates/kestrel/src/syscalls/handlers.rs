@@ -4,8 +4,8 @@
 use super::numbers::{is_one_of, look_up};
 use super::reads::{Moment, Side, read};
 use kestrel_trace::calls::{
-    Abi, COMPAT_ID, Descriptors, EXIT, EXIT_CODE, FORK, ID, INFORMATION, INFORMATION_BYTES, SIGNAL,
-    Signature, Signatures,
+    Abi, COMPAT_ID, Descriptors, EXIT, EXIT_CODE, FORK, ID, INFORMATION, INFORMATION_BYTES, NO_NUMBER,
+    SIGNAL, Signature, Signatures,
 };
 use kestrel_trace::syscall::shape::Shape;
 use kestrel_trace::syscall::{Kind, Set};
@@ -77,11 +77,15 @@ fn handlers(
 ) -> Vec<String> {
     let (native, compat) = (calls(Abi::Native), calls(Abi::Compat));
     let all = |abi, calls: &BTreeSet<u64>| calls.len() == signatures.of(abi).count();
-    let predicate = match all(Abi::Native, &native) && all(Abi::Compat, &compat) {
-        true => String::new(),
-        false => format!("/{IS_COMPAT} ? {} : {}/ ", is_one_of(&compat), is_one_of(&native)),
-    };
+    let is_all = all(Abi::Native, &native) && all(Abi::Compat, &compat);
+    let resumes = resumes(signatures, Abi::Native, &native) || resumes(signatures, Abi::Compat, &compat);
     let handler = |side: Side| {
+        let recorded = format!("{IS_COMPAT} ? {} : {}", is_one_of(&compat), is_one_of(&native));
+        let predicate = match side {
+            _ if is_all => String::new(),
+            Side::Return if resumes => format!("/args.id == {NO_NUMBER} || ({recorded})/ "),
+            _ => format!("/{recorded}/ "),
+        };
         let of = |abi, calls| {
             block(
                 Moment {
@@ -99,6 +103,12 @@ fn handlers(
         )
     };
     vec![handler(Side::Entry), handler(Side::Return)]
+}
+
+/// Whether one of these calls returns under [`NO_NUMBER`].
+fn resumes(signatures: &Signatures, abi: Abi, calls: &BTreeSet<u64>) -> bool {
+    let mut of = signatures.of(abi);
+    of.any(|(number, signature)| calls.contains(&number) && signature.goes_on_elsewhere())
 }
 
 /// Calls with their numbers, by how their memory is read.

@@ -28,7 +28,7 @@ pub use moment::{
 };
 pub use pairing::Pairing;
 pub use pieces::Pieces;
-pub use signature::{Abi, Parameter, Signature, Signatures};
+pub use signature::{Abi, NO_NUMBER, Parameter, Signature, Signatures};
 pub use summary::{By, Group, Row, Summary};
 pub use table::table;
 pub use thread_event::ThreadEvent;

@@ -9,9 +9,6 @@ use std::collections::HashMap;
 /// Calls that never return.
 const NEVER: &[&str] = &["exit", "exit_group"];
 
-/// Calls that put a thread back to where a signal came: their returns have no number.
-const RESUMES: &[&str] = &["rt_sigreturn", "sigreturn"];
-
 /// Calls that return twice.
 const FORKS: &[&str] = &["fork", "vfork", "clone", "clone3"];
 
@@ -57,13 +54,13 @@ impl Pairing {
                 let before = match NEVER.contains(&call.signature.own_name()) {
                     true => {
                         let before = self.begun.remove(&tid);
-                        unseen(before, done);
+                        left(before, End::Unseen, done);
                         done(call);
                         None
                     }
                     false => self.begun.insert(tid, call),
                 };
-                unseen(before, done);
+                left(before, End::Unseen, done);
             }
             Moment::Return {
                 signature,
@@ -75,7 +72,7 @@ impl Pairing {
                     Some(call) if is_return_of(&signature, &call) => (Some(call), None),
                     other => (None, other),
                 };
-                unseen(other, done);
+                left(other, End::Unseen, done);
                 // The child's return: it never made the call.
                 if begun.is_none() && value == 0 && FORKS.contains(&signature.own_name()) {
                     return;
@@ -106,23 +103,15 @@ impl Pairing {
 
     /// Gives the call that a thread was in when it ended.
     pub fn end(&mut self, tid: u32, done: &mut dyn FnMut(Call)) {
-        if let Some(call) = self.begun.remove(&tid) {
-            done(Call {
-                end: End::Unfinished,
-                ..call
-            });
-        }
+        left(self.begun.remove(&tid), End::Unfinished, done);
     }
 
     /// Gives the calls that have not returned, by the time at which they began.
     pub fn finish(&mut self, done: &mut dyn FnMut(Call)) {
-        let mut left: Vec<Call> = self.begun.drain().map(|(_, call)| call).collect();
-        left.sort_by_key(|call| (call.begun_ns, call.tid));
-        for call in left {
-            done(Call {
-                end: End::Unfinished,
-                ..call
-            });
+        let mut calls: Vec<Call> = self.begun.drain().map(|(_, call)| call).collect();
+        calls.sort_by_key(|call| (call.begun_ns, call.tid));
+        for call in calls {
+            left(Some(call), End::Unfinished, done);
         }
     }
 }
@@ -132,15 +121,16 @@ impl Pairing {
 fn is_return_of(signature: &Signature, call: &Call) -> bool {
     let is_exec = |signature: &Signature| matches!(signature.own_name(), "execve" | "execveat");
     signature.is(&call.signature)
-        || RESUMES.contains(&call.signature.own_name())
+        || call.signature.goes_on_elsewhere()
         || is_exec(signature) && is_exec(&call.signature)
 }
 
-fn unseen(call: Option<Call>, done: &mut dyn FnMut(Call)) {
+/// Gives a call whose return did not come. One that goes on elsewhere has none that anybody waits for.
+fn left(call: Option<Call>, end: End, done: &mut dyn FnMut(Call)) {
     if let Some(call) = call {
-        let end = match RESUMES.contains(&call.signature.own_name()) {
+        let end = match call.signature.goes_on_elsewhere() {
             true => End::Never,
-            false => End::Unseen,
+            false => end,
         };
         done(Call { end, ..call });
     }
@@ -232,6 +222,12 @@ mod tests {
         for (time, moment) in (0..).zip(moments) {
             pairing.add((1, 1), time, moment, &mut |call| done.push(call));
         }
+        // As little of those that are the last of their threads, or of the recording.
+        for thread in [2, 3] {
+            pairing.add((thread, thread), 9, entry("rt_sigreturn"), &mut |call| {
+                done.push(call)
+            });
+        }
         pairing.end(2, &mut |call| done.push(call));
         pairing.end(1, &mut |call| done.push(call));
         pairing.finish(&mut |call| done.push(call));
@@ -245,7 +241,9 @@ mod tests {
                 ("rt_sigreturn", End::Returned(5)),
                 ("execve", End::Returned(0)),
                 ("rt_sigreturn", End::Never),
+                ("rt_sigreturn", End::Never),
                 ("pause", End::Unfinished),
+                ("rt_sigreturn", End::Never),
             ]
         );
     }

@@ -29,7 +29,10 @@ const WORD: FieldType = FieldType::Integer {
 };
 
 /// The number that the kernel has at the return of a call that goes on behind a handler of signals: the registers are those from before the signal then.
-const NO_NUMBER: u64 = u64::MAX;
+pub const NO_NUMBER: u64 = u64::MAX;
+
+/// Calls that put a thread back to where a signal came.
+const RESUMES: &[&str] = &["rt_sigreturn", "sigreturn"];
 
 /// A parameter of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,6 +142,11 @@ impl Signature {
             Abi::Native => &self.call,
             Abi::Compat => compat::like(&self.call).0,
         }
+    }
+
+    /// Whether the call puts its thread back to where a signal came: the number of its return is [`NO_NUMBER`].
+    pub fn goes_on_elsewhere(&self) -> bool {
+        RESUMES.contains(&self.own_name())
     }
 
     /// Whether a set of calls has it.
