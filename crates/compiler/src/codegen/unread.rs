@@ -10,23 +10,23 @@ pub(crate) fn drop_unread(function: &mut Function) {
     let mut changed = true;
     while std::mem::take(&mut changed) {
         let flow = flow(function, &order);
-        let mut needed = vec![false; function.vregs as usize];
-        for (at, id) in order.iter().enumerate() {
-            needed.fill(false);
+        // By register: the last block, counted from 1, in which it was needed; those of other blocks say nothing here.
+        let mut needed = vec![0_u32; function.vregs as usize];
+        for (here, (at, id)) in (1..).zip(order.iter().enumerate()) {
             let block = &mut function.blocks[id.0 as usize];
             let read_last = block.end.iter().flat_map(End::uses);
             for v in flow.needed_behind(at).chain(read_last) {
-                needed[v.0 as usize] = true;
+                needed[v.0 as usize] = here;
             }
             let mut kept = Vec::with_capacity(block.insts.len());
             for inst in std::mem::take(&mut block.insts).into_iter().rev() {
                 let dst = inst.op.def();
-                if inst.op.is_pure() && dst.is_some_and(|v| !needed[v.0 as usize]) {
+                if inst.op.is_pure() && dst.is_some_and(|v| needed[v.0 as usize] != here) {
                     changed = true;
                     continue;
                 }
-                dst.into_iter().for_each(|v| needed[v.0 as usize] = false);
-                inst.op.uses().for_each(|v| needed[v.0 as usize] = true);
+                dst.into_iter().for_each(|v| needed[v.0 as usize] = 0);
+                inst.op.uses().for_each(|v| needed[v.0 as usize] = here);
                 kept.push(inst);
             }
             kept.reverse();
