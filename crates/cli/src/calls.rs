@@ -37,17 +37,22 @@ pub(crate) struct Traced {
 pub(crate) struct Between {
     /// With system calls, the signals whose coming is shown between them (`--- SIGCHLD {…} ---`): all, none, or names (INT,CHLD); all but those with `!` before
     /// them
-    #[arg(long, value_name = "SET", default_value = "all", hide_default_value = true)]
-    signal: SignalSet,
+    #[arg(long, value_name = "SET")]
+    signal: Option<SignalSet>,
     /// With system calls, no lines of the ends of threads (`+++ exited with 0 +++`)
     #[arg(long)]
     no_exits: bool,
 }
 
 impl Between {
-    /// Takes the choice into what is shown.
+    /// Whether anything is chosen.
+    pub(crate) fn is_given(&self) -> bool {
+        self.signal.is_some() || self.no_exits
+    }
+
+    /// Takes the choice into what is shown: without one, all.
     pub(crate) fn choose(&self, shown: &mut Shown) {
-        shown.signals = self.signal.clone();
+        shown.signals = self.signal.clone().unwrap_or_default();
         shown.no_exits = self.no_exits;
     }
 }

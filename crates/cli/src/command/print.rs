@@ -48,7 +48,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     between: calls::Between,
     /// Each record on a line of its own, entries and returns of system calls, too
-    #[arg(long, conflicts_with_all = ["syscalls", "failed_only"])]
+    #[arg(long, conflicts_with_all = ["syscalls", "failed_only", "signal", "no_exits"])]
     records: bool,
     #[command(flatten)]
     filter: filter::Options,
@@ -159,7 +159,7 @@ fn as_calls(
     format: &export::Format,
     style: Style,
 ) -> Result<Option<Calls>, Failure> {
-    let asked = options.syscalls.is_some() || options.failed_only;
+    let asked = options.syscalls.is_some() || options.failed_only || options.between.is_given();
     let layout = match format.name {
         "text" => Layout::Lines,
         "json" => Layout::Json,

@@ -394,10 +394,31 @@ fn signals_and_ends_stand_between_calls() {
         assert!(json.out.contains(word), "{word} {}", json.out);
     }
     trace(&["--signal=FOO"]).fails(2, &["FOO", "is no signal"]);
+    trace(&["--signal=INT,!CHLD"]).fails(2, &["!CHLD", "behind signals without"]);
     place.run(&["record", "--syscalls=kill", "--", "sh", "-c", script]);
     check(&told(&place.run(&["print"]).succeeds().out));
     let ends = place.run(&["print", "--signal=none"]).succeeds();
     assert_eq!(told(&ends.out).len(), 2, "{}", ends.out);
+}
+
+#[test]
+fn a_call_that_ends_a_handler_stands_where_it_was_made() {
+    needs_tracing!();
+    let place = Place::new();
+    // The second signal comes after the return of the first one's handler.
+    let script = "trap : USR1; kill -USR1 $$; kill -USR1 $$; exit 3";
+    for set in ["rt_sigreturn", "rt_sigreturn,kill"] {
+        let answer = place.run(&["trace", &format!("--syscalls={set}"), "--", "sh", "-c", script]);
+        let told = answer.out.lines().filter_map(|line| {
+            let words = ["--- SIGUSR1", "rt_sigreturn(", "+++ exited"];
+            words.into_iter().find(|word| line.contains(word))
+        });
+        let told: Vec<&str> = told.collect();
+        let each = ["--- SIGUSR1", "rt_sigreturn("];
+        let expected = [&each[..], &each[..], &["+++ exited"]].concat();
+        assert_eq!(told, expected, "{}", answer.out);
+        assert!(!answer.out.contains("unfinished"), "{}", answer.out);
+    }
 }
 
 #[test]
@@ -409,9 +430,18 @@ fn words_of_sets_that_mean_nothing_are_refused() {
     place
         .run(&["trace", "--summary", "--", "true"])
         .fails(2, &["--syscalls"]);
+    for choice in ["--signal=INT", "--no-exits"] {
+        place
+            .run(&["trace", choice, "-e", "sched:sched_process_exec", "--", "true"])
+            .fails(2, &["--syscalls"]);
+    }
     place
         .run(&["record", "-e", "sched:sched_process_exec", "--", "true"])
         .succeeds();
+    for choice in ["--signal=INT", "--no-exits"] {
+        let answer = place.run(&["print", choice]);
+        answer.fails(1, &["no events of system calls", "hint:"]);
+    }
     place
         .run(&["report", "--syscalls"])
         .fails(1, &["no events of system calls", "hint:"]);

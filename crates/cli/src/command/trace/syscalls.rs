@@ -29,6 +29,7 @@ use std::time::Duration;
 
 /// Options about system calls.
 #[derive(Args, Debug)]
+#[command(mut_arg("signal", |it| it.requires("syscalls")), mut_arg("no_exits", |it| it.requires("syscalls")))]
 pub(crate) struct CallOptions {
     #[command(flatten)]
     pub(super) traced: Traced,
