@@ -102,56 +102,57 @@ impl<'a> Lexer<'a> {
     /// A text between two of the mark it begins with.
     fn text(&mut self, mark: char) -> Result<String> {
         self.take(1);
-        let mut text = String::new();
+        let mut text = Vec::new();
         loop {
             let Some(end) = self.rest.find([mark, '\\']) else {
                 return self.fail("a string that does not end");
             };
-            text.push_str(self.take(end));
+            text.extend_from_slice(self.take(end).as_bytes());
             if self.take(1) != "\\" {
-                return Ok(text);
+                return Ok(String::from_utf8_lossy(&text).into_owned());
             }
             text.push(self.escape()?);
         }
     }
 
-    fn escape(&mut self) -> Result<char> {
+    /// The byte that an escape stands for: a character that is not of ASCII has one for each of its bytes.
+    fn escape(&mut self) -> Result<u8> {
         if let Some(code) = self.code(8, 3) {
-            return self.character(code);
+            return self.byte(code);
         }
         let Some(c) = self.rest.chars().next() else {
             return self.fail("a string that does not end");
         };
         self.take(c.len_utf8());
         Ok(match c {
-            'n' => '\n',
-            't' => '\t',
-            'r' => '\r',
-            'a' => '\x07',
-            'b' => '\x08',
-            'f' => '\x0c',
-            'v' => '\x0b',
-            '"' | '\\' | '\'' | '?' => c,
+            'n' => b'\n',
+            't' => b'\t',
+            'r' => b'\r',
+            'a' => 0x07,
+            'b' => 0x08,
+            'f' => 0x0c,
+            'v' => 0x0b,
+            '"' => b'"',
+            '\\' => b'\\',
+            '\'' => b'\'',
+            '?' => b'?',
             'x' => {
                 let code = self.code(16, 2).unwrap_or(u32::MAX);
-                return self.character(code);
+                return self.byte(code);
             }
             _ => return self.fail(format!("unknown escape \\{c}")),
         })
     }
 
-    /// Takes digits of a character's code, so many at most; none where there are none.
+    /// Takes digits of a byte's code, so many at most; none where there are none.
     fn code(&mut self, radix: u32, most: usize) -> Option<u32> {
         let is_digit = |c: &char| c.is_digit(radix);
         let digits = self.rest.chars().take(most).take_while(is_digit).count();
         u32::from_str_radix(self.take(digits), radix).ok()
     }
 
-    fn character(&self, code: u32) -> Result<char> {
-        match char::from_u32(code) {
-            Some(c) => Ok(c),
-            None => self.fail("an escape that is no character"),
-        }
+    fn byte(&self, code: u32) -> Result<u8> {
+        u8::try_from(code).or_else(|_| self.fail("an escape that is no byte"))
     }
 }
 
@@ -163,5 +164,25 @@ fn number(word: &str) -> Option<u64> {
         u64::from_str_radix(digits, 8).ok()
     } else {
         digits.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Token, tokens};
+
+    #[test]
+    fn escapes_are_bytes_of_a_text() {
+        let text = |written: &str| match tokens(written).unwrap().remove(0).0 {
+            Token::Text(text) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text(r#""caf\xc3\xa9 \303\251 é""#), "café é é");
+        assert_eq!(text(r#""\x41\101\n\"""#), "AA\n\"");
+        assert_eq!(text(r#""\xc3 alone""#), "\u{fffd} alone");
+        assert_eq!(text(r"'\''"), "'");
+        for wrong in [r#""\777""#, r#""\x""#, r#""\q""#, r#""\"#] {
+            assert!(tokens(wrong).is_err(), "{wrong}");
+        }
     }
 }
