@@ -11,7 +11,7 @@ use kestrel_trace::report::text;
 use kestrel_trace::summary::{EventCount, absent_lines};
 use kestrel_trace::symbol::addresses;
 use kestrel_trace::value::Value;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -287,38 +287,6 @@ fn what_is_no_trace_is_refused_by_name() {
     ));
     std::fs::write(path.join("metadata"), b"\xff\xfe binary").unwrap();
     assert!(matches!(directory::open(path), Err(Error::Metadata { .. })));
-}
-
-#[test]
-fn a_live_reader_goes_on_when_more_has_come() {
-    let queue = |_| ("live".to_owned(), VecDeque::new());
-    let mut reader = Reader::new(info(), (0..2).map(queue).collect());
-    let mut rings = [Ring::new(UUID, 0, 0), Ring::new(UUID, 0, 1)];
-    let mut seen = Vec::new();
-    for round in 0..3 {
-        for (cpu, ring) in rings.iter_mut().enumerate() {
-            let start = ring.pages.len();
-            more(ring, round * 1000, 200 * cpu as u64 + round * 10);
-            ring.leave();
-            let bytes = ring.pages[start..].concat();
-            reader.source(cpu).unwrap().extend(bytes);
-        }
-        reader.resume();
-        while let Some(record) = reader.next().unwrap() {
-            seen.push((record.time_ns, record.cpu));
-            // Without effect before the end.
-            reader.resume();
-        }
-    }
-    let of = |round: u64, cpu: u32| {
-        (0..200 * u64::from(cpu) + round * 10).map(move |n| (1000 + round * 1000 + n, cpu))
-    };
-    let mut expected: Vec<(u64, u32)> = (0..3)
-        .flat_map(|round| of(round, 0).chain(of(round, 1)))
-        .collect();
-    expected.sort_unstable();
-    assert_eq!(seen, expected);
-    assert!(reader.losses().is_none());
 }
 
 #[test]

@@ -328,17 +328,6 @@ impl<R: Source> Reader<R> {
         Ok(())
     }
 
-    /// Resumes after the end, asking all streams once more: for live traces, whose sources are queues (a `VecDeque<u8>`, say) that
-    /// `source` fills with whole pages between rounds of `next`. Before the end it changes nothing.
-    pub fn resume(&mut self) {
-        self.started &= self.current.is_some();
-    }
-
-    /// The source of the stream of that index, in the order given to `new`.
-    pub fn source(&mut self, index: usize) -> Option<&mut R> {
-        self.streams.get_mut(index).map(|stream| &mut stream.input)
-    }
-
     /// Packets read so far.
     pub fn packets(&self) -> u64 {
         self.streams.iter().map(|stream| stream.packets).sum()
