@@ -396,53 +396,134 @@ fn a_trace_of_lttngs_kind_is_read_as_the_kernels() {
     }
 }
 
+impl Packet {
+    /// The header of an event without a context.
+    fn bare(&mut self, id: i64, time: i64) {
+        self.align(8);
+        self.int(1, 5, id);
+        self.int(1, 27, time);
+    }
+
+    fn exit(&mut self, time: i64) {
+        self.bare(2, time);
+        self.int(8, 64, 0);
+    }
+
+    fn switch(&mut self, time: i64, (from, from_name): (i64, &str), (to, to_name): (i64, &str)) {
+        self.bare(0, time);
+        self.name(from_name);
+        self.int(8, 32, from);
+        self.int(8, 32, 120);
+        self.int(8, 64, 0);
+        self.name(to_name);
+        self.int(8, 32, to);
+        self.int(8, 32, 120);
+    }
+}
+
+/// Metadata of streams without a context.
+fn without_context() -> String {
+    let text = tsdl(true);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.contains("event.context"))
+        .collect();
+    lines.join("\n")
+}
+
+/// Threads of the calls that return, with their names.
+fn threads(path: &Path) -> Vec<(i64, String)> {
+    let (records, ..) = read(path);
+    of(&records, "syscalls:sys_exit_openat")
+        .iter()
+        .map(|record| {
+            let name = record["comm"].as_str().unwrap_or_default();
+            (record["tid"].as_i64().unwrap(), name.to_owned())
+        })
+        .collect()
+}
+
+/// A thread that has another name by the first switch of a later stream has the one of the earliest switch before it.
+#[test]
+fn names_before_the_first_switch_are_of_the_earliest_over_all_streams() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("metadata"), without_context()).unwrap();
+    let mut packet = Packet::begin(true, 0, 0, 0, 0);
+    packet.exit(100);
+    packet.switch(200, (71, "sh"), (72, "dog"));
+    std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
+    let mut packet = Packet::begin(true, 0, 0, 0, 1);
+    packet.switch(400, (71, "cat"), (0, "swapper/1"));
+    std::fs::write(dir.path().join("channel0_1"), packet.end(512)).unwrap();
+    assert_eq!(threads(dir.path()), [(71, "sh".to_owned())]);
+}
+
+/// A switch that does not say what it switches from leaves names that contexts gave.
+#[test]
+fn switches_without_names_take_none_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let of_switch = tsdl(true)
+        .lines()
+        .find(|line| line.contains("_prev_comm"))
+        .unwrap()
+        .to_owned();
+    let bare = of_switch.split_once("_prev_comm[16];").unwrap().1.to_owned();
+    let metadata = tsdl(true).replace(&of_switch, &bare);
+    std::fs::write(dir.path().join("metadata"), metadata).unwrap();
+    let mut packet = Packet::begin(true, 0, 0, 0, 0);
+    packet.event(2, 100, (70, 71, "cat"));
+    packet.int(8, 64, 0);
+    packet.event(0, 200, (70, 71, "cat"));
+    for (size, value) in [(32, 71), (32, 120), (64, 0)] {
+        packet.int(8, size, value);
+    }
+    packet.name("dog");
+    packet.int(8, 32, 72);
+    packet.int(8, 32, 120);
+    std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
+    assert_eq!(threads(dir.path()), [(71, "cat".to_owned())]);
+}
+
+/// Only the first switch says who ran before it: a later one that says more does not stand in for it.
+#[test]
+fn who_ran_before_a_switch_that_does_not_say_is_not_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = "event { name = \"sched_switch\"; id = 3; stream_id = 0; fields := struct { uint32_t _next_tid; }; };";
+    std::fs::write(dir.path().join("metadata"), without_context() + short).unwrap();
+    let mut packet = Packet::begin(true, 0, 0, 0, 0);
+    packet.exit(100);
+    packet.bare(3, 200);
+    packet.int(8, 32, 72);
+    packet.exit(300);
+    packet.switch(400, (72, "dog"), (71, "cat"));
+    std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
+    let numbers: Vec<i64> = threads(dir.path()).iter().map(|(thread, _)| *thread).collect();
+    assert_eq!(numbers, [0, 72]);
+}
+
 /// What says which thread ran before the first switch is that switch; LTTng's sessions have no contexts unless they are asked for.
 #[test]
 fn records_before_the_first_switch_have_the_thread_that_it_switches_from() {
     let dir = tempfile::tempdir().unwrap();
-    let metadata = tsdl(true)
-        .lines()
-        .filter(|line| !line.contains("event.context"))
-        .collect::<Vec<_>>()
-        .join("\n")
-        .replace(r#"hostname = "far""#, r#"hostname = "f\x61\162"; mark = '\n'"#);
+    let metadata = without_context().replace(r#"hostname = "far""#, r#"hostname = "f\x61\162"; mark = '\n'"#);
     std::fs::write(dir.path().join("metadata"), metadata).unwrap();
     let mut packet = Packet::begin(true, 0, 0, 0, 0);
-    let head = |packet: &mut Packet, id, time| {
-        packet.align(8);
-        packet.int(1, 5, id);
-        packet.int(1, 27, time);
-    };
-    let exit = |packet: &mut Packet, time| {
-        head(packet, 2, time);
-        packet.int(8, 64, 0);
-    };
-    exit(&mut packet, 100);
-    for (time, (from, from_name), (to, to_name)) in
-        [(200, (71, "cat"), (72, "dog")), (400, (72, "dog"), (71, "cat"))]
-    {
-        head(&mut packet, 0, time);
-        packet.name(from_name);
-        packet.int(8, 32, from);
-        packet.int(8, 32, 120);
-        packet.int(8, 64, 0);
-        packet.name(to_name);
-        packet.int(8, 32, to);
-        packet.int(8, 32, 120);
-        exit(&mut packet, time + 100);
+    packet.exit(100);
+    for (time, from, to) in [(200, (71, "cat"), (72, "dog")), (400, (72, "dog"), (71, "cat"))] {
+        packet.switch(time, from, to);
+        packet.exit(time + 100);
     }
     std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
     assert_eq!(import::open(dir.path()).unwrap().reader.info().hostname, "far");
-    let (records, _, remarks) = read(dir.path());
+    let (.., remarks) = read(dir.path());
     assert_eq!(remarks, Vec::<String>::new());
-    let threads: Vec<_> = of(&records, "syscalls:sys_exit_openat")
-        .iter()
-        .map(|record| (record["tid"].clone(), record["comm"].clone()))
-        .collect();
     let expected = [(71, "cat"), (72, "dog"), (71, "cat")];
-    assert_eq!(threads, expected.map(|(tid, name)| (tid.into(), name.into())));
+    assert_eq!(
+        threads(dir.path()),
+        expected.map(|(tid, name)| (tid, name.to_owned()))
+    );
     let mut packet = Packet::begin(true, 0, 0, 0, 0);
-    exit(&mut packet, 100);
+    packet.exit(100);
     std::fs::write(dir.path().join("channel0_0"), packet.end(512)).unwrap();
     let (records, _, remarks) = read(dir.path());
     assert_eq!((records.len(), &records[0]["tid"]), (1, &0.into()));

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use stream::{Shared, Stream, nanoseconds};
+use stream::{RanFirst, Shared, Stream, nanoseconds};
 use tsdl::{Clock, Metadata};
 
 /// The name of the format.
@@ -143,6 +143,7 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     let mut streams = Vec::new();
     let mut packets = 0;
     let mut knows_threads = false;
+    let mut ran_first = Vec::new();
     let (mut processes, mut tasks) = (Processes::default(), Tasks::default());
     for (name, number) in stream_names(&folder).map_err(in_words)?.into_iter().zip(0..) {
         let file = folder.read(&name).map_err(in_words)?;
@@ -153,12 +154,21 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
         let survey = Stream::new(name.clone(), again, length, shared.clone(), number);
         let found = survey.survey(&mut processes, &mut tasks).map_err(in_words)?;
         knows_threads |= found.knows_threads;
-        let events = Stream::new(name, file, length, shared.clone(), number).running(found.first);
+        let events = Stream::new(name, file, length, shared.clone(), number)
+            .running(found.first.as_ref().map_or(0, |first| first.thread));
+        ran_first.extend(found.first);
         streams.push(super::foreign::Stream {
             buffer: String::new(),
             cpu: number,
             events: Box::new(events),
         });
+    }
+    // A thread's name can change: what the earliest switch says is nearest to the records before all switches, and what contexts say is the records' own.
+    ran_first.sort();
+    for RanFirst { thread, name, .. } in ran_first {
+        if !name.is_empty() && processes.name(thread, thread).is_none() {
+            processes.insert(thread, name);
+        }
     }
     if is_kernel && packets > 0 && !knows_threads {
         remarks.push(NO_THREADS.to_owned());

@@ -64,19 +64,31 @@ pub(super) struct Stream {
     previous_ns: u64,
     /// The thread that runs, as the last switch said.
     running: u32,
-    /// The thread that ran until the first switch, and its name.
-    ran_first: Option<(u32, String)>,
+    /// Whether a switch was read, and what the first one says of the thread that ran until then.
+    switched: bool,
+    ran_first: Option<RanFirst>,
     /// What the last event said of its thread.
     thread: Thread,
     ended: bool,
     damage: Option<String>,
 }
 
+/// The thread that ran until the first switch of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RanFirst {
+    /// Time of the switch.
+    pub(super) time_ns: u64,
+    /// The thread's number.
+    pub(super) thread: u32,
+    /// Its name at that time; empty where the switch does not say.
+    pub(super) name: String,
+}
+
 /// What the first events of a stream say of threads.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
     /// The thread that ran until the first switch.
-    pub(super) first: u32,
+    pub(super) first: Option<RanFirst>,
     /// Whether a context or a switch says of which thread a record is.
     pub(super) knows_threads: bool,
 }
@@ -116,6 +128,7 @@ impl Stream {
             lost: 0,
             previous_ns: 0,
             running: 0,
+            switched: false,
             ran_first: None,
             thread: Thread::default(),
             ended: false,
@@ -141,7 +154,7 @@ impl Stream {
                 break;
             }
             let (pid, tid) = self.thread.numbers(0);
-            found.knows_threads |= self.thread.is_known();
+            found.knows_threads |= self.thread.is_known() || self.running != 0;
             if tid != 0 {
                 tasks.insert(tid, pid);
                 if !self.thread.name.is_empty() {
@@ -149,13 +162,8 @@ impl Stream {
                 }
             }
         }
-        if let Some((thread, name)) = self.ran_first {
-            processes.insert(thread, name);
-            found = Survey {
-                first: thread,
-                knows_threads: true,
-            };
-        }
+        found.knows_threads |= self.ran_first.is_some();
+        found.first = self.ran_first;
         Ok(found)
     }
 
@@ -337,7 +345,7 @@ impl Stream {
             whole,
             thread,
             switch: match class.event.name == SWITCH {
-                true => Some(Switch::of(class, draft, self.ran_first.is_none())),
+                true => Some(Switch::of(class, draft, time_ns, !self.switched)),
                 false => None,
             },
         })
@@ -355,17 +363,17 @@ struct Read {
     switch: Option<Switch>,
 }
 
-/// A switch: the thread that ran until then with its name, where that is asked for, and the one that runs from now on.
+/// A switch: the thread that ran until then, where that is asked for, and the one that runs from now on.
 #[derive(Clone, Debug)]
 struct Switch {
-    from: Option<(u32, String)>,
+    from: Option<RanFirst>,
     to: Option<u32>,
 }
 
 impl Switch {
-    fn of(class: &Class, draft: &Draft, is_first: bool) -> Self {
+    fn of(class: &Class, draft: &Draft, time_ns: u64, is_first: bool) -> Self {
         let record = Record {
-            time_ns: 0,
+            time_ns,
             cpu: 0,
             pid: 0,
             tid: 0,
@@ -383,7 +391,11 @@ impl Switch {
         };
         Self {
             from: match is_first {
-                true => thread("prev_pid").map(|thread| (thread, name().into_owned())),
+                true => thread("prev_pid").map(|thread| RanFirst {
+                    time_ns,
+                    thread,
+                    name: name().into_owned(),
+                }),
                 false => None,
             },
             to: thread("next_pid"),
@@ -434,7 +446,9 @@ impl Events for Stream {
                     draft.lost = std::mem::take(&mut self.lost);
                     (self.at, self.cycles, self.previous_ns) = (read.at, read.cycles, read.time_ns);
                     if let Some(Switch { from, to }) = read.switch {
-                        self.ran_first = self.ran_first.take().or(from);
+                        if !std::mem::replace(&mut self.switched, true) {
+                            self.ran_first = from;
+                        }
                         self.running = to.unwrap_or(self.running);
                     }
                     self.thread = read.thread;
