@@ -52,8 +52,9 @@ pub fn all_of(file: File, most: u64) -> Result<Vec<u8>> {
     if expected > most {
         return Err(too_long());
     }
-    // One byte more, to see the end without more room.
-    let mut bytes = Vec::with_capacity(expected as usize + 1);
+    // One byte more, to see the end without more room. What there is no memory for is an error, not the end of the process.
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(expected as usize + 1)?;
     // A pipe does not say how long it is, and a file can grow.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {

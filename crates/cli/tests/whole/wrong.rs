@@ -156,6 +156,20 @@ fn an_object_that_has_no_end() {
     place.run(&["print", "."]).fails(1, &["it is no file"]);
 }
 
+/// What there is no memory for is an error: the file is longer than what the process may have.
+#[test]
+fn an_object_that_memory_is_too_small_for() {
+    let place = Place::new();
+    let file = fs::File::create(place.path().join("large.o")).unwrap();
+    file.set_len(200 << 20).unwrap();
+    let mut bounded = Command::new("sh");
+    bounded
+        .args(["-c", "ulimit -v 180000; exec \"$K\" bpf show ./large.o"])
+        .env("K", env!("CARGO_BIN_EXE_kestrel"))
+        .current_dir(place.path());
+    Answer::from(bounded.output().unwrap()).fails(1, &["large.o", "memory"]);
+}
+
 #[test]
 fn wrong_events_and_predicates() {
     needs_tracing!();
