@@ -122,12 +122,7 @@ impl Kinds {
 }
 
 /// Event kinds of bpftrace, with their short forms. One that has no row in the table of kinds is refused as not yet supported.
-const LATER: &[(&str, &[&str])] = &[
-    ("uprobe", &["u"]),
-    ("uretprobe", &["ur"]),
-    ("hardware", &["h"]),
-    ("asyncwatchpoint", &["aw"]),
-];
+const LATER: &[(&str, &[&str])] = &[("asyncwatchpoint", &["aw"])];
 
 /// Way of reading tracepoints: raw or by their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
