@@ -16,6 +16,20 @@ impl Error {
         }
     }
 
+    /// Whether something ran short that has nothing to do with the event: files, memory, or time without a signal.
+    pub fn is_shortage(&self) -> bool {
+        let short = |errno| {
+            matches!(
+                errno,
+                Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EINTR | Errno::EAGAIN
+            )
+        };
+        match self {
+            Self::Io { error, .. } => error.raw_os_error().is_some_and(|number| short(Errno(number))),
+            error => error.errno().is_some_and(short),
+        }
+    }
+
     /// Closure for `map_err`: `action` failed on `subject`, such as the path of a file.
     pub fn io(action: &'static str, subject: impl std::fmt::Display) -> impl Fn(std::io::Error) -> Self {
         move |error| Self::Io {

@@ -104,6 +104,10 @@ impl From<kestrel::Error> for Failure {
             };
         }
         match &error {
+            kestrel::Error::Kernel(kernel) if error.is_shortage() => Self {
+                hint: kernel.hint().map(str::to_owned),
+                ..Self::new(Exit::Failed, message)
+            },
             kestrel::Error::Kernel(kernel) => from_kernel(kernel, message),
             kestrel::Error::Mark(kernel) => match kernel {
                 Kernel::Argument { .. } => Self::new(Exit::Failed, message),

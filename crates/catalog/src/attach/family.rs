@@ -113,7 +113,7 @@ pub struct Events<'a> {
     pub known: &'a KnownCode,
     /// The names: functions without their kind, tracepoints as `group:name`. The cookie of each is its place here.
     pub names: &'a [&'a str],
-    /// Whether those that the kernel refuses may be missing, as long as there is one.
+    /// Whether those that the kernel refuses may be missing, as long as there is one and nothing runs short.
     pub optional: bool,
 }
 

@@ -110,7 +110,7 @@ impl Attach for Tracepoints {
             let name = event.split_once(':').unwrap_or((event, ""));
             match links.tracepoint(program, &tracefs, name, cookie) {
                 Ok(()) => {}
-                Err(error) if events.optional => {
+                Err(error) if events.optional && !error.is_shortage() => {
                     links.missing.push(((*event).to_owned(), error.to_string()));
                     refused = Some(error);
                 }

@@ -149,7 +149,7 @@ impl Uprobes {
                 Ok(link) => links.extend([link]),
                 Err(error) => {
                     let error = self.explain(name, error);
-                    if !events.optional {
+                    if !events.optional || error.is_shortage() {
                         return Err(error);
                     }
                     links.missing.push((name.to_owned(), error.to_string()));

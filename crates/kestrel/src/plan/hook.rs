@@ -143,7 +143,7 @@ impl Slot {
 
 impl Hook {
     /// A hook of its own: an event of a table, not yet numbered.
-    pub(super) fn new(
+    pub(crate) fn new(
         kind: &'static str,
         instances: Vec<Instance>,
         rows: Vec<PlannedHandler>,

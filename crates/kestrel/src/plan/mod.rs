@@ -235,8 +235,10 @@ fn program_hooks(
             let mut hooks = planned?;
             known::give_to_reader(&mut hooks);
             for hook in &mut hooks {
-                // What the kernel does not let be attached is missing, too.
-                hook.may_be_missing = program.config.missing_probes != MissingProbes::Error;
+                known::give_to_reader(hook);
+                // What the kernel does not let be attached is missing, too; not what another needs beside it.
+                hook.may_be_missing =
+                    program.config.missing_probes != MissingProbes::Error && !hook.companion;
             }
             return Ok((hooks, planner.finish()?));
         }

@@ -4,9 +4,10 @@ use kestrel_bpf::code::Code;
 use kestrel_catalog::Error;
 pub use kestrel_catalog::verifier::Rejection;
 
-/// Turns a refusal by the verifier into [`Error::Rejected`]; every other error is passed on.
+/// Turns a refusal by the verifier into [`Error::Rejected`]; every other error is passed on, also of a program that it let pass and for which no file was free.
 pub(super) fn explain(error: Error, event: &str, source: &str, code: &Code) -> Error {
     match error {
+        error if error.is_shortage() => error,
         Error::Kernel(kestrel_kernel::Error::Load { errno, log, .. }) if !log.is_empty() => {
             Error::Rejected(Box::new(Rejection::new(event, source, code, errno, log)))
         }
@@ -115,6 +116,19 @@ processed 3 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
             "{:?}",
             rejection.diagnostic
         );
+    }
+
+    #[test]
+    fn a_want_of_files_is_not_the_verifiers() {
+        let short = Error::Kernel(kestrel_kernel::Error::Load {
+            program: "k_sched_switch".to_owned(),
+            errno: Errno::EMFILE,
+            log: "processed 3 insns (limit 1000000)".to_owned(),
+        });
+        assert!(short.is_shortage());
+        let same = explain(short, "e", SOURCE, &code());
+        assert!(matches!(same, Error::Kernel(_)), "{same:?}");
+        assert!(!refused(LOG).is_shortage());
     }
 
     #[test]

@@ -113,6 +113,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             );
         }
     }
+    if let (None, Some(first)) = (session.attached(&plan).next(), session.left_out().first()) {
+        let why = format!("{}: {}", first.event, first.why);
+        return Err(Failure::new(Exit::Failed, "Attachment failed for all probes.").hint(why));
+    }
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
     let json = options.format == OutputFormat::Json;
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
@@ -124,6 +128,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     if let Err(error) = perform.follow(&session) {
         eprintln!("WARNING: stacks of processes show addresses: {error}");
     }
+    let kinds: Vec<&str> = session.attached(&plan).map(|(hook, _)| hook.kind).collect();
+    let (walks_only, has_run) = (modes::walks_only(&kinds), has_run(&kinds));
     let mut work = ProgramRun {
         running: Running::new(session),
         packets: None,
@@ -132,7 +138,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         prints_maps: program.config.print_maps_on_exit,
         losses_reported: Instant::now(),
         signal: None,
-        walks_only: modes::walks_only(&plan),
+        walks_only,
         walking: false,
         failures: Failures::default(),
         live,
@@ -178,7 +184,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         detach(work.running.session_mut());
         return Ok(Exit::Done);
     }
-    if options.command.is_none() && options.pid.is_none() && has_run(&plan) {
+    if options.command.is_none() && options.pid.is_none() && has_run {
         work.poll(true)?;
     } else {
         foreground.release(held)?;
@@ -191,9 +197,9 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether nothing of a program can run any more once its `begin` has: it has `begin` and `end` alone.
-fn has_run(plan: &Plan) -> bool {
-    plan.hooks.iter().all(|hook| matches!(hook.kind, "begin" | "end"))
+/// Whether nothing of a program can run any more once its `begin` has: of what it has, `begin` and `end` alone are attached.
+fn has_run(kinds: &[&str]) -> bool {
+    kinds.iter().all(|kind| matches!(*kind, "begin" | "end"))
 }
 
 /// Prints a file in the language's layout.
@@ -354,10 +360,8 @@ const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 impl ProgramRun<'_> {
     /// Says how many probes are attached.
     fn attached(&mut self, plan: &Plan, options: &Options) -> Result<(), Failure> {
-        let sharing = self.running.session().sharing();
-        let own = plan.hooks.iter().enumerate();
-        let own = own.filter(|(place, hook)| !hook.companion && !sharing.contains(place));
-        let probes: usize = own.map(|(_, hook)| hook.instances.len() * hook.handlers).sum();
+        let attached = self.running.session().attached(plan);
+        let probes: usize = attached.map(|(_, probes)| probes).sum();
         // Tests and benchmarks say themselves what runs.
         if !options.quiet && options.mode().is_none() {
             let form = self.perform.form();

@@ -3,7 +3,7 @@
 use super::options::{Options, OutputFormat, RunMode};
 use crate::exit::{Exit, Failure};
 use crate::style::colour;
-use kestrel::plan::{Plan, ProgramText};
+use kestrel::plan::ProgramText;
 use kestrel_trace::output::VerdictForm;
 use std::io::IsTerminal;
 
@@ -37,11 +37,9 @@ pub(super) fn keep(program: &mut ProgramText, mode: Option<RunMode>) -> Result<(
     }
 }
 
-/// Whether a program has nothing but iterators beside its `begin` and `end`.
-pub(super) fn walks_only(plan: &Plan) -> bool {
-    let mut kinds = plan.hooks.iter().map(|hook| hook.kind);
-    let walks = kinds.clone().any(|kind| kind == "iter");
-    walks && kinds.all(|kind| matches!(kind, "iter" | "begin" | "end"))
+/// Whether of a program nothing but iterators is attached beside its `begin` and `end`.
+pub(super) fn walks_only(kinds: &[&str]) -> bool {
+    kinds.contains(&"iter") && kinds.iter().all(|kind| matches!(*kind, "iter" | "begin" | "end"))
 }
 
 /// Form in which tests and benchmarks are shown.

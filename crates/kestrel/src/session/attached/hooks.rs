@@ -4,7 +4,7 @@ use super::{Attached, Session};
 use crate::plan::known::{self, KnownRecord};
 use crate::plan::{Hook, Plan, PlannedStrategy};
 use crate::session::prepare::{self, Ready};
-use crate::session::refusal::{is_final, is_of_program, reason};
+use crate::session::refusal::{can_be_left_out, is_final, reason};
 use crate::session::{Fallback, Skipped, attach, modules, rejection};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
@@ -46,9 +46,7 @@ impl Session {
                 self.classes.extend(classes);
                 Ok(())
             }
-            Err(error)
-                if (hook.optional || hook.may_be_missing && !is_of_program(&error)) && !is_final(&error) =>
-            {
+            Err(error) if can_be_left_out(hook, &error) => {
                 self.left_out.push(Skipped {
                     event: hook.event(),
                     why: error.to_string(),
@@ -57,6 +55,16 @@ impl Session {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Hooks of its plan that are attached, each with its number of probes: events that the kernel took, once for each handler. Hooks that only serve
+    /// others or share their programs are none.
+    pub fn attached<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (&'a Hook, usize)> {
+        self.hooks.iter().filter_map(|attached| {
+            let hook = plan.hooks.get(attached.hook).filter(|hook| !hook.companion)?;
+            let missing = attached.links.missing().len();
+            Some((hook, hook.instances.len().saturating_sub(missing) * hook.handlers))
+        })
     }
 
     /// Hook attached at the other end of the calls whose end a hook is at, if they were to share a program.

@@ -301,11 +301,6 @@ impl Session {
         self.hooks.len()
     }
 
-    /// Hooks of the plan that have their handlers in the program of another.
-    pub fn sharing(&self) -> &[usize] {
-        &self.sharing
-    }
-
     /// Time that loading and attaching took.
     pub fn attaching(&self) -> Duration {
         self.attaching
