@@ -235,7 +235,6 @@ fn program_hooks(
             let mut hooks = planned?;
             known::give_to_reader(&mut hooks);
             for hook in &mut hooks {
-                known::give_to_reader(hook);
                 // What the kernel does not let be attached is missing, too; not what another needs beside it.
                 hook.may_be_missing =
                     program.config.missing_probes != MissingProbes::Error && !hook.companion;
