@@ -59,9 +59,9 @@ impl Boot {
     pub(crate) fn clone_of(&self, cache: &Cache) -> Result<Machine> {
         let folder = self.folder(cache)?;
         let lock = File::create(folder.join("lock")).context("lock a snapshot")?;
-        if !folder.join("done").exists() {
+        if !is_whole(&folder) {
             lock.lock()?;
-            if !folder.join("done").exists() {
+            if !is_whole(&folder) {
                 remove_stale(&cache.folder("snapshot")?);
                 self.take(&folder)
                     .with_context(|| format!("boot kernel {}", self.series))?;
@@ -96,6 +96,7 @@ impl Boot {
         Ok(digest(pieces.into_iter().chain([version.stdout.as_slice()]))[..16].to_owned())
     }
 
+    /// Boots the kernel and writes its memory and its machine's state into files of the folder.
     fn take(&self, folder: &Path) -> Result<()> {
         let begun = Instant::now();
         let (memory, state) = (folder.join("memory"), folder.join("state"));
@@ -173,6 +174,13 @@ fn restore(hardware: &Hardware, folder: &Path) -> Result<Machine> {
     machine.qmp.finish_migration()?;
     machine.qmp.run("cont", json!({}))?;
     Ok(machine)
+}
+
+/// Whether a snapshot's files are all there: who cleans a cache by age takes the large ones, which nobody writes again, and leaves the mark of use.
+fn is_whole(folder: &Path) -> bool {
+    ["memory", "state", "done"]
+        .iter()
+        .all(|file| folder.join(file).exists())
 }
 
 /// Removes snapshots that nobody has used for long and nobody uses now.
