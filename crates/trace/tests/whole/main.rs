@@ -10,6 +10,7 @@ mod images;
 mod importers;
 mod importing;
 mod lines;
+mod lttng;
 mod merging;
 mod metadata;
 mod packed;
