@@ -25,6 +25,9 @@ const RULES: &str = concat!(
     include_str!("../../../crates/catalog/src/catalog/tracepoint/rules/timers.rs"),
 );
 
+/// The list of the tables of rules: a table that is not among those above fails the test.
+const TABLES: &str = include_str!("../../../crates/catalog/src/catalog/tracepoint/rules/mod.rs");
+
 /// Events whose entries are their arguments.
 const PLAIN: &str = include_str!("../../../crates/catalog/src/catalog/tracepoint/plain.rs");
 
@@ -333,6 +336,8 @@ fn check_rules(events: &[String], must: &[&str]) {
 
 #[test]
 fn rules_read_what_the_formatted_entry_says() {
+    let tables = RULES.matches("pub(super) const ROWS").count();
+    assert_eq!(tables, TABLES.matches("::ROWS").count(), "tables of rules");
     let mut events = named(RULES);
     events.retain(|event| !is_of_memory(event));
     check_rules(&events, FIRED);

@@ -104,7 +104,7 @@ fn intervals_keep_their_source_order() {
     assert!((0..5).any(is_whole));
 }
 
-/// Intervals of which the reader, held up, cannot print each are left out, which is said, and no count is lost.
+/// A slow reader skips intervals: a warning gives their number, and no count is lost.
 #[test]
 fn intervals_that_are_left_out_are_counted() {
     needs_tracing!();

@@ -25,7 +25,7 @@ fn each_verb_answers() {
         sleeps.iter().all(|task| task["runtime_ns"].as_u64() > Some(0)),
         "{document}"
     );
-    // One leaves its CPU to sleep and one more time as it ends; whoever waits for the last one may end, and the recording with it, before that.
+    // A nap is switched out twice: to sleep, and when it exits. The recording may end before the last nap's second switch: its parent is woken earlier.
     let left_once = sleeps.iter().filter(|task| task["switches"].as_u64() < Some(2));
     assert!(left_once.count() <= 1, "{document}");
     assert_eq!(document["runtime_from"], "sched_stat_runtime");

@@ -356,7 +356,7 @@ fn signals_and_ends_stand_between_calls() {
     needs_tracing!();
     let place = Place::new();
     let script = "trap : USR1; kill -USR1 $$; sh -c 'kill -KILL $$'; exit 3";
-    let told = |text: &str| -> Vec<String> {
+    let thread_lines = |text: &str| -> Vec<String> {
         let marked = text.lines().filter_map(|line| {
             let (_, rest) = line.split_once('/')?;
             let (_, rest) = rest.split_once(' ')?;
@@ -384,11 +384,11 @@ fn signals_and_ends_stand_between_calls() {
         .concat();
         place.run(&words)
     };
-    check(&told(&trace(&[]).out));
+    check(&thread_lines(&trace(&[]).out));
     let none = trace(&["--signal=none", "--no-exits"]);
-    assert_eq!(told(&none.out), Vec::<String>::new());
+    assert_eq!(thread_lines(&none.out), Vec::<String>::new());
     let others = trace(&["--signal=!usr1"]);
-    assert_eq!(told(&others.out).len(), 2, "{}", others.out);
+    assert_eq!(thread_lines(&others.out).len(), 2, "{}", others.out);
     let json = trace(&["--format", "json"]);
     for word in ["\"signal\":\"SIGUSR1\"", "\"killed\":\"SIGKILL\"", "\"exited\":3"] {
         assert!(json.out.contains(word), "{word} {}", json.out);
@@ -396,9 +396,9 @@ fn signals_and_ends_stand_between_calls() {
     trace(&["--signal=FOO"]).fails(2, &["FOO", "is no signal"]);
     trace(&["--signal=INT,!CHLD"]).fails(2, &["!CHLD", "behind signals without"]);
     place.run(&["record", "--syscalls=kill", "--", "sh", "-c", script]);
-    check(&told(&place.run(&["print"]).succeeds().out));
+    check(&thread_lines(&place.run(&["print"]).succeeds().out));
     let ends = place.run(&["print", "--signal=none"]).succeeds();
-    assert_eq!(told(&ends.out).len(), 2, "{}", ends.out);
+    assert_eq!(thread_lines(&ends.out).len(), 2, "{}", ends.out);
 }
 
 #[test]
@@ -409,14 +409,14 @@ fn a_call_that_ends_a_handler_stands_where_it_was_made() {
     let script = "trap : USR1; kill -USR1 $$; kill -USR1 $$; exit 3";
     for set in ["rt_sigreturn", "rt_sigreturn,kill"] {
         let answer = place.run(&["trace", &format!("--syscalls={set}"), "--", "sh", "-c", script]);
-        let told = answer.out.lines().filter_map(|line| {
+        let thread_lines = answer.out.lines().filter_map(|line| {
             let words = ["--- SIGUSR1", "rt_sigreturn(", "+++ exited"];
             words.into_iter().find(|word| line.contains(word))
         });
-        let told: Vec<&str> = told.collect();
+        let thread_lines: Vec<&str> = thread_lines.collect();
         let each = ["--- SIGUSR1", "rt_sigreturn("];
         let expected = [&each[..], &each[..], &["+++ exited"]].concat();
-        assert_eq!(told, expected, "{}", answer.out);
+        assert_eq!(thread_lines, expected, "{}", answer.out);
         assert!(!answer.out.contains("unfinished"), "{}", answer.out);
     }
 }

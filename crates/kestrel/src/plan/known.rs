@@ -38,8 +38,8 @@ enum Moment {
 /// What happens to a map's generation when a record with it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing.
-    Stays,
+    /// The map goes on in the same generation.
+    Unchanged,
     /// The map is cleared.
     Clears,
     /// The map's keys stay, with zeroes.
@@ -277,7 +277,7 @@ impl Splitter {
             return Some(());
         }
         let turn = match (verb, self.moment) {
-            (PRINT_MAP, Moment::End | Moment::Interval) => Some(Turn::Stays),
+            (PRINT_MAP, Moment::End | Moment::Interval) => Some(Turn::Unchanged),
             (CLEARED, Moment::Interval) => Some(Turn::Clears),
             (ZEROED, Moment::Interval) => Some(Turn::Zeroes),
             _ => None,
@@ -306,8 +306,8 @@ impl Splitter {
                     let turn = turn?;
                     let cleared = self.cleared.iter().position(|name| *name == map.name);
                     match (turn, cleared) {
-                        (Turn::Stays, Some(_)) => return None,
-                        (Turn::Stays, None) => {}
+                        (Turn::Unchanged, Some(_)) => return None,
+                        (Turn::Unchanged, None) => {}
                         (Turn::Clears | Turn::Zeroes, place) => drop(self.cleared.remove(place?)),
                     }
                     made.generation = Some(Generation {

@@ -1,6 +1,8 @@
-//! Intervals whose handlers only print and clear: a thread of the reader makes their records, with the time at which it did, so that they stand among the others in
-//! the order of time, however long the reader is busy. What is counted meanwhile belongs to one interval, exactly: the thread begins a map's next generation as a
-//! handler does, with one addition, and the records are performed when all programs have ended that may have seen the one before.
+//! Intervals without a kernel program: their handlers only print constants and maps and clear maps, and a thread of the reader makes their output records.
+//!
+//! A record has the time at which the thread made it, so that it is performed in order among those of the rings, however busy the reader is. Each count falls into
+//! exactly one interval: the thread raises the map's generation as a kernel program would, and the record is performed after the last program has ended that may
+//! still count into the generation before.
 
 use crate::plan::known::{KnownRecord, Turn};
 use crate::session::Session;
@@ -30,7 +32,7 @@ struct Shared {
     made: Mutex<Vec<(u64, Vec<u8>)>>,
     /// CLOCK_MONOTONIC of the next tick, ns.
     next: AtomicU64,
-    /// Ticks that were skipped since that was asked last, because the reader was too far behind.
+    /// Ticks skipped since the last [`Ticks::take_skipped`], because the reader was too far behind.
     skipped: AtomicU64,
     over: AtomicBool,
 }
@@ -91,7 +93,7 @@ impl Ticks {
         Duration::from_nanos(next.saturating_sub(monotonic()))
     }
 
-    /// Ends them; records that were made can still be taken.
+    /// Ends the thread; records that were made can still be taken.
     pub(super) fn end(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -130,7 +132,7 @@ impl Shared {
         let now = monotonic();
         let mut due: Vec<&mut Tick> = ticks.iter_mut().filter(|tick| tick.due <= now).collect();
         due.sort_by_key(|tick| tick.due);
-        // Who takes what is there gets all that has an earlier time.
+        // Locked until all records are pushed: a reader that takes the list has every record up to its time.
         let mut waiting = self.made();
         for tick in due {
             let has_room = waiting.len() < MOST_WAITING && tick.has_room(generations);
@@ -157,7 +159,7 @@ impl Tick {
     /// Whether its maps can be cleared now: its reader may be far behind. Then this interval goes on until the next tick.
     fn has_room(&self, generations: &Generations) -> bool {
         let has_room = |record: &KnownRecord| {
-            let changed = record.generation.as_ref().filter(|of| of.turn != Turn::Stays);
+            let changed = record.generation.as_ref().filter(|of| of.turn != Turn::Unchanged);
             changed.is_none_or(|of| generations.has_room(&of.map))
         };
         self.records.iter().all(|(_, record)| has_room(record))
@@ -169,7 +171,7 @@ impl Tick {
             let generation = match &record.generation {
                 None => 0,
                 Some(of) => match of.turn {
-                    Turn::Stays => generations.now(&of.map),
+                    Turn::Unchanged => generations.now(&of.map),
                     Turn::Clears => generations.raise(&of.map, false),
                     Turn::Zeroes => generations.raise(&of.map, true),
                 },

@@ -111,7 +111,7 @@ pub enum Unstable {
     Error,
     /// A warning is printed.
     Warn,
-    /// The feature is enabled and nothing is said.
+    /// The feature is enabled, without a warning.
     Enable,
 }
 

@@ -39,8 +39,8 @@
 //! committed, reads a line of what comes later. The program does not wait for that.
 //!
 //! *Committing alone.* Where no other task can come between, the committed word is changed without a lock, which would cost a third of a
-//! record. Interrupts still come: the writer that changes it says so before (`adding`, the page) and an interrupt that has to add to that page's word leaves
-//! its share beside (`left`), which the interrupted writer adds when it has done. While something is left, everybody else takes the lock.
+//! record. Interrupts still come: a writer announces its change (`adding`, the page), and the writer of an interrupt that would change the same page's word adds
+//! its bytes to `left` instead, which the interrupted writer then adds to the word. While `left` is not zero, all other writers take the lock.
 //! A processor that is stopped for good within these few instructions leaves the shares of what interrupted it there: a reader of the ring counts
 //! them, and a memory image's pages then tell of fewer torn records than there were.
 //!
