@@ -10,7 +10,7 @@ use clap::Args;
 use kestrel::Error;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::allow_open_files;
-use kestrel::kernel::procfs::ClockPair;
+use kestrel::kernel::procfs;
 use kestrel::session::per_cpu::Unattended;
 use kestrel::session::status::{MapStatus, Status, age};
 use kestrel_trace::print::{counted, thousands};
@@ -129,7 +129,7 @@ const MAX_THREADS: usize = 32;
 const MAX_FILES: u64 = 1 << 16;
 
 fn text(status: &Status, verbose: bool) -> String {
-    let now = ClockPair::now().realtime;
+    let now = procfs::realtime();
     let mut out = format!("session {}, started {}\n", status.name, ago(status.started, now));
     let _ = match status.tables.iter().find(|table| table.active) {
         None => writeln!(out, "no table is active: all events are masked"),

@@ -3,13 +3,13 @@
 use super::columns::Column::{Left, LeftOf, RightOf};
 use super::columns::Columns;
 use crate::style;
-use kestrel::kernel::procfs::ClockPair;
+use kestrel::kernel::procfs;
 use kestrel::session::status::TableStatus;
 use kestrel_trace::print::thousands;
 
 /// Tables as text: one per line, the active one marked.
 pub(crate) fn text(tables: &[TableStatus]) -> String {
-    let now = ClockPair::now().realtime;
+    let now = procfs::realtime();
     let mut columns = Columns::new([Left, RightOf(7), RightOf(8), LeftOf(14), Left]);
     columns.head("  ", ["table", "events", "handlers", "loaded", "file"]);
     for table in tables {

@@ -26,7 +26,7 @@ use kestrel_catalog::Result;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg, Width};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, sys};
 use kestrel_kernel::mmap::{Access, Mapping};
-use kestrel_kernel::procfs::ClockPair;
+use kestrel_kernel::procfs;
 use kestrel_trace::info::Uuid;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -171,9 +171,10 @@ impl Control {
 
     /// Makes a table active by a command, and notes when that was.
     pub fn switch(&self, table: Table) {
+        // No time is known until both are written; the table comes first, so that a look at the clock does not delay it.
         self.set(SWITCHED_TO, 0);
-        self.set(SWITCHED, ClockPair::now().realtime);
         self.activate(table);
+        self.set(SWITCHED, procfs::realtime());
         self.set(SWITCHED_TO, table.0);
     }
 

@@ -41,6 +41,11 @@ impl ClockPair {
     }
 }
 
+/// Nanoseconds of `CLOCK_REALTIME`: since 1970.
+pub fn realtime() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
 /// Nanoseconds of `CLOCK_MONOTONIC`: the clock of `bpf_ktime_get_ns`.
 pub fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)

@@ -7,7 +7,7 @@ mod locks;
 mod machine;
 mod task;
 
-pub use clock::{ClockPair, atomic_time, boottime, monotonic};
+pub use clock::{ClockPair, atomic_time, boottime, monotonic, realtime};
 pub use cpu::{CpuList, cpu_online_id, online_cpus, possible_cpus};
 pub use files::{OpenFiles, open_files};
 pub use locks::holder;

@@ -6,7 +6,7 @@ use crate::output::object_maps;
 use crate::style::ago;
 use clap::Args;
 use kestrel::kernel::Host;
-use kestrel::kernel::procfs::ClockPair;
+use kestrel::kernel::procfs;
 use kestrel::session::handlers::Handler;
 use kestrel::session::maps;
 use kestrel::session::pinned::PinnedSession;
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for note in notes {
         eprintln!("{}", kestrel_trace::print::shown(&note));
     }
-    let now = ClockPair::now().realtime;
+    let now = procfs::realtime();
     let mut out = crate::screen::out();
     for handler in &handlers {
         match options.format {

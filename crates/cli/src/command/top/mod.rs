@@ -15,7 +15,7 @@ use crate::terminal::{fill, is_possible};
 use clap::Args;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
-use kestrel::kernel::procfs::ClockPair;
+use kestrel::kernel::procfs;
 use kestrel::plan;
 use model::Model;
 use reading::ReadingParts;
@@ -177,7 +177,7 @@ impl Work for Batches<'_> {
         // The first batch has rates, too.
         if std::mem::replace(&mut self.begun, true) {
             let title = self.source.title();
-            let now = ClockPair::now().realtime;
+            let now = procfs::realtime();
             let text = match self.options.format {
                 Format::Json => plain::line(&self.model, &title, now).to_string() + "\n",
                 Format::Text => plain::batch(&mut self.model, &title, &time_of_day(now), self.options.rows),
