@@ -6,6 +6,9 @@ use kestrel_bpf::btf::{Btf, PreemptCountPlace, TypeId};
 use kestrel_trace::layout::Space;
 use std::sync::Arc;
 
+/// The name of the event after all others of a script.
+pub const END: &str = "end";
+
 /// The kind of BPF program an event's hook is: decides what register 1 holds and what may be read directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProgramKind {

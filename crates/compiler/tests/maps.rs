@@ -13,12 +13,13 @@ mod support;
 use kestrel_bpf::interp::{Machine, Space};
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::globals::{DeclaredMap, Globals};
+use kestrel_compiler::context::{Context, END};
 use kestrel_compiler::ir::MapKind;
 use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::parse_events;
 use kestrel_compiler::map::spec;
-use kestrel_trace::aggregate;
 use kestrel_trace::aggregate::gather::Metric;
+use kestrel_trace::aggregate::{self, MapType};
 use kestrel_trace::symbol::Symbols;
 use proptest::prelude::*;
 use sharing::{CPUS, KERNEL, Maps, after, registers};
@@ -600,6 +601,41 @@ fn clearing_is_for_all_cpus_at_once() {
     assert_eq!(maps.text("") + &maps.text("n"), "");
     maps.run(0, 3, &[0, 0, 7]);
     assert_eq!(maps.text("") + &maps.text("n"), "@[7]: 1\n@n[7]: 1\n");
+}
+
+#[test]
+fn keys_of_maps_that_are_cleared_at_the_end_alone_have_no_generation() {
+    let of = |last: &str| {
+        Maps::program_of(&["{ @[arg2] = count() }", last], |at, _| match at {
+            0 => kernel::kprobe(),
+            _ => Context {
+                name: END.to_owned(),
+                ..kernel::kprobe()
+            },
+        })
+    };
+    let size = |maps: &Maps| maps.globals.map("").map(MapType::key_size);
+    for (last, bytes) in [
+        ("{ }", 8),
+        ("{ clear(@) }", 8),
+        ("{ zero(@) }", 16),
+        ("{ clear(@); @[1] = count() }", 16),
+    ] {
+        let mut maps = of(last);
+        assert_eq!(size(&maps), Some(bytes), "{last}");
+        maps.run(0, 0, &[0, 0, 7]);
+        maps.run(0, 1, &[0, 0, 7]);
+        assert_eq!(maps.text(""), "@[7]: 2\n", "{last}");
+        maps.run(1, 0, &[]);
+        let left = match last.split_once('(') {
+            None => "@[7]: 2\n",
+            Some(_) if last.contains("[1]") => "@[1]: 1\n",
+            Some(_) => "",
+        };
+        assert_eq!(maps.text(""), left, "{last}");
+    }
+    let maps = Maps::program(&["{ @[arg2] = count() }", "{ clear(@) }"]);
+    assert_eq!(size(&maps), Some(16));
 }
 
 #[test]

@@ -350,8 +350,8 @@ impl Replay {
         };
         let before = std::mem::replace(swept, generation.max(*swept));
         if !ty.keys.is_empty() {
-            let gone = table.retain(&self.machine.memory, |key| state::word(key, 0) >= generation);
-            for mut key in gone.into_iter().filter(|_| zeroed) {
+            let gone = table.retain(&self.machine.memory, |key| ty.is_since(generation, key));
+            for mut key in gone.into_iter().filter(|_| zeroed && ty.generations) {
                 if let Some(word) = key.first_chunk_mut() {
                     *word = generation.to_le_bytes();
                 }

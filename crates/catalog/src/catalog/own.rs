@@ -21,9 +21,9 @@ pub(super) const BEGIN: OwnEvent = OwnEvent {
 
 /// `end`.
 pub(super) const END: OwnEvent = OwnEvent {
-    name: "end",
+    name: kestrel_compiler::context::END,
     aliases: &["END"],
-    shape: "end",
+    shape: kestrel_compiler::context::END,
     parts: 0,
 };
 

@@ -32,6 +32,7 @@ impl Checker<'_> {
         if let Some(key) = keys.first() {
             return Err(self.error(key.span, "a loop goes over a whole map"));
         }
+        self.notes_use(map);
         let map = Arc::new(self.known_map(map, over.span)?);
         if map.keys.is_empty() {
             let message = format!("{} has no keys to go over", map.title());
@@ -136,6 +137,7 @@ impl Checker<'_> {
 
     /// `len(@map)`: how many keys it has now.
     pub(crate) fn map_length(&mut self, name: &str, span: Span) -> Checked<Expr> {
+        self.notes_use(name);
         let map = Arc::new(self.known_map(name, span)?);
         if map.keys.is_empty() {
             let message = "call to len() expects a map with explicit keys (non-scalar map)";

@@ -30,6 +30,21 @@ impl Shapes {
         self.maps.get(map)?.narrow_value.as_ref()
     }
 
+    /// Notes what a handler does to a map as a whole.
+    pub(super) fn notes_clearing(&mut self, map: &str, clearing: Clearing) {
+        let shape = self.maps.entry(map.to_owned()).or_default();
+        shape.clearing.insert(clearing);
+    }
+
+    /// Whether a map is cleared while something may still write or read it.
+    pub(super) fn is_cleared(&self, map: &str) -> bool {
+        let Some(shape) = self.maps.get(map) else {
+            return false;
+        };
+        let has = |clearing| shape.clearing.contains(&clearing);
+        has(Clearing::Cleared) || has(Clearing::ClearedAtEnd) && has(Clearing::UsedAtEnd)
+    }
+
     /// Notes the type of a value that is stored in a map.
     pub(super) fn notes_stored(&mut self, map: &str, ty: Type) {
         let shape = self.maps.entry(map.to_owned()).or_default();
@@ -51,6 +66,19 @@ pub(super) struct MapShape {
     pub(super) value: Option<Stored>,
     /// The type of what is stored as narrow as that is: what `sizeof` says.
     pub(super) narrow_value: Option<Type>,
+    /// What handlers do to it as a whole.
+    pub(super) clearing: BTreeSet<Clearing>,
+}
+
+/// Something that handlers do to a map, of interest to how its keys are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Clearing {
+    /// It is emptied while events are handled.
+    Cleared,
+    /// It is emptied in `end`.
+    ClearedAtEnd,
+    /// Keys or values are asked for or stored in `end`.
+    UsedAtEnd,
 }
 
 /// Content type of a map.

@@ -57,6 +57,13 @@ impl Maps {
     #[allow(dead_code, reason = "not every file of tests has programs")]
     #[track_caller]
     pub(crate) fn program(handlers: &[&str]) -> Self {
+        Self::program_of(handlers, |_, _| kernel::kprobe())
+    }
+
+    /// The same for events of all kinds.
+    #[allow(dead_code, reason = "not every file of tests has programs")]
+    #[track_caller]
+    pub(crate) fn program_of(handlers: &[&str], context: impl Fn(usize, &str) -> Context) -> Self {
         let mut shapes = Shapes::default();
         for _ in 0..ROUNDS {
             let mut globals = Globals {
@@ -65,9 +72,9 @@ impl Maps {
                 shapes: shapes.clone(),
                 ..Globals::default()
             };
-            for handler in handlers {
+            for (index, handler) in handlers.iter().enumerate() {
                 let (probe, _) = parse_events(&format!("e:x {handler}"));
-                check(&probe, &kernel::kprobe(), true, &mut globals);
+                check(&probe, &context(index, handler), true, &mut globals);
             }
             if globals.shapes == shapes {
                 break;
@@ -80,7 +87,7 @@ impl Maps {
             shapes,
             ..Globals::default()
         };
-        Self::with(handlers, globals, |_, _| kernel::kprobe())
+        Self::with(handlers, globals, context)
     }
 
     #[track_caller]

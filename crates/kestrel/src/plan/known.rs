@@ -7,13 +7,12 @@ use kestrel_catalog::attach::{Mechanism, OnRequest};
 use kestrel_compiler::check::tree::{
     CheckedProbe, ExprKind, MapChange, MapPlace, Record, Statement, StatementKind,
 };
-use kestrel_compiler::context::{Context, ProgramKind};
+use kestrel_compiler::context::{Context, END, ProgramKind};
 use kestrel_trace::event::is_long;
 use kestrel_trace::layout::{FieldPlace, FieldType};
 
-/// Events of a program that happen once, while nothing else does.
+/// The event before all others of a program.
 const BEGIN: &str = "begin";
-const END: &str = "end";
 /// The kind of events that come from time to time.
 const INTERVAL: &str = "interval";
 /// Verbs whose records need nothing of the kernel but the time, and the values.

@@ -280,6 +280,12 @@ impl Maps {
             let zeros = vec![0; map.element_size()];
             return Ok(map.update(&[0; 4], &zeros, ValueCheck::Any)?);
         }
+        if !ty.generations {
+            for (key, _) in map.entries()? {
+                map.delete(&key)?;
+            }
+            return Ok(());
+        }
         state
             .word(state::generation(ty.number))?
             .fetch_add(1, Ordering::SeqCst);
@@ -421,9 +427,9 @@ fn sweep_one(state: &State, ty: &MapType, map: &Map, (generation, zeroed): (u64,
         }
     } else {
         for (key, _) in map.entries()? {
-            if state::word(&key, 0) < generation {
+            if !ty.is_since(generation, &key) {
                 map.delete(&key)?;
-                if zeroed {
+                if zeroed && ty.generations {
                     // A key that events have made meanwhile is left as it is.
                     let _there = map.update(&renewed(key, generation), &zeros, ValueCheck::New);
                 }

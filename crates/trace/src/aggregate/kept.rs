@@ -129,6 +129,7 @@ mod tests {
             value,
             entries: 16,
             evicts: false,
+            generations: true,
             by_event: false,
             first: "kprobe:x".to_owned(),
         };

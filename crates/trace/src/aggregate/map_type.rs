@@ -1,6 +1,7 @@
 //! The type of a map: its keys, what it holds, and where both lie in the kernel's map.
 
 use super::gather::Gathered;
+use super::state;
 use crate::layout::{EventName, FieldType, Frames, Names, Space};
 use crate::symbol::has_addresses;
 use crate::user_symbol::has_code;
@@ -14,7 +15,7 @@ pub const EVERY_KEY: u32 = 512;
 pub const ENTRIES: u32 = 4096;
 /// Bytes of values on each CPU beyond which a map gets fewer entries than [`ENTRIES`].
 const ROOM: u32 = 4 << 20;
-/// Bytes of the generation in a key.
+/// Bytes of the generation in a key, where keys have one.
 const GENERATION: u32 = 8;
 /// Bytes of a stack in a key: its number among the map's stacks, and the process whose stack it is (0: the kernel's).
 const STACK: u32 = 16;
@@ -37,6 +38,9 @@ pub struct MapType {
     /// Whether a new key takes the place of one that was not used for long, where there is no room (`lruhash`).
     #[serde(default)]
     pub evicts: bool,
+    /// Whether it may be cleared while its keys are written: they begin with a number that says how often it was.
+    #[serde(default = "yes")]
+    pub generations: bool,
     /// Whether it has no name: it belongs to a bare `count()` or the like, and its one key is the event's number.
     pub by_event: bool,
     /// The event in whose handler it was used first, for messages.
@@ -59,6 +63,10 @@ pub enum ValueKind {
     Whole(FieldType),
     /// What a function gathers, on each CPU for itself.
     Gathered(Gathered),
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn rounded(size: u32) -> u32 {
@@ -212,10 +220,10 @@ impl MapType {
         self.keys.iter().chain(value).any(has_code)
     }
 
-    /// Where each key, or part of the key, lies in the key of the kernel's map, in bytes: the first behind the generation, each at a multiple of 8. Bytes behind
+    /// Where each key, or part of the key, lies in the key of the kernel's map, in bytes: the first behind the generation if there is one, each at a multiple of 8. Bytes behind
     /// a part, up to the next, are those of the extended integer where it is a scalar (its low bytes are the value), else zero: keys are compared byte by byte.
     pub fn key_offsets(&self) -> impl Iterator<Item = u32> {
-        self.keys.iter().scan(GENERATION, |end, ty| {
+        self.keys.iter().scan(self.generation_size(), |end, ty| {
             let at = *end;
             *end = end.saturating_add(Self::key_room(ty));
             Some(at)
@@ -226,9 +234,27 @@ impl MapType {
     pub fn key_size(&self) -> u32 {
         match self.keys.as_slice() {
             [] => 4,
-            keys => keys
-                .iter()
-                .fold(GENERATION, |end, ty| end.saturating_add(Self::key_room(ty))),
+            keys => keys.iter().fold(self.generation_size(), |end, ty| {
+                end.saturating_add(Self::key_room(ty))
+            }),
+        }
+    }
+
+    /// Bytes before a key's parts.
+    fn generation_size(&self) -> u32 {
+        match self.generations {
+            true => GENERATION,
+            false => 0,
+        }
+    }
+
+    /// Whether a key was written since the map was cleared so many times.
+    pub fn is_since(&self, generation: u64, key: &[u8]) -> bool {
+        match (self.keys.is_empty(), self.generations) {
+            (true, _) => true,
+            (false, true) => state::word(key, 0) >= generation,
+            // It is not cleared before the last key was written.
+            (false, false) => generation == 0,
         }
     }
 

@@ -183,7 +183,10 @@ impl Snapshot {
         let mut rows: Vec<Row> = elements
             .into_iter()
             .filter(|(key, _)| key.len() == ty.key_size() as usize)
-            .filter(|(key, _)| ty.keys.is_empty() || state::word(key, 0) == generation)
+            .filter(|(key, _)| match ty.generations && !ty.keys.is_empty() {
+                true => state::word(key, 0) == generation,
+                false => ty.is_since(generation, key),
+            })
             .filter_map(|(key, values)| {
                 let value = Held::new(&ty.value, values)?;
                 Some(Row {
@@ -395,6 +398,7 @@ mod tests {
             value,
             entries: 10,
             evicts: false,
+            generations: true,
             by_event: false,
             first: String::new(),
         }

@@ -251,6 +251,7 @@ fn maps_have_their_greatest_values_divided() {
         value,
         entries: 16,
         evicts: false,
+        generations: true,
         by_event: false,
         first: String::new(),
     };

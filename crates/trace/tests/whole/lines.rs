@@ -311,6 +311,7 @@ fn integers_are_exact_numbers_in_every_json() {
                 value: ValueKind::Scalar(ty.clone()),
                 entries: 1,
                 evicts: false,
+                generations: true,
                 by_event: false,
                 first: String::new(),
             };

@@ -57,6 +57,7 @@ fn map_of(key: FieldType, value: FieldType) -> MapType {
         value: ValueKind::Whole(value),
         entries: 4,
         evicts: false,
+        generations: true,
         by_event: false,
         first: String::new(),
     }

@@ -196,6 +196,7 @@ impl Checker<'_> {
 
     /// `clear(@x)`, and `zero(@x)`, which keeps the keys.
     pub(crate) fn clear_map(&mut self, name: &str, zeroed: bool, span: Span) -> Checked<StatementKind> {
+        self.notes_cleared(name, zeroed);
         let map = Arc::new(self.known_map(name, span)?);
         self.only_with_keys(&map, "clear()", span)?;
         let keys = Vec::new();
@@ -218,8 +219,14 @@ impl Checker<'_> {
         if !map.keys.is_empty() || !map.value.is_per_cpu() || map.entries > 1 {
             return Ok(());
         }
-        let message = format!("{what} in a handler needs keys, and {} has none", map.title());
-        let hint = format!("give it one: {}[0]", map.title());
+        let message = format!(
+            "{what} in a handler of trace, record or a table needs keys, and {0} has none: each CPU has a value of {0} of its own, and a handler reaches only that of the CPU that it runs on",
+            map.title()
+        );
+        let hint = format!(
+            "give it a key, {}[0], or run the text as a script (`kestrel run`), where the values of all CPUs begin anew",
+            map.title()
+        );
         Err(self.report(Diagnostic::error(span, message).hint(hint)))
     }
 }

@@ -3,9 +3,10 @@
 use super::content::scalar_type;
 use super::key::flat;
 use crate::check::checker::{Checked, Checker};
-use crate::check::shape::Stored;
+use crate::check::shape::{Clearing, Stored};
 use crate::check::tree::{Expr, MapPlace, Type};
 use crate::check::value::constant;
+use crate::context::END;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::{EVERY_KEY, MOST_KEY, MapType, ValueKind, state};
@@ -35,6 +36,7 @@ impl Checker<'_> {
         usage: Usage,
         span: Span,
     ) -> Checked<MapPlace> {
+        self.notes_use(name);
         let mut checked = Vec::new();
         for key in flat(keys) {
             let value = match keys {
@@ -177,10 +179,11 @@ impl Checker<'_> {
         let map = MapType {
             number,
             entries: self.entries(&name, &keys, &value),
-            name,
             keys,
             value,
             evicts,
+            generations: self.has_generations(&name),
+            name,
             by_event,
             first: self.context.name.clone(),
         };
@@ -198,6 +201,27 @@ impl Checker<'_> {
         }
         self.globals.maps.push(map.clone());
         Ok(map)
+    }
+
+    /// Notes that a handler reads a map, or writes it: at a script's end, what the script cleared there must have gone.
+    pub(in crate::check) fn notes_use(&mut self, name: &str) {
+        if self.context.name == END {
+            self.globals.shapes.notes_clearing(name, Clearing::UsedAtEnd);
+        }
+    }
+
+    /// Notes that a handler clears a map.
+    pub(super) fn notes_cleared(&mut self, name: &str, zeroed: bool) {
+        let clearing = match self.context.name == END && !zeroed {
+            true => Clearing::ClearedAtEnd,
+            false => Clearing::Cleared,
+        };
+        self.globals.shapes.notes_clearing(name, clearing);
+    }
+
+    /// Whether a map's keys say when they were written: not where all handlers are known, and none clears the map before the end.
+    fn has_generations(&self, name: &str) -> bool {
+        !self.globals.infers_types || self.globals.shapes.is_cleared(name)
     }
 
     /// The number of the next map. One that a session has let go of leaves its number behind.

@@ -198,6 +198,7 @@ impl Lower<'_> {
         self.own_variables(captured, inner, entered.shared);
         if let LoopRange::Map(map) = over
             && !map.keys.is_empty()
+            && map.generations
         {
             // Elements of an earlier generation, from before `clear`, are passed over.
             let now = self.generation(map);

@@ -150,6 +150,9 @@ impl Lower<'_> {
                 }
             }
         }
+        if !map.generations {
+            return Ok(self.b.slot_address(slot, 0));
+        }
         let generation = self.generation(map);
         let key = self.b.slot_address(slot, 0);
         self.b.store(Width::B8, key, 0, generation);
