@@ -319,7 +319,7 @@ pub enum Error {
         path: String,
         /// The user that owns it.
         owner: u32,
-        /// Its permissions.
+        /// The file's permissions.
         mode: u32,
     },
     /// Persistent sessions belong to root, and the caller is another user.

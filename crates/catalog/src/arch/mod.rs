@@ -11,7 +11,7 @@ pub const HIGHEST_SYSCALL: u32 = 1023;
 /// Conventions of one architecture.
 #[derive(Debug)]
 pub struct Arch {
-    /// As `uname -m` says it.
+    /// Machine name, as `uname -m` has it.
     pub name: &'static str,
     /// The registers of `struct pt_regs`, in the order in which people read them.
     pub registers: &'static [Saved],

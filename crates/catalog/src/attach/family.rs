@@ -102,7 +102,7 @@ pub struct Sections {
     pub hooks: &'static [Hook],
     /// The spelling of an event's name.
     pub written: &'static str,
-    /// Another kind, whose programs have the same arguments and can be loaded as what a hook that is there already calls; and how it is written.
+    /// Another kind of section whose programs have the same arguments, so that they can be loaded as the type that an existing hook calls; and its spelling.
     pub loadable: Option<(Hook, &'static str)>,
 }
 

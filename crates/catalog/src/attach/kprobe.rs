@@ -85,7 +85,7 @@ pub struct Kprobe<'a> {
     pub place: perf::ProbePlace<'a>,
     /// Whether it is at the return of a function.
     pub at_return: bool,
-    /// The number of calls that are followed, where that is said: only tracefs takes one.
+    /// The number of calls that can be pending (maxactive), where it is given: only tracefs takes one.
     pub maxactive: Option<u32>,
     /// What its program tells it from others by.
     pub cookie: u64,

@@ -19,7 +19,7 @@ pub(super) struct BpfFunction {
 }
 
 impl BpfFunction {
-    /// As it is written behind the kind: `bpf:123:name`.
+    /// Spelling behind the kind: `bpf:123:name`.
     pub(super) fn text(&self) -> String {
         format!("{WORD}:{}:{}", self.program, self.name)
     }

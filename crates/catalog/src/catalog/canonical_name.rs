@@ -7,6 +7,7 @@
 //!   kprobe:vfs_read+0xb:post ───► kprobe:0xffffffff8156789b:post
 //! ```
 
+use super::kind::EventKind;
 use super::lookup::Catalog;
 use super::phase::Phase;
 use super::{function, jprobe};
@@ -57,7 +58,7 @@ impl Catalog {
     }
 
     fn probed_at(&self, event: &str) -> Result<Option<String>> {
-        let kinds = [function::KPROBE.name, function::KRETPROBE.name, jprobe::NAME];
+        let kinds = [function::KPROBE.name(), function::KRETPROBE.name(), jprobe::NAME];
         let Some((kind, rest)) = event.split_once(':').filter(|(kind, _)| kinds.contains(kind)) else {
             return Ok(None);
         };

@@ -4,7 +4,7 @@
 //! semaphores, message queues and pipes as such; big kernel lock) is left out; the system calls of those are in `syscall`.
 
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Resolved, Via};
+use super::kind::{DescribedField, Description, EventKind, KindRow, Resolved, Via};
 use super::lookup::Catalog;
 use crate::error::{Error, Result, nothing_matches};
 use kestrel_compiler::lang::ast::{EventPart, EventSpec, Span};
@@ -294,25 +294,15 @@ fn or_any(error: Error) -> Error {
 #[derive(Debug)]
 pub(super) struct ClassKind;
 
+const ROW: KindRow = KindRow {
+    listed: false,
+    joins_handlers: false,
+    ..KindRow::new("class", &[], 1)
+};
+
 impl EventKind for ClassKind {
-    fn name(&self) -> &'static str {
-        "class"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn joins_handlers(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
@@ -405,7 +395,8 @@ mod tests {
                 assert!(seen.insert(*pattern), "{pattern} of {} stands twice", class.name);
                 let shape = pattern.split(':').count();
                 assert!(
-                    shape == 2 || crate::catalog::find_kind(pattern).is_some_and(|kind| kind.parts() == 0),
+                    shape == 2
+                        || crate::catalog::find_kind(pattern).is_some_and(|kind| kind.row().parts == 0),
                     "{pattern}"
                 );
             }

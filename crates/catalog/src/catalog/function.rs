@@ -3,7 +3,8 @@
 use super::glob::Glob;
 use super::instruction;
 use super::kind::{
-    DescribedField, Description, EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy, Via,
+    DescribedField, Description, EventKind, HelperHook, HelperHooks, Instance, KindRow, Resolved, Strategy,
+    Via,
 };
 use super::lookup::Catalog;
 use super::phase::Phase;
@@ -20,21 +21,21 @@ use std::sync::Arc;
 /// `kprobe` or `kretprobe`.
 #[derive(Debug)]
 pub(super) struct FunctionProbe {
-    pub(super) name: &'static str,
-    aliases: &'static [&'static str],
+    row: KindRow,
     pub(super) at_return: bool,
 }
 
 /// A function's entry.
 pub(super) const KPROBE: FunctionProbe = FunctionProbe {
-    name: "kprobe",
-    aliases: &["k"],
+    row: KindRow::new("kprobe", &["k"], 1),
     at_return: false,
 };
 /// A function's return.
 pub(super) const KRETPROBE: FunctionProbe = FunctionProbe {
-    name: "kretprobe",
-    aliases: &["kr"],
+    row: KindRow {
+        listed: false,
+        ..KindRow::new("kretprobe", &["kr"], 1)
+    },
     at_return: true,
 };
 
@@ -214,7 +215,7 @@ impl FunctionProbe {
     /// One function; of a set, with the name that ftrace lists where it is another one: `kprobe:__do_sys_getppid` for `__x64_sys_getppid`.
     fn instance(&self, catalog: &Catalog, symbol: String, of_set: bool) -> Instance {
         let is_other = of_set && catalog.is_listed(&symbol).is_ok_and(|listed| !listed);
-        let mut instance = Instance::function(self.name, symbol);
+        let mut instance = Instance::function(self.name(), symbol);
         if is_other {
             instance.identity = Some(catalog.canonical_name(&instance.name));
         }
@@ -250,7 +251,7 @@ impl FunctionProbe {
         }
         ways.push(alone);
         Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances,
             ways,
             apart: Vec::new(),
@@ -351,7 +352,7 @@ impl FunctionProbe {
             registers: arch::registers(if self.at_return { 0 } else { arch.breakpoint }),
             features: catalog.features(program),
             types,
-            ..Context::new(format!("{}:{}", self.name, symbol.unwrap_or("*")), program)
+            ..Context::new(format!("{}:{}", self.name(), symbol.unwrap_or("*")), program)
         }
     }
 }
@@ -398,25 +399,13 @@ pub(super) fn no_kprobes(what: &str) -> Error {
 }
 
 impl EventKind for FunctionProbe {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        self.aliases
-    }
-
-    fn listed(&self) -> bool {
-        !self.at_return
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &self.row
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
         if !catalog.has_kprobes() {
-            return Err(no_kprobes(self.name));
+            return Err(no_kprobes(self.name()));
         }
         let functions = catalog.functions()?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
@@ -446,7 +435,7 @@ impl EventKind for FunctionProbe {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let (phase, spec) = Phase::of(self.at_return, spec)?;
         let spec = &spec;
-        let wanted = instruction::wanted(self.name, spec)?;
+        let wanted = instruction::wanted(self.name(), spec)?;
         if !catalog.has_kprobes() {
             return Err(no_kprobes(&text_of(spec)));
         }
@@ -500,7 +489,7 @@ impl EventKind for FunctionProbe {
         // A single instruction is no member of a set.
         let whole = |name: &&str| !name.contains([':', '+']) && !name.starts_with("0x");
         let symbol = |name: &String| {
-            let name = name.strip_prefix(self.name)?.strip_prefix(':')?;
+            let name = name.strip_prefix(self.name())?.strip_prefix(':')?;
             Some(name).filter(whole).map(str::to_owned)
         };
         let symbols: Option<Vec<String>> = names.iter().map(symbol).collect();

@@ -1,7 +1,7 @@
 //! Single instructions by kprobe: `kprobe:vfs_read+0x12`, `kprobe:0xffffffff81234560`, `kprobe:xfs:xfs_file_open`; checked against the code.
 
 use super::function::{FunctionProbe, KPROBE};
-use super::kind::{Instance, Resolved, Strategy};
+use super::kind::{EventKind, Instance, Resolved, Strategy};
 use super::lookup::Catalog;
 use super::phase::Phase;
 use super::spec::text_of;
@@ -82,14 +82,14 @@ impl FunctionProbe {
                 wanted: wanted.to_string(),
                 why: format!(
                     "a {} sees a function's return, whatever part of it returns: name the function alone",
-                    self.name
+                    self.name()
                 ),
             });
         }
         let place = function.place(instruction.offset);
         let name = match wanted {
-            LocationSpec::Address(address) => format!("{}:{address:#x}", self.name),
-            LocationSpec::Symbol { .. } => format!("{}:{wanted}", self.name),
+            LocationSpec::Address(address) => format!("{}:{address:#x}", self.name()),
+            LocationSpec::Symbol { .. } => format!("{}:{wanted}", self.name()),
         };
         let module = function.module.as_deref();
         let mut context = self.context_in(catalog, module, Some(&function.symbol));
@@ -100,7 +100,7 @@ impl FunctionProbe {
             context.arguments.clear();
         }
         let instance = Instance {
-            identity: Some(catalog.canonical_name_at(self.name, &function, &instruction, Phase::Plain)),
+            identity: Some(catalog.canonical_name_at(self.name(), &function, &instruction, Phase::Plain)),
             symbol: Some(function.symbol.clone()),
             ..Instance::named(name)
         };
@@ -123,7 +123,7 @@ impl FunctionProbe {
             companions,
         };
         Ok(Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances: vec![instance],
             ways: vec![way],
             apart: Vec::new(),
@@ -138,7 +138,7 @@ impl FunctionProbe {
         place: &CodePlace,
         maxactive: Option<u32>,
     ) -> Resolved {
-        let (module, name) = (place.module.as_deref(), format!("{}:{wanted}", self.name));
+        let (module, name) = (place.module.as_deref(), format!("{}:{wanted}", self.name()));
         let mut context = self.context_in(catalog, module, Some(&place.symbol));
         context.name.clone_from(&name);
         context.remarks.push(format!(
@@ -162,7 +162,7 @@ impl FunctionProbe {
         first.name.clone_from(&name);
         let companions = self.entry(&mut context, first, at(false, None));
         Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances: vec![Instance {
                 symbol: Some(place.symbol.clone()),
                 ..Instance::named(name)
@@ -186,7 +186,7 @@ impl FunctionProbe {
             offset: None,
         };
         let (function, instruction) = Code::new(catalog)?.probeable(&wanted)?;
-        Ok(catalog.canonical_name_at(self.name, &function, &instruction, Phase::Plain))
+        Ok(catalog.canonical_name_at(self.name(), &function, &instruction, Phase::Plain))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::function::{describe, parameters};
 use super::glob::Glob;
-use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
@@ -15,6 +15,12 @@ use kestrel_compiler::lang::ast::EventSpec;
 /// The kind of events made by BPF iterators.
 #[derive(Debug)]
 pub(super) struct Iterator;
+
+const ROW: KindRow = KindRow {
+    listed: false,
+    joins_handlers: false,
+    ..KindRow::new("iter", &["it"], 1)
+};
 
 /// Before an iterator's name: its function, and the struct of what a program is given.
 const FUNCTION: &str = "bpf_iter_";
@@ -29,24 +35,8 @@ const ABOUT_THE_WALK: &str = "meta";
 const OF_TASKS: &[&str] = &["task", "task_file", "task_vma"];
 
 impl EventKind for Iterator {
-    fn name(&self) -> &'static str {
-        "iter"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["it"]
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn joins_handlers(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::function::{KPROBE, Parameter, ParameterHome, describe, no_kprobes, parameters};
 use super::glob::Glob;
-use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use super::trampoline::FENTRY;
@@ -18,6 +18,12 @@ use kestrel_compiler::lang::ast::EventSpec;
 #[derive(Debug)]
 pub(super) struct Jprobe;
 
+const ROW: KindRow = KindRow {
+    listed: false,
+    joins_handlers: false,
+    ..KindRow::new(NAME, &["j"], 1)
+};
+
 /// The name of the kind, which printers know, too.
 pub const NAME: &str = kestrel_trace::export::CALLS;
 
@@ -30,24 +36,8 @@ const CURRENT_DIRECTORY: (i64, &str) = (-100, "AT_FDCWD");
 const COPIES: &[&str] = &[".isra.", ".constprop."];
 
 impl EventKind for Jprobe {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["j"]
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn joins_handlers(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

@@ -10,31 +10,46 @@ use kestrel_trace::layout::{EventName, Field as LayoutField, Layout};
 use kestrel_trace::print::OwnFormat;
 use std::fmt;
 
+/// A kind's own description: the same on every kernel.
+#[derive(Debug)]
+pub struct KindRow {
+    /// Canonical name, as in `kprobe:vfs_read`.
+    pub name: &'static str,
+    /// Shorter names of the kind: `k`.
+    pub aliases: &'static [&'static str],
+    /// Parts of a name after the kind: 1 for functions, 2 for `group:event`, 0 where the kind is one event.
+    pub parts: usize,
+    /// Whether `list` shows it without being asked for it by name.
+    pub listed: bool,
+    /// Whether names without a kind are of this one: `sched:sched_switch` is a tracepoint. One kind is the default.
+    pub is_default: bool,
+    /// Whether several handlers of one of its events run in one program, one after the other: so it is with places in code and with counters.
+    pub joins_handlers: bool,
+}
+
+impl KindRow {
+    /// A kind that is listed, and whose events have one program for all of their handlers.
+    pub(super) const fn new(name: &'static str, aliases: &'static [&'static str], parts: usize) -> Self {
+        Self {
+            name,
+            aliases,
+            parts,
+            listed: true,
+            is_default: false,
+            joins_handlers: true,
+        }
+    }
+}
+
 /// A kind of event: where its names come from and how one is turned into something to attach to.
 pub trait EventKind: Sync {
+    /// Its names, and what holds for all of its events.
+    fn row(&self) -> &KindRow;
+
     /// Canonical name, as in `kprobe:vfs_read`.
-    fn name(&self) -> &'static str;
-
-    /// Shorter names of the kind: `k`.
-    fn aliases(&self) -> &'static [&'static str];
-
-    /// Whether `list` shows it without being asked for it by name.
-    fn listed(&self) -> bool {
-        true
+    fn name(&self) -> &'static str {
+        self.row().name
     }
-
-    /// Whether names without a kind are of this one: `sched:sched_switch` is a tracepoint. One kind is the default.
-    fn is_default(&self) -> bool {
-        false
-    }
-
-    /// Whether several handlers of one of its events run in one program, one after the other: so it is with places in code and with counters.
-    fn joins_handlers(&self) -> bool {
-        true
-    }
-
-    /// Parts of a name after the kind: 1 for functions, 2 for `group:event`, 0 where the kind is one event.
-    fn parts(&self) -> usize;
 
     /// Calls `found` with every event's name (without the kind) that matches; the patterns are one per part.
     ///
@@ -105,12 +120,12 @@ impl Kinds {
     /// The one with this name or alias.
     pub(super) fn find(self, name: &str) -> Option<&'static dyn EventKind> {
         self.all()
-            .find(|k| k.name() == name || k.aliases().contains(&name))
+            .find(|k| k.name() == name || k.row().aliases.contains(&name))
     }
 
     /// The kind of names that have none before them, if they have as many parts as its names.
     pub(super) fn default_kind(self) -> Option<&'static dyn EventKind> {
-        self.all().find(|kind| kind.is_default())
+        self.all().find(|kind| kind.row().is_default)
     }
 
     /// The kind with this name or alias, if it is one of those that are not there yet.
@@ -167,7 +182,7 @@ pub struct Instance {
     pub code: Option<u32>,
     /// How the fields of the default record are called for this one, where the program knows them only as an array.
     pub layout: Option<Layout>,
-    /// How its record is printed, where the event says so.
+    /// Format in which its record is printed, where the event brings one.
     pub print: Option<OwnFormat>,
 }
 

@@ -164,7 +164,7 @@ impl Catalog {
             });
         }
         match self.kinds.default_kind() {
-            Some(kind) if kind.parts() == spec.parts.len() => {
+            Some(kind) if kind.row().parts == spec.parts.len() => {
                 kind.resolve(self, &with_kind(spec, kind.name()), via)
             }
             _ => Err(self.unknown_kind(spec)),
@@ -211,7 +211,7 @@ impl Catalog {
         let last = Glob::new(spec.parts.last().map_or("", |p| p.text.as_str()));
         let mut near = Vec::new();
         for kind in self.kinds.all() {
-            let patterns: Vec<Glob> = if kind.parts() == 2 {
+            let patterns: Vec<Glob> = if kind.row().parts == 2 {
                 vec![Glob::new("*"), last.clone()]
             } else {
                 vec![last.clone()]

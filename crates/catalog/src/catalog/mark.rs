@@ -9,7 +9,7 @@
 
 use super::function::KPROBE;
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{DescribedField, Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::trampoline::FENTRY;
 use crate::attach::{self, Mechanism};
@@ -98,21 +98,14 @@ const FIELDS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub(super) struct Mark;
 
+const ROW: KindRow = KindRow {
+    joins_handlers: false,
+    ..KindRow::new(NAME, &[], 0)
+};
+
 impl EventKind for Mark {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    fn joins_handlers(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        0
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

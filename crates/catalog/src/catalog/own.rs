@@ -1,7 +1,7 @@
 //! Events of the session itself: `begin` before any other event is let in, `end` when none is any more.
 
 use super::glob::Glob;
-use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use crate::attach::{Mechanism, OnRequest};
 use crate::error::{Error, Result};
@@ -13,72 +13,53 @@ pub(super) const OWN: &[OwnEvent] = &[BEGIN, END, SELF, TEST, BENCH];
 
 /// `begin`.
 pub(super) const BEGIN: OwnEvent = OwnEvent {
-    name: "begin",
-    aliases: &["BEGIN"],
+    row: row("begin", &["BEGIN"], 0),
     shape: "begin",
-    parts: 0,
 };
 
 /// `end`.
 pub(super) const END: OwnEvent = OwnEvent {
-    name: kestrel_compiler::context::END,
-    aliases: &["END"],
+    row: row(kestrel_compiler::context::END, &["END"], 0),
     shape: kestrel_compiler::context::END,
-    parts: 0,
 };
 
 /// `self:signal:SIGUSR1`: the process that runs the program got a signal.
 pub(super) const SELF: OwnEvent = OwnEvent {
-    name: "self",
-    aliases: &[],
+    row: row("self", &[], 2),
     shape: "self:signal:SIGUSR1",
-    parts: 2,
 };
 
 /// `test:NAME`: run once where tests are asked for.
 pub(super) const TEST: OwnEvent = OwnEvent {
-    name: "test",
-    aliases: &[],
+    row: row("test", &[], 1),
     shape: "test:NAME",
-    parts: 1,
 };
 
 /// `bench:NAME`: run again and again where its time is asked for.
 pub(super) const BENCH: OwnEvent = OwnEvent {
-    name: "bench",
-    aliases: &[],
+    row: row("bench", &[], 1),
     shape: "bench:NAME",
-    parts: 1,
 };
+
+/// The row of such a kind.
+const fn row(name: &'static str, aliases: &'static [&'static str], parts: usize) -> KindRow {
+    KindRow {
+        listed: false,
+        joins_handlers: false,
+        ..KindRow::new(name, aliases, parts)
+    }
+}
 
 /// A kind whose events the session fires.
 #[derive(Debug)]
 pub(super) struct OwnEvent {
-    name: &'static str,
-    aliases: &'static [&'static str],
+    row: KindRow,
     shape: &'static str,
-    parts: usize,
 }
 
 impl EventKind for OwnEvent {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        self.aliases
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn joins_handlers(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        self.parts
+    fn row(&self) -> &KindRow {
+        &self.row
     }
 
     fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
@@ -86,7 +67,7 @@ impl EventKind for OwnEvent {
         let matches = |parts: &[&str]| {
             patterns.len() == parts.len() && patterns.iter().zip(parts).all(|(glob, part)| glob.matches(part))
         };
-        if self.name == SELF.name && (matches(&[]) || matches(&["signal", "SIGUSR1"])) {
+        if self.name() == SELF.name() && (matches(&[]) || matches(&["signal", "SIGUSR1"])) {
             found("signal:SIGUSR1");
         }
         Ok(())
@@ -98,15 +79,15 @@ impl EventKind for OwnEvent {
 
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let parts: Vec<&str> = spec.parts[1..].iter().map(|part| part.text.as_str()).collect();
-        let known = match (self.name, parts.as_slice()) {
+        let known = match (self.name(), parts.as_slice()) {
             ("self", ["signal", "SIGUSR1"]) => true,
             ("self", _) => false,
-            (_, parts) => parts.len() == self.parts,
+            (_, parts) => parts.len() == self.row.parts,
         };
         if !known {
             return Err(Error::wrong_shape(spec, self.shape));
         }
-        let name = [&[self.name], parts.as_slice()].concat().join(":");
+        let name = [&[self.name()], parts.as_slice()].concat().join(":");
         let program = ProgramKind::RawTracepoint;
         let way = Strategy::new(
             Mechanism::OnRequest(OnRequest {
@@ -120,7 +101,7 @@ impl EventKind for OwnEvent {
             },
         );
         Ok(vec![Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances: vec![Instance::named(&name)],
             ways: vec![way],
             apart: Vec::new(),

@@ -11,7 +11,7 @@
 
 use super::function::FunctionProbe;
 use super::instruction::names_one;
-use super::kind::{HelperHook, HelperHooks, Instance, Resolved, Strategy};
+use super::kind::{EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::arch;
@@ -165,7 +165,7 @@ impl FunctionProbe {
             less @ ..0 => format!("{register} - {}", less.unsigned_abs()),
             more => format!("{register} + {more}"),
         };
-        let name = format!("{}:{wanted}{}", self.name, Phase::Post.suffix());
+        let name = format!("{}:{wanted}{}", self.name(), Phase::Post.suffix());
         let mut before = self.context(catalog, Some(&function.symbol));
         before.name.clone_from(&name);
         let mut context = before.clone();
@@ -199,7 +199,7 @@ impl FunctionProbe {
                 symbol: Some(FIXUP.to_owned()),
             }),
         };
-        let identity = catalog.canonical_name_at(self.name, &function, &instruction, Phase::Post);
+        let identity = catalog.canonical_name_at(self.name(), &function, &instruction, Phase::Post);
         Ok(self.phase(
             (name, identity),
             &function,
@@ -217,9 +217,9 @@ impl FunctionProbe {
     /// Resolves an event at the fault of an instruction, which need not be one that can be probed.
     pub(super) fn fault(&self, catalog: &Catalog, wanted: &LocationSpec) -> Result<Resolved> {
         let (function, instruction) = Code::new(catalog)?.locate(wanted)?;
-        let name = format!("{}:{wanted}{}", self.name, Phase::Fault.suffix());
+        let name = format!("{}:{wanted}{}", self.name(), Phase::Fault.suffix());
         let context = self.fixup(catalog, &name, &function);
-        let identity = catalog.canonical_name_at(self.name, &function, &instruction, Phase::Fault);
+        let identity = catalog.canonical_name_at(self.name(), &function, &instruction, Phase::Fault);
         let mut resolved = self.phase(
             (name, identity),
             &function,
@@ -246,7 +246,7 @@ impl FunctionProbe {
             ..Instance::named(name)
         };
         Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances: vec![instance],
             ways: vec![way],
             apart: Vec::new(),

@@ -1,7 +1,7 @@
 //! Raw tracepoints: the arguments a tracepoint is called with, typed by BTF, before any entry is formatted.
 
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{DescribedField, Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use crate::attach::{self, Mechanism};
@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// The kind `rawtracepoint`.
 #[derive(Debug)]
 pub(super) struct RawTracepoint;
+
+const ROW: KindRow = KindRow::new("rawtracepoint", &["rt", "raw_tracepoint", "raw_tp"], 1);
 
 /// Prefix of the typedef that BTF keeps for each raw tracepoint.
 const TYPEDEF: &str = "btf_trace_";
@@ -67,16 +69,8 @@ pub(super) fn argument_fields(target: &RawTarget, recorded: bool, trusted: bool)
 }
 
 impl EventKind for RawTracepoint {
-    fn name(&self) -> &'static str {
-        "rawtracepoint"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["rt", "raw_tracepoint", "raw_tp"]
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

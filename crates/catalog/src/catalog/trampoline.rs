@@ -3,7 +3,7 @@
 use super::bpf_function;
 use super::function::{describe, parameters, return_type};
 use super::glob::Glob;
-use super::kind::{Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use super::typed::qualified;
@@ -15,39 +15,27 @@ use kestrel_compiler::lang::ast::EventSpec;
 /// `fentry` or `fexit`.
 #[derive(Debug)]
 pub(super) struct Trampoline {
-    name: &'static str,
-    aliases: &'static [&'static str],
+    row: KindRow,
     at_return: bool,
 }
 
 /// A function's entry.
 pub(super) const FENTRY: Trampoline = Trampoline {
-    name: "fentry",
-    aliases: &["f", "kfunc"],
+    row: KindRow::new("fentry", &["f", "kfunc"], 1),
     at_return: false,
 };
 /// A function's return.
 pub(super) const FEXIT: Trampoline = Trampoline {
-    name: "fexit",
-    aliases: &["fr", "kretfunc"],
+    row: KindRow {
+        listed: false,
+        ..KindRow::new("fexit", &["fr", "kretfunc"], 1)
+    },
     at_return: true,
 };
 
 impl EventKind for Trampoline {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        self.aliases
-    }
-
-    fn listed(&self) -> bool {
-        !self.at_return
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &self.row
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
@@ -61,7 +49,7 @@ impl EventKind for Trampoline {
         }
         let types = catalog.types()?;
         let functions = catalog.functions().map_err(|error| Error::Unsupported {
-            what: format!("{} on functions", self.name),
+            what: format!("{} on functions", self.name()),
             why: format!("this kernel does not list what ftrace can hook: {error}"),
         })?;
         if let Some(plain) = patterns.first().filter(|p| p.is_plain()) {
@@ -92,7 +80,7 @@ impl EventKind for Trampoline {
             [part] => (None, part),
             [module, part] if module.offset.is_none() => (Some(Glob::new(&module.text)), part),
             _ => {
-                let shape = format!("{0}:FUNCTION or {0}:MODULE:FUNCTION", self.name);
+                let shape = format!("{0}:FUNCTION or {0}:MODULE:FUNCTION", self.name());
                 return Err(Error::wrong_shape(spec, &shape));
             }
         };
@@ -134,7 +122,7 @@ impl Trampoline {
             [_] => None,
             [number, _] => Some(number.text.as_str()),
             _ => {
-                let shape = format!("{0}:bpf:FUNCTION or {0}:bpf:PROGRAM:FUNCTION", self.name);
+                let shape = format!("{0}:bpf:FUNCTION or {0}:bpf:PROGRAM:FUNCTION", self.name());
                 return Err(Error::wrong_shape(spec, &shape));
             }
         };
@@ -150,7 +138,7 @@ impl Trampoline {
             false => ProgramKind::Fentry,
         };
         let resolved = found.into_iter().map(|function| {
-            let name = format!("{}:{}", self.name, function.text());
+            let name = format!("{}:{}", self.name(), function.text());
             let mechanism = Mechanism::Trampoline(attach::Trampoline {
                 module: None,
                 program: Some(function.program),
@@ -166,7 +154,7 @@ impl Trampoline {
                 ..Context::new(name.clone(), program)
             };
             Resolved {
-                kind: self.name,
+                kind: self.name(),
                 instances: vec![Instance::named(name)],
                 ways: vec![Strategy::new(mechanism, context)],
                 apart: Vec::new(),
@@ -185,7 +173,7 @@ impl Trampoline {
             .typed_function(module, name)
             .map_err(|error| match error {
                 Error::Unsupported { why, .. } => Error::Unsupported {
-                    what: format!("{}:{}", self.name, qualified(module, name)),
+                    what: format!("{}:{}", self.name(), qualified(module, name)),
                     why,
                 },
                 other => other,
@@ -256,15 +244,15 @@ impl Trampoline {
                     features: catalog.features(program),
                     direct_loads: direct,
                     preemptible: true,
-                    ..Context::new(format!("{}:{text}", self.name), program)
+                    ..Context::new(format!("{}:{text}", self.name()), program)
                 },
             )
         });
         Ok(Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances: vec![Instance {
                 symbol: Some(name.to_owned()),
-                ..Instance::named(format!("{}:{text}", self.name))
+                ..Instance::named(format!("{}:{text}", self.name()))
             }],
             ways: ways.into(),
             apart: Vec::new(),

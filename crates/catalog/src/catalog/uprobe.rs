@@ -2,7 +2,9 @@
 
 use super::function::arguments;
 use super::glob::Glob;
-use super::kind::{Description, EventKind, HelperHook, HelperHooks, Instance, Resolved, Strategy, Via};
+use super::kind::{
+    Description, EventKind, HelperHook, HelperHooks, Instance, KindRow, Resolved, Strategy, Via,
+};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use super::user_files::files;
@@ -25,23 +27,28 @@ use std::sync::Arc;
 /// `uprobe` or `uretprobe`.
 #[derive(Debug)]
 pub(super) struct UserProbe {
-    name: &'static str,
-    aliases: &'static [&'static str],
+    row: KindRow,
     at_return: bool,
 }
 
 /// A function's entry, or any instruction.
 pub(super) const UPROBE: UserProbe = UserProbe {
-    name: "uprobe",
-    aliases: &["u"],
+    row: row("uprobe", &["u"]),
     at_return: false,
 };
 /// A function's return.
 pub(super) const URETPROBE: UserProbe = UserProbe {
-    name: "uretprobe",
-    aliases: &["ur"],
+    row: row("uretprobe", &["ur"]),
     at_return: true,
 };
+
+/// The row of one of them: there are as many events as there are files, so that they are not listed.
+const fn row(name: &'static str, aliases: &'static [&'static str]) -> KindRow {
+    KindRow {
+        listed: false,
+        ..KindRow::new(name, aliases, 2)
+    }
+}
 
 /// A file, and its path as events show it.
 #[derive(Clone, Copy)]
@@ -112,7 +119,7 @@ impl UserProbe {
         way.context.function = function;
         way.context.remarks = remarks(file, &offsets);
         Ok(Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances: vec![self.instance(probed, &name, offsets.first().copied())],
             ways: vec![way],
             apart: Vec::new(),
@@ -126,7 +133,7 @@ impl UserProbe {
             .map(|(name, offset)| self.instance(probed, name, *offset));
         let number = EventNumber::Cookie { first: 0, stride: 1 };
         Resolved {
-            kind: self.name,
+            kind: self.name(),
             instances: instances.collect(),
             ways: vec![self.way(catalog, probed, number, "*")],
             apart: Vec::new(),
@@ -140,7 +147,7 @@ impl UserProbe {
             symbol: Some(name.to_owned()),
             // Several names of one function are one event.
             identity: offset.map(|offset| format!("{file}:{offset:#x}")),
-            ..Instance::named(format!("{}:{path}:{name}", self.name))
+            ..Instance::named(format!("{}:{path}:{name}", self.name()))
         }
     }
 
@@ -152,11 +159,11 @@ impl UserProbe {
                 at_return,
             })
         };
-        let shown = format!("{}:{shown_path}:{name}", self.name);
+        let shown = format!("{}:{shown_path}:{name}", self.name());
         let mut context = self.context(catalog, shown, number);
         // A return belongs to the entry of the same call: by the place of the return address in the stack.
         let companions = self.at_return.then(|| {
-            let entry = format!("{}:{shown_path}:{name}", UPROBE.name);
+            let entry = format!("{}:{shown_path}:{name}", UPROBE.name());
             context.pair = Some(Arc::new(Pair {
                 first: UPROBE.context(catalog, entry, number),
                 first_key: "reg(\"sp\")".to_owned(),
@@ -216,7 +223,7 @@ impl UserProbe {
     /// Refuses a place inside of an instruction: the breakpoint would make another one of it, and the program would do something else.
     fn check(&self, file: &Executable, site: &Site, offset: u64) -> Result<()> {
         let no_place = |why: String| Error::Object {
-            object: format!("{}:{}:{site}", self.name, file.path().display()),
+            object: format!("{}:{}:{site}", self.name(), file.path().display()),
             why,
         };
         let begins = matches!(site, Site::Function { offset: 0, .. });
@@ -337,26 +344,13 @@ fn remarks(file: &Executable, offsets: &[u64]) -> Vec<String> {
 pub(super) fn is_return(kind: &str) -> Option<bool> {
     [UPROBE, URETPROBE]
         .iter()
-        .find(|known| known.name == kind)
+        .find(|known| known.name() == kind)
         .map(|known| known.at_return)
 }
 
 impl EventKind for UserProbe {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        self.aliases
-    }
-
-    /// There are as many as there are files.
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        2
+    fn row(&self) -> &KindRow {
+        &self.row
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
@@ -572,7 +566,7 @@ fn is_copy(site: &Site) -> bool {
 impl UserProbe {
     /// An event's name as the path and what stands behind it.
     fn split<'n>(&self, name: &'n str) -> Option<(&'n str, &'n str)> {
-        let rest = name.strip_prefix(self.name)?.strip_prefix(':')?;
+        let rest = name.strip_prefix(self.name())?.strip_prefix(':')?;
         rest.split_once(':')
     }
 }

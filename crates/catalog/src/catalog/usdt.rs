@@ -4,7 +4,7 @@
 //! register points to a word for each of these.
 
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{DescribedField, Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use super::spec::text_of;
 use super::uprobe::UPROBE;
@@ -29,6 +29,12 @@ const MOST_BYTES: u32 = 255;
 #[derive(Debug)]
 pub(super) struct Usdt;
 
+const ROW: KindRow = KindRow {
+    // There are as many as there are files.
+    listed: false,
+    ..KindRow::new(NAME, &["U"], 3)
+};
+
 /// Parts of an event's name.
 fn wanted(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
     let parts: Vec<&str> = spec.parts.iter().map(|part| part.text.as_str()).collect();
@@ -52,21 +58,8 @@ fn matching(marks: &Marks, provider: &Glob, name: &Glob) -> Vec<(String, String)
 }
 
 impl EventKind for Usdt {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["U"]
-    }
-
-    /// There are as many as there are files.
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        3
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

@@ -12,7 +12,7 @@ pub(super) struct Decoded {
     pub(super) trap: bool,
     /// What kprobes cannot run out of its place, named.
     pub(super) unmovable: Option<&'static str>,
-    /// It is a direct call that is longer than such calls are: it has a prefix.
+    /// Whether it is a direct call with a prefix, which is longer than others.
     pub(super) long_call: bool,
 }
 

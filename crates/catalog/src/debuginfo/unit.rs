@@ -190,7 +190,7 @@ impl<'d> Die<'d> {
         self.unit.entry(self.offset).ok()
     }
 
-    /// Another entry of its unit.
+    /// The entry at another offset of the same unit.
     pub(super) fn beside(&self, offset: UnitOffset) -> Self {
         Self {
             offset,

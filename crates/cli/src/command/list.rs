@@ -237,7 +237,7 @@ impl Lister<'_> {
         for kind in kinds() {
             let chosen = match wanted.kind {
                 Some(only) => only.name() == kind.name(),
-                None => kind.listed(),
+                None => kind.row().listed,
             };
             // Of the events that Kestrel knows, tracefs lists these.
             let chosen =
@@ -331,7 +331,7 @@ fn full_name(kind: &dyn EventKind, name: &str) -> String {
 /// The globs for a kind's parts; `None` where the pattern cannot mean this kind. A lone glob is sought in the last part.
 fn globs_for(kind: &dyn EventKind, wanted: &Pattern) -> Option<Vec<Glob>> {
     let given = wanted.parts.len();
-    match (kind.parts(), given) {
+    match (kind.row().parts, given) {
         (_, 0) => Some(Vec::new()),
         // The kind's name is all there is for a glob to match.
         (0, 1) if wanted.kind.is_none() && wanted.parts[0].matches(kind.name()) => Some(Vec::new()),

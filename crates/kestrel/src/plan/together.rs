@@ -32,7 +32,7 @@ fn may_join(text: &str, probe: &Probe) -> bool {
         let kind = spec.parts.first()?;
         find_kind(&kind.text)
     });
-    let joins = |kind: Option<&dyn EventKind>| kind.is_some_and(EventKind::joins_handlers);
+    let joins = |kind: Option<&dyn EventKind>| kind.is_some_and(|kind| kind.row().joins_handlers);
     let written = text.get(probe.span.start as usize..probe.span.end as usize);
     probe.object.is_none()
         && probe.block.is_some()

@@ -3,7 +3,7 @@
 use super::event::{no_fields, resolved};
 use super::period::{self, Period};
 use crate::catalog::glob::Glob;
-use crate::catalog::kind::{Description, EventKind, Resolved, Via};
+use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
 use crate::catalog::lookup::Catalog;
 use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
@@ -12,43 +12,38 @@ use kestrel_kernel::perf::Software;
 /// The kind of events made by a clock.
 #[derive(Debug)]
 pub(in crate::catalog) struct Clock {
-    pub(super) name: &'static str,
-    pub(super) aliases: &'static [&'static str],
+    row: KindRow,
     /// Whether it ticks on every CPU instead of one.
-    pub(super) every_cpu: bool,
+    every_cpu: bool,
 }
 
 impl Clock {
+    /// The kind of this name; each handler of a clock that ticks on one CPU has a program of its own.
+    pub(super) const fn new(name: &'static str, aliases: &'static [&'static str], every_cpu: bool) -> Self {
+        Self {
+            row: KindRow {
+                listed: false,
+                joins_handlers: every_cpu,
+                ..KindRow::new(name, aliases, 2)
+            },
+            every_cpu,
+        }
+    }
+
     /// How often an event comes: its name as it is shown, and the nanoseconds from one to the next.
     pub(super) fn period(&self, spec: &EventSpec) -> Result<(String, u64)> {
-        let Period { name, nanoseconds } = Period::parse(self.name, spec)?;
-        Ok((format!("{}:{name}", self.name), nanoseconds))
+        let Period { name, nanoseconds } = Period::parse(self.name(), spec)?;
+        Ok((format!("{}:{name}", self.name()), nanoseconds))
     }
 }
 
 impl EventKind for Clock {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        self.aliases
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn joins_handlers(&self) -> bool {
-        self.every_cpu
-    }
-
-    fn parts(&self) -> usize {
-        2
+    fn row(&self) -> &KindRow {
+        &self.row
     }
 
     fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {
-        period::names(self.name, patterns, found);
+        period::names(self.name(), patterns, found);
         Ok(())
     }
 
@@ -59,7 +54,7 @@ impl EventKind for Clock {
     fn resolve(&self, catalog: &Catalog, spec: &EventSpec, _via: Via) -> Result<Vec<Resolved>> {
         let (name, nanoseconds) = self.period(spec)?;
         let clock = Software::CpuClock;
-        let one = resolved(catalog, self.name, name, clock, nanoseconds, self.every_cpu);
+        let one = resolved(catalog, self.name(), name, clock, nanoseconds, self.every_cpu);
         Ok(vec![one])
     }
 }

@@ -43,7 +43,7 @@ pub struct Named {
     pub levels: Levels,
     /// What its counts are shown as, if not by themselves.
     pub scale: Option<Scale>,
-    /// The CPUs that count for all, where a unit says so.
+    /// The CPUs that count for all, where the unit has such (`cpumask`).
     pub cpus: Option<CpuList>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::event::{named, no_fields, resolved};
 use crate::catalog::glob::Glob;
-use crate::catalog::kind::{Description, EventKind, Resolved, Via};
+use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
 use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -11,6 +11,11 @@ use kestrel_kernel::perf::Counter;
 /// The kind of events made by hardware counters.
 #[derive(Debug)]
 pub(super) struct Hardware;
+
+const ROW: KindRow = KindRow {
+    listed: false,
+    ..KindRow::new("hardware", &["h"], 1)
+};
 
 /// `PERF_TYPE_HARDWARE`.
 pub(super) const TYPE: u32 = 0;
@@ -25,7 +30,7 @@ struct Row {
     alias: &'static str,
     /// `enum perf_hw_id`.
     config: u64,
-    /// One event per so many, where the specification gives no count.
+    /// Default number of counts per event.
     count: u64,
 }
 
@@ -81,20 +86,8 @@ pub(super) fn is_counter(name: &str) -> bool {
 }
 
 impl EventKind for Hardware {
-    fn name(&self) -> &'static str {
-        "hardware"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["h"]
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

@@ -5,11 +5,7 @@ use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
 
 /// The kind of events made by a clock on one CPU.
-pub(in crate::catalog) const INTERVAL: Clock = Clock {
-    name: "interval",
-    aliases: &["i"],
-    every_cpu: false,
-};
+pub(in crate::catalog) const INTERVAL: Clock = Clock::new("interval", &["i"], false);
 
 /// How often an event of this kind comes: its name as it is shown, and the nanoseconds from one to the next.
 ///

@@ -3,8 +3,4 @@
 use super::clock::Clock;
 
 /// The kind of events made by a clock on every CPU.
-pub(in crate::catalog) const PROFILE: Clock = Clock {
-    name: "profile",
-    aliases: &["p"],
-    every_cpu: true,
-};
+pub(in crate::catalog) const PROFILE: Clock = Clock::new("profile", &["p"], true);

@@ -2,7 +2,7 @@
 
 use super::event::{named, no_fields, resolved};
 use crate::catalog::glob::Glob;
-use crate::catalog::kind::{Description, EventKind, Resolved, Via};
+use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
 use crate::catalog::lookup::Catalog;
 use crate::error::Result;
 use kestrel_compiler::lang::ast::EventSpec;
@@ -11,6 +11,11 @@ use kestrel_kernel::perf::Software;
 /// The kind of events made by the kernel's software counters.
 #[derive(Debug)]
 pub(in crate::catalog) struct SoftwareKind;
+
+const ROW: KindRow = KindRow {
+    listed: false,
+    ..KindRow::new("software", &["s"], 1)
+};
 
 /// Counters that no program can be run by: they count, but nothing overflows.
 const WITHOUT_EVENTS: &[Software] = &[Software::Dummy, Software::BpfOutput];
@@ -31,20 +36,8 @@ fn counters() -> impl Iterator<Item = Software> {
 }
 
 impl EventKind for SoftwareKind {
-    fn name(&self) -> &'static str {
-        "software"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["s"]
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        1
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, _catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

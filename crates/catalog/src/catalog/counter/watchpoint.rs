@@ -3,7 +3,7 @@
 use super::event::{no_fields, resolved_by};
 use crate::attach::{self, Mechanism};
 use crate::catalog::glob::Glob;
-use crate::catalog::kind::{Description, EventKind, Resolved, Via};
+use crate::catalog::kind::{Description, EventKind, KindRow, Resolved, Via};
 use crate::catalog::lookup::Catalog;
 use crate::error::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -12,6 +12,11 @@ use kestrel_kernel::perf::{Breakpoint, Counter};
 /// The kind of events made by watchpoints on memory.
 #[derive(Debug)]
 pub(super) struct Watchpoint;
+
+const ROW: KindRow = KindRow {
+    listed: false,
+    ..KindRow::new("watchpoint", &["w"], 3)
+};
 
 /// The shape of its names.
 const SHAPE: &str = "watchpoint:ADDRESS:LENGTH:MODE, as watchpoint:0x10000000:8:w";
@@ -24,20 +29,8 @@ const WRITE: u32 = 2;
 const EXECUTE: u32 = 4;
 
 impl EventKind for Watchpoint {
-    fn name(&self) -> &'static str {
-        "watchpoint"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["w"]
-    }
-
-    fn listed(&self) -> bool {
-        false
-    }
-
-    fn parts(&self) -> usize {
-        3
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, _catalog: &Catalog, _patterns: &[Glob], _found: &mut dyn FnMut(&str)) -> Result<()> {

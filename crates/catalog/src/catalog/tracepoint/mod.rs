@@ -12,7 +12,7 @@ pub mod shared_format;
 pub mod syscall;
 
 use super::glob::Glob;
-use super::kind::{DescribedField, Description, EventKind, Instance, Resolved, Strategy, Via};
+use super::kind::{DescribedField, Description, EventKind, Instance, KindRow, Resolved, Strategy, Via};
 use super::lookup::Catalog;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
@@ -24,21 +24,14 @@ use resolve::{resolve_one, split};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracepoint;
 
+const ROW: KindRow = KindRow {
+    is_default: true,
+    ..KindRow::new("tracepoint", &["t", "tp"], 2)
+};
+
 impl EventKind for Tracepoint {
-    fn name(&self) -> &'static str {
-        "tracepoint"
-    }
-
-    fn aliases(&self) -> &'static [&'static str] {
-        &["t", "tp"]
-    }
-
-    fn is_default(&self) -> bool {
-        true
-    }
-
-    fn parts(&self) -> usize {
-        2
+    fn row(&self) -> &KindRow {
+        &ROW
     }
 
     fn names(&self, catalog: &Catalog, patterns: &[Glob], found: &mut dyn FnMut(&str)) -> Result<()> {

@@ -112,7 +112,7 @@ fn is_bpftraces(kind: &str) -> bool {
 fn globs_for(kind: &dyn EventKind, parts: &[&str]) -> Option<Vec<Glob>> {
     let of_user_space = matches!(kind.name(), "uprobe" | "uretprobe" | "usdt");
     let globs = |parts: &[&str]| parts.iter().map(|part| Glob::new(*part)).collect();
-    match (kind.parts(), parts.len()) {
+    match (kind.row().parts, parts.len()) {
         (_, 1) if parts[0] == "*" => (kind.name() != "uretprobe").then(Vec::new),
         (0, _) => None,
         // Functions of BPF programs.

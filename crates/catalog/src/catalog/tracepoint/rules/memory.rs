@@ -27,6 +27,19 @@ const MMAP_LOCK: Fields = &[(
     "(uint64)mm->owner == 0 ? 1 : mm->owner->cgroups->subsys[memory_cgrp_id]->cgroup->kn->id",
 )];
 
+/// The fields of `kmem:kmem_cache_alloc`, given how it is found whether the object is accounted to a cgroup.
+macro_rules! cache_alloc {
+    ($accounted:literal) => {
+        &[
+            ("bytes_req", "s->object_size"),
+            ("bytes_alloc", "s->size"),
+            ("gfp_flags", "gfp_flags"),
+            ("name", "kstr(s->name)"),
+            ("accounted", $accounted),
+        ]
+    };
+}
+
 /// The fields of a folio that comes into the page cache or leaves it, given how its order is found.
 macro_rules! page_cache {
     ($order:literal) => {
@@ -107,29 +120,14 @@ pub(super) const ROWS: &[Row] = &[
     ("percpu:percpu_alloc_percpu", GFP),
     (
         "kmem:kmem_cache_alloc",
-        &[
-            ("bytes_req", "s->object_size"),
-            ("bytes_alloc", "s->size"),
-            ("gfp_flags", "gfp_flags"),
-            ("name", "kstr(s->name)"),
-            (
-                "accounted",
-                "((gfp_flags >> ___GFP_ACCOUNT_BIT) & 1) != 0 || ((s->flags >> _SLAB_ACCOUNT) & 1) != 0",
-            ),
-        ],
+        cache_alloc!(
+            "((gfp_flags >> ___GFP_ACCOUNT_BIT) & 1) != 0 || ((s->flags >> _SLAB_ACCOUNT) & 1) != 0"
+        ),
     ),
+    // Before these bits had names in the kernel's types.
     (
         "kmem:kmem_cache_alloc",
-        &[
-            ("bytes_req", "s->object_size"),
-            ("bytes_alloc", "s->size"),
-            ("gfp_flags", "gfp_flags"),
-            ("name", "kstr(s->name)"),
-            (
-                "accounted",
-                "(gfp_flags & 0x400000) != 0 || (s->flags & 0x4000000) != 0",
-            ),
-        ],
+        cache_alloc!("(gfp_flags & 0x400000) != 0 || (s->flags & 0x4000000) != 0"),
     ),
     ("kmem:mm_page_free", PAGE),
     ("kmem:mm_page_free_batched", PAGE),
