@@ -11,6 +11,7 @@ mod importers;
 mod importing;
 mod lines;
 mod lttng;
+mod lttng_streams;
 mod merging;
 mod metadata;
 mod packed;

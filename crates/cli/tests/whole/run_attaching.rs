@@ -1,0 +1,163 @@
+//! `kestrel run`: probes that are attached, those that cannot be, and what is said of them.
+
+use crate::house::{Answer, Place, needs_tracing};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// A kind that a kernel has nothing of is missing as an event that does not exist is: as `missing_probes` says. It applies where the kernel lacks kprobes or
+/// the processor counters, and says where it does not.
+#[test]
+fn kinds_that_a_kernel_does_not_have_are_missing_probes() {
+    needs_tracing!();
+    let place = Place::new();
+    let lacks = |probe: &&str| {
+        let answer = place.run(&["run", "--dry-run", "-e", &format!("{probe} {{ @ = count(); }}")]);
+        answer.code == Some(4)
+    };
+    let kinds = ["kprobe:vfs_read", "hardware:cache-misses:1000000"];
+    let Some(probe) = kinds.into_iter().find(lacks) else {
+        eprintln!("skipped: this kernel has kprobes and counters");
+        return;
+    };
+    let probes = format!(r#"{probe} {{ @ = count(); }} begin {{ printf("on\n"); exit(); }}"#);
+    let ignoring = format!("config = {{ missing_probes = ignore }} {probes}");
+    let out = place.run(&["run", "-q", "-e", &ignoring]).succeeds();
+    assert_eq!((out.out.trim(), out.err.trim()), ("on", ""));
+    let warning = format!("config = {{ missing_probes = warn }} {probes}");
+    let out = place.run(&["run", "-q", "-e", &warning]).succeeds();
+    assert!(out.err.contains("Skipping."), "{}", out.err);
+}
+
+/// More watchpoints than any processor has registers for, as a program.
+fn watchpoints(policy: &str, rest: &str) -> String {
+    let watch = |at: u64| {
+        let address = 0xffff_ffff_8200_0000 + 8 * at;
+        format!("watchpoint:{address:#x}:8:w {{ @ = count(); }}\n")
+    };
+    let all: String = (0..WATCHPOINTS).map(watch).collect();
+    format!("config = {{ missing_probes = {policy} }}\n{rest}\n{all}")
+}
+
+const WATCHPOINTS: u64 = 17;
+
+/// The debug registers, of which a test takes all.
+static REGISTERS: Mutex<()> = Mutex::new(());
+
+/// Probes that the kernel refuses are not said to be attached, and a program of such alone does not run.
+#[test]
+fn probes_that_the_kernel_refuses_are_not_counted() {
+    needs_tracing!();
+    let _registers = REGISTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = Place::new();
+    let program = watchpoints("warn", "begin { exit(); }");
+    for format in ["text", "json"] {
+        let answer = place.run(&["run", "-f", format, "-e", &program]).succeeds();
+        let refused = answer
+            .err
+            .matches("WARNING: could not attach watchpoint:")
+            .count() as u64;
+        if refused == 0 {
+            eprintln!("skipped: {}", answer.err);
+            return;
+        }
+        let attached = WATCHPOINTS + 1 - refused;
+        let said = match format {
+            "json" => answer.out.contains(&format!(r#""probes": {attached}}}"#)),
+            _ if attached == 1 => answer.err.contains("Attached 1 probe\n"),
+            _ => answer.err.contains(&format!("Attached {attached} probes\n")),
+        };
+        assert!(said, "{attached}: {} {}", answer.out, answer.err);
+    }
+    // One that holds all registers until it is killed.
+    let mut held = place.command(&["run", "-e", &watchpoints("ignore", "interval:s:3600 { exit(); }")]);
+    let mut held = held.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(held.stderr.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    let answer = place.run(&["run", "-e", &watchpoints("ignore", "")]);
+    held.kill().unwrap();
+    held.wait().unwrap();
+    assert!(said.starts_with("Attached "), "{said}");
+    answer.fails(1, &["Attachment failed for all probes.", "hint: watchpoint:"]);
+}
+
+/// Too few files are no reason to do without a probe: it is all of them, or an error that names the limit.
+#[test]
+fn probes_are_not_left_out_for_want_of_files() {
+    needs_tracing!();
+    let place = Place::new();
+    let program =
+        "config = { missing_probes = ignore } tracepoint:sched:sched_* { @ = count(); } begin { exit(); }";
+    let attached = |answer: &Answer| {
+        let mut lines = answer.err.lines();
+        lines
+            .find(|line| line.starts_with("Attached "))
+            .map(str::to_owned)
+    };
+    let all = attached(&place.run(&["run", "-e", program]).succeeds());
+    assert!(all.is_some());
+    let mut refused = 0;
+    for files in [48, 64, 80] {
+        let mut bounded = Command::new("sh");
+        bounded
+            .args(["-c", &format!("ulimit -n {files}; exec \"$K\" run -e \"$P\"")])
+            .env("K", env!("CARGO_BIN_EXE_kestrel"))
+            .env("P", program)
+            .current_dir(place.path());
+        let answer = Answer::from(bounded.output().unwrap());
+        match answer.code {
+            Some(0) => assert_eq!(attached(&answer), all, "{files}: {}", answer.err),
+            _ => {
+                answer.fails(1, &["EMFILE"]);
+                refused += 1;
+            }
+        }
+    }
+    assert_ne!(refused, 0, "all of them fit into few files");
+}
+
+/// A thread of this process writes a word: each write is an event, with -p by a debug register of its threads alone.
+#[test]
+fn watchpoints_see_writes() {
+    needs_tracing!();
+    let _registers = REGISTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    static WATCHED: AtomicU64 = AtomicU64::new(0);
+    let (address, pid) = (&raw const WATCHED as usize, std::process::id().to_string());
+    let program = format!(
+        "watchpoint:{address:#x}:8:w {{ @hits = count(); @pids[pid] = 1; if (@n++ == 2) {{ exit(); }} }}"
+    );
+    let place = Place::new();
+    let plan = ["run", "--dry-run", "-q", "-p", &pid, "-e", &program];
+    if place.run(&plan).code != Some(0) {
+        eprintln!("skipped: this machine gives programs no debug registers");
+        return;
+    }
+    let done = AtomicBool::new(false);
+    let out = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                WATCHED.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = place.run(&["run", "-q", "-p", &pid, "-e", &program]);
+        done.store(true, Ordering::Relaxed);
+        run.succeeds().out
+    });
+    assert!(
+        out.contains("@hits: 3\n") && out.contains(&format!("@pids[{pid}]: 1\n")),
+        "{out}"
+    );
+    for (wrong, why) in [
+        ("0x10:3:w", "only 1, 2, 4 or 8"),
+        ("0x10:8:q", "no mode"),
+        ("0x11:8:w", "multiple of 8"),
+    ] {
+        let run = place.run(&["run", "-e", &format!("watchpoint:{wrong} {{ }}")]);
+        run.fails(4, &[why]);
+    }
+}

@@ -1,0 +1,106 @@
+//! `kestrel run`: call stacks as values, and those that are unwound by tables.
+
+use crate::house::{Place, needs_tracing};
+
+/// A stack of no frames is empty, and more frames than the kernel gives may be asked for.
+#[test]
+fn stacks_have_as_many_frames_as_are_asked_for() {
+    needs_tracing!();
+    let program = "tracepoint:syscalls:sys_enter_exit_group /pid == cpid/ {
+        @none[kstack(0)] = 1; @none[ustack(0)] = 1; $none = kstack(0); @lengths = (len($none), len(kstack(1)), len(kstack(1024)) > 1); print(ustack(0)); }";
+    let run = Place::new().run(&["run", "-q", "-c", "true", "-e", program]);
+    let run = run.succeeds();
+    assert!(
+        run.out.contains("@lengths: (0, 1, true)"),
+        "{}\n{}",
+        run.out,
+        run.err
+    );
+    let wrong = Place::new().run(&["run", "-e", "begin { @ = kstack(1025) }"]);
+    wrong.fails(2, &["the depth of a stack is 0 to 1024"]);
+}
+
+/// A program without frame pointers, whose calls only its tables tell.
+const FRAMELESS: &str = "
+    volatile int sink;
+    __attribute__((noinline)) void inner(void) { sink = 1; }
+    __attribute__((noinline)) void middle(void) { volatile long pad[40]; pad[0] = sink; inner(); sink = pad[0]; }
+    __attribute__((noinline)) void outer(void) { middle(); sink = 2; }
+    int main(void) { outer(); return 0; }";
+
+/// Stacks are unwound by tables where they are printed, of the processes that are named; of another the innermost frame is shown, and it is said.
+#[test]
+fn stacks_without_frame_pointers_are_unwound() {
+    needs_tracing!();
+    let place = Place::new();
+    let (source, program) = (place.path().join("frameless.c"), place.path().join("frameless"));
+    std::fs::write(&source, FRAMELESS).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-O1", "-fomit-frame-pointer", "-o"]).arg(&program);
+    if !compiler
+        .arg(&source)
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        eprintln!("skipped: no compiler of C");
+        return;
+    }
+    let program = program.display();
+    let handler = |value: &str| format!("uprobe:{program}:inner {{ printf(\"%s|\\n\", {value}); }}");
+    let stack = |run: &str| -> Vec<String> {
+        let frames = run.lines().map(str::trim).filter(|line| line.contains('+'));
+        let name = |frame: &str| frame.split('+').next().map(str::to_owned);
+        frames.filter_map(name).collect()
+    };
+    let command = program.to_string();
+    let unwound = place
+        .run(&["run", "-q", "-e", &handler("dw_ustack()"), "-c", &command])
+        .succeeds();
+    assert!(
+        stack(&unwound.out).starts_with(&["inner", "middle", "outer", "main"].map(str::to_owned)),
+        "{}\n{}",
+        unwound.out,
+        unwound.err
+    );
+    assert!(
+        unwound.err.contains("unstable feature: dw_ustack"),
+        "{}",
+        unwound.err
+    );
+    let limited = handler("dw_ustack(perf, 2)");
+    let limited = format!("config = {{ unstable_dw_ustack = enable }} {limited}");
+    let limited = place
+        .run(&["run", "-q", "-e", &limited, "-c", &command])
+        .succeeds();
+    assert_eq!(limited.out.matches('\t').count(), 2, "{}", limited.out);
+    assert!(!limited.err.contains("unstable"), "{}", limited.err);
+    let own = std::process::id().to_string();
+    // A shell that goes on afterwards runs it as a process of its own.
+    let script = place.path().join("run.sh");
+    std::fs::write(&script, format!("{program}\n:\n")).unwrap();
+    let command = format!("sh {}", script.display());
+    let other = place
+        .run(&["run", "-q", "-e", &handler("dw_ustack"), "-c", &command])
+        .succeeds();
+    assert_eq!(stack(&other.out), ["inner"], "{}", other.out);
+    assert!(
+        other
+            .err
+            .contains("No DWARF unwind data available for this process"),
+        "{}",
+        other.err
+    );
+    let unnamed = format!("uprobe:{program}:inner {{ print(dw_ustack()) }}");
+    place
+        .run(&["run", "-e", &unnamed])
+        .fails(2, &["requires a target process"]);
+    for (wrong, why) in [
+        ("@[dw_ustack()] = count()", "where it is printed"),
+        ("$x = dw_ustack()", "where it is printed"),
+        ("print(dw_ustack(build_id))", "ustack(build_id)"),
+    ] {
+        let text = format!("uprobe:{program}:inner {{ {wrong} }}");
+        let run = place.run(&["run", "--dwarf-pid", &own, "-e", &text]);
+        run.fails(2, &[why]);
+    }
+}
