@@ -12,17 +12,7 @@ use proptest::prelude::*;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-static EVENTS: LazyLock<Vec<Context>> = LazyLock::new(|| {
-    vec![
-        kernel::switch(),
-        kernel::kprobe(),
-        kernel::entry(),
-        kernel::untyped(),
-        kernel::kretprobe(),
-        kernel::broken_rules(),
-        kernel::odd(),
-    ]
-});
+static EVENTS: LazyLock<Vec<Context>> = LazyLock::new(kernel::arbitrary);
 
 /// Pieces that make a text look like the language.
 const PIECES: &[&str] = &[

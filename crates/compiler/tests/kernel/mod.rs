@@ -399,3 +399,16 @@ pub(crate) fn kretprobe() -> Context {
     c.return_value = Some(field("retval", integer(8, true), Source::Register { offset: 80 }));
     c
 }
+
+/// Events that arbitrary texts are checked for: of each way in which a program gets its arguments.
+pub(crate) fn arbitrary() -> Vec<Context> {
+    vec![
+        switch(),
+        kprobe(),
+        entry(),
+        untyped(),
+        kretprobe(),
+        broken_rules(),
+        odd(),
+    ]
+}
