@@ -1,5 +1,6 @@
 //! Values of options: sizes, times, directories; and the command line as it was typed.
 
+use clap::Args;
 use kestrel_trace::ctf::block::LEVELS;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,9 +8,13 @@ use std::time::Duration;
 /// The trace directory that commands use by default.
 pub(crate) const DEFAULT_TRACE: &str = "kestrel.trace";
 
-/// [`DEFAULT_TRACE`] as the default of an option.
-pub(crate) fn default_trace() -> PathBuf {
-    DEFAULT_TRACE.into()
+/// The recording that a command reads.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct TraceArgument {
+    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
+    #[arg(id = "trace", value_name = "DIR", default_value = DEFAULT_TRACE)]
+    pub(crate) path: PathBuf,
 }
 
 /// The parser of a trace directory: any path but `-`.

@@ -1,6 +1,6 @@
 //! `kestrel cut`: a part of a recording as a recording of its own.
 
-use crate::arguments::{default_trace, directory, level};
+use crate::arguments::{TraceArgument, directory, level};
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::opening;
@@ -17,9 +17,8 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
-    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
-    trace: PathBuf,
+    #[command(flatten)]
+    trace: TraceArgument,
     /// The new trace directory; an old trace there is replaced when the new one is whole
     #[arg(short, long, value_name = "DIR", value_parser = directory())]
     output: PathBuf,
@@ -41,7 +40,7 @@ Names of threads, addresses and files come along; maps of handlers, which are of
 
 /// Runs `kestrel cut`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut trace = opening::open(&options.trace)?;
+    let mut trace = opening::open(&options.trace.path)?;
     directory::is_free(&options.output)?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("cutting") {
@@ -61,7 +60,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let whole = report_read(&trace.reader, trace.summary.as_ref());
     if records == 0 {
         _ = directory::discard(&beside);
-        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+        return Ok(filter::none_found(
+            &options.trace.path,
+            options.filter.are_given(),
+        ));
     }
     directory::publish(&beside, &options.output)?;
     let (output, size) = (options.output.display(), bytes(written));
@@ -100,7 +102,7 @@ fn write(
         unwound: trace.reader.unwound().cloned().unwrap_or_default(),
         calls: trace.calls.clone(),
     };
-    let note = format!("cut from {}", options.trace.display());
+    let note = format!("cut from {}", options.trace.path.display());
     let written = rewriter.finish(beside, note)?;
     Ok((all, records, written.bytes))
 }

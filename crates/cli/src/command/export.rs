@@ -1,6 +1,6 @@
 //! `kestrel export`: a recorded trace as a file of another tool.
 
-use crate::arguments::default_trace;
+use crate::arguments::TraceArgument;
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::opening;
@@ -18,9 +18,8 @@ use std::path::PathBuf;
 // `--to` is the format here; elsewhere it is a time.
 #[command(after_help = EXAMPLES, mut_arg("to", |time| time.long("until")))]
 pub(crate) struct Options {
-    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
-    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
-    trace: PathBuf,
+    #[command(flatten)]
+    trace: TraceArgument,
     /// What to make of it
     #[arg(long = "to", value_name = "FORMAT", value_parser = formats())]
     format: String,
@@ -58,7 +57,7 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let target = convert::target(&options.format).unwrap_or(&TARGETS[0]);
     let path = options.output.clone().unwrap_or_else(|| target.file.into());
-    let mut trace = opening::open(&options.trace)?;
+    let mut trace = opening::open(&options.trace.path)?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("exporting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
@@ -79,7 +78,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let records = convert::convert(&mut trace.reader, summary, &mut wanted, conversion)?;
     let whole = report_read(&trace.reader, summary);
     if records == 0 {
-        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+        return Ok(filter::none_found(
+            &options.trace.path,
+            options.filter.are_given(),
+        ));
     }
     remark!("{} in {}", counted(records, "event"), path.display());
     Ok(whole)

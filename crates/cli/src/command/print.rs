@@ -1,6 +1,6 @@
 //! `kestrel print`: a recorded trace as lines, in order of time.
 
-use crate::arguments::default_trace;
+use crate::arguments::TraceArgument;
 use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::filter;
@@ -14,15 +14,13 @@ use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{self, Calls, Layout, Style, Times};
 use kestrel_trace::record::Record;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 
 /// Options of `print`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
-    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
-    trace: PathBuf,
+    #[command(flatten)]
+    trace: TraceArgument,
     /// The format that records are written in
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
     format: String,
@@ -87,7 +85,7 @@ fn formats() -> PossibleValuesParser {
 
 /// Runs `kestrel print`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut trace = opening::open(&options.trace)?;
+    let mut trace = opening::open(&options.trace.path)?;
     if let Some(buffer) = &options.buffer
         && trace
             .reader
@@ -99,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let names = trace.reader.info().buffer_names();
         return Err(Failure::new(
             Exit::Failed,
-            format!("{} has no buffer {buffer}", options.trace.display()),
+            format!("{} has no buffer {buffer}", options.trace.path.display()),
         )
         .hint(format!("its buffers are {}", names.join(", "))));
     }
@@ -147,7 +145,10 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     };
     let whole = report_read(&trace.reader, trace.summary.as_ref());
     if records == 0 {
-        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+        return Ok(filter::none_found(
+            &options.trace.path,
+            options.filter.are_given(),
+        ));
     }
     Ok(whole)
 }
@@ -174,7 +175,7 @@ fn as_calls(
         return Ok(None);
     }
     let set = options.syscalls.as_deref();
-    let mut calls = calls::followed(trace, &options.trace, set, (layout, style))?;
+    let mut calls = calls::followed(trace, &options.trace.path, set, (layout, style))?;
     options.between.choose(calls.shown_mut());
     Ok(Some(match options.failed_only {
         true => calls.failed_only(),

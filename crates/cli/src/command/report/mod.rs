@@ -5,7 +5,7 @@ mod program;
 mod question;
 mod syscalls;
 
-use crate::arguments::default_trace;
+use crate::arguments::TraceArgument;
 use crate::calls;
 use crate::exit::{Exit, Failure};
 use crate::explore::explore;
@@ -33,9 +33,8 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("asked").args(["by", "latency"]).multiple(true))]
 pub(crate) struct Options {
-    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
-    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
-    trace: PathBuf,
+    #[command(flatten)]
+    trace: TraceArgument,
     /// How it looks [default: text]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -135,7 +134,7 @@ impl Options {
 
 /// Runs `kestrel report`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut trace = import::open(&options.trace)?;
+    let mut trace = import::open(&options.trace.path)?;
     let asked = options.by.is_some() || !options.latency.is_empty();
     let others = [
         options.filter.program().is_some(),
@@ -162,7 +161,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     }
     // A trace without packets has nothing to show: one line says so, and no view opens.
     if trace.packets > 0 && options.is_interactive() {
-        return explore(trace, &options.trace, choice, options.stacks.wants_lines());
+        return explore(trace, &options.trace.path, choice, options.stacks.wants_lines());
     }
     if let Some(file) = &options.html {
         if let Some(mut bar) = progress::bar("gathering") {
@@ -170,7 +169,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         }
         let wanted = html::HtmlOptions {
             file,
-            trace: &options.trace,
+            trace: &options.trace.path,
             lines: options.stacks.wants_lines(),
             filtered: options.filter.are_given(),
         };
@@ -184,7 +183,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         let wanted = &mut |record: &Record<'_>| choice.wants(record);
         return options
             .stacks
-            .report(&mut trace, &options.trace, options.format(), wanted);
+            .report(&mut trace, &options.trace.path, options.format(), wanted);
     }
     if let Some(mut bar) = progress::bar("counting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
@@ -220,13 +219,16 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         Format::Text => {
             let colour = style::colour(std::io::stdout().is_terminal());
             write!(stdout, "{}", report::text(&report, width(), colour))?;
-            writeln!(stdout, "\nThe trace lies in {}", options.trace.display())?;
+            writeln!(stdout, "\nThe trace lies in {}", options.trace.path.display())?;
         }
     }
     let recorded: u64 = report.counted.iter().flatten().map(|count| count.recorded).sum();
     let whole = report_absent(report.cut_short.as_ref(), &report.absent, recorded);
     if report.records == 0 && report.maps.is_empty() {
-        return Ok(filter::none_found(&options.trace, options.filter.are_given()));
+        return Ok(filter::none_found(
+            &options.trace.path,
+            options.filter.are_given(),
+        ));
     }
     Ok(whole)
 }

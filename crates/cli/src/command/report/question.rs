@@ -62,7 +62,10 @@ pub(super) fn answer(options: &Options, mut trace: Trace, choice: &mut Choice) -
     stdout.flush()?;
     let whole = report_read(&trace.reader, trace.summary.as_ref());
     match records {
-        0 => Ok(filter::none_found(&options.trace, options.filter.are_given())),
+        0 => Ok(filter::none_found(
+            &options.trace.path,
+            options.filter.are_given(),
+        )),
         _ => Ok(whole),
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn report(
             failure.hint("--by call, thread or process; without --syscalls any expression")
         })?,
     };
-    let (signatures, shown) = of_recording(&trace, &options.trace, Some(set))?;
+    let (signatures, shown) = of_recording(&trace, &options.trace.path, Some(set))?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("counting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));

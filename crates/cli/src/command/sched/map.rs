@@ -3,7 +3,7 @@
 use super::filter::{numbers, range};
 use super::reading::Reading;
 use super::show::{seconds, short};
-use crate::arguments::default_trace;
+use crate::arguments::TraceArgument;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::output::json;
@@ -12,15 +12,13 @@ use clap::Args;
 use kestrel_trace::sched::{Change, Map, Who};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 
 /// Options of `sched map`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
-    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
-    trace: PathBuf,
+    #[command(flatten)]
+    trace: TraceArgument,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -61,7 +59,7 @@ struct Columns {
 
 /// Runs `kestrel sched map`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut reading = Reading::open(&options.trace, false)?.with_bar(true);
+    let mut reading = Reading::open(&options.trace.path, false)?.with_bar(true);
     let mut map = Map::new(reading.present, reading.names());
     let mut columns = Columns::new(options);
     // Without a summary, columns come as CPUs do.

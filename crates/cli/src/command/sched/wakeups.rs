@@ -3,7 +3,7 @@
 use super::filter::Filter;
 use super::reading::{Gaps, Reading};
 use super::show::{milliseconds, seconds, short};
-use crate::arguments::default_trace;
+use crate::arguments::TraceArgument;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::output::columns::Column::{Left, Right};
@@ -15,15 +15,13 @@ use kestrel_trace::sched::{Pair, Reason, Wakeups, Worst};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
 
 /// Options of `sched wakeups`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
-    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
-    trace: PathBuf,
+    #[command(flatten)]
+    trace: TraceArgument,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -56,7 +54,7 @@ struct Document<'a> {
 
 /// Runs `kestrel sched wakeups`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
-    let mut reading = Reading::open(&options.trace, true)?.with_bar(false);
+    let mut reading = Reading::open(&options.trace.path, true)?.with_bar(false);
     if !reading.present.waking {
         eprintln!(
             "the trace holds no sched:sched_waking: where a task is woken across CPUs, sched:sched_wakeup may name what ran on its own"

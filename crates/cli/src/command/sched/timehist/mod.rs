@@ -5,7 +5,7 @@ mod summary;
 use super::filter::Filter;
 use super::reading::Reading;
 use super::show::{long, milliseconds, seconds};
-use crate::arguments::default_trace;
+use crate::arguments::TraceArgument;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::output::json;
@@ -16,15 +16,13 @@ use kestrel_trace::symbol::Symbols;
 use kestrel_trace::value::Frames;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
 
 /// Options of `sched timehist`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The trace directory, or a recording of perf, trace-cmd or LTTng (perf.data, trace.dat, a folder of theirs)
-    #[arg(value_name = "DIR", default_value_os_t = default_trace())]
-    trace: PathBuf,
+    #[command(flatten)]
+    trace: TraceArgument,
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -81,7 +79,7 @@ const TASK: usize = 30;
 /// Runs `kestrel sched timehist`.
 pub(super) fn run(options: &Options) -> Result<Exit, Failure> {
     let lines = !options.summary;
-    let mut reading = Reading::open(&options.trace, false)?.with_bar(lines);
+    let mut reading = Reading::open(&options.trace.path, false)?.with_bar(lines);
     if !reading.present.has_wakeups() {
         eprintln!("the trace holds no wakeups: there are no delays (`kestrel sched record` records both)");
     }
