@@ -71,7 +71,7 @@ pub struct Calls {
     reader: CallReader,
     pairing: Pairing,
     files: Descriptors,
-    /// Whether descriptors have names: not where nobody knows what was open, or what was closed since.
+    /// Whether descriptors are shown with the names of their files: only where the recording has what was open at its start, and what was closed since.
     names_files: bool,
     processes: Processes,
     shown: Shown,
@@ -319,7 +319,7 @@ pub fn as_calls<R: Source>(
 ) -> Result<u64> {
     let mut bytes = Vec::with_capacity(super::CHUNK * 2);
     let (mut records, mut lost) = (0, reader.lost());
-    *calls.processes_mut() = others.processes_mut().clone();
+    calls.processes_mut().clone_from(&others.names_mut().processes);
     while let Some(record) = reader.next()? {
         let is_wanted = wanted(&record);
         records += u64::from(is_wanted);

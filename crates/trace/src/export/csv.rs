@@ -2,11 +2,11 @@
 
 use super::clock::{Clock, Times};
 use super::field::{Part, Words};
-use super::format::{Export, Format};
+use super::format::{Export, Format, KnownNames};
 use crate::event::EventClass;
 use crate::layout::UNUSED;
 use crate::print::{Piece, Scratch, decimal, escape::escape, value};
-use crate::process::{Learner, PerThread, Processes};
+use crate::process::{PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -25,9 +25,7 @@ const COLUMNS: [&str; 6] = ["time", "cpu", "pid", "tid", "comm", "event"];
 #[derive(Clone, Debug)]
 struct Csv {
     clock: Clock,
-    symbols: Symbols,
-    processes: Processes,
-    learner: Learner,
+    known: KnownNames,
     /// Names of the fields' columns.
     names: Vec<String>,
     /// Rows of each event, by its number.
@@ -54,9 +52,7 @@ impl Csv {
     fn new(times: Times, symbols: Symbols, processes: Processes) -> Self {
         Self {
             clock: Clock::new(times),
-            symbols,
-            processes,
-            learner: Learner::default(),
+            known: KnownNames::new(symbols, processes),
             names: Vec::new(),
             rows: Vec::new(),
             cell: Vec::new(),
@@ -101,19 +97,15 @@ impl Export for Csv {
         out.extend_from_slice(b"\n");
     }
 
-    fn learn(&mut self, record: &Record<'_>) {
-        self.learner.learn(record, &mut self.processes);
-    }
-
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        self.learner.learn(record, &mut self.processes);
-        let (line, symbols, cell) = (&mut self.line, &self.symbols, &mut self.cell);
+        self.known.learn(record);
+        let (line, symbols, cell) = (&mut self.line, &self.known.symbols, &mut self.cell);
         line.clear();
         line.decimal(self.clock.ns(record.time_ns));
         line.byte(b',');
         line.decimal(record.cpu.into());
         let thread = |piece: &mut Piece, name: Option<&str>| piece.set(&thread(record, name));
-        line.piece(self.threads.of(record, &self.processes, thread));
+        line.piece(self.threads.of(record, &self.known.processes, thread));
         let number = usize::from(record.event.id.0);
         if self.rows.len() <= number {
             self.rows.resize(number + 1, None);
@@ -138,12 +130,8 @@ impl Export for Csv {
         out.extend_from_slice(line.bytes());
     }
 
-    fn processes_mut(&mut self) -> &mut Processes {
-        &mut self.processes
-    }
-
-    fn symbols_mut(&mut self) -> &mut Symbols {
-        &mut self.symbols
+    fn names_mut(&mut self) -> &mut KnownNames {
+        &mut self.known
     }
 }
 

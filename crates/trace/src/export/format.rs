@@ -2,7 +2,7 @@
 
 use super::clock::Times;
 use crate::event::EventClass;
-use crate::process::Processes;
+use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 
@@ -26,17 +26,41 @@ pub trait Export {
     /// Appends one record.
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
 
-    /// Takes names of threads from a record that is not written.
-    fn learn(&mut self, record: &Record<'_>);
-
     /// Appends what stands behind the last record.
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 
-    /// The names of threads, for callers that know more names than the records hold.
-    fn processes_mut(&mut self) -> &mut Processes;
+    /// The names that it shows, for callers that know more of them than the records hold.
+    fn names_mut(&mut self) -> &mut KnownNames;
 
-    /// The names of addresses, for callers that find more while records come.
-    fn symbols_mut(&mut self) -> &mut Symbols;
+    /// Takes names of threads from a record that is not written.
+    fn learn(&mut self, record: &Record<'_>) {
+        self.names_mut().learn(record);
+    }
+}
+
+/// Names of addresses and of threads, of which records bring more.
+#[derive(Clone, Debug)]
+pub struct KnownNames {
+    /// The names of addresses.
+    pub symbols: Symbols,
+    /// The names of threads.
+    pub processes: Processes,
+    learner: Learner,
+}
+
+impl KnownNames {
+    pub(super) fn new(symbols: Symbols, processes: Processes) -> Self {
+        Self {
+            symbols,
+            processes,
+            learner: Learner::default(),
+        }
+    }
+
+    /// Takes the names of threads that a record says.
+    pub(super) fn learn(&mut self, record: &Record<'_>) {
+        self.learner.learn(record, &mut self.processes);
+    }
 }
 
 /// A row of the table of formats.

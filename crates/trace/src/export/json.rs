@@ -2,11 +2,11 @@
 
 use super::clock::{Clock, Times};
 use super::field::{Part, Words};
-use super::format::{Export, Format};
+use super::format::{Export, Format, KnownNames};
 use crate::event::EventClass;
 use crate::layout::UNUSED;
 use crate::print::{JsonStyle, Piece, Scratch, decimal, json, string};
-use crate::process::{Learner, PerThread, Processes};
+use crate::process::{PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -28,9 +28,7 @@ pub(super) const FORMAT: Format = Format {
 #[derive(Clone, Debug)]
 pub struct Json {
     clock: Clock,
-    symbols: Symbols,
-    processes: Processes,
-    learner: Learner,
+    known: KnownNames,
     /// The constant parts of each event's lines, at the index that is the event's number.
     keys: Vec<Option<Keys>>,
     /// `,"pid":1977,"tid":1977,"comm":"bash"`
@@ -55,9 +53,7 @@ impl Json {
     pub fn new(symbols: Symbols, processes: Processes) -> Self {
         Self {
             clock: Clock::new(Times::default()),
-            symbols,
-            processes,
-            learner: Learner::default(),
+            known: KnownNames::new(symbols, processes),
             keys: Vec::new(),
             threads: PerThread::default(),
             line: Scratch::default(),
@@ -72,20 +68,12 @@ impl Json {
 }
 
 impl Export for Json {
-    fn processes_mut(&mut self) -> &mut Processes {
-        &mut self.processes
-    }
-
-    fn symbols_mut(&mut self) -> &mut Symbols {
-        &mut self.symbols
-    }
-
-    fn learn(&mut self, record: &Record<'_>) {
-        self.learner.learn(record, &mut self.processes);
+    fn names_mut(&mut self) -> &mut KnownNames {
+        &mut self.known
     }
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        self.learner.learn(record, &mut self.processes);
+        self.known.learn(record);
         let id = usize::from(record.event.id.0);
         if self.keys.len() <= id {
             self.keys.resize(id + 1, None);
@@ -95,14 +83,14 @@ impl Export for Json {
             self.keys[id] = Some(Keys::of(record.event));
         }
         let Some(keys) = &mut self.keys[id] else { return };
-        let (line, symbols) = (&mut self.line, &self.symbols);
+        let (line, symbols) = (&mut self.line, &self.known.symbols);
         line.clear();
         line.text(b"{\"time\":");
         line.decimal(self.clock.ns(record.time_ns));
         line.text(b",\"cpu\":");
         line.decimal(record.cpu.into());
         let thread = |piece: &mut Piece, name: Option<&str>| piece.set(&thread(record, name));
-        line.piece(self.threads.of(record, &self.processes, thread));
+        line.piece(self.threads.of(record, &self.known.processes, thread));
         line.piece(&keys.head);
         for part in &mut keys.fields {
             part.write(record, line, |value, out| {

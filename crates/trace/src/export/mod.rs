@@ -15,7 +15,7 @@ mod tracefs;
 
 pub use calls::{Calls, Layout, Shown, as_calls};
 pub use clock::Times;
-pub use format::{CALLS, Export, Format, Style};
+pub use format::{CALLS, Export, Format, KnownNames, Style};
 pub use json::{Json, json_value};
 pub use text::Text;
 pub use tracefs::Tracefs;

@@ -1,13 +1,11 @@
 //! Records in the layout of `perf script`, which flame graph tools, speedscope and the Firefox Profiler read.
 
-use super::format::{Export, Format, Style};
+use super::format::{Export, Format, KnownNames, Style};
 use crate::event::EventClass;
 use crate::layout::{FieldType, Space, StackMode};
 use crate::print::escape::escape;
 use crate::print::{hexadecimal, pad_left, shown, source_line, symbol, value};
-use crate::process::{Learner, Processes};
 use crate::record::Record;
-use crate::symbol::Symbols;
 use crate::user_symbol::{Location, code_address};
 use crate::value::{Frames, Value};
 
@@ -17,9 +15,7 @@ pub(super) const FORMAT: Format = Format {
     new: |style, symbols, processes| {
         Box::new(PerfScript {
             style,
-            symbols,
-            processes,
-            learner: Learner::default(),
+            known: KnownNames::new(symbols, processes),
             stacks: false,
         })
     },
@@ -38,9 +34,7 @@ pub(super) const FORMAT: Format = Format {
 #[derive(Debug)]
 struct PerfScript {
     style: Style,
-    symbols: Symbols,
-    processes: Processes,
-    learner: Learner,
+    known: KnownNames,
     /// Whether any event of the trace has stacks.
     stacks: bool,
 }
@@ -54,21 +48,13 @@ impl Export for PerfScript {
         });
     }
 
-    fn processes_mut(&mut self) -> &mut Processes {
-        &mut self.processes
-    }
-
-    fn symbols_mut(&mut self) -> &mut Symbols {
-        &mut self.symbols
-    }
-
-    fn learn(&mut self, record: &Record<'_>) {
-        self.learner.learn(record, &mut self.processes);
+    fn names_mut(&mut self) -> &mut KnownNames {
+        &mut self.known
     }
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        self.learn(record);
-        let name = shown(self.processes.name(record.tid, record.pid).unwrap_or(":-1"));
+        self.known.learn(record);
+        let name = shown(self.known.processes.name(record.tid, record.pid).unwrap_or(":-1"));
         if !self.stacks {
             pad_left(16usize.saturating_sub(name.chars().count()), out);
         }
@@ -97,7 +83,7 @@ impl Export for PerfScript {
             }
             escape(field.name.as_bytes(), out);
             out.push(b'=');
-            value(it, &self.symbols, out);
+            value(it, &self.known.symbols, out);
             out.push(b' ');
         }
         out.pop();
@@ -120,7 +106,7 @@ impl PerfScript {
                 Space::Kernel => None,
                 Space::User => {
                     let called = code_address(address, index == 0);
-                    let user = self.symbols.user();
+                    let user = self.known.symbols.user();
                     user.locate(frames.pid, frames.time_ns, called)
                         .map(|location| (location, address - called))
                 }
@@ -137,13 +123,13 @@ impl PerfScript {
             out.extend_from_slice(format!("\t{address:16x} ").as_bytes());
             match frames.space {
                 Space::Kernel => {
-                    let module = self.symbols.resolve(address).map(|it| it.module);
+                    let module = self.known.symbols.resolve(address).map(|it| it.module);
                     match module {
                         None => out.extend_from_slice(b"[unknown] ([kernel.kallsyms])"),
                         // The module stands behind the name already, in brackets: perf puts parentheses around.
                         Some(module) => {
                             let start = out.len();
-                            symbol(address, &self.symbols, out);
+                            symbol(address, &self.known.symbols, out);
                             let end = out[start..].iter().position(|byte| *byte == b' ');
                             out.truncate(end.map_or(out.len(), |end| start + end));
                             out.extend_from_slice(b" ([");

@@ -1,14 +1,14 @@
 //! One record as one line, like trace_pipe and `perf script`, stacks beneath it.
 
 use super::clock::Clock;
-use super::format::{Export, Format, Style};
+use super::format::{Export, Format, KnownNames, Style};
 use super::line::Lines;
 use super::registers;
 use crate::layout::Space;
 use crate::output::{Effect, Form, Sites};
 use crate::print::escape::escape;
 use crate::print::{Piece, Scratch, TRUNCATED, decimal, pad_left, shown, symbol, user_frame};
-use crate::process::{Learner, PerThread, Processes};
+use crate::process::{PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::Value;
@@ -29,9 +29,7 @@ pub(super) const FORMAT: Format = Format {
 pub struct Text {
     nanoseconds: bool,
     clock: Clock,
-    symbols: Symbols,
-    processes: Processes,
-    learner: Learner,
+    known: KnownNames,
     lines: Lines,
     /// `            bash-1977    [`
     threads: PerThread<Piece>,
@@ -40,20 +38,12 @@ pub struct Text {
 }
 
 impl Export for Text {
-    fn processes_mut(&mut self) -> &mut Processes {
-        &mut self.processes
-    }
-
-    fn symbols_mut(&mut self) -> &mut Symbols {
-        &mut self.symbols
-    }
-
-    fn learn(&mut self, record: &Record<'_>) {
-        self.learner.learn(record, &mut self.processes);
+    fn names_mut(&mut self) -> &mut KnownNames {
+        &mut self.known
     }
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        self.learner.learn(record, &mut self.processes);
+        self.known.learn(record);
         self.line.clear();
         self.head(record);
         if let Some(said) = self.said(record) {
@@ -65,10 +55,10 @@ impl Export for Text {
             return;
         }
         let Some(line) = self.lines.of(record) else { return };
-        line.write(record, &self.symbols, &mut self.line);
+        line.write(record, &self.known.symbols, &mut self.line);
         out.extend_from_slice(self.line.bytes());
         if !line.registers.is_empty() {
-            registers::block(record, line.registers.clone(), &self.symbols, out);
+            registers::block(record, line.registers.clone(), &self.known.symbols, out);
         }
         if line.stacks {
             self.stacks(record, out);
@@ -82,9 +72,7 @@ impl Text {
         Self {
             nanoseconds: style.nanoseconds,
             clock: Clock::new(style.times),
-            symbols,
-            processes,
-            learner: Learner::default(),
+            known: KnownNames::new(symbols, processes),
             lines: Lines::default(),
             threads: PerThread::default(),
             line: Scratch::default(),
@@ -95,7 +83,7 @@ impl Text {
     /// `comm-tid [cpu] time: `, in columns.
     fn head(&mut self, record: &Record<'_>) {
         let line = &mut self.line;
-        let thread = self.threads.of(record, &self.processes, |piece, name| {
+        let thread = self.threads.of(record, &self.known.processes, |piece, name| {
             piece.set(&columns(name.unwrap_or("<...>"), record.tid));
         });
         line.piece(thread);
@@ -115,7 +103,7 @@ impl Text {
             escaped: true,
             ..Form::TEXT
         };
-        let text = match self.sites.effect(record, form, &self.symbols)? {
+        let text = match self.sites.effect(record, form, &self.known.symbols)? {
             Effect::Print(text) | Effect::Complain(text) => text,
             // What the map held then is not in the recording.
             Effect::PrintMap(map) => format!("print(@{})", map.name).into_bytes(),
@@ -144,8 +132,8 @@ impl Text {
                 pad_left(16, out);
                 out.extend_from_slice(format!("{address:016x} ").as_bytes());
                 match frames.space {
-                    Space::Kernel => symbol(address, &self.symbols, out),
-                    Space::User if user_frame(&frames, index, address, &self.symbols, out) => {}
+                    Space::Kernel => symbol(address, &self.known.symbols, out),
+                    Space::User if user_frame(&frames, index, address, &self.known.symbols, out) => {}
                     Space::User => out.extend_from_slice(b"[unknown]"),
                 }
                 out.push(b'\n');

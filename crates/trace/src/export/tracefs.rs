@@ -1,12 +1,12 @@
 //! Records in the layout of tracefs's `trace_pipe` (`trace_print_context` in kernel/trace/trace_output.c), for eyes and scripts that are used to it.
 
 use super::clock::Clock;
-use super::format::{Export, Format, Style};
+use super::format::{Export, Format, KnownNames, Style};
 use super::line::Lines;
 use crate::layout::{Space, trace_flag};
 use crate::print::escape::escape;
 use crate::print::{Scratch, TRUNCATED, decimal, pad_left, padded, shown, symbol, user_frame, value};
-use crate::process::{Learner, Processes};
+use crate::process::Processes;
 use crate::record::Record;
 use crate::symbol::Symbols;
 use crate::value::{Frames, Value};
@@ -36,27 +36,17 @@ const BEFORE: &[(&str, &str, &str)] = &[("sched:sched_switch", "next_comm", "==>
 pub struct Tracefs {
     nanoseconds: bool,
     clock: Clock,
-    symbols: Symbols,
-    processes: Processes,
-    learner: Learner,
+    known: KnownNames,
     lines: Lines,
 }
 
 impl Export for Tracefs {
-    fn symbols_mut(&mut self) -> &mut Symbols {
-        &mut self.symbols
-    }
-
-    fn processes_mut(&mut self) -> &mut Processes {
-        &mut self.processes
-    }
-
-    fn learn(&mut self, record: &Record<'_>) {
-        self.learner.learn(record, &mut self.processes);
+    fn names_mut(&mut self) -> &mut KnownNames {
+        &mut self.known
     }
 
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        self.learn(record);
+        self.known.learn(record);
         self.head(record, out);
         let (_, name) = record
             .event
@@ -88,16 +78,19 @@ impl Tracefs {
         Self {
             nanoseconds: style.nanoseconds,
             clock: Clock::new(style.times),
-            symbols,
-            processes,
-            learner: Learner::default(),
+            known: KnownNames::new(symbols, processes),
             lines: Lines::default(),
         }
     }
 
     /// `comm-tid [cpu] flags time: `.
     fn head(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        let name = shown(self.processes.name(record.tid, record.pid).unwrap_or("<...>"));
+        let name = shown(
+            self.known
+                .processes
+                .name(record.tid, record.pid)
+                .unwrap_or("<...>"),
+        );
         pad_left(16usize.saturating_sub(name.chars().count()), out);
         out.extend_from_slice(name.as_bytes());
         out.push(b'-');
@@ -123,7 +116,7 @@ impl Tracefs {
         if record.event.print.is_some() {
             if let Some(line) = self.lines.of(record) {
                 let mut written = Scratch::default();
-                line.values(record, &self.symbols, &mut written);
+                line.values(record, &self.known.symbols, &mut written);
                 out.extend_from_slice(written.bytes());
             }
             out.push(b'\n');
@@ -140,7 +133,7 @@ impl Tracefs {
             out.extend_from_slice(before.map_or("", |(_, _, words)| words).as_bytes());
             escape(field.name.as_bytes(), out);
             out.push(b'=');
-            value(it, &self.symbols, out);
+            value(it, &self.known.symbols, out);
         }
         out.push(b'\n');
     }
@@ -165,7 +158,7 @@ impl Tracefs {
                 // C's `%#lx` gives 0 no prefix.
                 Some(0) => out.push(b'0'),
                 Some(word) => out.extend_from_slice(format!("{word:#x}").as_bytes()),
-                None => value(it, &self.symbols, out),
+                None => value(it, &self.known.symbols, out),
             }
         }
         out.extend_from_slice(b")\n");
@@ -181,8 +174,8 @@ impl Tracefs {
         for (index, address) in frames.iter().enumerate() {
             out.extend_from_slice(b" => ");
             match frames.space {
-                Space::Kernel => symbol(address, &self.symbols, out),
-                Space::User if user_frame(frames, index, address, &self.symbols, out) => {}
+                Space::Kernel => symbol(address, &self.known.symbols, out),
+                Space::User if user_frame(frames, index, address, &self.known.symbols, out) => {}
                 Space::User => out.extend_from_slice(format!("<{address:x}>").as_bytes()),
             }
             out.push(b'\n');

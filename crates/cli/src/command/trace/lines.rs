@@ -87,7 +87,7 @@ impl Lines {
 
     /// Appends a record.
     pub(super) fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> kestrel::Result<()> {
-        self.names.update(record, self.printer.processes_mut());
+        self.names.update(record, &mut self.printer.names_mut().processes);
         let Some(code) = &mut self.code else {
             self.printer.record(record, out);
             return Ok(());
@@ -97,7 +97,7 @@ impl Lines {
             unwound: unwound.as_ref(),
             ..*record
         };
-        code.learn(&record, self.printer.symbols_mut())?;
+        code.learn(&record, &mut self.printer.names_mut().symbols)?;
         self.printer.record(&record, out);
         Ok(())
     }
