@@ -1,4 +1,4 @@
-//! Where a parser of metadata stands among the tokens: what is next, what is taken, and errors with the line.
+//! Position of a parser of metadata among the tokens, and the entries of blocks, which Kestrel's metadata and those of other tracers spell alike.
 
 use super::lexer::{Token, tokens};
 use crate::error::{Error, Result};
@@ -109,5 +109,89 @@ impl Cursor {
         let number = i128::from(*number);
         self.at += 1;
         Ok(if negative { -number } else { number })
+    }
+
+    /// The right side of `key = value`.
+    pub(crate) fn value<T>(&mut self) -> Result<Entry<T>> {
+        Ok(match self.peek() {
+            Some(Token::Text(text)) => {
+                let text = text.clone();
+                self.skip();
+                Entry::Text(text)
+            }
+            Some(Token::Word(_)) => Entry::Path(self.path()?),
+            _ => Entry::Number(self.number()?),
+        })
+    }
+
+    /// `[2][n]` behind a name: the first is the length of the outermost array.
+    pub(crate) fn lengths(&mut self) -> Result<Vec<Length>> {
+        let mut lengths = Vec::new();
+        while self.accept('[') {
+            lengths.push(match self.peek() {
+                Some(Token::Word(_)) => Length::Field(self.path()?),
+                _ => match u32::try_from(self.number()?) {
+                    Ok(count) => Length::Constant(count),
+                    Err(_) => return self.fail("an impossible array length"),
+                },
+            });
+            self.expect(']')?;
+            if lengths.len() > DEPTH as usize {
+                return self.fail("types nested too deeply");
+            }
+        }
+        Ok(lengths)
+    }
+
+    /// Bytes of a floating-point number by the bits of its exponent and its mantissa.
+    pub(crate) fn float_size(&self, exponent: i128, mantissa: i128) -> Result<u8> {
+        match (exponent, mantissa) {
+            (8, 24) => Ok(4),
+            (11, 53) => Ok(8),
+            _ => self.fail("a floating-point number that is not of 4 or 8 bytes"),
+        }
+    }
+}
+
+/// Types within types that are read; guards the call stack against foreign text.
+pub(crate) const DEPTH: u32 = 32;
+
+/// Length of an array: a number, or the name of the field that has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Length {
+    Constant(u32),
+    Field(String),
+}
+
+/// The right side of an entry in a block; types are the parser's own.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry<T> {
+    Number(i128),
+    Text(String),
+    /// `le`, `clock.monotonic.value`.
+    Path(String),
+    Type(T),
+}
+
+/// A parser of blocks of entries.
+pub(crate) trait Blocks {
+    /// A type as the parser has it.
+    type Type;
+
+    fn cursor(&mut self) -> &mut Cursor;
+
+    fn ty(&mut self) -> Result<Self::Type>;
+
+    /// Reads `key = value;` or `key := type;`.
+    fn entry(&mut self) -> Result<(String, Entry<Self::Type>)> {
+        let key = self.cursor().path()?;
+        let entry = if self.cursor().accept('≔') {
+            Entry::Type(self.ty()?)
+        } else {
+            self.cursor().expect('=')?;
+            self.cursor().value()?
+        };
+        self.cursor().expect(';')?;
+        Ok((key, entry))
     }
 }

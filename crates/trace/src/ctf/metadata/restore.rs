@@ -1,7 +1,8 @@
 //! Reads back the `TraceInfo` that metadata was written from, from the parsed tree of TSDL. Metadata of other tracers is refused with a clear message.
 
+use super::cursor::{Entry, Length};
 use super::hint::{Hint, decode};
-use super::tree::{Block, Entry, Integer, Length, Type, blocks};
+use super::tree::{Block, Integer, Type, blocks};
 use crate::action::Action;
 use crate::error::{Error, Result};
 use crate::event::{EventClass, EventId};

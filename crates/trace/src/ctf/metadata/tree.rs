@@ -1,6 +1,6 @@
 //! TSDL tokens to a tree of blocks and types: the part of the grammar that fixed layouts need; its meaning is `restore`'s matter.
 
-use super::cursor::Cursor;
+use super::cursor::{Blocks, Cursor, DEPTH, Entry, Length};
 use super::lexer::Token;
 use crate::error::Result;
 use std::collections::HashMap;
@@ -26,28 +26,12 @@ pub(super) struct Integer {
     pub(super) text: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Length {
-    Constant(u32),
-    Field(String),
-}
-
-/// The right side of an entry in a block.
-#[derive(Clone, Debug)]
-pub(super) enum Entry {
-    Number(i128),
-    Text(String),
-    /// `le`, `clock.monotonic.value`.
-    Path(String),
-    Type(Type),
-}
-
 /// `trace { … };` and the like.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) name: String,
     pub(super) line: u32,
-    pub(super) entries: HashMap<String, Entry>,
+    pub(super) entries: HashMap<String, Entry<Type>>,
 }
 
 /// All blocks of a metadata text.
@@ -78,8 +62,23 @@ struct Parser {
     depth: u32,
 }
 
-/// Types within types that are still read; guards the call stack against foreign text.
-const DEPTH: u32 = 32;
+impl Blocks for Parser {
+    type Type = Type;
+
+    fn cursor(&mut self) -> &mut Cursor {
+        &mut self.cursor
+    }
+
+    fn ty(&mut self) -> Result<Type> {
+        if self.depth >= DEPTH {
+            return self.cursor.fail("types nested too deeply");
+        }
+        self.depth += 1;
+        let ty = self.ty_inside();
+        self.depth -= 1;
+        ty
+    }
+}
 
 impl Parser {
     fn block(&mut self) -> Result<Block> {
@@ -88,30 +87,11 @@ impl Parser {
         self.cursor.expect('{')?;
         let mut entries = HashMap::new();
         while !self.cursor.accept('}') {
-            let key = self.cursor.path()?;
-            let entry = if self.cursor.accept('≔') {
-                Entry::Type(self.ty()?)
-            } else {
-                self.cursor.expect('=')?;
-                self.entry()?
-            };
-            self.cursor.expect(';')?;
+            let (key, entry) = self.entry()?;
             entries.insert(key, entry);
         }
         self.cursor.expect(';')?;
         Ok(Block { name, line, entries })
-    }
-
-    fn entry(&mut self) -> Result<Entry> {
-        Ok(match self.cursor.peek() {
-            Some(Token::Text(text)) => {
-                let text = text.clone();
-                self.cursor.skip();
-                Entry::Text(text)
-            }
-            Some(Token::Word(_)) => Entry::Path(self.cursor.path()?),
-            _ => Entry::Number(self.cursor.number()?),
-        })
     }
 
     fn alias(&mut self) -> Result<()> {
@@ -128,16 +108,6 @@ impl Parser {
         self.cursor.expect(';')?;
         self.aliases.insert(name, ty);
         Ok(())
-    }
-
-    fn ty(&mut self) -> Result<Type> {
-        if self.depth >= DEPTH {
-            return self.cursor.fail("types nested too deeply");
-        }
-        self.depth += 1;
-        let ty = self.ty_inside();
-        self.depth -= 1;
-        ty
     }
 
     fn ty_inside(&mut self) -> Result<Type> {
@@ -174,7 +144,7 @@ impl Parser {
         while !self.cursor.accept('}') {
             let key = self.cursor.word()?;
             self.cursor.expect('=')?;
-            match (key.as_str(), self.entry()?) {
+            match (key.as_str(), self.cursor.value::<Type>()?) {
                 ("size", Entry::Number(bits @ 1..=64)) => integer.bits = bits as u64,
                 ("signed", Entry::Path(word)) => integer.signed = word == "true",
                 ("signed", Entry::Number(number)) => integer.signed = number != 0,
@@ -195,7 +165,7 @@ impl Parser {
         while !self.cursor.accept('}') {
             let key = self.cursor.word()?;
             self.cursor.expect('=')?;
-            match (key.as_str(), self.entry()?) {
+            match (key.as_str(), self.cursor.value::<Type>()?) {
                 ("exp_dig", Entry::Number(digits)) => exponent = digits,
                 ("mant_dig", Entry::Number(digits)) => mantissa = digits,
                 ("align", Entry::Number(_)) | ("byte_order", Entry::Path(_)) => {}
@@ -207,13 +177,7 @@ impl Parser {
             }
             self.cursor.expect(';')?;
         }
-        match (exponent, mantissa) {
-            (8, 24) => Ok(Type::Float(4)),
-            (11, 53) => Ok(Type::Float(8)),
-            _ => self
-                .cursor
-                .fail("a floating-point number that is not of 4 or 8 bytes"),
-        }
+        self.cursor.float_size(exponent, mantissa).map(Type::Float)
     }
 
     fn structure(&mut self) -> Result<Type> {
@@ -234,23 +198,9 @@ impl Parser {
         Ok(Type::Struct(fields.into()))
     }
 
-    /// `[2][3]` after a name: the first is the outermost.
+    /// The type of a field, by what stands behind its name.
     fn lengths(&mut self, element: Type) -> Result<Type> {
-        let mut lengths = Vec::new();
-        while self.cursor.accept('[') {
-            lengths.push(match self.cursor.peek() {
-                Some(Token::Word(_)) => Length::Field(self.cursor.path()?),
-                _ => match u32::try_from(self.cursor.number()?) {
-                    Ok(count) => Length::Constant(count),
-                    Err(_) => return self.cursor.fail("an impossible array length"),
-                },
-            });
-            self.cursor.expect(']')?;
-            if lengths.len() > DEPTH as usize {
-                return self.cursor.fail("types nested too deeply");
-            }
-        }
-        let arrays = lengths.into_iter().rev();
+        let arrays = self.cursor.lengths()?.into_iter().rev();
         Ok(arrays.fold(element, |ty, length| Type::Array(Box::new(ty), length)))
     }
 

@@ -1,7 +1,7 @@
 //! The metadata of other tracers, in the whole of TSDL (CTF 1.8): packetised or plain text, to the blocks that describe a trace.
 
 use super::types::{Integer, Struct, Type};
-use crate::ctf::metadata::cursor::Cursor;
+use crate::ctf::metadata::cursor::{Blocks, Cursor, DEPTH, Entry, Length};
 use crate::ctf::metadata::lexer::Token;
 use crate::error::Result;
 use std::collections::HashMap;
@@ -121,19 +121,27 @@ struct Parser {
     metadata: Metadata,
 }
 
-/// The right side of an entry of a block.
-enum Entry {
-    Number(i128),
-    Text(String),
-    Path(String),
-    Type(Type),
-}
-
-/// Types within types that are read.
-const DEPTH: u32 = 32;
 /// Most fields of a structure and most names of an enumeration.
 const FIELDS: usize = 1 << 12;
 const LABELS: usize = 1 << 16;
+
+impl Blocks for Parser {
+    type Type = Type;
+
+    fn cursor(&mut self) -> &mut Cursor {
+        &mut self.cursor
+    }
+
+    fn ty(&mut self) -> Result<Type> {
+        if self.depth >= DEPTH {
+            return self.cursor.fail("types are nested too deeply");
+        }
+        self.depth += 1;
+        let ty = self.ty_inside();
+        self.depth -= 1;
+        ty
+    }
+}
 
 impl Parser {
     /// A block, or a type with a name.
@@ -203,38 +211,20 @@ impl Parser {
         Ok(words.join(" "))
     }
 
-    fn entries(&mut self) -> Result<HashMap<String, Entry>> {
+    fn entries(&mut self) -> Result<HashMap<String, Entry<Type>>> {
         let mut entries = HashMap::new();
         while !self.cursor.accept('}') {
             if self.cursor.accept(';') || self.definition()? {
                 continue;
             }
-            let key = self.cursor.path()?;
-            let entry = if self.cursor.accept('≔') {
-                Entry::Type(self.ty()?)
-            } else {
-                self.cursor.expect('=')?;
-                self.entry()?
-            };
-            self.cursor.expect(';')?;
+            let (key, entry) = self.entry()?;
             entries.insert(key, entry);
         }
         Ok(entries)
     }
 
-    fn entry(&mut self) -> Result<Entry> {
-        Ok(match self.cursor.peek() {
-            Some(Token::Text(text)) => {
-                let text = text.clone();
-                self.cursor.skip();
-                Entry::Text(text)
-            }
-            Some(Token::Word(_)) => Entry::Path(self.cursor.path()?),
-            _ => Entry::Number(self.cursor.number()?),
-        })
-    }
-
-    fn block(&mut self, name: &str, mut entries: HashMap<String, Entry>) {
+    fn block(&mut self, name: &str, mut entries: HashMap<String, Entry<Type>>) {
+        // Types are moved out of the block; numbers and texts are left in it.
         let mut ty = |key: &str| match entries.remove(key) {
             Some(Entry::Type(ty)) => Some(ty),
             _ => None,
@@ -304,16 +294,6 @@ impl Parser {
                 .remarks
                 .push(format!("metadata: a block {other} is not understood")),
         }
-    }
-
-    fn ty(&mut self) -> Result<Type> {
-        if self.depth >= DEPTH {
-            return self.cursor.fail("types are nested too deeply");
-        }
-        self.depth += 1;
-        let ty = self.ty_inside();
-        self.depth -= 1;
-        ty
     }
 
     fn ty_inside(&mut self) -> Result<Type> {
@@ -439,21 +419,11 @@ impl Parser {
         if !align.is_power_of_two() {
             return self.cursor.fail("an alignment that is no power of two");
         }
-        match (exponent, mantissa) {
-            (8, 24) => Ok(Type::Float {
-                bits: 32,
-                align,
-                little,
-            }),
-            (11, 53) => Ok(Type::Float {
-                bits: 64,
-                align,
-                little,
-            }),
-            _ => self
-                .cursor
-                .fail("a floating-point number that is not of 4 or 8 bytes"),
-        }
+        Ok(Type::Float {
+            bits: u64::from(self.cursor.float_size(exponent, mantissa)?) * 8,
+            align,
+            little,
+        })
     }
 
     /// A type and a name, perhaps with lengths behind it.
@@ -477,28 +447,11 @@ impl Parser {
                 (self.named(&words.join(" "))?, name)
             }
         };
-        let mut lengths = Vec::new();
-        while self.cursor.accept('[') {
-            lengths.push(match self.cursor.peek() {
-                Some(Token::Word(_)) => Entry::Path(self.cursor.path()?),
-                _ => Entry::Number(self.cursor.number()?),
-            });
-            self.cursor.expect(']')?;
-            if lengths.len() > DEPTH as usize {
-                return self.cursor.fail("types are nested too deeply");
-            }
-        }
-        let mut ty = ty;
-        for length in lengths.into_iter().rev() {
-            ty = match length {
-                Entry::Number(count) => match u64::try_from(count) {
-                    Ok(count) => Type::Array(Arc::new(ty), count),
-                    Err(_) => return self.cursor.fail("an impossible length"),
-                },
-                Entry::Path(path) => Type::Sequence(Arc::new(ty), path),
-                Entry::Text(_) | Entry::Type(_) => ty,
-            };
-        }
+        let arrays = self.cursor.lengths()?.into_iter().rev();
+        let ty = arrays.fold(ty, |ty, length| match length {
+            Length::Constant(count) => Type::Array(Arc::new(ty), count.into()),
+            Length::Field(path) => Type::Sequence(Arc::new(ty), path),
+        });
         Ok((ty, name))
     }
 
