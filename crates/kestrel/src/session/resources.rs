@@ -2,16 +2,20 @@
 
 use super::maps::{self, Maps};
 use super::objects::Objects;
+use crate::plan::{BufferPlan, Plan};
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::ir::MapUse;
 use kestrel_compiler::packets;
-use kestrel_hook::buffer::Buffer;
 use kestrel_hook::buffer::bell::{self, Bell, Doorbell};
-use kestrel_hook::hook::control::{self, Control};
+use kestrel_hook::buffer::reader::RingSpec;
+use kestrel_hook::buffer::{self, Buffer};
+use kestrel_hook::hook::control::{self, Control, Table};
 use kestrel_hook::hook::{named, process_filter, relay, thread_names};
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind, ProgramSpec};
+use kestrel_kernel::procfs::{self, possible_cpus};
+use kestrel_trace::info::Uuid;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -46,6 +50,55 @@ pub(super) struct Resources {
 }
 
 impl Resources {
+    /// Makes the resources that a plan wants; a persistent session has a reader of messages beside that of its buffers.
+    pub(super) fn create(plan: &Plan, host: &Host, uuid: Uuid, is_persistent: bool) -> Result<Self> {
+        let now = procfs::monotonic();
+        let cpus: Vec<u32> = possible_cpus()?.iter().collect();
+        let shapes = plan.buffers.iter().map(|buffer| buffer.geometry);
+        buffer::check_memory(shapes, &cpus, host)?;
+        let make = |(number, buffer): (usize, &BufferPlan)| {
+            let ring = RingSpec {
+                number: number as u32,
+                geometry: buffer.geometry,
+                uuid,
+                cpus: &cpus,
+                now,
+            };
+            Buffer::create(&buffer.name, &ring)
+        };
+        let buffers: Vec<Buffer> = plan.buffers.iter().enumerate().map(make).collect::<Result<_>>()?;
+        let bells: Vec<Bell> = plan.buffers.iter().map(|buffer| buffer.bell).collect();
+        let rings = bells.iter().any(|bell| *bell != Bell::Silent);
+        let globals = &plan.globals;
+        let license = globals.license.as_deref();
+        let control = Control::create(uuid, now)?;
+        for (index, parameter) in globals.parameters.iter().enumerate() {
+            control.set_parameter(index, parameter.value);
+        }
+        // Handlers known at the start are compiled into the hooks, so that a table's number says all.
+        for number in 1..=plan.tables.len() as u32 {
+            control.set_table(number - 1, Table::known(number));
+        }
+        Ok(Self {
+            host: host.clone(),
+            control: Arc::new(control),
+            buffers,
+            doorbell: rings.then(Doorbell::create).transpose()?,
+            message_bell: (rings && is_persistent).then(Doorbell::create).transpose()?,
+            bells,
+            targets: plan.follows().then(process_filter::create_map).transpose()?,
+            names: thread_names::create_map()?,
+            hits: None,
+            relay: None,
+            license: license.and_then(|it| CString::new(it).ok()),
+            packets: (!globals.packets.is_empty())
+                .then(|| packets_map(cpus.len()))
+                .transpose()?,
+            maps: Maps::create(&globals.maps, globals.keeps_failures())?,
+            objects: Objects::default(),
+        })
+    }
+
     /// Loads a program, bound to these resources, to maps of its own and to those that are given for it.
     pub(super) fn load(
         &self,
@@ -142,4 +195,10 @@ fn private_map(used: &MapUse) -> Result<Option<Map>> {
 /// Program name as bpftool shows it: the last part of the event's name, as much as fits.
 fn program_name(event: &str) -> String {
     format!("k_{}", event.rsplit(':').next().unwrap_or(event))
+}
+
+/// The map by which programs hand packets over, with a place for each CPU.
+fn packets_map(cpus: usize) -> Result<Map> {
+    let spec = MapSpec::new(MapKind::PERF_EVENT_ARRAY, packets::MAP, 4, 4, cpus as u32);
+    Ok(Map::create(&spec)?)
 }

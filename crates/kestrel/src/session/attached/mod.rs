@@ -13,41 +13,33 @@ mod misses;
 mod own;
 
 use super::identity::{new_uuid, trace_info};
-use super::maps::Maps;
 use super::metadata::Description;
-use super::objects::Objects;
 use super::prepare;
 use super::refusal::name_what_is_missing;
 use super::resources::Resources;
 use super::{Fallback, Hits, Skipped, modules};
 use crate::plan::known::KnownRecord;
-use crate::plan::{BufferPlan, Hook, Plan};
+use crate::plan::{Hook, Plan};
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
 use kestrel_catalog::catalog::Catalog;
-use kestrel_compiler::packets;
-use kestrel_hook::buffer::bell::{Bell, Doorbell};
-use kestrel_hook::buffer::reader::RingSpec;
-use kestrel_hook::buffer::{self, Buffer};
-use kestrel_hook::hook::control::{Control, Table};
-use kestrel_hook::hook::process_filter::{self, ProcessFilter};
-use kestrel_hook::hook::thread_names;
+use kestrel_hook::buffer::Buffer;
+use kestrel_hook::hook::control::Table;
+use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_kernel::Host;
-use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ProgramKind};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind};
 use kestrel_kernel::process::allow_open_files;
-use kestrel_kernel::procfs::{self, possible_cpus};
+use kestrel_kernel::procfs::possible_cpus;
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::info::TraceInfo;
 use kestrel_trace::layout::Names;
-use std::ffi::CString;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A session: what is attached, and the resources that its programs are bound to.
 #[derive(Debug)]
 pub struct Session {
     pub(super) resources: Resources,
-    /// Processes whose events are wanted.
+    /// The processes that are traced.
     pub(super) target: ProcessFilter,
     /// Names of the events by their numbers.
     pub(super) numbers: Names,
@@ -55,7 +47,7 @@ pub struct Session {
     pub(super) metadata: Option<Description>,
     pub(super) hooks: Vec<Attached>,
     pub(super) followers: Vec<Attached>,
-    /// The number of consecutive ones that are copies of one another (second chances).
+    /// How many programs in a row are copies of one (second chances).
     pub(super) follower_copies: usize,
     /// Which of the plan's hooks have their handlers in the program of another.
     pub(super) sharing: Vec<usize>,
@@ -63,7 +55,7 @@ pub struct Session {
     pub(super) detours: Vec<Fallback>,
     pub(super) left_out: Vec<Skipped>,
     pub(super) info: TraceInfo,
-    /// When it was last looked for CPUs that have come.
+    /// When CPUs that were plugged in were last looked for.
     pub(super) looked: Option<Instant>,
     /// Modules that hooks sit in.
     pub(super) modules: modules::ModuleWatch,
@@ -75,29 +67,29 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) event: String,
-    /// Events of its set beside that.
+    /// The number of further events that the program serves.
     pub(super) others: usize,
     pub(super) program: Program,
-    /// Maps of its own live as long as it does.
+    /// Maps of the program alone, which live as long as it does.
     pub(super) _maps: Vec<Map>,
     pub(super) links: Links,
-    /// Handlers that come later: an array for each of its programs.
+    /// Program arrays for handlers that are loaded later, one for each copy of the program.
     pub(super) slots: Vec<Map>,
-    /// Where threads can be preempted inside the program: the hits that were seen by it or by the programs behind it.
+    /// Hits that one of the program's copies saw; only where threads can be preempted inside it, and it has copies (second chances).
     pub(super) seen: Option<Map>,
-    /// Where that is so, the number of these programs; else 0.
+    /// The number of the copies; 0 without.
     pub(super) copies: u32,
     /// Type of the program.
     pub(super) kind: ProgramKind,
     /// How it is attached; none for what is attached beside the hooks.
     pub(super) mechanism: Option<Mechanism>,
-    /// Where it sits in a module that may be unloaded.
+    /// Its place in a module that may be unloaded.
     pub(super) module: Option<modules::ModulePlace>,
-    /// Where the kernel attaches it again with its module: the build of that.
+    /// The build of its module, where the kernel attaches it again when the module is loaded again.
     pub(super) module_build: Option<String>,
-    /// The records with their numbers, where who reads them knows them, and its program does without.
+    /// Records with constant contents, by their numbers: the reader makes them, not the program.
     pub(super) known: Vec<(EventId, KnownRecord)>,
-    /// Whether its handlers do nothing else.
+    /// Whether its handlers do nothing but those records.
     pub(super) idle: bool,
     /// Which of the plan's hooks it is, and which of the hook's ways.
     pub(super) hook: usize,
@@ -133,57 +125,12 @@ impl Session {
     pub(super) fn make(plan: &Plan, catalog: &Catalog, command: &str, name: &str) -> Result<Self> {
         allow_open_files(files(plan));
         own_event::sweep(catalog.host());
-        let now = procfs::monotonic();
         let uuid = new_uuid()?;
-        let cpus: Vec<u32> = possible_cpus()?.iter().collect();
-        let shapes = plan.buffers.iter().map(|buffer| buffer.geometry);
-        buffer::check_memory(shapes, &cpus, catalog.host())?;
-        let make = |(number, buffer): (usize, &BufferPlan)| {
-            let ring = RingSpec {
-                number: number as u32,
-                geometry: buffer.geometry,
-                uuid,
-                cpus: &cpus,
-                now,
-            };
-            Buffer::create(&buffer.name, &ring)
-        };
-        let buffers: Vec<Buffer> = plan.buffers.iter().enumerate().map(make).collect::<Result<_>>()?;
-        let bells: Vec<Bell> = plan.buffers.iter().map(|buffer| buffer.bell).collect();
-        let rings = bells.iter().any(|bell| *bell != Bell::Silent);
-        let control = Arc::new(Control::create(uuid, now)?);
-        for (index, parameter) in plan.globals.parameters.iter().enumerate() {
-            control.set_parameter(index, parameter.value);
-        }
-        for number in 1..=plan.tables.len() as u32 {
-            control.set_table(number - 1, Table::known(number));
-        }
-        let targets = plan.follows().then(process_filter::create_map).transpose()?;
-        let mut info = trace_info(catalog.host(), &buffers, uuid, command);
+        let resources = Resources::create(plan, catalog.host(), uuid, !name.is_empty())?;
+        let mut info = trace_info(catalog.host(), &resources.buffers, uuid, command);
         name.clone_into(&mut info.session);
         let mut session = Self {
-            resources: Resources {
-                host: catalog.host().clone(),
-                control,
-                buffers,
-                doorbell: rings.then(Doorbell::create).transpose()?,
-                message_bell: (rings && !name.is_empty()).then(Doorbell::create).transpose()?,
-                bells,
-                targets,
-                names: thread_names::create_map()?,
-                hits: None,
-                relay: None,
-                license: plan
-                    .globals
-                    .license
-                    .as_deref()
-                    .and_then(|it| CString::new(it).ok()),
-                packets: (!plan.globals.packets.is_empty())
-                    .then(|| packets_map(cpus.len()))
-                    .transpose()?,
-                maps: Maps::create(&plan.globals.maps, plan.globals.keeps_failures())?,
-                objects: Objects::default(),
-            },
+            resources,
             target: plan.target.clone(),
             numbers: match plan.globals.source {
                 Some(_) => plan.hooks.iter().flat_map(Hook::whole_numbers).collect(),
@@ -254,7 +201,7 @@ impl Session {
     /// process of its own does that, [`kestrel_kernel::process::CLOSER`]; gives for how many events. They are masked meanwhile.
     pub fn detach_apart(&mut self) -> usize {
         self.deactivate();
-        // What tracefs was given for them can go only after them.
+        // Links on events of tracefs are closed here: such an event can be removed only when nothing is attached to it any more.
         let slow = |attached: &Attached| is_slow(attached.kind) && attached.links.events().is_empty();
         let hooks = std::mem::take(&mut self.hooks).into_iter();
         let (slowly, _at_once): (Vec<_>, Vec<_>) = hooks.partition(slow);
@@ -305,12 +252,6 @@ impl Session {
     pub fn attaching(&self) -> Duration {
         self.attaching
     }
-}
-
-/// The map by which programs hand packets over, with a place for each CPU.
-fn packets_map(cpus: usize) -> Result<Map> {
-    let spec = MapSpec::new(MapKind::PERF_EVENT_ARRAY, packets::MAP, 4, 4, cpus as u32);
-    Ok(Map::create(&spec)?)
 }
 
 /// The most files that are open while a plan is attached: each hook's program, link, perf event and own maps, a link and a perf event for each
