@@ -160,11 +160,6 @@ impl Assembler {
         self.alu(Alu::Lsh, Width::W64, dst, operand)
     }
 
-    /// `dst >>= operand`, zeros coming in.
-    pub fn rsh(&mut self, dst: Reg, operand: impl Into<Operand>) -> &mut Self {
-        self.alu(Alu::Rsh, Width::W64, dst, operand)
-    }
-
     /// An arithmetic instruction.
     pub fn alu(&mut self, op: Alu, width: Width, dst: Reg, operand: impl Into<Operand>) -> &mut Self {
         let (second, src, imm) = operand.into().split();
@@ -265,17 +260,6 @@ impl Assembler {
     /// `if dst cond operand goto label`, comparing 64 bits.
     pub fn jump_if(&mut self, cond: Cond, dst: Reg, operand: impl Into<Operand>, label: Label) -> &mut Self {
         self.branch(cond, Width::W64, dst, operand, label)
-    }
-
-    /// `if dst cond operand goto label`, comparing the low 32 bits.
-    pub fn jump_if32(
-        &mut self,
-        cond: Cond,
-        dst: Reg,
-        operand: impl Into<Operand>,
-        label: Label,
-    ) -> &mut Self {
-        self.branch(cond, Width::W32, dst, operand, label)
     }
 
     /// `if dst cond operand goto label`.

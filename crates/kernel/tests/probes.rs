@@ -8,7 +8,7 @@ use kestrel_bpf::asm::Assembler;
 use kestrel_bpf::btf::{Kind, TypeId};
 use kestrel_bpf::code::{Code, MapRef};
 use kestrel_bpf::helper;
-use kestrel_bpf::isa::{Atomic, Cond, Reg, Size};
+use kestrel_bpf::isa::{Atomic, Cond, Reg, Size, Width};
 use kestrel_kernel::bpf::Attachment;
 use kestrel_kernel::bpf::{
     AttachType, KprobeMulti, KprobeTargets, Link, LinkDetail, Map, MapKind, MapSpec, Program, ProgramKind,
@@ -39,7 +39,7 @@ fn counter() -> Code {
     let mut asm = Assembler::new();
     let out = asm.label();
     asm.call(helper::GET_CURRENT_PID_TGID)
-        .jump_if32(Cond::Ne, Reg::R0, process::thread_id() as i32, out)
+        .branch(Cond::Ne, Width::W32, Reg::R0, process::thread_id() as i32, out)
         .map_value(Reg::R1, MapRef(0), 0)
         .mov(Reg::R2, 1)
         .atomic(Atomic::Add, Size::DW, Reg::R1, 0, Reg::R2)

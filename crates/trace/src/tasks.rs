@@ -11,7 +11,7 @@ pub struct Tasks {
     /// Threads that have another number than their process, with that one's.
     #[serde(default)]
     threads: BTreeMap<u32, u32>,
-    /// Those that the recording is about, first and last of ranges, ascending; none where it is about all.
+    /// Threads that the recording is about, as ascending ranges (first, last); `None` where it is about all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     targets: Option<Vec<(u32, u32)>>,
 }
@@ -59,11 +59,6 @@ impl Tasks {
         };
     }
 
-    /// Whether the recording is about some threads, not all.
-    pub fn has_targets(&self) -> bool {
-        self.targets.is_some()
-    }
-
     /// Whether the recording is about this thread.
     pub fn is_target(&self, tid: u32) -> bool {
         let Some(ranges) = &self.targets else { return true };
@@ -109,7 +104,10 @@ mod tests {
         let mut tasks = Tasks::default();
         tasks.insert(7, 7);
         tasks.insert(8, 7);
-        assert!(tasks.is_target(3) && !tasks.has_targets());
+        assert!(
+            tasks.is_target(3),
+            "without targets a recording is about all threads"
+        );
         tasks.follow([7, 8, 9, 11]);
         let read = Tasks::parse(&tasks.to_text()).unwrap();
         assert_eq!(read, tasks);

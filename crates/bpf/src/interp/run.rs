@@ -103,20 +103,33 @@ impl Run {
         self.enter(machine);
         let mut left = machine.max_steps;
         loop {
-            let insn = *self.code.insns.get(self.at).ok_or(Reason::LeftProgram)?;
-            hook(machine, self.at);
-            left = left.checked_sub(1).ok_or(Reason::TooManySteps {
-                limit: machine.max_steps,
-            })?;
-            machine.steps += 1;
-            let row = isa::row(&insn).ok_or(Reason::NotAnInstruction)?;
-            let next = self.at + row.slots();
-            match self.step(machine, insn, row.meaning)? {
-                Flow::Next => self.at = next,
-                Flow::To(at) => self.at = at,
-                Flow::Done(r0) => return Ok(r0),
+            if let Some(r0) = self.advance(machine, hook, &mut left)? {
+                return Ok(r0);
             }
         }
+    }
+
+    /// Runs the next instruction, one of those that are `left`; gives r0 where it ends the program.
+    fn advance(
+        &mut self,
+        machine: &mut Machine,
+        hook: Hook<'_>,
+        left: &mut u64,
+    ) -> Result<Option<u64>, Reason> {
+        let insn = *self.code.insns.get(self.at).ok_or(Reason::LeftProgram)?;
+        hook(machine, self.at);
+        *left = left.checked_sub(1).ok_or(Reason::TooManySteps {
+            limit: machine.max_steps,
+        })?;
+        machine.steps += 1;
+        let row = isa::row(&insn).ok_or(Reason::NotAnInstruction)?;
+        let next = self.at + row.slots();
+        self.at = match self.step(machine, insn, row.meaning)? {
+            Flow::Next => next,
+            Flow::To(at) => at,
+            Flow::Done(r0) => return Ok(Some(r0)),
+        };
+        Ok(None)
     }
 
     fn step(&mut self, machine: &mut Machine, insn: Insn, meaning: Meaning) -> Result<Flow, Reason> {
@@ -286,12 +299,8 @@ impl Run {
     fn call(&mut self, machine: &mut Machine, callee: Callee, imm: i32) -> Result<Flow, Reason> {
         match callee {
             Callee::Local => {
-                if self.frames.len() + 1 >= FRAMES {
-                    return Err(Reason::TooDeep);
-                }
                 let to = self.jump(imm.into())?;
-                let [.., r6, r7, r8, r9, r10] = self.registers;
-                self.frames.push((self.at + 1, [r6, r7, r8, r9, r10]));
+                self.save(self.at + 1)?;
                 // The kernel saves r6 to r9 for the caller; what a callee finds in them is undefined, and reading it an error.
                 self.registers[6..].fill(None);
                 self.registers[0] = None;
@@ -356,16 +365,12 @@ impl Run {
 
     /// Calls a function of the program from within a helper; gives what it returns.
     fn call_back(&mut self, machine: &mut Machine, function: u64, arguments: &[u64]) -> Result<u64, Reason> {
-        if self.frames.len() + 1 >= FRAMES {
-            return Err(Reason::TooDeep);
-        }
         let entry = usize::try_from(function.wrapping_sub(FUNCTIONS)).unwrap_or(usize::MAX);
         if !self.code.callbacks.contains(&entry) {
             return Err(Reason::Other("a call back of what is no function".to_owned()));
         }
         let (at, depth) = (self.at, self.frames.len());
-        let [.., r6, r7, r8, r9, r10] = self.registers;
-        self.frames.push((at, [r6, r7, r8, r9, r10]));
+        self.save(at)?;
         self.registers.fill(None);
         for (place, argument) in self.registers[1..].iter_mut().zip(arguments) {
             *place = Some(*argument);
@@ -374,21 +379,22 @@ impl Run {
         self.at = entry;
         let mut left = machine.max_steps;
         while self.frames.len() > depth {
-            let insn = *self.code.insns.get(self.at).ok_or(Reason::LeftProgram)?;
-            left = left.checked_sub(1).ok_or(Reason::TooManySteps {
-                limit: machine.max_steps,
-            })?;
-            machine.steps += 1;
-            let row = isa::row(&insn).ok_or(Reason::NotAnInstruction)?;
-            let next = self.at + row.slots();
-            match self.step(machine, insn, row.meaning)? {
-                Flow::Next => self.at = next,
-                Flow::To(at) => self.at = at,
-                Flow::Done(_) => return Err(Reason::LeftProgram),
+            if self.advance(machine, &mut |_, _| {}, &mut left)?.is_some() {
+                return Err(Reason::LeftProgram);
             }
         }
         self.at = at;
         self.get(0)
+    }
+
+    /// Keeps what a caller has in r6 to r10, and where it goes on.
+    fn save(&mut self, back: usize) -> Result<(), Reason> {
+        if self.frames.len() + 1 >= FRAMES {
+            return Err(Reason::TooDeep);
+        }
+        let [.., r6, r7, r8, r9, r10] = self.registers;
+        self.frames.push((back, [r6, r7, r8, r9, r10]));
+        Ok(())
     }
 
     fn arguments(&self, needed: u8) -> Result<Arguments, Reason> {
