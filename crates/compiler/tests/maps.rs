@@ -451,7 +451,7 @@ fn every_histogram_agrees_with_the_reader() {
             let aggregate::ValueKind::Gathered(gathered) = &snapshot.ty.value else {
                 panic!("{snapshot:?}")
             };
-            let aggregate::read::Held::Words(counts) = &snapshot.rows[0].value else {
+            let aggregate::read::RowValue::Words(counts) = &snapshot.rows[0].value else {
                 panic!("{snapshot:?}")
             };
             let Metric::Histogram(buckets) = gathered.function.metric(gathered, counts) else {

@@ -214,14 +214,14 @@ fn group(signature: &Signature) -> Option<Group> {
     let each = kinds.filter_map(|(place, parameter)| {
         Some(match parameter.kind? {
             Kind::Text => Group::Texts,
-            Kind::Given(_) | Kind::Filled => Group::Buffers,
+            Kind::InBuffer(_) | Kind::OutBuffer => Group::Buffers,
             Kind::Pointed(what) => match what.shape {
                 Shape::Vectors(_) => Group::Vectors(place),
                 Shape::Message(_) | Shape::Messages(_) => Group::Message(place),
                 Shape::Texts(_) => Group::Exec,
                 _ => Group::Structures,
             },
-            Kind::FilledText | Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,
+            Kind::OutPath | Kind::Remaining(_) | Kind::ProcessControl => Group::Structures,
             _ => return None,
         })
     });

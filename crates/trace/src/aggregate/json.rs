@@ -1,7 +1,7 @@
 //! Maps as JSON, in the form that bpftrace prints.
 
 use super::map_type::ValueKind;
-use super::read::{Held, Snapshot};
+use super::read::{RowValue, Snapshot};
 use super::text::{Show, Shown, divided, rows};
 use crate::print::{self, JsonStyle, Style, bpftrace_string, separate};
 use crate::symbol::Symbols;
@@ -67,7 +67,7 @@ fn object(snapshot: &Snapshot, show: Show<'_>, symbols: &Symbols, out: &mut Vec<
 
 fn held(snapshot: &Snapshot, shown: &Shown<'_>, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
     let ty = &snapshot.ty;
-    if let (Held::Words(words), ValueKind::Gathered(gathered)) = (&shown.value, &ty.value) {
+    if let (RowValue::Words(words), ValueKind::Gathered(gathered)) = (&shown.value, &ty.value) {
         return gathered.function.json(gathered, words, show.divisor(), out);
     }
     let style = match show.style.raw {

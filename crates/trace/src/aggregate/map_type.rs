@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const MOST_KEY: u32 = 16 << 10;
 /// Bytes of a key that kernels before 5.16 take, too.
 pub const EVERY_KEY: u32 = 512;
-/// Entries of a map where nothing else is said.
+/// Default number of entries of a map.
 pub const ENTRIES: u32 = 4096;
 /// Bytes of values on each CPU beyond which a map gets fewer entries than [`ENTRIES`].
 const ROOM: u32 = 4 << 20;

@@ -36,13 +36,13 @@ pub struct Row {
     #[serde(default, skip_serializing_if = "is_zero")]
     read_ns: u64,
     /// The value under the key.
-    pub value: Held,
+    pub value: RowValue,
 }
 
 /// A map's value, with all CPUs together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
-pub enum Held {
+pub enum RowValue {
     /// A scalar in 64 bits; its type is in the map's type.
     Number(u64),
     Text(Vec<u8>),
@@ -93,10 +93,12 @@ impl Row {
     pub fn held<'a>(&'a self, ty: &'a MapType) -> Option<Value<'a>> {
         Some(match (&self.value, &ty.value) {
             // A scalar is in the low bytes of its word.
-            (Held::Number(n), ValueKind::Scalar(field)) => scalar(field, *n),
-            (Held::Text(text), _) => Value::Text(text),
-            (Held::Whole(bytes), ValueKind::Whole(field)) => Value::read_beside(field, bytes, self.beside()),
-            (Held::Fault, _) => Value::Fault,
+            (RowValue::Number(n), ValueKind::Scalar(field)) => scalar(field, *n),
+            (RowValue::Text(text), _) => Value::Text(text),
+            (RowValue::Whole(bytes), ValueKind::Whole(field)) => {
+                Value::read_beside(field, bytes, self.beside())
+            }
+            (RowValue::Fault, _) => Value::Fault,
             _ => return None,
         })
     }
@@ -108,7 +110,7 @@ impl Row {
         for (ty, at) in ty.keys.iter().zip(ty.key_offsets()) {
             numbers(ty, self.key.get(at as usize..).unwrap_or_default(), &mut wanted);
         }
-        if let (ValueKind::Whole(ty), Held::Whole(bytes)) = (&ty.value, &self.value) {
+        if let (ValueKind::Whole(ty), RowValue::Whole(bytes)) = (&ty.value, &self.value) {
             numbers(ty, bytes, &mut wanted);
         }
         for (number, max) in wanted {
@@ -128,10 +130,10 @@ impl Row {
     /// Whether key and value have the sizes that the type says.
     pub(super) fn is_sound(&self, ty: &MapType) -> bool {
         let value = match (&self.value, &ty.value) {
-            (Held::Number(_), ValueKind::Scalar(_)) => true,
-            (Held::Text(_) | Held::Fault, ValueKind::Text { .. }) => true,
-            (Held::Whole(bytes), kind @ ValueKind::Whole(_)) => bytes.len() == kind.size() as usize,
-            (Held::Words(words), ValueKind::Gathered(gathered)) => {
+            (RowValue::Number(_), ValueKind::Scalar(_)) => true,
+            (RowValue::Text(_) | RowValue::Fault, ValueKind::Text { .. }) => true,
+            (RowValue::Whole(bytes), kind @ ValueKind::Whole(_)) => bytes.len() == kind.size() as usize,
+            (RowValue::Words(words), ValueKind::Gathered(gathered)) => {
                 words.len() == gathered.function.words(gathered) as usize
             }
             _ => false,
@@ -188,7 +190,7 @@ impl Snapshot {
                 false => ty.is_since(generation, key),
             })
             .filter_map(|(key, values)| {
-                let value = Held::new(&ty.value, values)?;
+                let value = RowValue::new(&ty.value, values)?;
                 Some(Row {
                     key,
                     stacks: Stacks::default(),
@@ -215,7 +217,7 @@ impl Snapshot {
     pub fn dated(mut self, offset: i64) -> Self {
         if let ValueKind::Gathered(gathered) = &self.ty.value {
             for row in &mut self.rows {
-                if let Held::Words(words) = &mut row.value {
+                if let RowValue::Words(words) = &mut row.value {
                     gathered.function.date(gathered, words, offset);
                 }
             }
@@ -235,7 +237,9 @@ impl Snapshot {
     /// A row's value in a few words, where its text has several lines.
     pub fn brief(&self, row: &Row) -> Option<String> {
         match (&row.value, &self.ty.value) {
-            (Held::Words(words), ValueKind::Gathered(gathered)) => gathered.function.brief(gathered, words),
+            (RowValue::Words(words), ValueKind::Gathered(gathered)) => {
+                gathered.function.brief(gathered, words)
+            }
             _ => None,
         }
     }
@@ -246,7 +250,7 @@ impl Snapshot {
     }
 }
 
-impl Held {
+impl RowValue {
     /// Whether it is zeroes only.
     fn is_zero(&self) -> bool {
         match self {

@@ -1,7 +1,7 @@
 //! Maps as text, the way bpftrace prints them.
 
 use super::map_type::{MapType, ValueKind};
-use super::read::{Held, Row, Snapshot};
+use super::read::{Row, RowValue, Snapshot};
 use crate::layout::CompositeKind;
 use crate::print::{Style, styled, tuple_members};
 use crate::print::{counted, were};
@@ -93,7 +93,7 @@ pub(super) struct Shown<'r> {
     /// The first of its rows.
     pub(super) row: &'r Row,
     /// The value, of all its rows together.
-    pub(super) value: Held,
+    pub(super) value: RowValue,
 }
 
 /// The rows that are wanted, with their keys as text. Stacks of several processes that read alike are one row, where a function joins their values.
@@ -112,7 +112,7 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
                     joined.get_mut(&shown.key).map(|known| &mut known.value),
                     &shown.value,
                 ) {
-                    (Some(Held::Words(sum)), Held::Words(words)) => {
+                    (Some(RowValue::Words(sum)), RowValue::Words(words)) => {
                         gathered.function.join(gathered, sum, words);
                     }
                     _ => _ = joined.insert(shown.key.clone(), shown),
@@ -188,8 +188,8 @@ fn key(row: &Row, ty: &MapType, show: Show<'_>, symbols: &Symbols) -> Vec<u8> {
     out
 }
 
-fn held(row: &Row, value: &Held, ty: &MapType, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
-    if let (Held::Words(words), ValueKind::Gathered(gathered)) = (value, &ty.value) {
+fn held(row: &Row, value: &RowValue, ty: &MapType, show: Show<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
+    if let (RowValue::Words(words), ValueKind::Gathered(gathered)) = (value, &ty.value) {
         let mut text = String::new();
         gathered.function.text(gathered, words, show.divisor(), &mut text);
         return out.extend_from_slice(text.as_bytes());

@@ -40,7 +40,7 @@ pub struct Call {
     pub values: Vec<u64>,
     /// What arguments pointed to at the entry.
     pub before: Pieces,
-    /// And at the return.
+    /// What they pointed to at the return.
     pub after: Pieces,
     /// How the call ended.
     pub end: End,
@@ -130,7 +130,7 @@ impl Call {
     /// Text to which the argument at a place pointed.
     pub fn text(&self, place: usize) -> Option<&[u8]> {
         let when = match self.signature.parameters.get(place).and_then(|it| it.kind) {
-            Some(Kind::Filled | Kind::FilledText) => When::After,
+            Some(Kind::OutBuffer | Kind::OutPath) => When::After,
             _ => When::Before,
         };
         self.memory((place, 0), when)

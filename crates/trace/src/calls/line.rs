@@ -96,10 +96,10 @@ pub(super) fn text(call: &Call, argument: Argument<'_>, files: &Descriptors) -> 
             0 => out.push('0'),
             _ => out.push_str(&format!("0{value:o}")),
         },
-        Some(Kind::Place) => pointer(value, &mut out),
+        Some(Kind::Address) => pointer(value, &mut out),
         Some(Kind::Bits) => hexadecimal(value, &mut out),
         Some(Kind::Text) => path(call, argument, &mut out),
-        Some(Kind::FilledText | Kind::Filled | Kind::Given(_)) => buffer(call, argument, &mut out),
+        Some(Kind::OutPath | Kind::OutBuffer | Kind::InBuffer(_)) => buffer(call, argument, &mut out),
         Some(Kind::Protocol) => match call.argument(0).and_then(protocol) {
             Some(meaning) => meaning.write(value, &mut out),
             None => number(argument, &mut out),

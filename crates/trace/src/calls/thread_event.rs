@@ -13,14 +13,14 @@ use serde::Serialize;
 /// What happened to a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ThreadEvent {
-    /// It took a signal.
+    /// The thread took a signal.
     Signal {
         /// The signal's number.
         number: i64,
         /// The kernel's `siginfo_t`.
         information: Vec<u8>,
     },
-    /// It exited with this status.
+    /// The thread exited with this status.
     Exited(i64),
     /// A signal ended it.
     Killed {

@@ -13,12 +13,12 @@ pub enum Kind {
     Named(Meaning),
     /// The address of a text that ends with a NUL: a path, or another name.
     Text,
-    /// The address of bytes that the call is given; the argument at this place says how many.
-    Given(u8),
-    /// The address of bytes that the call fills; it returns how many.
-    Filled,
-    /// A buffer that is filled with a path: of readlink(2).
-    FilledText,
+    /// A buffer that the call reads, as write(2) does; the argument at this place is its length.
+    InBuffer(u8),
+    /// A buffer that the call fills, as read(2) does; it returns how many bytes.
+    OutBuffer,
+    /// A buffer that the call fills with a path, as readlink(2) does.
+    OutPath,
     /// The address of a structure, or of some of them.
     Pointed(Pointed),
     /// The address of a time that a call fills where a signal interrupts it.
@@ -29,10 +29,10 @@ pub enum Kind {
     Mode,
     /// Permissions that count only where these bits of the argument before are set (`O_CREAT`): else it is not an argument at all.
     ModeWith(i64),
-    /// A number whose bits are meant.
+    /// A set of bits without names, shown in hexadecimal.
     Bits,
     /// An address that is declared as a number.
-    Place,
+    Address,
     /// A number without names, where an argument of its name has some in other calls.
     Plain,
     /// The protocol of a socket, whose family is the first argument.
@@ -44,7 +44,7 @@ pub enum Kind {
 /// The call of rows that are about any call.
 const ANY: &str = "*";
 
-use Kind::{Bits, Descriptor, Filled, FilledText, Given, Mode, ModeWith, Named, Place, Plain, Text};
+use Kind::{Address, Bits, Descriptor, InBuffer, Mode, ModeWith, Named, OutBuffer, OutPath, Plain, Text};
 
 /// Call, argument, kind. Rows of one call come before those of any.
 #[rustfmt::skip]
@@ -89,9 +89,9 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("swapon", "specialfile", Text),
     ("swapoff", "specialfile", Text),
     ("umask", "mask", Mode),
-    ("readlink", "buf", FilledText),
-    ("readlinkat", "buf", FilledText),
-    ("getcwd", "buf", FilledText),
+    ("readlink", "buf", OutPath),
+    ("readlinkat", "buf", OutPath),
+    ("getcwd", "buf", OutPath),
     ("mount", "dev_name", Text),
     ("mount", "dir_name", Text),
     ("mount", "type", Text),
@@ -118,15 +118,15 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("open_tree", "flags", Named(Meaning::OpenTree)),
     ("mount_setattr", "flags", Named(Meaning::At)),
     ("setxattr", "name", Text),
-    ("setxattr", "value", Given(3)),
-    ("lsetxattr", "value", Given(3)),
-    ("fsetxattr", "value", Given(3)),
-    ("getxattr", "value", Filled),
-    ("lgetxattr", "value", Filled),
-    ("fgetxattr", "value", Filled),
-    ("listxattr", "list", Filled),
-    ("llistxattr", "list", Filled),
-    ("flistxattr", "list", Filled),
+    ("setxattr", "value", InBuffer(3)),
+    ("lsetxattr", "value", InBuffer(3)),
+    ("fsetxattr", "value", InBuffer(3)),
+    ("getxattr", "value", OutBuffer),
+    ("lgetxattr", "value", OutBuffer),
+    ("fgetxattr", "value", OutBuffer),
+    ("listxattr", "list", OutBuffer),
+    ("llistxattr", "list", OutBuffer),
+    ("flistxattr", "list", OutBuffer),
     ("setxattr", "flags", Named(Meaning::Xattr)),
     ("lsetxattr", "name", Text),
     ("lsetxattr", "flags", Named(Meaning::Xattr)),
@@ -148,10 +148,10 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("inotify_init1", "flags", Named(Meaning::InotifyInit)),
     ("inotify_add_watch", "mask", Named(Meaning::Inotify)),
     // Descriptors.
-    ("read", "buf", Filled),
-    ("pread64", "buf", Filled),
-    ("write", "buf", Given(2)),
-    ("pwrite64", "buf", Given(2)),
+    ("read", "buf", OutBuffer),
+    ("pread64", "buf", OutBuffer),
+    ("write", "buf", InBuffer(2)),
+    ("pwrite64", "buf", InBuffer(2)),
     ("preadv2", "flags", Named(Meaning::ReadWrite)),
     ("pwritev2", "flags", Named(Meaning::ReadWrite)),
     ("lseek", "whence", Named(Meaning::Whence)),
@@ -200,13 +200,13 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("memfd_create", "flags", Named(Meaning::Memfd)),
     ("memfd_secret", "flags", Named(Meaning::Pipe)),
     // Memory.
-    ("mmap", "addr", Place),
+    ("mmap", "addr", Address),
     ("mmap", "prot", Named(Meaning::Protection)),
     ("mmap", "flags", Named(Meaning::Map)),
     ("mmap", "off", Bits),
-    ("munmap", "addr", Place),
-    ("mremap", "addr", Place),
-    ("mremap", "new_addr", Place),
+    ("munmap", "addr", Address),
+    ("mremap", "addr", Address),
+    ("mremap", "new_addr", Address),
     ("mremap", "flags", Named(Meaning::Remap)),
     ("mprotect", "prot", Named(Meaning::Protection)),
     ("pkey_mprotect", "prot", Named(Meaning::Protection)),
@@ -215,13 +215,13 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("msync", "flags", Named(Meaning::SyncMemory)),
     ("mlock2", "flags", Named(Meaning::LockRange)),
     ("mlockall", "flags", Named(Meaning::LockMemory)),
-    ("brk", "brk", Place),
+    ("brk", "brk", Address),
     ("set_mempolicy", "mode", Named(Meaning::MemoryPolicy)),
     ("mbind", "mode", Named(Meaning::MemoryPolicy)),
     ("membarrier", "cmd", Named(Meaning::Membarrier)),
     // Processes.
     ("clone", "clone_flags", Named(Meaning::Clone)),
-    ("clone", "newsp", Place),
+    ("clone", "newsp", Address),
     ("clone", "tls", Bits),
     ("unshare", "unshare_flags", Named(Meaning::Namespace)),
     ("setns", "flags", Named(Meaning::Namespace)),
@@ -242,7 +242,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("sched_get_priority_min", "policy", Named(Meaning::Scheduler)),
     ("futex", "op", Named(Meaning::Futex)),
     ("futex", "val3", Bits),
-    ("pselect6", "sig", Place),
+    ("pselect6", "sig", Address),
     ("kcmp", "type", Named(Meaning::Compare)),
     ("seccomp", "op", Named(Meaning::Seccomp)),
     ("pidfd_open", "flags", Named(Meaning::PidFd)),
@@ -263,11 +263,11 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("socketpair", "type", Named(Meaning::SocketType)),
     ("socketpair", "protocol", Kind::Protocol),
     ("accept4", "flags", Named(Meaning::SocketFlags)),
-    ("sendto", "buff", Given(2)),
+    ("sendto", "buff", InBuffer(2)),
     ("sendto", "flags", Named(Meaning::Message)),
     ("sendmsg", "flags", Named(Meaning::Message)),
     ("sendmmsg", "flags", Named(Meaning::Message)),
-    ("recvfrom", "ubuf", Filled),
+    ("recvfrom", "ubuf", OutBuffer),
     ("recvfrom", "flags", Named(Meaning::Message)),
     ("recvmsg", "flags", Named(Meaning::Message)),
     ("recvmmsg", "flags", Named(Meaning::Message)),
@@ -282,7 +282,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("getitimer", "which", Named(Meaning::IntervalTimer)),
     ("setitimer", "which", Named(Meaning::IntervalTimer)),
     ("getrandom", "flags", Named(Meaning::Random)),
-    ("getrandom", "ubuf", Filled),
+    ("getrandom", "ubuf", OutBuffer),
     ("msgget", "key", Named(Meaning::IpcKey)),
     ("shmget", "key", Named(Meaning::IpcKey)),
     ("semget", "key", Named(Meaning::IpcKey)),
@@ -302,7 +302,7 @@ pub const ARGUMENTS: &[(&str, &str, Kind)] = &[
     ("request_key", "_type", Text),
     ("request_key", "_description", Text),
     // Arguments that mean the same in every call that has them.
-    (ANY, "start", Place),
+    (ANY, "start", Address),
     (ANY, "fd", Descriptor),
     (ANY, "dfd", Named(Meaning::Directory)),
     (ANY, "olddfd", Named(Meaning::Directory)),

@@ -271,9 +271,9 @@ impl Kind {
     pub fn reading(self) -> Option<Reading> {
         let plain = |when, length, most| Some(Reading { when, length, most });
         match self {
-            Self::Given(place) => plain(When::Both, Length::Argument(place, 1), BUFFER),
-            Self::Filled => plain(When::After, Length::Returned(1), BUFFER),
-            Self::FilledText => plain(When::After, Length::Returned(1), MOST),
+            Self::InBuffer(place) => plain(When::Both, Length::Argument(place, 1), BUFFER),
+            Self::OutBuffer => plain(When::After, Length::Returned(1), BUFFER),
+            Self::OutPath => plain(When::After, Length::Returned(1), MOST),
             Self::Remaining(structure) => {
                 let size = structure.size as u32;
                 plain(When::After, Length::Fixed(size), size)

@@ -5,7 +5,7 @@
 
 use super::text::{Family, MetricKind, Number};
 use kestrel_trace::aggregate::gather::Metric;
-use kestrel_trace::aggregate::read::{Held, Row, Snapshot};
+use kestrel_trace::aggregate::read::{Row, RowValue, Snapshot};
 use kestrel_trace::aggregate::{Buckets, ValueKind};
 use kestrel_trace::print;
 use kestrel_trace::symbol::Symbols;
@@ -109,9 +109,9 @@ fn keys(snapshot: &Snapshot, row: &Row) -> Vec<(&'static str, String)> {
     }
 }
 
-fn held(kind: &ValueKind, value: &Held, labels: &[(&'static str, &str)], all: &mut Families) {
+fn held(kind: &ValueKind, value: &RowValue, labels: &[(&'static str, &str)], all: &mut Families) {
     match (kind, value) {
-        (ValueKind::Scalar(ty), Held::Number(n)) => {
+        (ValueKind::Scalar(ty), RowValue::Number(n)) => {
             let value = match kestrel_trace::value::Value::read(ty, &n.to_le_bytes()) {
                 kestrel_trace::value::Value::Signed { value, .. } => Number::Whole(value.into()),
                 kestrel_trace::value::Value::Unsigned { value, .. } => Number::Whole(value.into()),
@@ -120,7 +120,7 @@ fn held(kind: &ValueKind, value: &Held, labels: &[(&'static str, &str)], all: &m
             };
             all.values.add(labels, value);
         }
-        (ValueKind::Gathered(gathered), Held::Words(words)) => {
+        (ValueKind::Gathered(gathered), RowValue::Words(words)) => {
             match gathered.function.metric(gathered, words) {
                 Metric::Count(n) => all.counts.add(labels, n),
                 Metric::Sum(n) => all.sums.add(labels, n),

@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// times are the program's own, and by how many ns the date is ahead of the kernel's clock, whole intervals left out: so intervals begin at whole multiples of the date.
 pub const TSERIES: &dyn Function = &Tseries;
 
-/// How values of one interval become one, by the words for it; the first is what happens where nothing is said.
+/// Functions that make one value of those of an interval, by their names; the first is the default.
 pub const HOW: &[(&str, Combine)] = &[
     ("last", Combine::Last),
     ("avg", Combine::Mean),
@@ -141,7 +141,7 @@ fn unit(points: &[Point]) -> (&'static str, usize) {
     }
 }
 
-/// `10:41:46.700`, in the time zone of who reads; the digits behind the point are cut.
+/// `10:41:46.700`, in the reader's time zone; the digits behind the point are cut.
 fn time_of_day(ns: u64, digits: usize) -> String {
     let time = date::written("%H:%M:%S", ns, 0);
     match digits {
