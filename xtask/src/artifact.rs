@@ -18,9 +18,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub(crate) enum Profile {
     /// Soon there, light to send.
     Quick,
-    /// As fast as what is shipped, with the names of its functions.
+    /// Optimised like the shipped binary, with the names of its functions.
     Release,
-    /// As packages carry it.
+    /// The binary of packages.
     Shipped,
 }
 
@@ -62,7 +62,7 @@ fn build(profile: Profile, arguments: &[&str]) -> Result<Vec<Executable>> {
     build_with(profile, arguments, &[])
 }
 
-/// The same, where `cargo rustc` hands some arguments on to the compiler.
+/// Builds with further arguments for the compiler, by `cargo rustc`.
 fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Vec<Executable>> {
     let mut cargo = cargo();
     cargo
@@ -145,7 +145,7 @@ pub(crate) fn base(profile: Profile) -> Result<Base> {
     programs(profile, &PACKAGES)
 }
 
-/// The same without `kestrel`, for when it does not compile or does not matter.
+/// The programs of a guest without `kestrel`, for when it does not compile or does not matter.
 pub(crate) fn bare(profile: Profile) -> Result<Base> {
     programs(profile, &[OWN])
 }

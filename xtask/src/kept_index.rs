@@ -20,7 +20,7 @@ const PLACE: &str = "/run/kestrel-index";
 const ASKING: &str = "{ kestrel record -a --dry-run -e kprobe:vfs_read; kestrel probe show vfs_read; } > /dev/null 2>&1; \
     ls /run/kestrel-index 2> /dev/null; true";
 
-/// As long as a test may take.
+/// Time limit, that of a test.
 const LIMIT: Duration = Duration::from_secs(120);
 
 type Files = Arc<Vec<(String, Vec<u8>)>>;
@@ -72,7 +72,7 @@ impl<K: Ord> KeptIndex<K> {
         Ok(())
     }
 
-    /// The same, if nobody did.
+    /// Makes the index if it was not made yet.
     pub(crate) fn make_once(&self, kind: &K, guest: &mut Guest, folder: &Path) -> Result<()>
     where
         K: Clone,

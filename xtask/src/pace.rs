@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What a test takes of which nothing is known, in seconds.
 const UNKNOWN: f64 = 3.0;
 
-/// So many of the slowest tests are told.
+/// Number of the slowest tests that are shown.
 const SLOWEST: usize = 10;
 
 /// One test's run on one kernel.

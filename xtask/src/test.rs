@@ -121,7 +121,7 @@ fn host(notes: &mut Notes) -> Result<Tally> {
     Ok(workspace + guest_side)
 }
 
-/// So many failed tests are tried once more at most: where more fail, it is not the machine's fault.
+/// Most failed tests that are tried once more: where more fail, it is not the machine's fault.
 const TRIED_AGAIN: usize = 3;
 
 /// Tries the tests that failed once more, one after the other and with nothing beside them. What passes then fails now and then, which is a fault, too, but
@@ -225,7 +225,7 @@ fn run_tests(cargo: &mut Command, arguments: &[&str]) -> Result<Run> {
 
 /// Runs tests and counts what they say.
 fn count(command: &mut Command, name: &str) -> Result<Run> {
-    /// Of what a failed test printed.
+    /// Lines that are shown of what a failed test printed.
     const LINES: usize = 30;
     let output = command
         .stderr(Stdio::inherit())

@@ -36,14 +36,14 @@ pub(crate) struct Options {
     options: Vec<String>,
 }
 
-/// One object has this long.
+/// Time limit of an object.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Options that are added one after the other because the command asks for them.
 const ROUNDS: usize = 8;
 
 /// What came of an object.
 enum Outcome {
-    /// It runs; so many of its programs were left out.
+    /// It runs, with this number of its programs left out.
     Runs(usize),
     /// It has no program that is an event's, or nobody loads it.
     NotOurs(String),
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 struct Trial {
     stable: Stable,
     base: Base,
-    /// That of the object before, unless it ended badly.
+    /// The guest of the object before, unless that ended badly.
     guest: Option<Guest>,
     bpftool: bool,
 }

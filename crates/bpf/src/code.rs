@@ -37,7 +37,7 @@ pub struct SourceRange {
 }
 
 impl SourceRange {
-    /// Of what is wrong with no place of a text: with the command line, for instance.
+    /// Range of an error that is at no place of a text: of one in the command line, for instance.
     pub const NOWHERE: Self = Self {
         start: u32::MAX,
         end: u32::MAX,

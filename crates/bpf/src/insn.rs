@@ -1,4 +1,4 @@
-//! One BPF instruction as a value; what its numbers mean is said by the instruction table, not here.
+//! One BPF instruction as a value; the instruction table (`isa`) has the meaning of its numbers.
 
 /// A BPF instruction of 8 bytes (`struct bpf_insn` of the kernel's `uapi/linux/bpf.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

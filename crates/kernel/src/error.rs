@@ -136,7 +136,7 @@ pub enum Error {
     System {
         /// What was attempted, a verb phrase: "create the map".
         action: &'static str,
-        /// On what: a name, a path.
+        /// Name or path that it was attempted on.
         subject: String,
         /// The kernel's answer.
         errno: Errno,

@@ -65,7 +65,7 @@ const RAN: u64 = 1;
 const OFF: u64 = 0xff;
 /// x86's bit that says that rescheduling is not needed (arch/x86/include/asm/preempt.h, `PREEMPT_NEED_RESCHED`).
 const NO_RESCHED: u64 = 1 << 31;
-/// That bit where the count has 64 bits.
+/// The same flag where the count has 64 bits.
 const NO_RESCHED_WIDE: u64 = 1 << 63;
 /// The highest that a count is where no interrupt is handled: preemption and bottom halves are off.
 const MOST: u64 = 0xffff;

@@ -50,7 +50,7 @@ struct Source<'a> {
 pub struct DumpRequest {
     /// Names of buffers; none: all but that of the agent's messages.
     pub buffers: Vec<String>,
-    /// Only what is not older.
+    /// Only records that are no older than this.
     pub since: Option<Duration>,
 }
 

@@ -38,7 +38,7 @@ pub const END: &str = "_end";
 /// Alignment of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aligned {
-    /// Its own size.
+    /// Alignment to the integer's own size.
     Own,
     /// 8 bytes, whatever its size: it begins a word.
     Word,

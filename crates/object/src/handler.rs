@@ -304,7 +304,7 @@ impl HandlerObject {
     }
 }
 
-/// A handler's text taken apart: the file, and the program where it is said.
+/// Parts of a handler's text: the file, and the program if it names one.
 pub fn parts(written: &str) -> (&str, Option<&str>) {
     let is_name = |name: &str| {
         !name.is_empty()

@@ -75,7 +75,7 @@ impl std::ops::Deref for BpfMap {
 }
 
 impl BpfMap {
-    /// One that is there: its types are those that the kernel was given with it.
+    /// A map that exists: its types are those with which it was loaded.
     pub fn found(name: &str, map: Map, is_data: bool) -> Self {
         let described = map.info().types;
         let types = described.and_then(|(number, ..)| Btf::parse(bpf::btf_bytes(number).ok()?).ok());

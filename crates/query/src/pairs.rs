@@ -89,6 +89,7 @@ impl Pairs {
             let why = "no two of its events are the begin and the end of something; give both: `BEGIN,END`";
             return Err(wrong(why));
         }
+        // The key that was asked for; else the usual one of such events, where both of them recorded it.
         for pair in &mut pairs {
             let known = KEYS.iter().find(|(begin, key)| {
                 let keeps = |side: &Side| side.keeps(key, events);

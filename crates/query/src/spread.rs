@@ -13,7 +13,7 @@ pub struct Spread {
     max: i64,
     /// By bucket: a group of few values takes little, one of many no more than there are buckets.
     few: BTreeMap<i32, u64>,
-    /// The same of buckets that are not negative, from the time on when there are many values: in stretches of [`STRETCH`], so that none is searched for.
+    /// Counts of buckets that are not negative once there are many values: in stretches of [`STRETCH`], found without a search.
     many: Vec<Option<Box<[u64; STRETCH]>>>,
 }
 

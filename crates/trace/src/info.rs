@@ -11,7 +11,7 @@ pub struct Uuid(pub [u8; 16]);
 pub struct ClockOffset {
     /// Whole seconds since 1970.
     pub seconds: u64,
-    /// And ns, below 1,000,000,000.
+    /// Nanoseconds of the offset, below 1,000,000,000.
     pub nanoseconds: u32,
 }
 

@@ -165,7 +165,7 @@ pub enum FieldType {
     /// bytes: what its frames are found from later. No word where there is no such memory.
     StackCopy {
         max: u32,
-        /// How it is shown, and how many of its frames; as other stacks are, and all, where nothing is said.
+        /// Format in which it is printed and most frames; `None`: all frames in the usual format.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<(StackMode, u32)>,
     },

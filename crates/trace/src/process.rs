@@ -290,7 +290,7 @@ impl Learner {
     }
 }
 
-/// Whether records of an event name threads: then their fields are looked at by whoever shows names.
+/// Whether records of an event name threads, so that the names of threads are learned from their fields.
 pub fn names_threads(event: &EventClass) -> bool {
     let roles = Roles::of(event);
     !roles.pairs.is_empty() || roles.own.is_some() || roles.file.is_some() && event.name == EXEC

@@ -129,7 +129,7 @@ impl Symbols {
         Self { user, ..self }
     }
 
-    /// With what reads the symbols outside of `own` when the first address there is asked for: a table of all symbols is costly to make.
+    /// Adds a source of the symbols outside of `own`, which is read when the first address there is looked up: a table of all symbols is costly to make.
     pub fn with_elsewhere(self, own: Range<u64>, read: impl Fn() -> Self + Send + Sync + 'static) -> Self {
         let elsewhere = Some(Elsewhere {
             own,

@@ -313,7 +313,7 @@ fn value((field, place): (&Field, &Ident)) -> TokenStream {
     }
 }
 
-/// That an argument's type can be given to several callbacks.
+/// Code that asserts that an argument's type can be passed to several callbacks.
 fn is_argument(argument: &Argument) -> TokenStream {
     let ty = &argument.ty;
     code!(at ty; ::kestrel_tracepoint::is_argument::<#ty>();)

@@ -36,7 +36,7 @@ pub fn events(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 mod tests {
     use super::{expand, parse};
 
-    /// What is said of a definition that is none.
+    /// Message about a wrong definition.
     fn said(definition: &str) -> String {
         let expanded = syn::parse_str(definition)
             .and_then(|definitions: parse::Definitions| expand::expand(&definitions));

@@ -29,7 +29,7 @@ pub(crate) struct Old<T>(*mut Vec<Entry<T>>);
 pub(crate) struct Changes(());
 
 impl Changes {
-    /// One to be locked.
+    /// A free lock.
     pub(crate) const fn new() -> Self {
         Self(())
     }

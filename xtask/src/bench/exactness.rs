@@ -38,7 +38,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 struct Row {
     name: &'static str,
     event: &'static str,
-    /// Who says how many there were.
+    /// Source of the number of events that there were.
     sent: Sent,
     /// Whether a session's tables take turns, in the place of a recording.
     by_turns: bool,
@@ -49,9 +49,9 @@ struct Row {
 /// How many events there were.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// As many as the threads were asked for.
+    /// The number that the threads were asked for.
     Asked,
-    /// As many as the kernel counts by itself (a `hist` trigger on this tracepoint), where threads do more than they were asked for, or interrupts come meanwhile.
+    /// The kernel's own count (a `hist` trigger on this tracepoint), where threads do more than they were asked for, or interrupts come meanwhile.
     Counted(&'static str),
 }
 

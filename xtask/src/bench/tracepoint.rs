@@ -107,7 +107,7 @@ struct Lttng {
 }
 
 impl Lttng {
-    /// None, with a word, where it is not installed.
+    /// Starts it; `None`, with a message, where it is not installed.
     fn start(folder: &Path) -> Result<Option<Self>> {
         let has_daemon = Command::new("lttng-sessiond").arg("--version").output().is_ok();
         let folders = [

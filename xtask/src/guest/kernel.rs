@@ -108,7 +108,7 @@ impl Kernel {
         self.listed(ORDER)
     }
 
-    /// The same of those that it does not load by itself.
+    /// Bytes of the modules that guests do not load by themselves.
     pub(crate) fn spare_modules(&self) -> Result<Vec<(String, Vec<u8>)>> {
         self.listed(SPARE)
     }

@@ -32,9 +32,9 @@ pub(crate) struct Module {
 
 /// Modules of one package, dependencies first.
 pub(crate) struct Selected {
-    /// Those that every guest loads.
+    /// Modules that every guest loads.
     pub(crate) wanted: Vec<Module>,
-    /// Those that are only there, without what they need of the others.
+    /// Modules that guests have and do not load, without those that they depend on.
     pub(crate) spare: Vec<Module>,
 }
 

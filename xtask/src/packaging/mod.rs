@@ -56,7 +56,7 @@ impl Item {
         }
     }
 
-    /// The same, compressed as Debian wants manual pages and changelogs: without name and date.
+    /// The item compressed as Debian wants manual pages and changelogs: without name and date.
     fn compressed(self) -> Result<Self> {
         let mut gz = GzBuilder::new().write(Vec::new(), Compression::best());
         gz.write_all(&self.bytes)?;

@@ -23,7 +23,7 @@ pub enum MapKind {
     PerCpuHash { entries: u32 },
     /// A hash table in which a new key takes the place of the oldest one where there is no room (the kernel takes one that was not used for long, roughly).
     LruHash { entries: u32 },
-    /// Such a table with a value per CPU.
+    /// An LRU hash table with a value per CPU.
     PerCpuLruHash { entries: u32 },
     /// Programs for tail calls.
     Programs { entries: u32 },

@@ -160,7 +160,7 @@ pub enum Cond {
     Lt,
     /// Unsigned less or equal.
     Le,
-    /// Some bit in common.
+    /// At least one bit in common.
     Set,
     /// Signed greater.
     Sgt,

@@ -1,4 +1,4 @@
-//! The ELF side of an object file as plain values: sections, symbols, relocations; what they mean for BPF is said elsewhere.
+//! The ELF side of an object file as plain values: sections, symbols, relocations; their meaning for BPF is in the modules beside it.
 
 use crate::Error;
 use object::elf::{EM_BPF, EM_NONE, ET_REL, FileHeader64, SHF_EXECINSTR, SHT_NOBITS, STB_WEAK};

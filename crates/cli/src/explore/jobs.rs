@@ -64,7 +64,7 @@ impl Jobs {
         let source = self.source.clone();
         let (number, progress) = (job.number, Arc::clone(&job.progress));
         let answers = self.sender.clone();
-        // Who does not listen any more has quit.
+        // The receiver is gone only when the view has quit.
         let work = move || _ = answers.send((number, source.answer(&scope, question, &progress)));
         if self.at_once {
             work();

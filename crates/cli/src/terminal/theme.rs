@@ -1,4 +1,4 @@
-//! The looks of views: with colours, or without where `NO_COLOR` says so.
+//! Styles of views, without colours where `NO_COLOR` is set.
 
 use crate::style::colour;
 use ratatui::style::{Color, Modifier, Style};

@@ -107,7 +107,7 @@ impl<M: Memory> Ring<M> {
             .clamp(page + u64::from(HEADER), page + PAGE64)
     }
 
-    /// The rest of the oldest page not freed, if that is whole and some of its records were given before: to be taken before pages are lent.
+    /// Rest of the oldest page that is not freed, if the page is whole and some of its records were read before: it has to be taken before whole pages are lent.
     ///
     /// # Errors
     /// When the memory cannot be read (never, in practice).

@@ -101,7 +101,7 @@ impl BufferPolicy {
 /// Rings behind a session's gate.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
-    /// Where records go, by name and in the order of their numbers; the first where nothing else is said.
+    /// Buffers of records, by name and in the order of their numbers; the first is the default.
     pub buffers: Vec<(String, RingSink)>,
     /// Buffers that are for one process, by number.
     pub owners: Vec<(u32, Owner)>,

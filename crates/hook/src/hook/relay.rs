@@ -108,7 +108,7 @@ pub(crate) fn emit_clear(b: &mut Builder, relay: Relay) {
     b.switch_to(clear);
 }
 
-/// In what stands in a table's slot of the hook that looks at the active word: passes the table's word on.
+/// Emits, for the slot of a table, the code that passes the table's word on to the other hook.
 pub(crate) fn emit_pass(b: &mut Builder, passing: RelayedHandler) {
     let Some(word) = passing.word else { return };
     let (key, cell) = cell(b, passing.relay);

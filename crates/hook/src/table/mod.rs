@@ -66,7 +66,7 @@ pub struct TableSpec {
     pub name: Spanned<String>,
     /// The table that it extends, which exists.
     pub parent: Option<String>,
-    /// Its own rows, without those of the table that it extends.
+    /// Rows of the table itself, without those of the table that it extends.
     pub probes: Vec<Probe>,
 }
 

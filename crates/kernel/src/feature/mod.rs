@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Support for a feature, or the reason for its absence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It was tried and works.
+    /// Tried, and it works.
     Works,
     /// This kernel does not have it.
     Missing {

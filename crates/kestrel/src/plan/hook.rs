@@ -32,7 +32,7 @@ pub struct Hook {
     pub ways: Vec<PlannedStrategy>,
     /// Whether the session may do without it where the kernel does not let it be attached: a pattern matched the event, no text names it.
     pub optional: bool,
-    /// Whether it may do so where the kernel takes its program and does not let that be attached: `missing_probes` says so.
+    /// Whether it may do so where the kernel loads its program and refuses to attach it, by `missing_probes`.
     pub may_be_missing: bool,
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,

@@ -1,6 +1,6 @@
-//! Records that are known before the program runs (`printf` of constants, `print(@map)`), of `begin`, of `end` and of intervals: whoever reads the records makes
-//! them, and the kernel need not verify their writing. What else `begin` and `end` do (`@x[1] = "one"`, `clear(@x)`) their program does afterwards. Where
-//! all intervals only print and clear, they have no clocks in the kernel: their reader has.
+//! Records of `begin`, `end` and intervals whose contents are known before the program runs (`printf` of constants, `print(@map)`): the reader makes them
+//! itself, so that the kernel need not verify code that writes them. What else `begin` and `end` do (`@x[1] = "one"`, `clear(@x)`) their program does
+//! afterwards. Intervals that all only print and clear have no timers in the kernel: the reader counts their time.
 
 use super::hook::{Hook, PlannedStrategy};
 use kestrel_catalog::attach::{Mechanism, OnRequest};
@@ -67,7 +67,7 @@ pub(crate) struct KnownRecord {
 }
 
 impl KnownRecord {
-    /// Its bytes, where the map has that generation.
+    /// Bytes of the record when the map has this generation.
     pub(crate) fn bytes(&self, generation: u64) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let number = generation.to_le_bytes();

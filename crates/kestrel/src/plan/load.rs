@@ -369,13 +369,13 @@ impl OneByOne<'_, '_> {
         Some((apart.into_hook(optional), sets))
     }
 
-    /// One of the events, with what the program of all can know of it.
+    /// An event of the set, with what the set's program can know of it.
     fn one(&self, name: &str) -> Option<Resolved> {
         let member = self.catalog.member(&self.hook.kind, name).ok().flatten();
         member.or_else(|| self.alone(name))
     }
 
-    /// One of the events by itself.
+    /// An event of the set by itself.
     fn alone(&self, name: &str) -> Option<Resolved> {
         self.events.one_called(&self.hook.kind, name)
     }

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 const HINT: &str = "if this is expected, set the `missing_probes` config variable to \"warn\"";
 
 impl Planner<'_> {
-    /// Takes an event that was not found, and goes on where the program says so.
+    /// Handles an event that was not found, as the program's `missing_probes` says.
     ///
     /// # Errors
     /// The error itself where no program is planned or where it is not about the event's name; else a diagnostic at its place.

@@ -5,7 +5,7 @@
 
 use kestrel_catalog::catalog::{Instance, Resolved};
 
-/// Per event: what holds of it if it is about the process OWN and nobody else.
+/// Per event: the condition that holds where it is about the process OWN alone.
 const ALONE: [(&str, &str); 5] = [
     (
         "sched:sched_switch",

@@ -195,7 +195,7 @@ pub struct Options {
     /// Whether records with an action of user space (`notify`) go through a buffer of their own, so that the others need not be read while they
     /// are filled; a persistent session has such a buffer in any case.
     pub messages: bool,
-    /// What wakes who reads the buffers while they are filled.
+    /// When the reader of the buffers is woken.
     pub bell: Bell,
     /// Parameters that texts of `-e` may name; a table file declares its own.
     pub parameters: Vec<Parameter>,
@@ -211,6 +211,6 @@ pub struct Options {
     pub apart: bool,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
-    /// Most keys of each map of texts of `-e`; a table file says so itself.
+    /// Most keys of each map of texts of `-e`; a table file has its own setting.
     pub max_map_keys: Option<u32>,
 }

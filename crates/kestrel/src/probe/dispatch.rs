@@ -1,4 +1,4 @@
-//! From records to hits: what each kind of record is, and whose.
+//! Dispatch of records to the closures of probes: which probe a record belongs to, and the [`Hit`] that is made of it.
 
 use super::definition::{Closure, Probe};
 use super::texts::{COMM, Owners, STACK, Text};
@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-/// Closures and what they are to be given.
+/// The closures of all probes, and what hits are made with.
 pub(super) struct Dispatch {
     routes: HashMap<u16, Route>,
     closures: Vec<Callbacks<Closure>>,
@@ -51,7 +51,7 @@ impl Owners {
         }
     }
 
-    /// For people: the probe, or the first of many.
+    /// Name for messages: the probe, or the first of many.
     pub(super) fn name(&self, probes: &[Probe]) -> String {
         match self {
             Self::One(probe) => probes[*probe].name(),
@@ -143,6 +143,7 @@ impl Dispatch {
                 *hits += 1;
             }
         }
+        // A hit is costly to make: registers, symbols, perhaps /proc.
         let heard = |probe: &usize| self.closures.get(*probe).is_some_and(|all| !all.is_empty());
         if !route.probes.iter().any(heard) {
             return true;
@@ -221,7 +222,7 @@ impl Dispatch {
     }
 }
 
-/// Names of what handlers call arguments.
+/// Names by which handlers read a function's arguments.
 fn arguments(hook: &Hook) -> Vec<String> {
     let context = hook.ways.first().map(|way| &way.context);
     let typed = context.into_iter().flat_map(|context| &context.fields);
@@ -232,7 +233,7 @@ fn arguments(hook: &Hook) -> Vec<String> {
         .collect()
 }
 
-/// Places of all registers among the fields of a record, which are called otherwise where a field before them has the name already.
+/// Places of all registers among the fields of a record. One whose name another field has already has a number behind it: `di_1`.
 fn registers(class: &EventClass) -> Range<usize> {
     let names: Vec<&str> = class.layout.shown().map(|field| field.name.as_str()).collect();
     let all = arch::current().registers;

@@ -166,7 +166,7 @@ impl Kretprobe {
 
     /// Keeps a value of the call's entry until its return, where the hit has it under this name: `entry_handler` and `data_size` of `struct
     /// kretprobe`. The expression is one that the event language takes behind `entry.`: `args.NAME`, `arg0`, `nsecs`, `reg("di")`. Only for the
-    /// default handler; a handler of one's own says `entry.args.NAME` itself, and both together are refused.
+    /// default handler; a handler that you write uses `entry.args.NAME`, and both together are refused.
     #[must_use]
     pub fn entry(mut self, name: &str, expression: &str) -> Self {
         self.0.entry.push((name.to_owned(), expression.to_owned()));
@@ -200,7 +200,7 @@ macro_rules! kind {
                 self
             }
 
-            /// Records the kernel's call stack with the default handler; one's own handler says `kstack`, and both together are refused.
+            /// Records the kernel's call stack with the default handler; a handler that you write uses `kstack`, and both together are refused.
             #[must_use]
             pub fn with_stack(mut self) -> Self {
                 self.0.stack = true;

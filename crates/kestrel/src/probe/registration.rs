@@ -99,7 +99,7 @@ pub struct FinalCounts {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Bytes of buffer per CPU, 8 KiB to 256 MiB; a power of two of pages is made of it. 1 MiB, if nothing else is said.
+    /// Bytes of buffer per CPU, 8 KiB to 256 MiB; rounded up to a power of two of pages. The default is 1 MiB.
     pub buffer_bytes: u64,
     /// Where the kernel's files are.
     pub host: Host,

@@ -20,7 +20,7 @@ pub(super) const COMM: &str = "__comm";
 /// The name of the field for the stack.
 pub(super) const STACK: &str = "__stack";
 
-/// A source text and its owner.
+/// The source text of a handler, and the probes that it belongs to.
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) text: String,

@@ -1,4 +1,4 @@
-//! A field's value of one's own: what a record lends, kept beyond the record.
+//! A field's value as a copy, which outlives the record.
 
 use kestrel_trace::layout::Base;
 use kestrel_trace::print;

@@ -422,7 +422,7 @@ fn begin(session: &Session, path: &Path, replace: bool, level: Option<u8>) -> Re
     Ok(writer)
 }
 
-/// Writes records of one page as a packet of their own, then says so in the ring.
+/// Writes records of one page as a packet of their own, then acknowledges them in the ring.
 fn give(
     writer: &mut Writer<Directory>,
     (number, cpu): (u32, u32),

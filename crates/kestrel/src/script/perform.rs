@@ -22,13 +22,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Most bytes that `cat` shows of a file, where nothing else is said.
+/// Default of the most bytes that `cat` shows of a file.
 const MOST_OF_A_FILE: u64 = 10_240;
 
 /// Outcome of performing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was printed, if anything.
+    /// Done; what there was to print is printed.
     Done,
     /// The program is to end, with this code.
     Exit(i64),

@@ -8,7 +8,7 @@ use kestrel_hook::hook::{CALLS, SLOTS, named};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, Program, ValueCheck};
 use std::os::fd::AsFd;
 
-/// One more than the place of each of a set's events, by what tells them apart.
+/// The map from what distinguishes a set's events (a system call's number, say) to 1 + an event's index.
 pub(super) fn numbers_map(hook: &Hook, name: &str) -> Result<(String, Map)> {
     let codes = || {
         hook.instances

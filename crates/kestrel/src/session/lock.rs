@@ -26,7 +26,7 @@ impl Default for Patience {
     }
 }
 
-/// Sooner than this nothing is said.
+/// Time after which waiting is reported.
 const MOMENT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 

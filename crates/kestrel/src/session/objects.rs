@@ -1,5 +1,5 @@
-//! The compiled objects whose programs are handlers of a session's tables: made once for all rows that name a file, pinned with it, found again
-//! when another table is loaded; which program an event meets, [`kestrel_object::HandlerFile`] says.
+//! Compiled objects whose programs are handlers of a session's tables. An object is loaded once for all rows that name its file, pinned with the session and
+//! found again when another table is loaded; [`kestrel_object::HandlerFile`] says which of its programs an event runs.
 
 use super::pins::{self, Directory};
 use super::state::{CallState, ObjectMapState, ObjectState, ProgramState};
@@ -75,7 +75,7 @@ impl Objects {
         self.inner().open.iter_mut().for_each(|open| open.object.keep());
     }
 
-    /// Shows the maps of those in use, with the paths of their files.
+    /// Calls `show` with each map of the objects in use, and the path of its file.
     pub(super) fn each_map(&self, show: &mut dyn FnMut(&str, &BpfMap)) {
         for open in &self.inner().open {
             open.object.maps().iter().for_each(|map| show(&open.path, map));
@@ -110,7 +110,7 @@ impl Objects {
         }
     }
 
-    /// Pins the maps of those that are new, and says what the state is to say about them.
+    /// Pins the maps of new objects; gives what the session's state is to keep of them.
     pub(super) fn pin(&self, to: &Directory) -> Result<Vec<ObjectState>> {
         let inner = self.inner();
         let mut states = Vec::new();
@@ -145,7 +145,7 @@ impl Inner {
                 let file = self.files.iter().find(|file| file.path() == path);
                 let file = file.ok_or_else(|| Error::Object {
                     object: path.to_owned(),
-                    why: "nobody has read it".to_owned(),
+                    why: "the file was not read".to_owned(),
                 })?;
                 let same = |known: &&ObjectState| known.path == path && known.content == file.content();
                 let (number, is_new, object) = match (self.known.iter().find(same), &self.directory) {

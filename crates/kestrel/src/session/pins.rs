@@ -47,7 +47,7 @@ pub(super) const HITS: &str = "hits";
 pub(super) const RELAY: &str = "relay";
 /// The state map of the handlers' maps.
 pub(super) const MAPS: &str = "maps";
-/// There while slots are being filled.
+/// Pin that exists while slots are filled.
 pub(super) const FILLING: &str = "+filling";
 /// Prefix of staged pins and directories: they do not belong to a session yet, or not any more.
 pub(super) const STAGED: char = '+';

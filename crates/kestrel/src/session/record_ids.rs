@@ -17,7 +17,7 @@ const MOST_KINDS: u32 = 1 << 16;
 /// Former owner of a record id, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
-    /// The same handler of the table that is replaced.
+    /// The handler is that of the table which is replaced.
     Same,
     /// Of no handler that is still there.
     Gone,

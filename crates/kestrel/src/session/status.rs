@@ -48,7 +48,7 @@ pub struct EventStatus {
     pub recorded: u64,
     /// Records lost: a ring was full, or frozen.
     pub lost: u64,
-    /// Both together per second, over the interval.
+    /// Records taken and lost per second, over the interval.
     pub rate: Option<f64>,
 }
 

@@ -94,7 +94,7 @@ impl Causes {
         &self.warnings
     }
 
-    /// How many events there are to come.
+    /// The number of events that are counted.
     pub fn events(&self) -> usize {
         self.events
     }

@@ -30,7 +30,7 @@ pub enum Scope {
     All,
     /// Events on these CPUs.
     Cpus(CpuList),
-    /// Some processes: all their threads, and those that come.
+    /// These processes with all threads, those that they start later included.
     Processes(Vec<u32>),
     /// Events of these threads.
     Threads(Vec<u32>),

@@ -1,4 +1,4 @@
-//! Records of a session of one's own, taken out of its rings as they come: what `trace` shows.
+//! Records of the caller's session, taken out of its rings as they come: what `trace` shows.
 
 use super::queue::{Queue, Taken};
 use super::watermark::Watermark;

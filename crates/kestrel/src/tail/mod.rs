@@ -1,4 +1,4 @@
-//! Records as they come, in the order of their times over all CPUs, without a trace on disk: of a session of one's own, or beside other readers of a persistent one.
+//! Records as they come, in the order of their times over all CPUs, without a trace on disk: of the caller's session, or beside other readers of a persistent one.
 
 mod listeners;
 mod live;

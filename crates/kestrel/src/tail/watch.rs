@@ -43,7 +43,7 @@ pub struct Watch {
     gone: Option<u64>,
     reported_overwritten: u64,
     reported: u64,
-    /// A ring was described that is not there yet: since when.
+    /// Since when a ring that is described is awaited: it is not there yet.
     awaited: Option<Instant>,
     ended: bool,
 }
@@ -59,11 +59,11 @@ struct Watched {
     /// The number in its packets.
     number: u32,
     cursor: Cursor,
-    /// Only records from then on are shown, ns.
+    /// Earliest time of records that are shown, ns.
     since_ns: u64,
-    /// From where on records are counted, and how many had been kept there.
+    /// Position from which records are counted, and the number recorded there.
     begin: Option<Mark>,
-    /// Up to where.
+    /// Position up to which they are counted.
     end: Option<Mark>,
     /// Records shown between the two.
     shown: u64,

@@ -21,7 +21,7 @@ const MOST_MAPPINGS: usize = 1 << 16;
 pub struct LiveNames {
     code: UserCode,
     namer: Namer,
-    /// Until when changes of memory were taken, ns.
+    /// Time up to which changes of memory maps were read, ns.
     taken_ns: u64,
     mappings: HashSet<(u32, MappingKey)>,
     /// Places that were looked for, with a name or without.

@@ -9,7 +9,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::feature::{Feature, Features, Support};
 
-/// One by one, more than so many take minutes to come and go.
+/// Most functions that are attached one by one: more take minutes to attach and detach.
 const MOST_ONE_BY_ONE: usize = 64;
 
 pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {

@@ -63,7 +63,7 @@ enum Words {
     Signed,
     Unsigned,
     Hexadecimal,
-    /// They are numbers of texts.
+    /// Indices of texts.
     Text,
 }
 

@@ -182,6 +182,7 @@ impl Gatherer {
         let states = self.states.map(|states| states.finish(end_ns, &mut columns));
         let classes = self.events.finish(&mut columns);
         let threads = self.threads.iter();
+        // A thread of which no record said the process is looked up in the recording's list of tasks.
         let process = |(tid, pid): (u32, u32)| match pid == tid {
             true => self.tasks.process(tid),
             false => pid,

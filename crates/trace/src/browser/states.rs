@@ -37,9 +37,9 @@ struct State {
     state: u8,
     /// Where it ran; else where it had run before.
     cpu: u32,
-    /// Of what waited: 1 + the place of who woke it; 0 where nobody did.
+    /// For a wait: 1 + the index of the thread that woke it; 0 where none did.
     woken_by: u32,
-    /// Of what waited: 1 + the node of the stack that it left its CPU with; 0 where there is none.
+    /// For a wait: 1 + the node of the stack with which it left its CPU; 0 without a stack.
     stack: u32,
     edges: u8,
 }

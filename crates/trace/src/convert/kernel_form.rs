@@ -66,11 +66,13 @@ impl Form {
             if field.name == UNUSED || chain.has(index) {
                 continue;
             }
+            // Every entry of the kernel begins with these, so that the field needs no place of its own.
             if let Some((_, to)) = OF_COMMON.iter().find(|(name, _)| *name == field.name) {
                 let (to, kind) = (*to, Kind::Low);
                 form.fields.push(Slot { index, to, kind });
                 continue;
             }
+            // Two names of ours may give one identifier of C.
             let mut name = identifier(&field.name);
             while names.contains(&name) {
                 name.push('_');

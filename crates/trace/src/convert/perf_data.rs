@@ -93,7 +93,7 @@ const SAMPLED: u64 = sampled::IP
     | sampled::PERIOD
     | sampled::RAW
     | sampled::IDENTIFIER;
-/// And where an event has stacks.
+/// What the samples of an event with stacks have besides.
 const CHAINED: u64 = sampled::CALLCHAIN;
 /// Records that are no samples end with what samples have of a thread, a time, a CPU and an event.
 pub(crate) const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;

@@ -498,6 +498,7 @@ fn sum(infos: &[TraceInfo], summaries: &[Option<Summary>], notes: &[String]) -> 
         .iter()
         .map(|summary| summary.started_ns.saturating_add(summary.duration_ns))
         .max();
+    // What one of the recorders does not know is not known of all together.
     let missed: Option<Vec<Missed>> = known.iter().map(|summary| summary.missed).collect();
     let frozen: Option<Vec<u64>> = known.iter().map(|summary| summary.frozen).collect();
     let mut summary = Summary {

@@ -61,7 +61,7 @@ pub fn read_full(from: &impl ReadAt, at: u64, to: &mut [u8]) -> io::Result<usize
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {
     pub(super) bytes: &'a [u8],
-    /// The other way round, where the format allows it.
+    /// Big-endian, where the format allows it.
     pub(super) big_endian: bool,
 }
 

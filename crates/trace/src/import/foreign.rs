@@ -19,7 +19,7 @@ pub struct Format {
     pub name: &'static str,
     /// What its files begin with.
     pub(super) magic: &'static [u8],
-    /// Reads what stands before the records; what is wrong is said in words.
+    /// Reads what stands before the records; gives a message where something is wrong.
     pub(super) open: fn(File, u64) -> Result<Foreign, String>,
 }
 

@@ -14,7 +14,7 @@ pub enum Named {
     Inet,
     /// 6 bytes: `00:1b:21:3c:9d:f8` (`macaddr`).
     Mac,
-    /// 8 bytes: ns of a clock, shown in the time zone of who reads by a format of strftime(3), in which `%f` is for microseconds.
+    /// 8 bytes: ns of a clock, shown in the reader's time zone by a format of strftime(3), in which `%f` is for microseconds.
     Date {
         /// Clock that the number is of.
         clock: DateClock,

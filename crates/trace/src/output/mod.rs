@@ -1,6 +1,6 @@
 //! Output statements: a *site* is such a statement (`printf`, `print`, `exit`, …), described once by its event class, whose action has the site's verb
-//! and text, and whose layout has its values. Each record of the class is one time that the statement was reached. Performing a record is a function of it: what to
-//! write, or what else is to be done, which who reads records does.
+//! and text, and whose layout has its values. Each record of the class is one time that the statement was reached. Performing a record is a pure
+//! function: it gives what to write, or another thing that the reader of the records is to do.
 //!
 //! | verb | text | values |
 //! |---|---|---|

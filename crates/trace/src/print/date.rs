@@ -1,4 +1,4 @@
-//! Dates by formats of strftime(3), in the time zone of who reads, with `%f` for microseconds.
+//! Dates by formats of strftime(3), in the reader's time zone, with `%f` for microseconds.
 
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
@@ -44,7 +44,7 @@ fn piece_length(text: &str) -> usize {
     behind.map_or(text.len(), |(at, c)| at + c.len_utf8())
 }
 
-/// One conversion; as it stands where there is none of that name, like the C library.
+/// Writes a conversion; one that does not exist is written as it stands, as by the C library.
 fn conversion(piece: &str, moment: &ZonedDateTime) -> String {
     let plain: String = piece.chars().filter(|c| !matches!(c, 'E' | 'O')).collect();
     strtime::format(&plain, moment).unwrap_or_else(|_| piece.to_owned())

@@ -63,7 +63,7 @@ fn best(uuid: Uuid, numbers: &[&Vec<Box<Page>>]) -> Result<TraceInfo, Unexplaine
     best
 }
 
-/// One of the ways: the digits of `attempt`, in a system in which each place has its own base, choose the contents.
+/// Joins the pages in the way numbered `attempt`: its digits, in a number system with a base for each place, choose among the copies of each page.
 fn join(uuid: Uuid, numbers: &[&Vec<Box<Page>>], mut attempt: usize) -> Result<TraceInfo, Unexplained> {
     let chosen = numbers.iter().filter_map(|contents| {
         let digit = attempt.checked_rem(contents.len())?;

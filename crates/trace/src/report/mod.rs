@@ -134,7 +134,7 @@ fn shown(kept: &KeptMaps) -> Vec<MapReport> {
     .collect()
 }
 
-/// A report under construction, for who reads the records by himself.
+/// A report under construction, for callers that read the records themselves.
 #[derive(Debug)]
 pub struct Gathering {
     options: Options,

@@ -215,6 +215,7 @@ impl Scheduler {
                 next,
                 stack,
             ))),
+            // `sched_waking` came before it: there the wait for a CPU began.
             Event::Wakeup { kind, .. } if kind == Kind::Wakeup && self.waking => None,
             Event::Wakeup {
                 kind,

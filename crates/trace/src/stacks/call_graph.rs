@@ -205,7 +205,7 @@ impl CallGraph {
         text
     }
 
-    /// As data: `rows` with `children`, `self` (records, or ns), `command`, `binary`, `symbol` and the branches below as nested `calls`.
+    /// JSON of the graph: `rows` with `children`, `self` (records, or ns), `command`, `binary`, `symbol` and the branches below as nested `calls`.
     pub fn json(&self, tree: &CallTree) -> Json {
         let rows = self.functions(tree);
         let row = |row: &Function| {

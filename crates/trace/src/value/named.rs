@@ -1,4 +1,4 @@
-//! Numbers that stand for names, read from their bytes; how they are called is `names`'s matter.
+//! Numbers that stand for names, read from their bytes: symbols, addresses, users, errors, signals. Their text is made in `print`.
 
 use super::{ValueContext, unsigned};
 use crate::layout::{DateClock, Named};

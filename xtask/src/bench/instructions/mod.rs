@@ -54,7 +54,7 @@ impl Row {
 enum Promise {
     /// This much of what it costs in the row named.
     Ratio(f64, &'static str),
-    /// So many instructions.
+    /// A number of instructions.
     Instructions(u64),
 }
 

@@ -111,7 +111,7 @@ const ORIGINAL: &[&str] = &[
     "timer:timer_expire_entry",
 ];
 
-/// Another view of what `raw_syscalls` records already, and not events.
+/// Systems of tracefs that are left out: another view of what `raw_syscalls` records, and `ftrace`, which has no events.
 const NOT_RECORDED: &[&str] = &["syscalls", "ftrace"];
 
 /// A named set of classes.

@@ -39,7 +39,7 @@ struct Row {
     reads: Recorder,
     /// A shell line, in the folder of the recordings.
     line: &'static str,
-    /// So many times as fast as these, for each event.
+    /// Promised factors over these tools, for each event.
     promises: &'static [(f64, &'static str)],
 }
 

@@ -19,11 +19,11 @@ use super::load;
 /// What readers are measured with, beside the tracers.
 const READERS: &[Need] = &[("trace-cmd", "trace-cmd"), ("time", "time"), ("bash", "bash")];
 
-/// Who recorded.
+/// The recorder of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorder {
     Kestrel,
-    /// The same, compressed.
+    /// A recording by Kestrel, compressed.
     Packed,
     Perf,
     Tracefs,

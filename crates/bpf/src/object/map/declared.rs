@@ -41,7 +41,7 @@ pub struct KconfigVariable {
     pub size: u32,
     /// The type in the object's types.
     pub ty: TypeId,
-    /// It may be missing, and is zero then.
+    /// Weak: the symbol may be missing, and is zero then.
     pub weak: bool,
 }
 

@@ -112,6 +112,7 @@ fn source<'c>(
             Failure::new(Exit::Usage, message).hint("leave out -e, -p, -t and -C, or the session's name")
         );
     }
+    // Sessions that run already are looked at before anything is attached.
     if texts.is_empty() && !is_narrow {
         let store = crate::sessions::store(host)?;
         let names = match sessions.is_empty() {

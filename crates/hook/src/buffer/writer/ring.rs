@@ -32,7 +32,7 @@ pub struct RingSink {
 /// others (tail calls), or have switched preemption off, the kernel takes no such functions or not everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Apart {
-    /// None of it.
+    /// No part of the code.
     #[default]
     Nothing,
     /// What follows where the first attempt to reserve fails: a record costs no call.

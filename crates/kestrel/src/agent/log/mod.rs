@@ -70,7 +70,7 @@ pub enum LogNews {
     Begun(Vec<String>),
     /// Nothing of the session can be kept.
     Nothing(String),
-    /// Another agent keeps its log.
+    /// Another agent writes the session's log.
     Taken,
     /// Nothing can be written now; what is in the buffers waits there.
     Stalled(Error),

@@ -50,7 +50,7 @@ pub(super) struct Journal {
     pub(super) uuid: String,
     /// What the buffers had lost when the segment before it ended.
     before: Vec<(u32, u16, u32, u64)>,
-    /// There as soon as the segment is being ended.
+    /// Set while the segment is ended.
     pub(super) closing: Option<Closing>,
 }
 
@@ -264,7 +264,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// The same ending, to be retried after it failed.
+    /// State after a failure to end the segment, to be tried again.
     pub(super) fn failed(mut self) -> Self {
         self.is_retry = true;
         self

@@ -319,7 +319,7 @@ impl Spool {
         taken
     }
 
-    /// Writes a packet of its own, then says so in the ring.
+    /// Writes a packet of its own, then acknowledges it in the ring.
     fn give(&mut self, number: u32, cpu: u32, part: &Part) -> Result<()> {
         if part.records > 0 {
             self.begin()?;

@@ -92,12 +92,12 @@ impl Session {
         self.resources.maps.shared_generations()
     }
 
-    /// Its switch, for a thread of its reader.
+    /// The control page, for another thread of the reader.
     pub(crate) fn control(&self) -> Arc<Control> {
         Arc::clone(&self.resources.control)
     }
 
-    /// Files of its iterators, in the order of their texts: who reads one to its end has walked once, and gets no bytes.
+    /// Files of its iterators, in the order of their texts. Reading one to its end runs the iterator once; no bytes come.
     ///
     /// # Errors
     /// When the kernel refuses.

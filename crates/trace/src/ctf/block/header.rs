@@ -43,7 +43,7 @@ pub struct BlockHeader {
 pub enum Depth {
     /// The headers of its packets.
     Headers,
-    /// And of each record the time, the event and the thread, and all of those that name threads.
+    /// Also time, event and thread of each record, and all of records that name threads.
     Heads,
     /// All of each record.
     All,

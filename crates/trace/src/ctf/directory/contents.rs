@@ -32,7 +32,7 @@ const SIDE_FILES: [&str; 8] = [
 /// Files beside the streams are read whole: longer ones are something else.
 pub(super) const LONGEST: u64 = 1 << 30;
 
-/// Whether a trace of Kestrel's lies in a folder: its metadata says so, whatever else has such a file.
+/// Whether a folder is a trace of Kestrel's, by the contents of its metadata: other folders have such a file, too.
 pub(super) fn is_trace(folder: &Folder) -> bool {
     let mut head = Vec::new();
     let read = folder

@@ -34,7 +34,7 @@ const WINDOW: usize = 1 << 17;
 const MOST: usize = 1 << 26;
 /// Events of each stream from which names are learned before all others.
 const SURVEYED: u32 = 1 << 14;
-/// The thread that runs, where a switch says so.
+/// The event by which a stream says which thread runs.
 const SWITCH: &str = "sched:sched_switch";
 
 /// A stream's records.
@@ -80,7 +80,7 @@ pub(super) struct RanFirst {
     pub(super) time_ns: u64,
     /// The thread's number.
     pub(super) thread: u32,
-    /// Its name at that time; empty where the switch does not say.
+    /// The thread's name at that time; empty where the switch does not have it.
     pub(super) name: String,
 }
 
@@ -136,7 +136,7 @@ impl Stream {
         }
     }
 
-    /// The same stream when `thread` runs at its beginning.
+    /// This stream, given the thread that runs at its beginning.
     pub(super) fn running(self, thread: u32) -> Self {
         Self {
             running: thread,
@@ -461,6 +461,7 @@ impl Events for Stream {
                     if bytes <= MOST
                         && self.packet + self.from + (self.window.len() as u64) < self.length =>
                 {
+                    // The event reaches beyond what is in memory: from its begin, more of the file is read each time.
                     self.look(self.at / 8, bytes)?;
                     bytes *= 2;
                 }

@@ -22,7 +22,7 @@ pub(super) struct Attributes {
     pub(super) counts: u64,
     pub(super) flags: u64,
     pub(super) ids: Vec<u64>,
-    /// As `perf` calls it.
+    /// The event's name in `perf`.
     pub(super) name: Option<String>,
 }
 

@@ -382,7 +382,7 @@ impl PartialOrd for Waiting {
     }
 }
 
-/// Most bytes of records that wait: where a file asks for more, the earliest half goes on, and what comes too late after that is said.
+/// Most bytes of records that wait: where a file asks for more, the earliest half goes on, and records that come too late after that are reported.
 const MOST: usize = 1 << 28;
 /// Bytes that each takes beside its own.
 const EACH: usize = 64;

@@ -183,6 +183,7 @@ impl Head {
                 }
             }
         }
+        // The main buffer's places stand here, those of an instance where its option says.
         self.places(input, "", cpus).ok_or_else(cut)?;
         for instance in instances {
             let mut body = Input::new(&instance);
@@ -227,6 +228,7 @@ impl Head {
         let mut at = input.u64().ok_or("it ends within its head")?;
         let mut places = BTreeMap::new();
         let mut buffers = Vec::new();
+        // Each section of options has the place of the next; a damaged file's may form a circle.
         for _ in 0..OPTIONS {
             if at == 0 {
                 break;
@@ -256,6 +258,7 @@ impl Head {
                 }
             }
         }
+        // The header of pages has the lowest number: no record can be read without it, while any other section may be missing.
         for (number, at) in places {
             let (_, body) = self.section(file, length, at)?;
             let mut input = Input::new(&body);

@@ -32,7 +32,7 @@ pub enum Wrong {
     Unsupported {
         letters: String,
     },
-    /// One that is not for values of the argument's type, whose name who asks knows; and what is written instead.
+    /// A conversion that does not take the argument's type, and the one that does; the caller knows the type's name.
     Type {
         letters: String,
         instead: &'static str,

@@ -66,7 +66,7 @@ enum Letter {
     Buffer(Form),
     /// `%gr`: flags of page allocations.
     PageFlags,
-    /// One that needs a type which the language does not have: `%f`.
+    /// A conversion of a type that the language does not have: `%f`.
     Unsupported(char),
 }
 
