@@ -61,7 +61,7 @@ fn product(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap_or(text)
 }
 
-/// Every name with the files in which a row declares it: as a field (`name: "pid",`), or as what `fn name` gives.
+/// Every name with the files in which a row declares it: as a field (`name: "pid",`), as what `fn name` gives, or before its aliases (`KindRow::new("hardware", &["h"], 1)`).
 fn rows(table: &Table, sources: &[(String, String)]) -> BTreeMap<String, Vec<String>> {
     let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mine = |file: &str| file.starts_with(table.folder) && !table.others.contains(&file);
@@ -73,7 +73,9 @@ fn rows(table: &Table, sources: &[(String, String)]) -> BTreeMap<String, Vec<Str
                 .and_then(|rest| rest.strip_suffix("\","));
             let given = before.starts_with("fn name(&self)").then_some(line);
             let given = given.and_then(|line| line.strip_prefix('"')?.strip_suffix('"'));
-            if let Some(name) = field.or(given) {
+            let aliased = line.split_once("row(\"").or_else(|| line.split_once("::new(\""));
+            let aliased = aliased.and_then(|(_, rest)| Some(rest.split_once("\", &[")?.0));
+            if let Some(name) = field.or(given).or(aliased) {
                 rows.entry(name.to_owned()).or_default().push(file.clone());
             }
             before = line;
@@ -134,12 +136,18 @@ mod tests {
                 "b/other.rs",
                 "    fn name(&self) -> &str {\n        \"tid\"\n    }\n",
             ),
+            source(
+                "b/kind.rs",
+                "const ROW: KindRow = KindRow::new(\"kind\", &[\"k\"], 1);\n",
+            ),
+            source("c/choice.rs", "if name == \"kind\" {}"),
             source("c/switch.rs", "match name { \"pid\" => 1 }"),
             source("d/free.rs", "match name { \"pid\" => 1 }"),
         ];
         assert_eq!(
             scattered(table, &rows(table, &sources), &sources),
             [
+                "c/choice.rs decides on the built-in kind, whose place is b/kind.rs",
                 "c/switch.rs decides on the built-in pid, whose place is b/pid.rs",
                 "the built-in tid has rows in b/tid.rs, b/other.rs"
             ]
