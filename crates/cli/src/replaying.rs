@@ -6,7 +6,7 @@ use crate::progress;
 use kestrel::catalog::Catalog;
 use kestrel::kernel::Host;
 use kestrel::plan::ProgramText;
-use kestrel::replay::{Options, RecordedNames, Replaying};
+use kestrel::replay::{Missing, Options, RecordedNames, Replaying};
 use kestrel::script::Perform;
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::record::Record;
@@ -113,6 +113,9 @@ impl Prepared {
             out.write_all(line.as_bytes())?;
         }
         out.flush()?;
+        if let Some(line) = unread(&self.replaying.missing()) {
+            crate::screen::err().write_all(line.as_bytes())?;
+        }
         match self.replaying.exit() {
             Some(code) if code != 0 => std::process::exit(code as i32),
             // What lies behind the end was not looked at.
@@ -131,5 +134,53 @@ impl Prepared {
             self.perform.err.clear();
         }
         Ok(())
+    }
+}
+
+/// The line about memory that programs wanted to read and records do not hold, with what holds it.
+fn unread(missing: &[(&str, Missing)]) -> Option<String> {
+    let (event, _) = missing.first()?;
+    let counts = |of: fn(&Missing) -> u64| {
+        let counted = missing.iter().filter(|(_, missing)| of(missing) > 0);
+        let at: Vec<String> = counted
+            .map(|(event, missing)| format!("{} at {event}", of(missing)))
+            .collect();
+        (
+            missing.iter().map(|(_, missing)| of(missing)).sum::<u64>(),
+            at.join(", "),
+        )
+    };
+    let found = |(count, at): (u64, String), what: &str| {
+        let reads = if count == 1 { "read" } else { "reads" };
+        (count > 0).then(|| format!("{count} {reads} found {what} ({at})"))
+    };
+    let none = found(counts(|it| it.all), "no recorded memory");
+    let part = found(counts(|it| it.part), "only the begin of what was asked for");
+    let lines: Vec<String> = none.into_iter().chain(part).collect();
+    let advice = format!(
+        "record more: -e '{event} {{ record(args, memN = buf(ADDRESS, BYTES)) }}', N the argument's number"
+    );
+    Some(format!("{}; {advice}\n", lines.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_found_nothing_are_counted_by_event() {
+        let missing = |all, part| Missing { all, part };
+        assert_eq!(unread(&[]), None);
+        let line = unread(&[("a:b", missing(3, 0)), ("c:d", missing(1, 1))]).unwrap();
+        assert!(
+            line.starts_with(
+                "4 reads found no recorded memory (3 at a:b, 1 at c:d), 1 read found only the begin"
+            ),
+            "{line}"
+        );
+        assert!(
+            line.contains("record more: -e 'a:b { record(args, ") && line.ends_with('\n'),
+            "{line}"
+        );
     }
 }

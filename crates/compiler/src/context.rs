@@ -242,6 +242,8 @@ pub struct Features {
     pub pid_namespace: Option<PidNamespace>,
     /// `bpf_probe_read_kernel` and relatives (5.5); without them `bpf_probe_read` is used.
     pub probe_read_kernel: bool,
+    /// Whether helpers that read memory answer how many bytes there are, where that is some and not all: those of programs over recordings do.
+    pub counted_reads: bool,
     /// How programs read the preemption count; `None` where this kernel has no way, or where no handler asks for it.
     pub preempt_count: Option<PreemptCount>,
 }

@@ -4,7 +4,7 @@
 //!   the record up to its tail | for each text of the tail a u32 as of `__data_loc` | a NUL | the texts, each with a NUL
 //! ```
 
-use kestrel_compiler::context::{Context, EventField, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, Features, Source, ValueType};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Field, FieldPlace, FieldType, Layout};
 use kestrel_trace::record::Record;
@@ -26,13 +26,22 @@ const MOST: usize = 0xffff;
 pub fn context(event: &EventClass) -> Context {
     let layout = &event.layout;
     let mut context = Context::recorded(event, |index, field| Some(value(layout, index, field)));
-    context.features.probe_read_kernel = true;
+    context.features = features();
     context.fields.retain(|field| !is_stack(layout, &field.name));
     let by_name = |name: &str| context.fields.iter().find(|field| field.name == name);
     let numbered = (0..).map_while(|number| word(by_name(&format!("arg{number}"))?));
     context.arguments = numbered.collect();
     context.return_value = by_name("retval").or(by_name("ret")).cloned();
     context
+}
+
+/// What programs over recordings can do.
+pub fn features() -> Features {
+    Features {
+        probe_read_kernel: true,
+        counted_reads: true,
+        ..Features::default()
+    }
 }
 
 /// The source of a field that is a word, which arguments by number are.

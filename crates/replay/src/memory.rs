@@ -1,4 +1,7 @@
-//! Memory of replayed programs: regions of bytes. The upper half of an address is the region's number, and there is nothing between regions.
+//! Memory of replayed programs: regions of bytes. The upper half of an address is the region's number above [`FIRST`], and there is nothing between regions.
+
+/// The upper half of the address of the region 0: no process and no kernel has memory at such addresses, which processors refuse.
+const FIRST: u64 = 0x4000_0000;
 
 /// A region's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +10,7 @@ pub(crate) struct RegionId(u32);
 /// The memory regions of a replayed program.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// The regions, at the index that is their number; the first is empty, so that no address is null.
+    /// The regions, at the index that is their number; the first is empty.
     regions: Vec<Vec<u8>>,
 }
 
@@ -15,8 +18,14 @@ impl RegionId {
     /// The address of a byte of the region.
     #[inline(always)]
     pub(crate) fn address(self, offset: usize) -> u64 {
-        u64::from(self.0) << 32 | offset as u64
+        (FIRST + u64::from(self.0)) << 32 | offset as u64
     }
+}
+
+/// The number of the region that an address would be in.
+#[inline(always)]
+fn region_of(address: u64) -> usize {
+    (address >> 32).wrapping_sub(FIRST) as usize
 }
 
 /// An access outside of every region.
@@ -49,10 +58,16 @@ impl Memory {
         self.regions.get_mut(region.0 as usize)
     }
 
+    /// Whether an address is the program's own.
+    #[inline]
+    pub(crate) fn is_own(&self, address: u64) -> bool {
+        region_of(address) < self.regions.len()
+    }
+
     /// All bytes from an address to the end of its region.
     #[inline(always)]
     pub(crate) fn from(&self, address: u64) -> &[u8] {
-        let region = self.regions.get((address >> 32) as usize);
+        let region = self.regions.get(region_of(address));
         region
             .and_then(|bytes| bytes.get(address as u32 as usize..))
             .unwrap_or_default()
@@ -67,7 +82,7 @@ impl Memory {
     /// Bytes at an address, to be changed.
     #[inline(always)]
     pub(crate) fn bytes_mut(&mut self, address: u64, length: usize) -> Result<&mut [u8], Outside> {
-        let region = self.regions.get_mut((address >> 32) as usize);
+        let region = self.regions.get_mut(region_of(address));
         region
             .and_then(|bytes| bytes.get_mut(address as u32 as usize..)?.get_mut(..length))
             .ok_or(Outside(address))
@@ -75,7 +90,7 @@ impl Memory {
 
     /// Copies so many bytes from one address to another.
     pub(crate) fn copy(&mut self, from: u64, to: u64, length: usize) -> Result<(), Outside> {
-        let (source, target) = ((from >> 32) as usize, (to >> 32) as usize);
+        let (source, target) = (region_of(from), region_of(to));
         let (first, at) = (from as u32 as usize, to as u32 as usize);
         let mut region = std::mem::take(self.regions.get_mut(target).ok_or(Outside(to))?);
         let outcome = if source == target {
@@ -132,6 +147,7 @@ mod tests {
         for address in [
             0,
             4,
+            1 << 32,
             one.address(1),
             two.address(9),
             two.address(1 << 31),

@@ -1,5 +1,6 @@
 //! Refusals of a replay, found in a checked handler: what a recording cannot answer, with what to record instead.
 
+use crate::remembering::Held;
 use crate::subject::is_stack_of;
 use kestrel_bpf::helper::{self, Helper};
 use kestrel_compiler::check::tree::{
@@ -29,9 +30,11 @@ const ALWAYS: &[Helper] = &[
 ];
 
 /// Refusals: what a handler asks for and a recording of this event does not have; of the program's own events nothing is recorded.
-pub fn refused(handler: &CheckedProbe, event: Option<&EventClass>) -> Vec<Diagnostic> {
+/// `held` is the memory that the recording's records hold.
+pub fn refused(handler: &CheckedProbe, event: Option<&EventClass>, held: Held) -> Vec<Diagnostic> {
     let mut found = Refusals {
         event,
+        held: event.map_or_else(Held::default, |_| held),
         found: Vec::new(),
     };
     for expr in handler.expressions() {
@@ -43,6 +46,37 @@ pub fn refused(handler: &CheckedProbe, event: Option<&EventClass>) -> Vec<Diagno
     found.found
 }
 
+/// Whether a handler reads memory that is not its own.
+pub fn reads_memory(handler: &CheckedProbe) -> bool {
+    handler.expressions().any(|expr| read(expr).is_some())
+}
+
+/// Memory that an expression reads, other than the program's own.
+struct Read<'e> {
+    address: &'e Expr,
+    /// Whose it is, where the address does not decide.
+    space: Option<Space>,
+    is_text: bool,
+}
+
+fn read(expr: &Expr) -> Option<Read<'_>> {
+    let (address, space, is_text) = match &expr.kind {
+        ExprKind::Load { address, access, .. } | ExprKind::Bytes { address, access, .. } => match access {
+            Access::Context => return None,
+            Access::User => (address, Some(Space::User), false),
+            Access::Kernel | Access::Direct => (address, Some(Space::Kernel), false),
+        },
+        ExprKind::ReadString { address, space, .. } => (address, *space, true),
+        ExprKind::ReadMemory { address, space, .. } => (address, *space, false),
+        _ => return None,
+    };
+    (!is_own(address)).then_some(Read {
+        address,
+        space,
+        is_text,
+    })
+}
+
 /// The field of an event's records that has what a word of the language says.
 pub(crate) fn has_field(event: Option<&EventClass>, name: &str) -> bool {
     event.is_some_and(|event| event.layout.fields().iter().any(|field| field.name == name))
@@ -50,6 +84,7 @@ pub(crate) fn has_field(event: Option<&EventClass>, name: &str) -> bool {
 
 struct Refusals<'a> {
     event: Option<&'a EventClass>,
+    held: Held,
     found: Vec<Diagnostic>,
 }
 
@@ -112,14 +147,18 @@ impl Refusals<'_> {
 
     fn expression(&mut self, expr: &Expr) {
         let span = expr.span;
-        match &expr.kind {
-            ExprKind::Load { address, access, .. } | ExprKind::Bytes { address, access, .. }
-                if *access != Access::Context && !is_own(address) =>
-            {
-                self.memory(span, address, false);
+        if let Some(read) = read(expr) {
+            let is_held = match read.space {
+                Some(Space::User) => self.held.user,
+                Some(Space::Kernel) => self.held.kernel,
+                None => self.held.user || self.held.kernel,
+            };
+            if !is_held {
+                self.memory(span, read.address, read.is_text);
             }
-            ExprKind::ReadString { address, .. } if !is_own(address) => self.memory(span, address, true),
-            ExprKind::ReadMemory { address, .. } if !is_own(address) => self.memory(span, address, false),
+            return;
+        }
+        match &expr.kind {
             ExprKind::Stack { space, .. } => self.stack(span, *space),
             ExprKind::StackCopy { .. } => {
                 self.missing(span, "a copy of the stack", "ustack");

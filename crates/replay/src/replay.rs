@@ -1,10 +1,13 @@
 //! A program over a recording: its handlers' code, its maps, and what it writes.
 
+use crate::by_event::ByEvent;
+use crate::call::CallPlaces;
 use crate::decode::{Decoded, decode};
 use crate::error::{Error, Result};
 use crate::event::Unpacking;
 use crate::machine::Machine;
 use crate::output::{self, Output};
+use crate::remembering::{Missing, Remembering};
 use crate::subject::Subject;
 use crate::table::Table;
 use kestrel_compiler::check::tree::CheckedProbe;
@@ -13,6 +16,7 @@ use kestrel_compiler::ir::{MapKind, MapSpec, MapUse};
 use kestrel_compiler::{compile, map};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::aggregate::{MapType, state};
+use kestrel_trace::calls::Signatures;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::{Layout, Names};
@@ -27,7 +31,11 @@ pub struct HandlerId(usize);
 #[derive(Debug)]
 struct Handler {
     code: Decoded,
-    unpacking: Unpacking,
+    /// Of the records of its event; those of all calls lie as their event's class says.
+    unpacking: Option<Unpacking>,
+    /// Name of its event.
+    event: String,
+    missing: Missing,
 }
 
 /// Output of a run: records, to be decoded by their classes.
@@ -47,8 +55,7 @@ pub struct Replay {
     names: Vec<String>,
     maps: Vec<MapType>,
     handlers: Vec<Handler>,
-    /// By the number of a recorded event: its handlers.
-    by_event: Vec<Vec<HandlerId>>,
+    by_event: ByEvent,
     written: Rc<EventTable>,
     /// Names of the numbers that handlers have for their events.
     numbers: Vec<(i64, String)>,
@@ -70,7 +77,7 @@ impl Replay {
             names: Vec::new(),
             maps,
             handlers: Vec::new(),
-            by_event: Vec::new(),
+            by_event: ByEvent::default(),
             written: Rc::default(),
             numbers: Vec::new(),
             next: 1,
@@ -90,6 +97,40 @@ impl Replay {
         handler: &CheckedProbe,
         context: &Context,
         event: Option<&EventClass>,
+    ) -> Result<HandlerId> {
+        let unpacking = event.map_or_else(Unpacking::default, |event| Unpacking::new(&event.layout));
+        let id = self.compiled(handler, context, Some(unpacking))?;
+        if let Some(event) = event {
+            self.by_event.add(event.id, id);
+        }
+        Ok(id)
+    }
+
+    /// Compiles a handler for system calls, of which these events of all calls have records: for the one with a number, or for all.
+    ///
+    /// # Errors
+    /// As [`Replay::add`].
+    pub fn add_of_calls(
+        &mut self,
+        handler: &CheckedProbe,
+        context: &Context,
+        events: &[&EventClass],
+        number: Option<u64>,
+    ) -> Result<HandlerId> {
+        let id = self.compiled(handler, context, None)?;
+        for event in events {
+            if let Some(places) = CallPlaces::of(event) {
+                self.by_event.add_of_calls(event.id, places, number, id);
+            }
+        }
+        Ok(id)
+    }
+
+    fn compiled(
+        &mut self,
+        handler: &CheckedProbe,
+        context: &Context,
+        unpacking: Option<Unpacking>,
     ) -> Result<HandlerId> {
         let context = Context {
             number: EventNumber::Constant(self.next),
@@ -114,16 +155,13 @@ impl Replay {
         if handler.records().next().is_none() {
             self.next = self.next.saturating_add(1);
         }
-        let unpacking = event.map_or_else(Unpacking::default, |event| Unpacking::new(&event.layout));
         let id = HandlerId(self.handlers.len());
-        self.handlers.push(Handler { code, unpacking });
-        if let Some(event) = event {
-            let number = usize::from(event.id.0);
-            if self.by_event.len() <= number {
-                self.by_event.resize_with(number + 1, Vec::new);
-            }
-            self.by_event[number].push(id);
-        }
+        self.handlers.push(Handler {
+            code,
+            unpacking,
+            event: context.name,
+            missing: Missing::default(),
+        });
         Ok(id)
     }
 
@@ -181,12 +219,38 @@ impl Replay {
         }
     }
 
+    /// Makes the memory that records of these events hold known to programs; `signatures` are the system calls of the recording.
+    pub fn remember_memory(&mut self, events: &[EventClass], signatures: Signatures) {
+        self.machine.remembering = Some(Box::new(Remembering::new(events, signatures)));
+    }
+
+    /// Keeps the memory that a record holds: for every record, before its handlers run.
+    #[inline]
+    pub fn remember(&mut self, record: &Record<'_>) {
+        if let Some(remembering) = &mut self.machine.remembering {
+            remembering.remember(record);
+        }
+    }
+
+    /// The reads of memory that was not recorded, by the names of the events whose handlers did them, in their order.
+    pub fn missing(&self) -> Vec<(&str, Missing)> {
+        let mut all: Vec<(&str, Missing)> = Vec::new();
+        for handler in &self.handlers {
+            if handler.missing == Missing::default() {
+                continue;
+            }
+            match all.iter_mut().find(|(event, _)| *event == handler.event) {
+                Some((_, missing)) => missing.add(handler.missing),
+                None => all.push((&handler.event, handler.missing)),
+            }
+        }
+        all
+    }
+
     /// Whether a recorded event has handlers.
     #[inline]
     pub fn wants(&self, event: EventId) -> bool {
-        self.by_event
-            .get(usize::from(event.0))
-            .is_some_and(|handlers| !handlers.is_empty())
+        self.by_event.wants(event)
     }
 
     /// Runs the handlers of a record, calling `each` with what each has written.
@@ -200,13 +264,10 @@ impl Replay {
         processes: &Processes,
         each: &mut dyn FnMut(&mut Self, Written) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let number = usize::from(record.event.id.0);
-        let count = self.by_event.get(number).map_or(0, Vec::len);
         let subject = Subject::of(*record, processes);
-        for place in 0..count {
-            let Some(&handler) = self.by_event.get(number).and_then(|handlers| handlers.get(place)) else {
-                break;
-            };
+        let mut place = 0;
+        while let Some(&handler) = self.by_event.handlers(record).get(place) {
+            place += 1;
             if let Some(written) = self.run(handler, &subject)? {
                 each(self, written)?;
             }
@@ -220,16 +281,26 @@ impl Replay {
     /// Of a program that does what it must not, or does not end.
     #[inline]
     pub fn run(&mut self, handler: HandlerId, subject: &Subject<'_>) -> Result<Option<Written>> {
-        let Some(handler) = self.handlers.get(handler.0) else {
+        let Some(handler) = self.handlers.get_mut(handler.0) else {
             return Ok(None);
         };
         if let (Some(record), Some(context)) = (
             &subject.record,
             self.machine.memory.region_mut(self.machine.places.context),
         ) {
-            handler.unpacking.unpack(record, context);
+            match &handler.unpacking {
+                Some(unpacking) => unpacking.unpack(record, context),
+                None => {
+                    if let Some(places) = self.by_event.places(record.event.id) {
+                        places.unpack(record, context);
+                    }
+                }
+            }
         }
         self.machine.run(&handler.code, subject)?;
+        if let Some(remembering) = &mut self.machine.remembering {
+            handler.missing.add(std::mem::take(&mut remembering.missing));
+        }
         let Some(output) = self.output else {
             return Ok(None);
         };

@@ -42,6 +42,11 @@ impl<'a> Subject<'a> {
         self.record.map_or(0, |record| record.cpu)
     }
 
+    /// The process; 0 at moments of the program's own.
+    pub(crate) fn pid(&self) -> u32 {
+        self.record.map_or(0, |record| record.pid)
+    }
+
     /// Process and thread as the kernel's helper gives them.
     pub(crate) fn pid_tgid(&self) -> u64 {
         self.record

@@ -7,7 +7,7 @@ use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_compiler::lang::parse_events;
 use kestrel_replay::refusal::refused;
-use kestrel_replay::{Error, Replay, event};
+use kestrel_replay::{Error, Held, Replay, event};
 use kestrel_trace::aggregate;
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::{Base, FieldPlace, FieldType, Layout, Space};
@@ -115,7 +115,7 @@ fn ran(handler: &str, records: &[Made]) -> Result<Replay, Error> {
             continue;
         }
         let checked = checked.unwrap_or_else(|| panic!("{found:?}"));
-        assert_eq!(refused(&checked, Some(&class)), []);
+        assert_eq!(refused(&checked, Some(&class), Held::default()), []);
         let mut replay = Replay::new(globals.maps, 0, 0);
         replay.add(&checked, &context, Some(&class))?;
         for (time_ns, made) in (100..).zip(records) {

@@ -1,4 +1,4 @@
-//! Test support for all crates: golden files, recordings made byte by byte, random programs, terminals and a browser; nothing of it is shipped.
+//! Test support for all crates: golden files, recordings made byte by byte, random programs, programs that keep pointers, terminals and a browser; nothing of it is shipped.
 #![forbid(unsafe_code)]
 
 pub mod asked;
@@ -7,6 +7,7 @@ mod golden;
 pub mod pages;
 pub mod programs;
 pub mod recording;
+pub mod snoops;
 pub mod terminal;
 
 pub use golden::golden;

@@ -278,6 +278,7 @@ impl Facts {
                 .filter(|_| kfunc("bpf_task_pt_regs")),
             pid_namespace: self.script().and_then(|_| pid_namespace(self.host())),
             probe_read_kernel: true,
+            counted_reads: false,
             preempt_count: self.preempt_count.get().copied().flatten(),
         }
     }

@@ -10,6 +10,7 @@ mod import;
 mod looking;
 mod manual;
 mod page;
+mod recorded_calls;
 mod replay;
 mod right;
 mod run;

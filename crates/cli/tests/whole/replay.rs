@@ -13,10 +13,10 @@ const WORK: &str = r#"
         read x < /proc/version; read x < /etc/passwd; read x < /nowhere; exec 3< /dev/null; exec 3<&-; i=$((i+1))
     done 2> /dev/null"#;
 
-struct Work(Child);
+pub(crate) struct Work(Child);
 
 impl Work {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut child = Command::new("sh")
             .args(["-c", WORK])
             .stdin(Stdio::piped())
@@ -28,12 +28,12 @@ impl Work {
         Self(child)
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
     }
 
     /// Lets it work, to its end.
-    fn work(mut self) {
+    pub(crate) fn work(mut self) {
         self.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
         assert!(self.0.wait().unwrap().success());
     }
@@ -47,7 +47,7 @@ impl Drop for Work {
 }
 
 /// Waits until a program has printed its `begin`: events are let in before that is written. Gives what it has printed, and the rest to be read.
-fn begun(run: &mut Child) -> (String, ChildStdout) {
+pub(crate) fn begun(run: &mut Child) -> (String, ChildStdout) {
     let mut out = run.stdout.take().unwrap();
     let mut printed = String::new();
     while !printed.ends_with("begin\n") {
@@ -59,7 +59,7 @@ fn begun(run: &mut Child) -> (String, ChildStdout) {
 }
 
 /// Waits until a recording has metadata: it is attached then.
-fn recording(trace: &Path) {
+pub(crate) fn recording(trace: &Path) {
     let begun = Instant::now();
     while !trace.join("metadata").exists() {
         assert!(begun.elapsed() < Duration::from_secs(60), "no recording begins");
@@ -68,7 +68,7 @@ fn recording(trace: &Path) {
 }
 
 /// Lines of output in an order of their own: the order of keys in loops over maps is the kernel's.
-fn sorted(out: &str) -> Vec<&str> {
+pub(crate) fn sorted(out: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = out.lines().collect();
     lines.sort_unstable();
     lines

@@ -217,6 +217,7 @@ pub fn context() -> Context {
             }),
             pid_namespace: None,
             probe_read_kernel: true,
+            counted_reads: false,
             preempt_count: None,
         },
         direct_loads: true,

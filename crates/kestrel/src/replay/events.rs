@@ -1,5 +1,6 @@
 //! The events of a recording that a program's specifications mean, and those that need none: `begin`, `end`, `interval`.
 
+use super::calls::{CallEvent, Calls};
 use kestrel_catalog::catalog::{Glob, find_kind, interval, text_of};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -21,7 +22,16 @@ pub(super) enum Trigger<'e> {
         nanoseconds: u64,
     },
     /// Recorded events.
-    Recorded(Vec<&'e EventClass>),
+    Recorded(Vec<Found<'e>>),
+}
+
+/// A recorded event that a specification means.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Found<'e> {
+    /// An event class of its own.
+    Event(&'e EventClass),
+    /// System calls, of records of all calls.
+    Calls(Box<CallEvent<'e>>),
 }
 
 /// The kinds of an event and its name without that.
@@ -46,6 +56,7 @@ pub(super) fn is_name(spec: &EventSpec) -> bool {
 pub(super) fn trigger<'e>(
     spec: &EventSpec,
     events: &'e [EventClass],
+    calls: &Calls<'e>,
 ) -> Result<std::result::Result<Trigger<'e>, Diagnostic>> {
     let first = spec.parts.first().map_or("", |part| part.text.as_str());
     let kind = find_kind(first).map(|kind| kind.name());
@@ -69,27 +80,58 @@ pub(super) fn trigger<'e>(
         let kind = kind.unwrap_or("tracepoint");
         find_kind(own).map_or(own, |kind| kind.name()) == kind && glob.matches(name)
     };
-    let found: Vec<&EventClass> = events
+    let recorded: Vec<&EventClass> = events
         .iter()
         .filter(|event| event.action.is_none())
         .filter(matches)
         .collect();
+    let of_calls = match kind.unwrap_or("tracepoint") {
+        "tracepoint" => calls.matching(pattern, &recorded),
+        _ => Vec::new(),
+    };
+    let mut found: Vec<Found<'e>> = Vec::new();
+    for event in recorded {
+        match calls.all(&event.name) {
+            None => found.push(Found::Event(event)),
+            Some(all) => {
+                let all = Found::Calls(Box::new(all));
+                if !found.contains(&all) {
+                    found.push(all);
+                }
+            }
+        }
+    }
+    found.extend(of_calls.into_iter().map(|call| Found::Calls(Box::new(call))));
     Ok(match found.is_empty() {
         false => Ok(Trigger::Recorded(found)),
-        true => Err(not_recorded(spec, &text, pattern, events)),
+        true => Err(not_recorded(spec, &text, pattern, (events, calls))),
     })
 }
 
 /// Says that an event was not recorded: how it would be, and what was.
-fn not_recorded(spec: &EventSpec, text: &str, pattern: &str, events: &[EventClass]) -> Diagnostic {
+fn not_recorded(
+    spec: &EventSpec,
+    text: &str,
+    pattern: &str,
+    (events, calls): (&[EventClass], &Calls<'_>),
+) -> Diagnostic {
     let message = match is_name(spec) {
         true => format!("{text} was not recorded"),
         false => format!("no event that {text} stands for was recorded"),
     };
+    if let Some(advice) = calls.left_out(pattern) {
+        return Diagnostic::error(spec.span, message).hint(advice);
+    }
+    let of_calls = calls.names();
+    let of_calls = || of_calls.iter().map(String::as_str);
     let names = || events.iter().map(|event| event.name.as_str());
     let last = |name: &str| name.rsplit(':').next().unwrap_or(name).to_owned();
-    let mut near = nearest(pattern, names());
-    near.extend(names().filter(|name| last(name) == last(pattern) && *name != text));
+    let mut near = nearest(pattern, names().chain(of_calls()));
+    near.extend(
+        names()
+            .chain(of_calls())
+            .filter(|name| last(name) == last(pattern) && *name != text),
+    );
     let mut seen: Vec<&str> = Vec::new();
     for name in near.into_iter().chain(names()) {
         if !seen.contains(&name) {
@@ -146,8 +188,15 @@ mod tests {
         ];
         let names = |text: &str| {
             let (probe, _) = parse_events(text);
-            match trigger(&probe.events[0], &events).unwrap() {
-                Ok(Trigger::Recorded(found)) => found.iter().map(|event| event.name.clone()).collect(),
+            let calls = Calls::default();
+            match trigger(&probe.events[0], &events, &calls).unwrap() {
+                Ok(Trigger::Recorded(found)) => {
+                    let names = found.iter().map(|found| match found {
+                        Found::Event(event) => event.name.clone(),
+                        Found::Calls(calls) => calls.class.name.clone(),
+                    });
+                    names.collect()
+                }
                 Ok(other) => vec![format!("{other:?}")],
                 Err(diagnostic) => [vec![diagnostic.message], diagnostic.hints].concat(),
             }

@@ -1,10 +1,12 @@
 //! Programs of the language over recordings (`kestrel run --trace`): what `script` is to a kernel, with the recording's records as events and its time as the
 //! clock; no command line.
 
+mod calls;
 mod events;
 mod names;
 mod plan;
 
+pub use kestrel_replay::Missing;
 pub use names::RecordedNames;
 
 use crate::plan::ProgramText;
@@ -14,6 +16,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs::possible_cpus;
+use calls::Calls;
 use kestrel_replay::{HandlerId, Replay, Subject, Written};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::ctf::directory::Trace;
@@ -124,9 +127,10 @@ impl Replaying {
             cpus: cpus.map_or(0, |cpus| cpus.iter().count() as u64),
             ..Globals::default()
         };
+        let calls = Calls::of(&info.events, trace.calls.as_ref(), is_here.then_some(catalog));
         let planned = plan::plan(
             program,
-            &info.events,
+            (&info.events, &calls),
             &globals,
             types.as_ref(),
             (begin_ns, offset),
@@ -181,6 +185,11 @@ impl Replaying {
         self.replay.lost()
     }
 
+    /// The reads of memory that was not recorded, by the names of their events.
+    pub fn missing(&self) -> Vec<(&str, Missing)> {
+        self.replay.missing()
+    }
+
     /// Runs the handlers of `begin`.
     ///
     /// # Errors
@@ -199,6 +208,7 @@ impl Replaying {
         while self.due_ns <= record.time_ns && self.exit.is_none() {
             self.tick(perform)?;
         }
+        self.replay.remember(record);
         if !wanted || self.exit.is_some() || !self.replay.wants(record.event.id) {
             return Ok(());
         }

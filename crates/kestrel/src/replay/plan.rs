@@ -1,6 +1,7 @@
 //! Checks and compiles a program for the events of a recording, in rounds, as it is done for a kernel's events.
 
-use super::events::{Trigger, is_name, trigger, wrong};
+use super::calls::{CallEvent, Calls};
+use super::events::{Found, Trigger, is_name, trigger, wrong};
 use crate::plan::{ProgramText, globals_of, whole_name};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::{Error, Result};
@@ -14,8 +15,8 @@ use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, has_errors};
 use kestrel_replay::event;
-use kestrel_replay::refusal::{advice, refused};
-use kestrel_replay::{HandlerId, Replay};
+use kestrel_replay::refusal::{advice, reads_memory, refused};
+use kestrel_replay::{HandlerId, Held, Replay};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::collections::BTreeSet;
@@ -29,12 +30,13 @@ struct Checked<'e> {
 }
 
 /// Event of the run at which a handler runs.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Place<'e> {
     Begin,
     End,
     Every(u64),
     Record(&'e EventClass),
+    Calls(Box<CallEvent<'e>>),
 }
 
 /// A program that can be run over a recording.
@@ -59,7 +61,7 @@ const NCPUS: &str = "ncpus";
 /// What is wrong with the program, or was not recorded.
 pub(super) fn plan(
     program: &ProgramText,
-    events: &[EventClass],
+    (events, calls): (&[EventClass], &Calls<'_>),
     globals: &Globals,
     base: Option<&Arc<Btf>>,
     (begin_ns, offset): (u64, i64),
@@ -84,6 +86,8 @@ pub(super) fn plan(
         let mut round = Round {
             program,
             events,
+            calls,
+            held: Held::of(events),
             types: types.clone(),
             fields: asked_fields(&program.text),
             globals: globals_of(program, &shapes, globals)?,
@@ -107,6 +111,9 @@ pub(super) fn plan(
 struct Round<'e> {
     program: &'e ProgramText,
     events: &'e [EventClass],
+    calls: &'e Calls<'e>,
+    /// The memory that records hold.
+    held: Held,
     types: Option<Arc<Btf>>,
     fields: BTreeSet<String>,
     globals: Globals,
@@ -120,7 +127,7 @@ impl<'e> Round<'e> {
         for (number, probe) in self.program.probes.iter().enumerate() {
             self.globals.text = number.to_string();
             for spec in &probe.events {
-                match trigger(spec, self.events)? {
+                match trigger(spec, self.events, self.calls)? {
                     Ok(trigger) => self.probe(probe, spec, trigger),
                     Err(missing) => self.missing(missing),
                 }
@@ -149,10 +156,19 @@ impl<'e> Round<'e> {
             Trigger::Every { name, nanoseconds } => (Place::Every(nanoseconds), own(&name)),
             Trigger::Recorded(events) => {
                 let one = is_name(spec);
-                for event in events {
-                    let context = self.context(event);
-                    if let Err(why) = self.handler(probe, Place::Record(event), context) {
-                        self.refused(event, why, one);
+                for found in events {
+                    let (name, at, context) = match found {
+                        Found::Event(event) => {
+                            (event.name.clone(), Place::Record(event), self.context(event))
+                        }
+                        Found::Calls(calls) => {
+                            let name = calls.class.name.clone();
+                            let context = self.with_missing(&name, calls.context());
+                            (name, Place::Calls(calls), context)
+                        }
+                    };
+                    if let Err(why) = self.handler(probe, at, context) {
+                        self.refused(&name, why, one);
                     }
                 }
                 return;
@@ -164,23 +180,31 @@ impl<'e> Round<'e> {
     }
 
     /// Handles errors of a handler at one event: an event that only a pattern named is left out, with warnings.
-    fn refused(&mut self, event: &EventClass, why: Vec<Diagnostic>, one: bool) {
+    fn refused(&mut self, event: &str, why: Vec<Diagnostic>, one: bool) {
         if one {
             return self.wrong.extend(why);
         }
         for diagnostic in why {
-            let message = format!("left out {}: {}", event.name, diagnostic.message);
+            let message = format!("left out {event}: {}", diagnostic.message);
             let warning = Diagnostic::warning(diagnostic.span, message);
             self.warnings
                 .push(diagnostic.hints.into_iter().fold(warning, Diagnostic::hint));
         }
     }
 
-    /// The context of a recorded event, with the fields that the program asks for and the recording does not have: they are refused by name.
+    /// The context of a recorded event.
     fn context(&self, event: &EventClass) -> Context {
         let mut context = event::context(event);
         // The event's name is the one that live programs have for it.
         context.name = whole_name(&event.kind, &event.name);
+        if self.held.user {
+            self.calls.declare(event, &mut context);
+        }
+        self.with_missing(&event.name, context)
+    }
+
+    /// A context with the fields that the program asks for and the recording does not have: they are refused by name.
+    fn with_missing(&self, event: &str, mut context: Context) -> Context {
         let known: BTreeSet<&str> = context.fields.iter().map(|field| field.name.as_str()).collect();
         let missing = self.fields.iter().filter(|name| !known.contains(name.as_str()));
         let missing: Vec<EventField> = missing
@@ -188,10 +212,9 @@ impl<'e> Round<'e> {
                 name: name.clone(),
                 ty: ValueType::Pointer { user: false },
                 source: Source::Absent {
-                    why: format!("it was not recorded with {}", event.name),
+                    why: format!("it was not recorded with {event}"),
                     instead: Some(
-                        did_you_mean(name, known.iter().copied())
-                            .unwrap_or_else(|| advice(&event.name, name)),
+                        did_you_mean(name, known.iter().copied()).unwrap_or_else(|| advice(event, name)),
                     ),
                 },
                 recorded: false,
@@ -223,11 +246,12 @@ impl<'e> Round<'e> {
         let Some(handler) = checked.filter(|_| errors.is_empty()) else {
             return Err(errors);
         };
-        let event = match at {
-            Place::Record(event) => Some(event),
+        let event = match &at {
+            Place::Record(event) => Some(*event),
+            Place::Calls(calls) => Some(&calls.class),
             _ => None,
         };
-        let refused = refused(&handler, event);
+        let refused = refused(&handler, event, self.held);
         if !refused.is_empty() {
             return Err(refused);
         }
@@ -251,12 +275,21 @@ impl<'e> Round<'e> {
             events: 0,
             warnings: Vec::new(),
         };
+        if self.checked.iter().any(|checked| reads_memory(&checked.handler)) {
+            planned
+                .replay
+                .remember_memory(self.events, self.calls.signatures.clone());
+        }
         for Checked { at, context, handler } in self.checked {
-            let event = match at {
-                Place::Record(event) => Some(event),
-                _ => None,
+            let added = match &at {
+                Place::Calls(calls) => {
+                    planned
+                        .replay
+                        .add_of_calls(&handler, &context, &calls.events, calls.number())
+                }
+                Place::Record(event) => planned.replay.add(&handler, &context, Some(event)),
+                _ => planned.replay.add(&handler, &context, None),
             };
-            let added = planned.replay.add(&handler, &context, event);
             let id = added.map_err(|error| Error::Compile {
                 event: context.name.clone(),
                 why: error.to_string(),
@@ -266,7 +299,7 @@ impl<'e> Round<'e> {
                 Place::Begin => planned.begin.push(id),
                 Place::End => planned.end.push(id),
                 Place::Every(nanoseconds) => planned.every.push((id, nanoseconds)),
-                Place::Record(_) => {}
+                Place::Record(_) | Place::Calls(_) => {}
             }
         }
         if planned.events == 0 {

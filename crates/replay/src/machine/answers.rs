@@ -5,6 +5,7 @@ use crate::decode::Decoded;
 use crate::error::Error;
 use crate::memory::Outside;
 use crate::refusal::KEPT;
+use crate::remembering::Found;
 use crate::subject::Subject;
 use crate::table;
 use kestrel_bpf::helper::{self, Helper};
@@ -74,8 +75,12 @@ pub(crate) fn call(
         helper::GET_CURRENT_PID_TGID => Ok(subject.pid_tgid()),
         helper::GET_PRANDOM_U32 => Ok(random(m)),
         helper::GET_CURRENT_COMM => comm(m, r1, r2, subject),
-        helper::PROBE_READ | helper::PROBE_READ_KERNEL => read(m, r1, r2, r3),
-        helper::PROBE_READ_STR | helper::PROBE_READ_KERNEL_STR => read_text(m, r1, r2, r3),
+        helper::PROBE_READ | helper::PROBE_READ_KERNEL | helper::PROBE_READ_USER => {
+            read(m, helper, (r1, r2, r3), subject)
+        }
+        helper::PROBE_READ_STR | helper::PROBE_READ_KERNEL_STR | helper::PROBE_READ_USER_STR => {
+            read_text(m, helper, (r1, r2, r3), subject)
+        }
         helper::GET_STACK => stack(m, r2, r3, r4, subject),
         helper::GET_STACKID => stack_number(m, r2, r3, subject),
         helper::FOR_EACH_MAP_ELEM => for_each(m, (r1, r2, r3), code, depth, subject),
@@ -124,28 +129,70 @@ fn comm(m: &mut Machine, to: u64, size: u64, subject: &Subject<'_>) -> Answer {
     Ok(0)
 }
 
-/// Reads the program's own memory: there is no other.
-fn read(m: &mut Machine, to: u64, size: u64, from: u64) -> Answer {
+/// Reads the program's own memory, or what was recorded: of that, where it is not all that is asked for, gives how many bytes there are
+/// ([`kestrel_compiler::context::Features::counted_reads`]).
+fn read(m: &mut Machine, helper: Helper, (to, size, from): (u64, u64, u64), subject: &Subject<'_>) -> Answer {
     let size = size as u32 as usize;
-    if m.memory.bytes(from, size).is_ok() {
+    if m.memory.is_own(from) && m.memory.bytes(from, size).is_ok() {
         m.memory.copy(from, to, size)?;
         return Ok(0);
     }
-    m.memory.bytes_mut(to, size)?.fill(0);
-    Ok(EFAULT.cast_unsigned())
+    let place = m.memory.bytes_mut(to, size)?;
+    let found = match &mut m.remembering {
+        Some(known) => known.read(helper, subject.pid(), from, place),
+        None => Found::Nothing,
+    };
+    let (there, answer) = match found {
+        Found::Whole => (size, 0),
+        Found::Part(there) => (there, there as u64),
+        Found::Nothing => (0, EFAULT.cast_unsigned()),
+    };
+    place.iter_mut().skip(there).for_each(|byte| *byte = 0);
+    Ok(answer)
 }
 
-fn read_text(m: &mut Machine, to: u64, size: u64, from: u64) -> Answer {
+fn read_text(
+    m: &mut Machine,
+    helper: Helper,
+    (to, size, from): (u64, u64, u64),
+    subject: &Subject<'_>,
+) -> Answer {
     let size = size as u32 as usize;
     let there = m.memory.from(from);
-    if there.is_empty() || size == 0 {
-        m.memory.bytes_mut(to, size)?.fill(0);
-        return Ok(if size == 0 { 0 } else { EFAULT.cast_unsigned() });
+    if size == 0 {
+        return Ok(0);
+    }
+    if there.is_empty() {
+        return recorded_text(m, helper, (to, size, from), subject);
     }
     let end = there.iter().take(size - 1).position(|byte| *byte == 0);
     let length = end.unwrap_or((size - 1).min(there.len()));
     m.memory.copy(from, to, length)?;
     m.memory.store(to + length as u64, [0])?;
+    Ok(length as u64 + 1)
+}
+
+/// Reads a text that was recorded.
+fn recorded_text(
+    m: &mut Machine,
+    helper: Helper,
+    (to, size, from): (u64, usize, u64),
+    subject: &Subject<'_>,
+) -> Answer {
+    let place = m.memory.bytes_mut(to, size)?;
+    let found = match (&mut m.remembering, place.split_last_mut()) {
+        (Some(known), Some((_, text))) => known.text(helper, subject.pid(), from, text),
+        _ => Found::Nothing,
+    };
+    let length = match found {
+        Found::Whole => size - 1,
+        Found::Part(length) => length,
+        Found::Nothing => {
+            place.fill(0);
+            return Ok(EFAULT.cast_unsigned());
+        }
+    };
+    place.iter_mut().skip(length).for_each(|byte| *byte = 0);
     Ok(length as u64 + 1)
 }
 

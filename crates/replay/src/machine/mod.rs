@@ -5,6 +5,7 @@ mod answers;
 use crate::decode::{Decoded, Places, Step};
 use crate::error::{Error, Result};
 use crate::memory::{Memory, Outside};
+use crate::remembering::Remembering;
 use crate::subject::Subject;
 use crate::table::Table;
 use kestrel_bpf::isa::arithmetic::{alu, atomic, endian, holds, sign_extend};
@@ -23,6 +24,8 @@ pub(crate) struct Machine {
     pub(crate) memory: Memory,
     pub(crate) tables: Vec<Table>,
     pub(crate) places: Places,
+    /// Memory that records hold, for programs that read some.
+    pub(crate) remembering: Option<Box<Remembering>>,
     /// State of the pseudo-random numbers.
     pub(crate) random: u64,
     jumps: u64,
@@ -42,6 +45,7 @@ impl Machine {
             memory,
             tables: Vec::new(),
             places,
+            remembering: None,
             random: 0x2545_f491_4f6c_dd1d,
             jumps: 0,
         }

@@ -4,6 +4,7 @@
 use super::signature::{Abi, Signature, Signatures};
 use crate::error::{Error, Result};
 use crate::layout::FieldType;
+use crate::syscall::Kind;
 use serde::{Deserialize, Serialize};
 
 /// Beside the records of a recording of calls.
@@ -24,6 +25,9 @@ struct KeptCall {
     abi: Abi,
     name: String,
     arguments: Vec<(String, FieldType)>,
+    /// How C declares addresses that are not of texts, by the arguments' names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    declared: Vec<(String, String)>,
 }
 
 impl Kept {
@@ -41,6 +45,12 @@ impl Kept {
                 .iter()
                 .map(|it| (it.name.clone(), it.ty.clone()))
                 .collect(),
+            declared: signature
+                .parameters
+                .iter()
+                .filter(|it| it.kind != Some(Kind::Text))
+                .filter_map(|it| Some((it.name.clone(), it.declared.clone()?)))
+                .collect(),
         };
         Self {
             calls: signatures.iter().map(kept).collect(),
@@ -54,6 +64,8 @@ impl Kept {
         let mut signatures = Signatures::default();
         for call in &self.calls {
             let signature = Signature::of_abi(call.abi, &call.name, call.arguments.iter().cloned());
+            let declared = call.declared.iter();
+            let signature = declared.fold(signature, |it, (name, declared)| it.declaring(name, declared));
             signatures.insert(call.number, signature);
         }
         signatures
@@ -93,6 +105,12 @@ mod tests {
             3,
             Signature::of_abi(Abi::Compat, "read", [("fd".to_owned(), int)]),
         );
+        let address = FieldType::Pointer { symbolic: false };
+        signatures.insert(
+            42,
+            Signature::new("connect", [("uservaddr".to_owned(), address)])
+                .declaring("uservaddr", "struct sockaddr *"),
+        );
         let mut kept = Kept::new(&signatures, "%file");
         kept.files
             .push((1, Kept::default().files.len() as i64, "/dev/null".to_owned()));
@@ -103,7 +121,19 @@ mod tests {
             .iter()
             .map(|(number, it)| (number, it.abi, it.call.as_str()))
             .collect();
-        assert_eq!(names, [(3, Abi::Native, "close"), (3, Abi::Compat, "read")]);
+        assert_eq!(
+            names,
+            [
+                (3, Abi::Native, "close"),
+                (42, Abi::Native, "connect"),
+                (3, Abi::Compat, "read")
+            ]
+        );
+        let (_, connect) = all.named("connect").unwrap();
+        assert_eq!(
+            connect.parameters[0].declared.as_deref(),
+            Some("struct sockaddr *")
+        );
         assert!(Kept::parse("[1]").is_err());
     }
 }

@@ -43,6 +43,8 @@ pub struct Parameter {
     pub ty: FieldType,
     /// What the argument means, where that is known.
     pub kind: Option<Kind>,
+    /// Of an address, how C declares it, where that is known: `struct sockaddr *`.
+    pub declared: Option<String>,
 }
 
 /// A call and its arguments.
@@ -78,12 +80,23 @@ impl Signature {
             kind: kind_of(&name),
             name,
             ty,
+            declared: None,
         });
         Self {
             call: call.to_owned(),
             abi,
             parameters: parameters.collect(),
         }
+    }
+
+    /// The signature with what C declares an argument to be.
+    #[must_use]
+    pub fn declaring(mut self, name: &str, declared: &str) -> Self {
+        let mut parameters = self.parameters.iter_mut();
+        if let Some(parameter) = parameters.find(|it| it.name == name) {
+            parameter.declared = Some(declared.to_owned());
+        }
+        self
     }
 
     /// For calls that execute a program relative to a directory (execveat): how many arguments are before the program's path. Handlers record the memory of
@@ -118,7 +131,7 @@ impl Signature {
     }
 
     /// Signature from the fields of a call's own tracepoint.
-    pub(super) fn of_event(call: &str, event: &EventClass) -> Self {
+    pub fn of_event(call: &str, event: &EventClass) -> Self {
         let fields = event.layout.shown().filter(|field| is_argument(&field.name));
         Self::new(call, fields.map(|field| (field.name.clone(), field.ty.clone())))
     }
@@ -170,6 +183,11 @@ pub(super) fn is_argument(field: &str) -> bool {
 }
 
 impl Signatures {
+    /// The number and the signature of the kernel's own call of a name.
+    pub fn named(&self, call: &str) -> Option<(u64, &Signature)> {
+        self.of(Abi::Native).find(|(_, signature)| signature.call == call)
+    }
+
     /// Adds a call.
     pub fn insert(&mut self, number: u64, signature: Signature) {
         self.by_number

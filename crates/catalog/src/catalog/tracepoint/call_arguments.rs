@@ -1,14 +1,15 @@
 //! The arguments of system calls as their tracepoints' formats describe them: in the types that the calls declare, with the names of their numbers.
 
 use super::super::lookup::Catalog;
-use super::field_type::value_type;
+use super::field_type::{pointer_type, value_type};
 use crate::arch;
 use crate::error::Result;
 use kestrel_compiler::context::ValueType;
 use kestrel_kernel::tracefs::{Field, Format, Location};
-use kestrel_trace::calls::Signature;
+use kestrel_trace::calls::{Parameter, Signature};
 use kestrel_trace::layout::{Base, FieldType};
-use kestrel_trace::syscall::{Kind, kind};
+use kestrel_trace::syscall::shape::Shape;
+use kestrel_trace::syscall::{Kind, Pointed, kind};
 
 /// The arguments of a system call among the fields of its entry, in order.
 pub(super) fn arguments(format: &Format) -> impl Iterator<Item = &Field> {
@@ -80,7 +81,10 @@ pub fn signatures(catalog: &Catalog) -> Result<Vec<(u32, Signature)>> {
             continue;
         };
         let format = tracefs.format("syscalls", &event.name)?;
-        let signature = Signature::new(call, typed(&format));
+        let addresses = arguments(&format).filter(|field| field.type_text.ends_with('*'));
+        let signature = addresses.fold(Signature::new(call, typed(&format)), |it, field| {
+            it.declaring(&field.name, &field.type_text)
+        });
         match all.iter_mut().find(|(own, _)| *own == number) {
             Some((_, known)) => *known = signature,
             None => all.push((number, signature)),
@@ -92,6 +96,24 @@ pub fn signatures(catalog: &Catalog) -> Result<Vec<(u32, Signature)>> {
     let compat: Vec<(u32, Signature)> = compat.collect();
     all.extend(compat);
     Ok(all)
+}
+
+/// The type that programs have an argument of a recorded call in: that of its tracepoint.
+pub fn recorded_type(parameter: &Parameter) -> Option<ValueType> {
+    if !matches!(parameter.ty, FieldType::Pointer { .. }) {
+        return ValueType::recorded(&parameter.ty);
+    }
+    let declared = match (&parameter.declared, parameter.kind) {
+        (Some(declared), _) => declared,
+        (None, Some(Kind::Text)) => "char *",
+        (None, Some(Kind::Pointed(Pointed { shape, .. }))) => match shape {
+            Shape::Texts(_) | Shape::TextCount(_) => "char **",
+            Shape::SocketAddress => "struct sockaddr *",
+            _ => "void *",
+        },
+        (None, _) => "void *",
+    };
+    Some(pointer_type(declared, true))
 }
 
 /// The arguments of a call with their types.

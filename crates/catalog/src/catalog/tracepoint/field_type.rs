@@ -39,23 +39,31 @@ pub(super) fn value_type(format: &Format, field: &Field, user_pointers: bool) ->
         });
     }
     if text.ends_with('*') {
-        let user = user_pointers;
-        let levels = text.bytes().filter(|byte| *byte == b'*').count() - 1;
-        let words = text
-            .split([' ', '*'])
-            .filter(|word| !matches!(*word, "" | "const"));
-        let spelling = words.collect::<Vec<_>>().join(" ");
-        return Some(match (spelling.as_str(), levels) {
-            ("char", 0) => ValueType::CString { user },
-            ("void", _) => ValueType::Pointer { user },
-            _ => ValueType::PointerTo {
-                spelling,
-                levels: levels as u8,
-                user,
-            },
-        });
+        return Some(pointer_type(text, user_pointers));
     }
     scalar(format, field)
+}
+
+/// The type of an address that C declares so: `const char *`.
+pub(super) fn pointer_type(declared: &str, user: bool) -> ValueType {
+    let levels = declared
+        .bytes()
+        .filter(|byte| *byte == b'*')
+        .count()
+        .saturating_sub(1);
+    let words = declared
+        .split([' ', '*'])
+        .filter(|word| !matches!(*word, "" | "const"));
+    let spelling = words.collect::<Vec<_>>().join(" ");
+    match (spelling.as_str(), levels) {
+        ("char", 0) => ValueType::CString { user },
+        ("void", _) => ValueType::Pointer { user },
+        _ => ValueType::PointerTo {
+            spelling,
+            levels: levels as u8,
+            user,
+        },
+    }
 }
 
 fn scalar(format: &Format, field: &Field) -> Option<ValueType> {

@@ -42,6 +42,13 @@ impl Lower<'_> {
         let (part, join) = (self.b.cold_block(), self.b.block());
         self.b.branch(Condition::NotEqual, failed, 0, part, join);
         self.b.switch_to(part);
+        if self.context.features.counted_reads {
+            // So many bytes are there, or the error.
+            self.b.assign(taken, failed);
+            self.b.jump(join);
+            self.b.switch_to(join);
+            return Ok((slot, self.forgotten(taken)));
+        }
         let within = self.b.and(address, PAGE - 1);
         let page = self.b.constant(PAGE);
         let left = self.b.alu(AluOp::Sub, Bits::B64, page, within);

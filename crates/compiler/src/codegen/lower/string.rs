@@ -84,7 +84,11 @@ impl Lower<'_> {
         let place = self.b.slot_address(bytes, 0);
         let read = self.read_by(reader, &[place.into(), taken.into(), address.into()]);
         self.b.assign(result, read);
-        self.b.branch(Condition::Equal, result, 0, whole, join);
+        let is_read = match self.context.features.counted_reads {
+            true => Condition::SignedGreaterEqual,
+            false => Condition::Equal,
+        };
+        self.b.branch(is_read, result, 0, whole, join);
         self.b.switch_to(whole);
         let (to, from) = (self.b.slot_address(slot, 0), self.b.slot_address(bytes, 0));
         let size = self.b.add(taken, 1);

@@ -1,0 +1,133 @@
+//! Programs about system calls over recordings of all of them (`record --syscalls`): the same as live, and what such a recording does not hold.
+
+use crate::house::{Place, needs_tracing};
+use crate::replay::{Work, begun, recording, sorted};
+use std::io::Read;
+use std::path::Path;
+use std::process::Stdio;
+
+#[test]
+fn what_arguments_point_to_is_read_as_it_was_live() {
+    needs_tracing!();
+    let folder = tempfile::tempdir().unwrap();
+    let kestrel = Path::new(env!("CARGO_BIN_EXE_kestrel"));
+    let lines = testkit::snoops::compare(kestrel, folder.path()).unwrap();
+    assert_eq!(lines.live, lines.later);
+    for (word, least) in testkit::snoops::LEAST {
+        let count = lines.live.iter().filter(|line| line.starts_with(word)).count();
+        assert!(count >= *least, "{count} of {word}: {:#?}", lines.live);
+    }
+}
+
+const PROGRAM: &str = r#"
+    tracepoint:syscalls:sys_enter_* { @entered[probe] = count(); }
+    tracepoint:syscalls:sys_exit_* /args.ret < 0/ { @failed[probe, args.ret] = count(); }
+    raw_syscalls:sys_enter { @numbers[args.id, args.args[0] == 0] = count(); }
+    raw_syscalls:sys_exit { @results[args.id] = stats(args.ret); }
+    syscalls:sys_enter_read { @n[args.__syscall_nr] = count(); @read[comm, args.fd] = sum(args.count); @at[tid] = nsecs; }
+    syscalls:sys_exit_read /@at[tid]/ { @took[comm] = count(); @bytes = hist(args.ret); delete(@at, tid); }
+    syscalls:sys_enter_dup2, syscalls:sys_enter_fcntl { @descriptors[probe, args.__syscall_nr] = count(); }
+    begin { printf("begin\n"); }"#;
+
+/// Globs and fields of single calls, and the tracepoints of all: the maps are the same, to the last number.
+#[test]
+fn calls_are_counted_as_their_own_tracepoints_count_them() {
+    needs_tracing!();
+    let place = Place::new();
+    std::fs::write(place.path().join("p.bt"), PROGRAM).unwrap();
+    let work = Work::start();
+    let pid = work.pid();
+    let record = ["record", "-p", &pid, "-o", "t", "--syscalls"];
+    let record = place.command(&record).stderr(Stdio::piped()).spawn().unwrap();
+    let run = place
+        .command(&["run", "-q", "p.bt", "-p", &pid])
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut run = run.unwrap();
+    let (mut live, mut out) = begun(&mut run);
+    recording(&place.path().join("t"));
+    work.work();
+    out.read_to_string(&mut live).unwrap();
+    assert!(run.wait().unwrap().success(), "{live}");
+    let recorded = record.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    assert!(said.contains("lost 0, missed 0"), "{said}");
+    let later = place.run(&["run", "-q", "p.bt", "--trace", "t"]).succeeds();
+    assert_eq!(later.err, "");
+    for word in [
+        "@entered[tracepoint:syscalls:sys_enter_openat]: ",
+        "@failed[",
+        "@numbers[257, ",
+    ] {
+        assert!(live.contains(word), "no {word} in {live}");
+    }
+    assert_eq!(sorted(&live), sorted(&later.out));
+}
+
+#[test]
+fn what_was_not_recorded_of_calls_is_said() {
+    needs_tracing!();
+    let place = Place::new();
+    let command = ["--", "cat", "/proc/version"];
+    let record = |options: &[&str]| {
+        place
+            .run(&[&["record", "-q", "-o", "t"], options, &command].concat())
+            .succeeds();
+    };
+    record(&["--syscalls=openat,write"]);
+    let asked = |program: &str| place.run(&["report", "-e", program, "t"]);
+    let opened = asked("syscalls:sys_enter_openat { @[str(args.filename)] = count() }").succeeds();
+    assert!(opened.out.contains("@[/proc/version]: 1\n"), "{}", opened.out);
+    asked("syscalls:sys_enter_getppid { @ = count() }").fails(
+        2,
+        &[
+            "syscalls:sys_enter_getppid was not recorded",
+            "record it: kestrel record --syscalls=getppid",
+        ],
+    );
+    asked("syscalls:sys_enter_openaat { @ = count() }").fails(
+        2,
+        &[
+            "syscalls:sys_enter_openaat was not recorded",
+            "syscalls:sys_enter_openat",
+        ],
+    );
+    // Of a buffer the begin is there, of what no argument points to nothing: both are counted.
+    let reads = r#"syscalls:sys_enter_write /args.count > 40/ { printf("<%s>\n", str(args.buf, args.count)); print(*(uint64 *)uptr((uint64)args.buf + 4096)); }"#;
+    let read = asked(reads).succeeds();
+    let text = std::fs::read_to_string("/proc/version").unwrap();
+    assert!(
+        read.out.contains(&format!("<{}>\n0\n", &text[..32])),
+        "{}",
+        read.out
+    );
+    let line = "1 read found no recorded memory (1 at tracepoint:syscalls:sys_enter_write), 1 read found only the begin of what was asked for";
+    assert!(read.err.contains(line), "{}", read.err);
+    // Without memory it is refused by name.
+    record(&["-e", "raw_syscalls:sys_enter", "-e", "raw_syscalls:sys_exit"]);
+    let count = asked("syscalls:sys_enter_openat { @ = count() }").succeeds();
+    assert!(count.out.starts_with("@: "), "{}", count.out);
+    asked("syscalls:sys_enter_openat { @[str(args.filename)] = count() }").fails(
+        2,
+        &[
+            "the text at args.filename was not recorded with syscalls:sys_enter_openat",
+            "filename = str(args.filename)",
+        ],
+    );
+    // An argument that a handler of its own has kept is found by its name, or by its number.
+    record(&[
+        "-e",
+        "raw_syscalls:sys_enter /args.id == 257/ { record(args, filename = str(args.args[1])) }",
+    ]);
+    let opened = asked("syscalls:sys_enter_openat { @[str(args.filename)] = count() }").succeeds();
+    assert!(opened.out.contains("@[/proc/version]: 1\n"), "{}", opened.out);
+    record(&[
+        "-e",
+        "syscalls:sys_enter_openat { record(args, text1 = str(args.filename)) }",
+        "-e",
+        "syscalls:sys_exit_openat",
+    ]);
+    let kept = "syscalls:sys_enter_openat { @f[tid] = args.filename } syscalls:sys_exit_openat { @[str(@f[tid]), args.ret > 0] = count(); delete(@f, tid) }";
+    let opened = asked(kept).succeeds();
+    assert!(opened.out.contains("@[/proc/version, 1]: 1\n"), "{}", opened.out);
+}

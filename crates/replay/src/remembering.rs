@@ -1,0 +1,185 @@
+//! Remembering of the memory that records hold, for programs that read some: before each record's handlers run.
+
+use crate::call::{CallPlaces, Side};
+use crate::memory_fields::{Entries, MemoryFields};
+use crate::recorded::{RecordedMemory, is_kernel};
+use kestrel_bpf::helper::{self, Helper};
+use kestrel_trace::calls::Signatures;
+use kestrel_trace::event::EventClass;
+use kestrel_trace::record::Record;
+
+/// Whose memory the records of a recording hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// That of processes.
+    pub user: bool,
+    /// The kernel's.
+    pub kernel: bool,
+}
+
+impl Held {
+    /// What the records of these events hold at addresses that are known.
+    pub fn of(events: &[EventClass]) -> Self {
+        let fields = events.iter().filter_map(MemoryFields::of);
+        fields.fold(Self::default(), |held, fields| Self {
+            user: true,
+            // An argument of a function may be an address of either.
+            kernel: held.kernel || !fields.is_of_calls(),
+        })
+    }
+}
+
+/// Reads of memory that was not recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Reads of which no byte was.
+    pub all: u64,
+    /// Reads of which the begin was.
+    pub part: u64,
+}
+
+impl Missing {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.all += other.all;
+        self.part += other.part;
+    }
+}
+
+/// The memory that was recorded up to now, and who reads it.
+#[derive(Debug, Default)]
+pub(crate) struct Remembering {
+    memory: RecordedMemory,
+    entries: Entries,
+    signatures: Signatures,
+    /// By the number of the event class.
+    events: Vec<Remembered>,
+    /// Whether returns hold memory, whose addresses are those of the entries.
+    at_returns: bool,
+    /// The addresses of the record's texts that could not be read then.
+    faults: Vec<u64>,
+    pub(crate) missing: Missing,
+}
+
+/// What is remembered of an event class.
+#[derive(Debug, Default)]
+struct Remembered {
+    fields: Option<MemoryFields>,
+    entry: Option<CallPlaces>,
+}
+
+/// What a read has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Whole,
+    /// So many bytes, and no more.
+    Part(usize),
+    Nothing,
+}
+
+/// Addresses below are no memory of a process's (`vm.mmap_min_addr` is 65,536, or 4,096): to read there fails live, too.
+const LEAST: u64 = 4096;
+
+impl Remembering {
+    /// For a recording of these events, with what is known of its system calls.
+    pub(crate) fn new(events: &[EventClass], signatures: Signatures) -> Self {
+        let mut all = Self {
+            signatures,
+            ..Self::default()
+        };
+        for event in events {
+            let number = usize::from(event.id.0);
+            if all.events.len() <= number {
+                all.events.resize_with(number + 1, Remembered::default);
+            }
+            let call = CallPlaces::of(event);
+            let is_return = call.as_ref().is_some_and(|call| call.side() == Side::Return);
+            let fields = MemoryFields::of(event);
+            all.at_returns |= is_return && fields.is_some();
+            let entry = call.filter(|call| call.side() == Side::Entry);
+            all.events[number] = Remembered { fields, entry };
+        }
+        all
+    }
+
+    /// Keeps what a record holds.
+    pub(crate) fn remember(&mut self, record: &Record<'_>) {
+        self.faults.clear();
+        let Some(event) = self.events.get(usize::from(record.event.id.0)) else {
+            return;
+        };
+        if let Some(call) = event.entry.as_ref().filter(|_| self.at_returns) {
+            self.entries.enter(record, call);
+        }
+        if let Some(fields) = &event.fields {
+            fields.remember(
+                record,
+                &mut self.signatures,
+                &self.entries,
+                &mut self.memory,
+                &mut self.faults,
+            );
+        }
+    }
+
+    /// Reads memory of a process, or of the kernel, and counts what is not there. Of a number no part is taken.
+    pub(crate) fn read(&mut self, reader: Helper, process: u32, address: u64, into: &mut [u8]) -> Found {
+        if !reaches(reader, address) {
+            return Found::Nothing;
+        }
+        let known = match self.is_fault(address) {
+            true => 0,
+            false => self.memory.read(process, address, into),
+        };
+        if known == into.len() {
+            return Found::Whole;
+        }
+        let known = if into.len() <= 8 { 0 } else { known };
+        self.count(address, known)
+    }
+
+    /// Reads a text up to its NUL, which is not among the bytes, or to the end of what is known.
+    pub(crate) fn text(&mut self, reader: Helper, process: u32, address: u64, into: &mut [u8]) -> Found {
+        if !reaches(reader, address) {
+            return Found::Nothing;
+        }
+        let known = match self.is_fault(address) {
+            true => 0,
+            false => self.memory.read(process, address, into),
+        };
+        let length = into.iter().take(known).position(|byte| *byte == 0);
+        match length {
+            Some(length) => Found::Part(length),
+            None if known == into.len() => Found::Whole,
+            None => self.count(address, known),
+        }
+    }
+
+    fn is_fault(&self, address: u64) -> bool {
+        self.faults.contains(&address)
+    }
+
+    fn count(&mut self, address: u64, known: usize) -> Found {
+        match known {
+            // It failed at the event, as it would have live.
+            0 if self.is_fault(address) => Found::Nothing,
+            0 => {
+                self.missing.all += 1;
+                Found::Nothing
+            }
+            known => {
+                self.missing.part += 1;
+                Found::Part(known)
+            }
+        }
+    }
+}
+
+/// Whether a helper reads memory at such an address.
+fn reaches(reader: Helper, address: u64) -> bool {
+    let here = match reader {
+        helper::PROBE_READ_USER | helper::PROBE_READ_USER_STR => !is_kernel(address),
+        helper::PROBE_READ_KERNEL | helper::PROBE_READ_KERNEL_STR => is_kernel(address),
+        _ => true,
+    };
+    here && address >= LEAST
+}

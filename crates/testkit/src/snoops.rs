@@ -1,0 +1,197 @@
+//! Programs about single system calls that keep what an argument points to from the entry of a call to its return, as bpftrace's `opensnoop` and its like do: the lines
+//! that they print live, and over a recording of all system calls of the same run.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What all lines that are compared have in them.
+const MARK: &str = "kestrel-snooped";
+
+/// Files opened and asked about, programs executed, signals sent, sockets connected, texts written.
+pub const PROGRAM: &str = r#"
+begin { printf("begin\n"); }
+syscalls:sys_enter_openat { @file[tid] = args.filename; }
+syscalls:sys_exit_openat /@file[tid]/ {
+    $fd = args.ret >= 0 ? args.ret : -1;
+    $error = args.ret >= 0 ? 0 : -args.ret;
+    printf("open %s %d %d %s\n", comm, $fd, $error, str(@file[tid]));
+    delete(@file, tid);
+}
+syscalls:sys_enter_statx, syscalls:sys_enter_newfstatat { @asked[tid] = args.filename; }
+syscalls:sys_exit_statx, syscalls:sys_exit_newfstatat /@asked[tid]/ {
+    printf("stat %s %d %s\n", comm, args.ret, str(@asked[tid]));
+    delete(@asked, tid);
+}
+syscalls:sys_enter_kill { @kill[tid] = (args.pid, args.sig); }
+syscalls:sys_exit_kill /@kill[tid].1 == 23/ {
+    printf("kill kestrel-snooped %s %d %d %d\n", comm, @kill[tid].0 == pid, @kill[tid].1, args.ret);
+    delete(@kill, tid);
+}
+syscalls:sys_enter_execve { printf("exec %s: ", str(args.argv[1])); join(args.argv); }
+syscalls:sys_enter_execve { printf("program %s\n", str(args.filename)); join(args.argv, "|"); }
+syscalls:sys_enter_connect {
+    $address = (struct sockaddr *)args.uservaddr;
+    printf("connect kestrel-snooped %d %d %r\n", $address->sa_family, args.uservaddr->sa_family, buf(args.uservaddr, args.addrlen));
+}
+syscalls:sys_enter_write { printf("write %d %s\n", args.count, str(args.buf, args.count)); }
+raw_syscalls:sys_enter /args.id == 257/ { printf("raw %s\n", str(uptr(args.args[1]))); }
+"#;
+
+/// First words of lines, and how many begin with them at least: some system calls are made more often than was asked for.
+pub const LEAST: &[(&str, usize)] = &[
+    ("open ", 40),
+    ("stat ", 40),
+    ("kill ", 3),
+    ("exec ", 6),
+    ("connect ", 20),
+    ("write ", 20),
+    ("raw ", 40),
+];
+
+/// The lines of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// While it happened.
+    pub live: Vec<String>,
+    /// Over the recording.
+    pub later: Vec<String>,
+}
+
+/// Does in this process, and in children of it, what the program prints.
+fn work(folder: &Path) -> io::Result<()> {
+    for number in 0..20 {
+        let file = folder.join(format!("{MARK}-{number}"));
+        fs::write(&file, "something")?;
+        _ = fs::metadata(&file)?;
+        _ = File::open(folder.join(format!("no-{MARK}-{number}")));
+        _ = fs::metadata(folder.join(format!("no-{MARK}-{number}")));
+        _ = UnixStream::connect(format!("/{MARK}"));
+        let mut null = fs::OpenOptions::new().write(true).open("/dev/null")?;
+        null.write_all(format!("{MARK} {number}").as_bytes())?;
+    }
+    for number in 0..3 {
+        let name = format!("{MARK}-{number}");
+        let status = Command::new("sh")
+            .args(["-c", "kill -23 $$; exec true \"$0\" one two", &name])
+            .status()?;
+        if !status.success() {
+            return Err(io::Error::other("a command fails"));
+        }
+    }
+    Ok(())
+}
+
+/// Runs the program of this process live and records all of its system calls at the same time, then runs it over the recording. `folder` is empty.
+///
+/// # Errors
+/// When the program is refused or events were lost, in words.
+pub fn compare(kestrel: &Path, folder: &Path) -> io::Result<Lines> {
+    fs::write(folder.join("snoops.bt"), PROGRAM)?;
+    let pid = std::process::id().to_string();
+    let trace = folder.join("recorded");
+    let mut record = Command::new(kestrel);
+    record
+        .args(["record", "-q", "--syscalls", "-p", &pid, "-o"])
+        .arg(&trace);
+    let mut record = Running::start(&mut record)?;
+    let mut run = Command::new(kestrel);
+    run.args(["run", "-q", "-p", &pid]).arg(folder.join("snoops.bt"));
+    let mut run = Running::start(&mut run)?;
+    let begun = Instant::now();
+    while !trace.join("metadata").exists() {
+        if begun.elapsed() > Duration::from_secs(60) {
+            return Err(io::Error::other("no recording begins"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut line = String::new();
+    while !line.contains("begin") {
+        line.clear();
+        if run.out.read_line(&mut line)? == 0 {
+            return Err(io::Error::other(format!(
+                "the program does not run: {}",
+                run.end()?.1
+            )));
+        }
+    }
+    work(folder)?;
+    run.interrupt()?;
+    record.interrupt()?;
+    let (live, _) = run.end()?;
+    let (_, said) = record.end()?;
+    if said.contains("lost") || said.contains("missed") {
+        return Err(io::Error::other(format!("the recording is not whole: {said}")));
+    }
+    let mut later = Command::new(kestrel);
+    later
+        .args(["run", "-q", "--trace"])
+        .arg(&trace)
+        .arg(folder.join("snoops.bt"));
+    let later = later.output()?;
+    if !later.status.success() {
+        let said = String::from_utf8_lossy(&later.stderr).into_owned();
+        return Err(io::Error::other(said));
+    }
+    Ok(Lines {
+        live: marked(&live),
+        later: marked(&String::from_utf8_lossy(&later.stdout)),
+    })
+}
+
+/// The lines of what was done here, in an order of their own: those of two processors at once have none.
+fn marked(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text
+        .lines()
+        .filter(|line| line.contains(MARK))
+        .map(str::to_owned)
+        .collect();
+    lines.sort();
+    lines
+}
+
+/// A command that runs until it is interrupted.
+struct Running {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let out = child.stdout.take().ok_or_else(|| io::Error::other("no output"))?;
+        Ok(Self {
+            child,
+            out: BufReader::new(out),
+        })
+    }
+
+    fn interrupt(&self) -> io::Result<()> {
+        let pid = self.child.id().to_string();
+        Command::new("sh")
+            .args(["-c", "kill -INT $0", &pid])
+            .status()
+            .map(drop)
+    }
+
+    /// What it printed on both ways, to its end.
+    fn end(&mut self) -> io::Result<(String, String)> {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.out.read_to_string(&mut out)?;
+        if let Some(mut from) = self.child.stderr.take() {
+            from.read_to_string(&mut err)?;
+        }
+        self.child.wait()?;
+        Ok((out, err))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
