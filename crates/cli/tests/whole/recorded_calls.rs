@@ -1,8 +1,8 @@
 //! Programs about system calls over recordings of all of them (`record --syscalls`): the same as live, and what such a recording does not hold.
 
 use crate::house::{Place, needs_tracing};
-use crate::replay::{Work, begun, recording, sorted};
-use std::io::Read;
+use crate::replay::{Work, begun, sorted};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -37,21 +37,27 @@ fn calls_are_counted_as_their_own_tracepoints_count_them() {
     std::fs::write(place.path().join("p.bt"), PROGRAM).unwrap();
     let work = Work::start();
     let pid = work.pid();
-    let record = ["record", "-p", &pid, "-o", "t", "--syscalls"];
-    let record = place.command(&record).stderr(Stdio::piped()).spawn().unwrap();
+    let record = ["record", "-v", "-p", &pid, "-o", "t", "--syscalls"];
+    let mut record = place.command(&record).stderr(Stdio::piped()).spawn().unwrap();
     let run = place
         .command(&["run", "-q", "p.bt", "-p", &pid])
         .stdout(Stdio::piped())
         .spawn();
     let mut run = run.unwrap();
     let (mut live, mut out) = begun(&mut run);
-    recording(&place.path().join("t"));
+    let mut said = BufReader::new(record.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("recording into ") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "no recording begins");
+    }
     work.work();
     out.read_to_string(&mut live).unwrap();
     assert!(run.wait().unwrap().success(), "{live}");
-    let recorded = record.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&recorded.stderr);
-    assert!(said.contains("lost 0, missed 0"), "{said}");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(record.wait().unwrap().success(), "{rest}");
+    assert!(rest.contains("lost 0, missed 0"), "{rest}");
     let later = place.run(&["run", "-q", "p.bt", "--trace", "t"]).succeeds();
     assert_eq!(later.err, "");
     for word in [
@@ -92,6 +98,10 @@ fn what_was_not_recorded_of_calls_is_said() {
             "syscalls:sys_enter_openat",
         ],
     );
+    asked("syscalls:sys_enter_stat { @ = count() }")
+        .fails(2, &["the kernel's name for it: syscalls:sys_enter_newstat"]);
+    asked("syscalls:sys_enter_write { @[args.filename] = count() }")
+        .fails(2, &["syscalls:sys_enter_write has none"]);
     // Of a buffer the begin is there, of what no argument points to nothing: both are counted.
     let reads = r#"syscalls:sys_enter_write /args.count > 40/ { printf("<%s>\n", str(args.buf, args.count)); print(*(uint64 *)uptr((uint64)args.buf + 4096)); }"#;
     let read = asked(reads).succeeds();
@@ -129,5 +139,9 @@ fn what_was_not_recorded_of_calls_is_said() {
     ]);
     let kept = "syscalls:sys_enter_openat { @f[tid] = args.filename } syscalls:sys_exit_openat { @[str(@f[tid]), args.ret > 0] = count(); delete(@f, tid) }";
     let opened = asked(kept).succeeds();
-    assert!(opened.out.contains("@[/proc/version, 1]: 1\n"), "{}", opened.out);
+    assert!(
+        opened.out.contains("@[/proc/version, true]: 1\n"),
+        "{}",
+        opened.out
+    );
 }

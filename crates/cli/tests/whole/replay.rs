@@ -59,7 +59,7 @@ pub(crate) fn begun(run: &mut Child) -> (String, ChildStdout) {
 }
 
 /// Waits until a recording has metadata: it is attached then.
-pub(crate) fn recording(trace: &Path) {
+fn recording(trace: &Path) {
     let begun = Instant::now();
     while !trace.join("metadata").exists() {
         assert!(begun.elapsed() < Duration::from_secs(60), "no recording begins");

@@ -1,5 +1,5 @@
-//! System calls of a recording as events: records of `raw_syscalls:sys_enter` and `sys_exit` answer programs as the tracepoints of all calls, and as those of single
-//! ones (`syscalls:sys_enter_openat`), with the names and types that these have.
+//! System calls of a recording as events: records of `raw_syscalls:sys_enter` and `sys_exit` answer programs as the tracepoints of all calls, and as those
+//! of single ones (`syscalls:sys_enter_openat`), with the names and types that these have.
 
 use crate::plan::whole_name;
 use kestrel_catalog::arch;
@@ -11,7 +11,7 @@ use kestrel_replay::event;
 use kestrel_trace::calls::{Abi, Kept, Parameter, Signature, Signatures};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::{Base, FieldType, Layout};
-use kestrel_trace::syscall::Set;
+use kestrel_trace::syscall::{Set, usual_name};
 
 /// The group of the tracepoints of single calls.
 const GROUP: &str = "syscalls:";
@@ -134,6 +134,19 @@ impl<'e> Calls<'e> {
         ))
     }
 
+    /// What is said of a name that none of the calls has, which are known and were recorded: the call that is usually called so.
+    pub(super) fn unknown(&self, name: &str) -> Option<Option<String>> {
+        let (side, call) = Side::ALL
+            .into_iter()
+            .find_map(|side| Some((side, name.strip_prefix(side.prefix())?)))?;
+        if self.events(side).is_empty() || !Glob::new(name).is_plain() {
+            return None;
+        }
+        let mut calls = self.signatures.of(Abi::Native);
+        let meant = calls.find(|(_, it)| usual_name(&it.call) == call);
+        Some(meant.map(|(_, it)| format!("the kernel's name for it: {}{}", side.prefix(), it.call)))
+    }
+
     /// The types that the fields of a call's entry have, where it was recorded by its own tracepoint.
     pub(super) fn declare(&self, event: &EventClass, context: &mut Context) {
         let Some(call) = event.name.strip_prefix(Side::Entry.prefix()) else {
@@ -236,6 +249,17 @@ impl<'e> CallEvent<'e> {
     /// The number of the call, if it is one.
     pub(super) fn number(&self) -> Option<u64> {
         self.call.as_ref().map(|(number, _)| *number)
+    }
+
+    /// Why it has no field of a name, where records have all that it has.
+    pub(super) fn lacks(&self, name: &str) -> Option<String> {
+        let (_, signature) = self.call.as_ref()?;
+        let known = match self.side {
+            Side::Entry => signature.parameters.len() <= self.words && !signature.parameters.is_empty(),
+            Side::Return => self.words > 0,
+        };
+        let has = signature.parameters.iter().any(|it| it.name == name);
+        (known && !(has && self.side == Side::Entry)).then(|| format!("{} has none", self.class.name))
     }
 
     /// The event as the compiler's context.

@@ -144,9 +144,12 @@ fn not_recorded(
         true => "the recording has no events".to_owned(),
         false => format!("the recording has {}{more}", seen.join(", ")),
     };
-    Diagnostic::error(spec.span, message)
-        .hint(format!("record it: kestrel record -e '{text}'"))
-        .hint(there)
+    let diagnostic = Diagnostic::error(spec.span, message);
+    let advised = match calls.unknown(pattern) {
+        Some(meant) => diagnostic.maybe_hint(meant),
+        None => diagnostic.hint(format!("record it: kestrel record -e '{text}'")),
+    };
+    advised.hint(there)
 }
 
 /// Events that a hint names.

@@ -11,12 +11,12 @@ pub use names::RecordedNames;
 
 use crate::plan::ProgramText;
 use crate::script::{Outcome, Perform, ProgramMaps};
+use calls::Calls;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs::possible_cpus;
-use calls::Calls;
 use kestrel_replay::{HandlerId, Replay, Subject, Written};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::ctf::directory::Trace;

@@ -163,7 +163,8 @@ impl<'e> Round<'e> {
                         }
                         Found::Calls(calls) => {
                             let name = calls.class.name.clone();
-                            let context = self.with_missing(&name, calls.context());
+                            let context =
+                                self.with_missing(&name, calls.context(), |field| calls.lacks(field));
                             (name, Place::Calls(calls), context)
                         }
                     };
@@ -200,22 +201,31 @@ impl<'e> Round<'e> {
         if self.held.user {
             self.calls.declare(event, &mut context);
         }
-        self.with_missing(&event.name, context)
+        self.with_missing(&event.name, context, |_| None)
     }
 
-    /// A context with the fields that the program asks for and the recording does not have: they are refused by name.
-    fn with_missing(&self, event: &str, mut context: Context) -> Context {
+    /// A context with the fields that the program asks for and the recording does not have: they are refused by name. `lacks` is why recording would not help.
+    fn with_missing(
+        &self,
+        event: &str,
+        mut context: Context,
+        lacks: impl Fn(&str) -> Option<String>,
+    ) -> Context {
         let known: BTreeSet<&str> = context.fields.iter().map(|field| field.name.as_str()).collect();
         let missing = self.fields.iter().filter(|name| !known.contains(name.as_str()));
         let missing: Vec<EventField> = missing
             .map(|name| EventField {
                 name: name.clone(),
                 ty: ValueType::Pointer { user: false },
-                source: Source::Absent {
-                    why: format!("it was not recorded with {event}"),
-                    instead: Some(
-                        did_you_mean(name, known.iter().copied()).unwrap_or_else(|| advice(event, name)),
-                    ),
+                source: {
+                    let near = did_you_mean(name, known.iter().copied());
+                    match lacks(name) {
+                        Some(why) => Source::Absent { why, instead: near },
+                        None => Source::Absent {
+                            why: format!("it was not recorded with {event}"),
+                            instead: Some(near.unwrap_or_else(|| advice(event, name))),
+                        },
+                    }
                 },
                 recorded: false,
             })
