@@ -1,10 +1,13 @@
 //! Handlers by recorded event; those of single system calls by the number that a record of all calls has.
 
 use crate::call::CallPlaces;
-use crate::replay::HandlerId;
 use kestrel_trace::calls::Abi;
 use kestrel_trace::event::EventId;
 use kestrel_trace::record::Record;
+
+/// A handler, by its place among all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandlerId(pub(crate) usize);
 
 /// Handlers by the number of the event class.
 #[derive(Debug, Default)]

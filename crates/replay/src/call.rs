@@ -7,7 +7,7 @@
 //!
 //! The tracepoints of single calls have the same bytes in the same places (`syscalls:sys_enter_openat`).
 
-use kestrel_trace::calls::{Abi, COMPAT_ID, ID, RAW_ENTER, RAW_EXIT, REGISTER};
+use kestrel_trace::calls::{Abi, COMPAT_ID, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, TEXT};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Field, FieldPlace, FieldType};
 use kestrel_trace::record::Record;
@@ -152,12 +152,17 @@ impl CallPlaces {
 
 /// Whether a field of such a class is one of those that [`CallPlaces`] is about, or memory that they point to.
 pub fn is_of_call(name: &str) -> bool {
-    [ID, COMPAT_ID, "args", "ret"].contains(&name)
-        || crate::memory_fields::is_numbered(name)
-        || is_register(name)
+    [ID, COMPAT_ID, "args", "ret"].contains(&name) || numbered(name).is_some() || is_register(name)
 }
 
 fn is_register(name: &str) -> bool {
     name.strip_prefix(REGISTER)
         .is_some_and(|place| place.parse::<usize>().is_ok_and(|place| place < ARGUMENTS))
+}
+
+/// The place of the argument, and the part, of a field of memory.
+pub(crate) fn numbered(name: &str) -> Option<(usize, usize)> {
+    let rest = name.strip_prefix(TEXT).or_else(|| name.strip_prefix(MEMORY))?;
+    let (place, part) = rest.split_once('_').unwrap_or((rest, "0"));
+    Some((place.parse().ok()?, part.parse().ok()?))
 }

@@ -26,7 +26,8 @@ mod replay;
 mod subject;
 mod table;
 
+pub use by_event::HandlerId;
 pub use error::{Error, Result};
 pub use remembering::{Held, Missing};
-pub use replay::{HandlerId, Replay, Written};
+pub use replay::{Replay, Written};
 pub use subject::Subject;

@@ -1,9 +1,9 @@
 //! Fields of records that hold memory, and the addresses where it lay: `text0` and `mem0` where the argument 0 points, `mem1_2` where the second pointer in
 //! `mem1` does ([`kestrel_trace::calls`]), and texts that are called as the argument of a call that they were read from.
 
-use crate::call::{ARGUMENTS, CallPlaces, Side};
+use crate::call::{ARGUMENTS, CallPlaces, Side, numbered};
 use crate::recorded::{RecordedMemory, is_kernel};
-use kestrel_trace::calls::{Abi, MEMORY, Parameter, REGISTER, Signature, Signatures, TEXT};
+use kestrel_trace::calls::{Abi, Parameter, REGISTER, Signature, Signatures};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Field, FieldPlace, FieldType};
 use kestrel_trace::record::Record;
@@ -62,18 +62,6 @@ struct Entry {
 
 /// Threads that are known at once: with more, all are forgotten.
 const MOST_THREADS: usize = 1 << 16;
-
-/// Whether a field's name is one of memory by the number of an argument.
-pub(crate) fn is_numbered(name: &str) -> bool {
-    numbered(name).is_some()
-}
-
-/// The place of the argument, and the part, of a field of memory.
-fn numbered(name: &str) -> Option<(usize, usize)> {
-    let rest = name.strip_prefix(TEXT).or_else(|| name.strip_prefix(MEMORY))?;
-    let (place, part) = rest.split_once('_').unwrap_or((rest, "0"));
-    Some((place.parse().ok()?, part.parse().ok()?))
-}
 
 fn is_text(ty: &FieldType) -> Option<bool> {
     match ty {

@@ -1,6 +1,6 @@
 //! A program over a recording: its handlers' code, its maps, and what it writes.
 
-use crate::by_event::ByEvent;
+use crate::by_event::{ByEvent, HandlerId};
 use crate::call::CallPlaces;
 use crate::decode::{Decoded, decode};
 use crate::error::{Error, Result};
@@ -23,10 +23,6 @@ use kestrel_trace::layout::{Layout, Names};
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
 use std::rc::Rc;
-
-/// A handler, by its place among all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HandlerId(usize);
 
 #[derive(Debug)]
 struct Handler {
