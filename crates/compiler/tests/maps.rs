@@ -19,7 +19,7 @@ use kestrel_compiler::lang::diag::{Style, render};
 use kestrel_compiler::lang::parse_events;
 use kestrel_compiler::map::spec;
 use kestrel_trace::aggregate::gather::Metric;
-use kestrel_trace::aggregate::{self, MapType};
+use kestrel_trace::aggregate::{self, MapType, state};
 use kestrel_trace::symbol::Symbols;
 use proptest::prelude::*;
 use sharing::{CPUS, KERNEL, Maps, after, registers};
@@ -601,6 +601,89 @@ fn clearing_is_for_all_cpus_at_once() {
     assert_eq!(maps.text("") + &maps.text("n"), "");
     maps.run(0, 3, &[0, 0, 7]);
     assert_eq!(maps.text("") + &maps.text("n"), "@[7]: 1\n@n[7]: 1\n");
+}
+
+/// What was stored is shown, zeroes too, and what was not is not: the first handler stores where `arg0` is not 0, the second one clears.
+#[test]
+fn what_nothing_wrote_is_not_shown() {
+    for (stores, shown) in [
+        ("@ = 0", "@: 0\n"),
+        ("@ = 5", "@: 5\n"),
+        ("@ = arg2", "@: 0\n"),
+        ("@ += arg2", "@: 0\n"),
+        ("@++", "@: 1\n"),
+        ("@++; @--", "@: 0\n"),
+        ("@ = 3; @ -= 3", "@: 0\n"),
+        ("@ = \"\"", "@: \n"),
+        ("@ = \"a\"", "@: a\n"),
+        ("@ = (0, arg2)", "@: (0, 0)\n"),
+        ("@ = sum(0)", "@: 0\n"),
+        ("@ = sum(arg2)", "@: 0\n"),
+        ("@ = sum(1)", "@: 1\n"),
+        ("@ = sum((int64)5); @ = sum((int64)arg2 - 5)", "@: 0\n"),
+        ("@ = max(arg2)", "@: 0\n"),
+        ("@ = min(arg2)", "@: 0\n"),
+        ("@ = count()", "@: 1\n"),
+        ("@ = avg(arg2)", "@: 0\n"),
+    ] {
+        let handler = format!("{{ if (arg0 != 0) {{ {stores} }} }}");
+        let mut maps = Maps::program(&[&handler, "{ clear(@) }"]);
+        maps.run(0, 0, &[0, 0, 0]);
+        assert_eq!(maps.text(""), "", "{stores}: nothing is stored");
+        maps.run(0, 1, &[1, 0, 0]);
+        assert_eq!(maps.text(""), shown, "{stores}");
+        let is_gathered = maps.globals.map("").is_some_and(|ty| ty.value.is_per_cpu());
+        if is_gathered {
+            continue;
+        }
+        maps.run(1, 0, &[]);
+        assert_eq!(maps.text(""), "", "{stores}: cleared");
+        maps.run(0, 1, &[1, 0, 0]);
+        assert_eq!(maps.text(""), shown, "{stores}: after it was cleared");
+    }
+}
+
+/// Only what stores zeroes, or may do so, says that a map without keys was written.
+#[test]
+fn what_cannot_be_zeroes_needs_no_mark() {
+    for (handler, stored, expected) in [
+        ("{ @ = 1 }", 0, 0),
+        ("{ @ = \"a\" }", 0, 0),
+        ("{ @++ }", 0, 0),
+        ("{ @ = sum(1) }", 0, 0),
+        ("{ @ = count() }", 0, 0),
+        ("{ @ = avg(arg2) }", 0, 0),
+        ("{ @[1] = arg2 }", 0, 0),
+        ("{ @ = sum(arg2) }", 3, 0),
+        ("{ @ = max(arg2) }", 3, 0),
+        ("{ @ = sum(arg2) }", 0, 1),
+        ("{ @ = max(arg2) }", 0, 1),
+        ("{ @ = arg2 }", 3, 1),
+        ("{ @-- }", 0, 1),
+        ("{ @ = 0 }", 0, 1),
+        ("{ @ = comm }", 0, 1),
+    ] {
+        let mut maps = Maps::program(&[handler]);
+        maps.run(0, 0, &[0, 0, stored]);
+        let number = maps.globals.map("").map(|ty| ty.number).unwrap();
+        let written = state::word(&maps.state(), state::written(number));
+        assert_eq!(written, expected, "{handler}");
+    }
+}
+
+/// A session that stays shows all counters from the start.
+#[test]
+fn maps_of_sessions_that_stay_have_no_mark() {
+    for (persistent, marks) in [(false, true), (true, false)] {
+        let mut globals = Globals {
+            persistent,
+            ..Globals::default()
+        };
+        let (probe, _) = parse_events("e:x { @ = arg2; @s = sum(arg2); @n = count() }");
+        check(&probe, &kernel::kprobe(), true, &mut globals);
+        let of = |name: &str| globals.map(name).unwrap().marks;
+        assert_eq!((of(""), of("s"), of("n")), (marks, marks, false));
+    }
 }
 
 #[test]

@@ -38,6 +38,32 @@ fn probes_of_all_kinds_count_the_same_calls() {
     assert!(places.is_sorted(), "{}", run.out);
 }
 
+/// What nothing stored is not shown at the end, of a run and of a recording; zeroes that were stored are.
+#[test]
+fn what_nothing_stored_is_not_shown_at_the_end() {
+    let program = r#"tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ {
+            @calls = count(); @zero = sum(tid * 0); @last = tid * 0; @most = max((uint64)tid * 0); @name = str(0); @both = (0, tid * 0);
+        }
+        tracepoint:syscalls:sys_enter_getppid /comm == "nobody"/ {
+            @no_sum = sum(tid); @no_last = tid; @no_most = max(tid); @no_name = comm; @no_pair = (1, tid);
+        }"#;
+    let run = run(program, "getppid", "100");
+    let shown: Vec<&str> = run.out.lines().filter(|line| line.starts_with('@')).collect();
+    assert_eq!(
+        shown,
+        [
+            "@both: (0, 0)",
+            "@calls: 100",
+            "@last: 0",
+            "@most: 0",
+            "@name: ",
+            "@zero: 0"
+        ],
+        "{}",
+        run.err
+    );
+}
+
 /// Maps that are printed and cleared while events come show each call once.
 #[test]
 fn intervals_neither_lose_nor_double_a_count() {

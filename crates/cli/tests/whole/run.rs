@@ -129,6 +129,33 @@ fn sums_of_nothing_are_shown() {
     assert_eq!(out.trim(), "@zero: 0");
 }
 
+/// What nothing stored is not shown at the end; zeroes that were stored are, and what is printed by name is 0.
+#[test]
+fn what_nothing_stored_is_not_shown_at_the_end() {
+    needs_tracing!();
+    let stores =
+        "@n = 5 * elapsed; @t = comm; @both = (1, elapsed); @s = sum(elapsed); @most = max(elapsed);";
+    let out = printed(&format!(
+        "begin {{ @zero = 0; @empty = \"\"; @none = (0, 0); @sum = sum(0); @max = max(0); @gone = 0; clear(@gone); exit(); }} interval:s:100 {{ {stores} }}"
+    ));
+    assert_eq!(out.trim(), "@empty: \n@max: 0\n@none: (0, 0)\n@sum: 0\n@zero: 0");
+    let out = printed(&format!(
+        "begin {{ print(@n); print(@s); exit(); }} interval:s:100 {{ {stores} }}"
+    ));
+    assert_eq!(out.trim(), "@n: 0\n@s: 0");
+    let json = Place::new().run(&[
+        "run",
+        "-q",
+        "-f",
+        "json",
+        "-e",
+        &format!("begin {{ @zero = 0; exit(); }} interval:s:100 {{ {stores} }}"),
+    ]);
+    let json = json.succeeds().out;
+    assert!(json.contains("\"@zero\""), "{json}");
+    assert!(!json.contains("\"@n\"") && !json.contains("\"@s\""), "{json}");
+}
+
 /// A map is read before the handler that fills it, and a variable grows with what is stored in it.
 #[test]
 fn what_is_held_is_found_over_all_uses() {

@@ -182,18 +182,23 @@ impl Maps {
         }
     }
 
+    fn at(&self, name: &str) -> Option<MapRef> {
+        let place = self.names.iter().position(|known| known == name);
+        place.map(|at| MapRef(at as u32))
+    }
+
+    /// The state map's bytes, none where no program uses it.
+    pub(crate) fn state(&self) -> Vec<u8> {
+        let state = self.at(state::MAP);
+        let bytes = state.and_then(|map| self.machine.value(map, &[0; 4], 0));
+        bytes.unwrap_or_default()
+    }
+
     /// What a map holds.
     #[track_caller]
     pub(crate) fn snapshot(&self, name: &str) -> Snapshot {
         let ty = self.globals.map(name).expect("a map of that name");
-        let at = |name: &str| {
-            self.names
-                .iter()
-                .position(|n| n == name)
-                .map(|at| MapRef(at as u32))
-        };
-        let state = at(state::MAP).and_then(|map| self.machine.value(map, &[0; 4], 0));
-        let map = at(&map::external_name(ty)).expect("a program uses it");
+        let map = self.at(&map::external_name(ty)).expect("a program uses it");
         let cpus = if ty.value.is_per_cpu() { CPUS } else { 1 };
         let elements: Vec<(Vec<u8>, Vec<Vec<u8>>)> = self
             .machine
@@ -207,7 +212,7 @@ impl Maps {
         let borrowed = elements
             .iter()
             .map(|(key, values)| (key.clone(), values.iter().map(Vec::as_slice)));
-        Snapshot::new(ty, &state.unwrap_or_default(), borrowed)
+        Snapshot::new(ty, &self.state(), borrowed)
     }
 
     #[track_caller]

@@ -277,6 +277,7 @@ impl Maps {
         };
         state.word(state::lost(ty.number))?.store(0, Ordering::Relaxed);
         if ty.keys.is_empty() {
+            state.word(state::written(ty.number))?.store(0, Ordering::Relaxed);
             let zeros = vec![0; map.element_size()];
             return Ok(map.update(&[0; 4], &zeros, ValueCheck::Any)?);
         }
@@ -467,6 +468,9 @@ impl Generations {
         let Some(word) = self.word(map, state::generation) else {
             return 0;
         };
+        if let Some(written) = self.word(map, state::written) {
+            written.store(0, Ordering::SeqCst);
+        }
         let begun = word.fetch_add(1, Ordering::SeqCst) + 1;
         if let (true, Some(word)) = (zeroed, self.word(map, state::zeroed)) {
             word.store(begun, Ordering::SeqCst);

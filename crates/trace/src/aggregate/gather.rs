@@ -63,6 +63,11 @@ pub trait Function: Sync {
         words.iter().all(|word| *word == 0)
     }
 
+    /// Whether values may be gathered to zeroes, as those of `sum(0)`: these do not say that there were none.
+    fn may_gather_zeroes(&self) -> bool {
+        false
+    }
+
     /// Whether there is something to show where nothing was added: a histogram has no buckets then.
     fn shows_nothing_gathered(&self) -> bool {
         true

@@ -130,6 +130,7 @@ mod tests {
             entries: 16,
             evicts: false,
             generations: true,
+            marks: false,
             by_event: false,
             first: "kprobe:x".to_owned(),
         };

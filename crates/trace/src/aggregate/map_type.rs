@@ -41,6 +41,10 @@ pub struct MapType {
     /// Whether it may be cleared while its keys are written: they begin with a number that says how often it was.
     #[serde(default = "yes")]
     pub generations: bool,
+    /// Whether handlers say in the state map that they stored a value that may be 0: zeroes alone then mean that nothing was stored. So it is with maps without
+    /// keys whose element is there from the start; not in sessions that stay, where a counter shows 0 until something is counted.
+    #[serde(default)]
+    pub marks: bool,
     /// Whether it has no name: it belongs to a bare `count()` or the like, and its one key is the event's number.
     pub by_event: bool,
     /// The event in whose handler it was used first, for messages.
@@ -110,6 +114,14 @@ impl ValueKind {
     /// Whether each CPU has a value of its own.
     pub fn is_per_cpu(&self) -> bool {
         matches!(self, Self::Gathered(_))
+    }
+
+    /// Whether zeroes may be a value that was stored, and do not say that none was.
+    pub fn may_hold_zeroes(&self) -> bool {
+        match self {
+            Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => true,
+            Self::Gathered(gathered) => gathered.function.may_gather_zeroes(),
+        }
     }
 
     /// The function that fills it, if one does: `count`.

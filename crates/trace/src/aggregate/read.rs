@@ -182,6 +182,12 @@ impl Snapshot {
         C: IntoIterator<Item = &'v [u8]>,
     {
         let generation = state::word(state, state::generation(ty.number));
+        let written = state::word(state, state::written(ty.number)) != 0;
+        let is_unset = |value: &Held| match ty.marks {
+            true => !written && value.is_zero(),
+            // One that was cleared counts as never set until it has another value.
+            false => value.is_untouched(&ty.value) || generation > 0 && value.is_zero(),
+        };
         let mut rows: Vec<Row> = elements
             .into_iter()
             .filter(|(key, _)| key.len() == ty.key_size() as usize)
@@ -198,11 +204,7 @@ impl Snapshot {
                     value,
                 })
             })
-            // A map without keys that was cleared counts as never set until it has another value.
-            .filter(|row| {
-                let unset = row.value.is_untouched(&ty.value) || generation > 0 && row.value.is_zero();
-                !ty.keys.is_empty() || shows_unset || !unset
-            })
+            .filter(|row| !ty.keys.is_empty() || shows_unset || !is_unset(&row.value))
             .collect();
         rows.sort_by(|a, b| a.compare(b, ty));
         Self {
@@ -403,6 +405,7 @@ mod tests {
             entries: 10,
             evicts: false,
             generations: true,
+            marks: false,
             by_event: false,
             first: String::new(),
         }

@@ -1,4 +1,4 @@
-//! Layout of the state map, a session's array with one value: three words for each of the session's maps, then zeroes. The maps' keys and values are not in it.
+//! Layout of the state map, a session's array with one value: three words for each of the session's maps, then a word that says whether the map was written, then zeroes. The maps' keys and values are not in it.
 
 /// Name by which programs refer to the state map.
 pub const MAP: &str = "map_state";
@@ -6,8 +6,10 @@ pub const MAP: &str = "map_state";
 pub const MOST_MAPS: u32 = 256;
 /// Bytes per map.
 const PER_MAP: u32 = 24;
+/// Offset of the words of [`written`]: apart from the others, which CPUs read that do not write the map.
+const WRITTEN: u32 = MOST_MAPS * PER_MAP;
 /// Offset of the zeroes, where nothing is ever written: the first value under a key is made from them.
-pub const ZEROES: u32 = MOST_MAPS * PER_MAP;
+pub const ZEROES: u32 = WRITTEN + MOST_MAPS * 8;
 /// Most bytes of a map's value.
 pub const MOST_VALUE: u32 = 16384;
 /// Bytes of the state map's one value.
@@ -26,6 +28,11 @@ pub const fn lost(number: u32) -> u32 {
 /// Offset of the generation that the last `zero` began.
 pub const fn zeroed(number: u32) -> u32 {
     number * PER_MAP + 16
+}
+
+/// Offset of a word that is not 0 once a value that may be 0 was stored since the map was last cleared: of maps that are [marked](super::MapType::marks).
+pub const fn written(number: u32) -> u32 {
+    WRITTEN + number * 8
 }
 
 /// A word of the state's bytes; 0 beyond their end.

@@ -252,6 +252,7 @@ fn maps_have_their_greatest_values_divided() {
         entries: 16,
         evicts: false,
         generations: true,
+        marks: false,
         by_event: false,
         first: String::new(),
     };

@@ -312,6 +312,7 @@ fn integers_are_exact_numbers_in_every_json() {
                 entries: 1,
                 evicts: false,
                 generations: true,
+                marks: false,
                 by_event: false,
                 first: String::new(),
             };

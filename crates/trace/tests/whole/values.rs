@@ -58,6 +58,7 @@ fn map_of(key: FieldType, value: FieldType) -> MapType {
         entries: 4,
         evicts: false,
         generations: true,
+        marks: false,
         by_event: false,
         first: String::new(),
     }

@@ -6,7 +6,7 @@ use crate::check::gathering::Gathering;
 use crate::check::tree::MapPlace;
 use crate::codegen::lower::Lower;
 use crate::error::Error;
-use crate::ir::{Vreg, Width};
+use crate::ir::{Condition, Vreg, Width};
 use kestrel_trace::aggregate::Gathered;
 use kestrel_trace::aggregate::gather::Function;
 
@@ -28,7 +28,18 @@ pub(super) fn of_number(
 }
 
 /// Adds the value to the first word.
-pub(super) fn add(lower: &mut Lower<'_>, place: &MapPlace, _: &Gathered, value: Vreg) -> Result<(), Error> {
+pub(super) fn add(
+    lower: &mut Lower<'_>,
+    place: &MapPlace,
+    gathered: &Gathered,
+    value: Vreg,
+) -> Result<(), Error> {
+    // Where all values are more than 0, no sum is 0.
+    let condition = match gathered.signed {
+        true => Condition::SignedLessEqual,
+        false => Condition::Equal,
+    };
+    lower.mark_where(&place.map, value, condition, 0);
     lower.on_element(place, &mut |lower, element, _| {
         lower.b.atomic_add(Width::B8, element, 0, value);
     })

@@ -132,6 +132,7 @@ impl Checker<'_> {
         // The expression that read it first did not know how its values are shown.
         let map = MapType {
             entries: self.entries(&map.name, &map.keys, kind),
+            marks: self.marks(&map.name, &map.keys, kind),
             value: kind.clone(),
             ..map
         };

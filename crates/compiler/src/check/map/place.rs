@@ -179,6 +179,7 @@ impl Checker<'_> {
         let map = MapType {
             number,
             entries: self.entries(&name, &keys, &value),
+            marks: self.marks(&name, &keys, &value),
             keys,
             value,
             evicts,
@@ -222,6 +223,14 @@ impl Checker<'_> {
     /// Whether a map's keys say when they were written: not where all handlers are known, and none clears the map before the end.
     fn has_generations(&self, name: &str) -> bool {
         !self.globals.infers_types || self.globals.shapes.is_cleared(name)
+    }
+
+    /// Whether handlers say that they wrote a new map: not in sessions that stay, where all counters are shown from the start.
+    pub(super) fn marks(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> bool {
+        !self.globals.persistent
+            && keys.is_empty()
+            && !MapType::is_hidden_name(name)
+            && value.may_hold_zeroes()
     }
 
     /// The number of the next map. One that a session has let go of leaves its number behind.

@@ -12,7 +12,7 @@
 use super::Lower;
 use super::text::Bytes;
 use crate::builtin;
-use crate::check::tree::{Expr, MapChange, MapPlace};
+use crate::check::tree::{Expr, ExprKind, MapChange, MapPlace};
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Operand, Slot, Vreg, Width, helper};
 use crate::map::{external_name, stacks_name};
@@ -30,7 +30,12 @@ impl Lower<'_> {
         match change {
             MapChange::Set(value) => self.set(place, value),
             MapChange::Add(value) => {
+                // Where only more than 0 is added, no sum is 0.
+                let marks = value.constant().is_none_or(|known| known.cast_signed() <= 0);
                 let value = self.value(value)?;
+                if marks {
+                    self.mark(&place.map, 1);
+                }
                 self.on_element(place, &mut |lower, element, _| {
                     lower.b.atomic_add(Width::B8, element, 0, value);
                 })
@@ -46,6 +51,7 @@ impl Lower<'_> {
                 Ok(())
             }
             MapChange::Clear { zeroed } => {
+                self.mark(&place.map, 0);
                 if place.map.keys.is_empty() && place.map.entries <= 1 {
                     self.empty(&place.map)?;
                 }
@@ -290,6 +296,32 @@ impl Lower<'_> {
         Ok(element)
     }
 
+    /// Says in the state map whether a map was written (1) or not (0), where its type wants that.
+    fn mark(&mut self, map: &MapType, written: i64) {
+        if map.marks {
+            let word = self.state(state::written(map.number));
+            self.b.store(Width::B8, word, 0, written);
+        }
+    }
+
+    /// Says that a map is written where `value` compares so to a number: another value leaves no zeroes. CPUs that store only zeroes do not take the word from
+    /// each other.
+    pub(crate) fn mark_where(&mut self, map: &MapType, value: Vreg, condition: Condition, number: i64) {
+        if !map.marks {
+            return;
+        }
+        let (first, unmarked, end) = (self.b.cold_block(), self.b.cold_block(), self.b.block());
+        self.b.branch(condition, value, number, first, end);
+        self.b.switch_to(first);
+        let word = self.state(state::written(map.number));
+        let written = self.b.load(Width::B8, word, 0);
+        self.b.branch(Condition::Equal, written, 0, unmarked, end);
+        self.b.switch_to(unmarked);
+        self.mark(map, 1);
+        self.b.jump(end);
+        self.b.switch_to(end);
+    }
+
     /// `@x[keys] = value`.
     fn set(&mut self, place: &MapPlace, value: &Expr) -> Result<(), Error> {
         let size = place.map.value.size();
@@ -308,6 +340,9 @@ impl Lower<'_> {
         }
         if let Some(element) = self.only_element(&place.map) {
             self.copy_all(Bytes::of_slot(slot), size, element, 0);
+            if !is_never_zeroes(value) {
+                self.mark(&place.map, 1);
+            }
             return Ok(());
         }
         let key = self.map_key(place)?;
@@ -367,6 +402,7 @@ impl Lower<'_> {
 
     /// Keeps the greater of the element and `rank`.
     pub(crate) fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
+        self.mark_where(&place.map, rank, Condition::Equal, 0);
         self.on_element(place, &mut |lower, element, lost| {
             lower.raise_word(element, 0, rank, lost)
         })
@@ -412,5 +448,13 @@ impl Lower<'_> {
             false => self.b.mul(index, i64::from(size)),
         };
         self.b.add(element, offset)
+    }
+}
+
+/// Whether a value is known not to be kept as zeroes.
+fn is_never_zeroes(value: &Expr) -> bool {
+    match &value.kind {
+        ExprKind::Text(text) => text.first().is_some_and(|byte| *byte != 0),
+        _ => value.constant().is_some_and(|known| known != 0),
     }
 }

@@ -25,6 +25,11 @@ impl Function for Extreme {
         }
     }
 
+    /// The rank of the greatest of 0 is 0; that of the least is the greatest number's.
+    fn may_gather_zeroes(&self) -> bool {
+        (self.ranked)(0) == 0
+    }
+
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
         match first(words) {
             0 => 0,

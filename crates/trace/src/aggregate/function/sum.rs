@@ -25,6 +25,10 @@ impl Function for Sum {
         false
     }
 
+    fn may_gather_zeroes(&self) -> bool {
+        true
+    }
+
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
         with.number(first(words))
     }
