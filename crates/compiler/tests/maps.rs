@@ -722,6 +722,25 @@ fn keys_of_maps_that_are_cleared_at_the_end_alone_have_no_generation() {
 }
 
 #[test]
+fn functions_are_keys_by_their_addresses_where_the_kernel_gives_them() {
+    let at = 0xffff_ffff_8100_0040_u64;
+    let mut both = Maps::program(&["{ @[func] = count() }"]);
+    both.machine.environment.function = at;
+    both.run(0, 0, &[]);
+    assert_eq!(both.text(""), format!("@[{at:#x}]: 1\n"));
+    // Where one event has no address, the others have none either.
+    let mut mixed = Maps::program_of(&["{ @[func] = count() }", "{ @[func] = count() }"], |at, _| {
+        let mut context = kernel::kprobe();
+        context.features.func_ip = at == 0;
+        context
+    });
+    mixed.machine.environment.function = at;
+    mixed.run(0, 0, &[]);
+    mixed.run(1, 0, &[]);
+    assert_eq!(mixed.text(""), "@[1]: 2\n");
+}
+
+#[test]
 fn what_finds_no_room_is_counted() {
     let globals = Globals {
         max_map_keys: Some(3),

@@ -11,6 +11,56 @@ fn run(program: &str, call: &str, count: &str) -> Run {
     run
 }
 
+/// Functions as keys by their addresses are counted as their events are by numbers, and as often as they were called; they have their names wherever they are shown.
+#[test]
+fn functions_are_counted_by_their_addresses() {
+    let program = r#"
+        kprobe:vfs_* /comm == "dd" && arg2 == 1/ { @f[func] = count(); @p[probe] = count(); @mixed[func] = count() }
+        kretprobe:vfs_* /comm == "dd"/ { @calls[func] = count() }
+        kprobe:vfs_* /comm == "dd"/ { @calls[func] = count() }
+        kprobe:vfs_* /comm == "dd" && arg2 == 1 && func == "vfs_write"/ { @one[func] = count(); @text = func }
+        fentry:vfs_read /comm == "dd" && args.count == 1/ { @mixed[func] = count() }
+        end { for ($kv : @f) { printf("loop %s %d\n", $kv.0, (int64)$kv.1) } }"#;
+    let command = "dd if=/dev/zero of=/dev/null bs=1 count=2000";
+    let said = |more: &[&str]| {
+        let mut args = vec!["run"];
+        args.extend_from_slice(more);
+        args.extend_from_slice(&["-e", program, "-c", command]);
+        let run = kestrel(&args);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        run.out
+    };
+    let out = said(&[]);
+    for line in [
+        "@f[vfs_read]: 2000\n",
+        "@f[vfs_write]: 2000\n",
+        "@p[kprobe:vfs_read]: 2000\n",
+        "@p[kprobe:vfs_write]: 2000\n",
+        "@mixed[vfs_read]: 4000\n",
+        "@mixed[vfs_write]: 2000\n",
+        "@one[vfs_write]: 2000\n",
+        "@text: vfs_write\n",
+        "loop vfs_read 2000\n",
+    ] {
+        assert!(out.contains(line), "{line} is missing in\n{out}");
+    }
+    let of = |map: &str, cut: &str| -> Vec<String> {
+        let lines = out.lines().filter_map(|line| line.strip_prefix(map));
+        let mut lines: Vec<String> = lines.map(|line| line.replace(cut, "")).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(of("@f[", ""), of("@p[", "kprobe:"), "{out}");
+    let names: Vec<String> = of("@calls[", "");
+    assert!(
+        names
+            .iter()
+            .all(|name| name.starts_with("vfs_") && !name.contains('+')),
+        "{out}"
+    );
+    assert!(said(&["-f", "json"]).contains("\"vfs_write\": 2000"));
+}
+
 /// Functions, their returns and the tracepoint of the same call agree with each other and with what was done.
 #[test]
 fn probes_of_all_kinds_count_the_same_calls() {

@@ -230,6 +230,8 @@ impl FunctionProbe {
         single: Option<&str>,
         maxactive: Option<u32>,
     ) -> Resolved {
+        // Programs of the language count by it.
+        let by_address = catalog.script().is_some() && catalog.are_told_by_addresses(&names);
         let instances: Vec<Instance> = names
             .into_iter()
             .map(|symbol| self.instance(catalog, symbol, single.is_none()))
@@ -250,6 +252,9 @@ impl FunctionProbe {
             ways.push(together);
         }
         ways.push(alone);
+        for way in &mut ways {
+            way.context.features.func_ip &= by_address;
+        }
         Resolved {
             kind: self.name(),
             instances,

@@ -98,6 +98,8 @@ impl FunctionProbe {
             // Inside a function, registers hold what they happen to hold there.
             context.fields.clear();
             context.arguments.clear();
+            // The kernel knows the function at its first instruction only.
+            context.features.func_ip = false;
         }
         let instance = Instance {
             identity: Some(catalog.canonical_name_at(self.name(), &function, &instruction, Phase::Plain)),
@@ -148,6 +150,7 @@ impl FunctionProbe {
         // Arguments are in their registers at a function's first instruction only.
         if place.offset != 0 {
             context.arguments.clear();
+            context.features.func_ip = false;
         }
         let at = |at_return, maxactive| {
             Mechanism::Instruction(attach::Instruction {

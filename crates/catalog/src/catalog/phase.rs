@@ -168,6 +168,7 @@ impl FunctionProbe {
         let name = format!("{}:{wanted}{}", self.name(), Phase::Post.suffix());
         let mut before = self.context(catalog, Some(&function.symbol));
         before.name.clone_from(&name);
+        before.features.func_ip = false;
         let mut context = before.clone();
         context.fields.clear();
         context.arguments.clear();
@@ -266,7 +267,9 @@ impl FunctionProbe {
 
     /// The context of an event at an instruction's fault: that of a probe on the function [`FIXUP`].
     fn fixup(&self, catalog: &Catalog, name: &str, function: &Function) -> Context {
-        let kind = self.context(catalog, Some(FIXUP));
+        let mut kind = self.context(catalog, Some(FIXUP));
+        // It would give the address of the kernel's function.
+        kind.features.func_ip = false;
         let arch = arch::current();
         let field = |name: &str, ty, index: usize| {
             Some(EventField {

@@ -13,6 +13,7 @@ use kestrel_kernel::Host;
 use kestrel_kernel::index::{self, Traceable};
 use kestrel_kernel::kallsyms::{Kallsyms, Symbol};
 use kestrel_kernel::preemption::{Count, Preemption};
+use kestrel_kernel::privilege::{Capability, Privilege};
 use kestrel_kernel::tracefs::Tracefs;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -133,6 +134,16 @@ impl Facts {
     /// Whether the kernel lists a function of this name among those that probes can be put on.
     pub fn is_listed(&self, name: &str) -> Result<bool> {
         Ok(self.functions()?.has(name))
+    }
+
+    /// Whether the functions' addresses stand for these names and no others: ftrace lists each once, and the kernel shows addresses. A module may be gone when
+    /// addresses in it are named.
+    pub(crate) fn are_told_by_addresses(&self, names: &[String]) -> bool {
+        let path = "/proc/sys/kernel/kptr_restrict";
+        let hidden = || self.host.read(path).is_ok_and(|text| text.trim() == "2");
+        let may = || Privilege::read(&self.host).is_ok_and(|own| own.has(Capability::Syslog));
+        let once = |functions: &Traceable| names.iter().all(|name| functions.modules_of(name).eq([""]));
+        self.functions().is_ok_and(once) && !hidden() && may()
     }
 
     /// Whether a module is loaded.

@@ -1,13 +1,13 @@
 //! `probe` and `func`: the names of events, which programs that serve many of them only know by number.
 
 use super::checker::{Checked, Checker};
-use super::tree::{CompareOp, Expr, ExprKind, Show, Type};
+use super::tree::{CompareOp, Expr, ExprKind, Intrinsic, Pointee, Pointer, Show, Type};
 use super::value::{comparison, constant};
 use crate::builtin;
 use crate::context::Member;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_trace::layout::EventName;
+use kestrel_trace::layout::{EventName, Space};
 
 impl Member {
     /// Whether a text names it, in full (`tracepoint:sched:sched_switch`) or as events are shown (`sched:sched_switch`).
@@ -41,6 +41,31 @@ impl Checker<'_> {
             show: Show::Names(what.unnamed()),
         };
         Expr::new(ExprKind::EventNumber, ty, span)
+    }
+
+    /// The address of the traced function, shown by its name.
+    pub(crate) fn function_address(&self, span: Span) -> Expr {
+        let ty = Type::Pointer(Pointer {
+            to: Pointee::Unknown,
+            levels: 0,
+            space: Space::Kernel,
+            trusted: false,
+            symbolic: true,
+        });
+        Expr::new(ExprKind::Intrinsic(Intrinsic::FunctionAddress), ty, span)
+    }
+
+    /// `func` as a key of a map: the function's address where the kernel gives it, which takes less than to seek the event's number, and is the same at all
+    /// events of the function.
+    pub(super) fn key_value(&mut self, key: &ast::Expr) -> Checked<Expr> {
+        let named = named(key) == Some(EventName::Function);
+        match named && self.globals.infers_types && self.context.features.func_ip {
+            true => {
+                self.expression(key)?;
+                Ok(self.function_address(key.span))
+            }
+            false => self.kept(key),
+        }
     }
 
     /// The kept form of a map's value: of the event's names its number, whatever serves the event, because other events share the map.

@@ -2,7 +2,7 @@
 
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
 use kestrel_trace::aggregate::Gathered;
-use kestrel_trace::layout::{Base, FieldType, Frames, HeldStack, Space, StackMode};
+use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Space, StackMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -153,12 +153,30 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
         | (Type::Stack { space, max, mode }, held @ Type::HeldStack(_)) => {
             return join(held, &held_stack(*space, *max, *mode));
         }
+        // The traced function: its address in some handlers, in others only the number of their event.
+        (number, Type::Pointer(address)) | (Type::Pointer(address), number)
+            if address.symbolic && is_function_number(number) =>
+        {
+            number.clone()
+        }
         (held @ Type::Buffer { .. }, Type::Memory { max })
         | (Type::Memory { max }, held @ Type::Buffer { .. }) => {
             return join(held, &Type::Buffer { max: *max });
         }
         _ => return None,
     })
+}
+
+/// Whether it is the number of an event that is shown by its function.
+pub(super) fn is_function_number(ty: &Type) -> bool {
+    let Type::Integer {
+        show: Show::Names(names),
+        ..
+    } = ty
+    else {
+        return false;
+    };
+    *names == EventName::Function.unnamed()
 }
 
 /// The type that keeps a stack outside of a map's keys.

@@ -183,7 +183,7 @@ impl Snapshot {
     {
         let generation = state::word(state, state::generation(ty.number));
         let written = state::word(state, state::written(ty.number)) != 0;
-        let is_unset = |value: &Held| match ty.marks {
+        let is_unset = |value: &RowValue| match ty.marks {
             true => !written && value.is_zero(),
             // One that was cleared counts as never set until it has another value.
             false => value.is_untouched(&ty.value) || generation > 0 && value.is_zero(),

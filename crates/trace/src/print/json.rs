@@ -1,7 +1,7 @@
 //! Values of all types as JSON: the one printer, for records and for what programs print.
 
 use super::escape::is_unsafe;
-use super::piece::{TRUNCATED, decimal, flag_names, frame, hexadecimal, separate, symbol};
+use super::piece::{TRUNCATED, decimal, flag_names, frame, hexadecimal, pointer, separate};
 use super::text::{Style, styled};
 use crate::layout::{Base, CompositeKind};
 use crate::symbol::Symbols;
@@ -53,7 +53,7 @@ fn record(value: Value<'_>, symbols: &Symbols, out: &mut Vec<u8>) {
         Value::Bool(value) => boolean(value, out),
         Value::Float(value) => fraction(value, out),
         Value::Pointer { address, symbolic } => quoted(out, |out| match symbolic {
-            true => symbol(address, symbols, out),
+            true => pointer(address, symbols, out),
             false => hexadecimal(address, out),
         }),
         Value::Enumeration { value, signed, names } => match name_of(value, names) {

@@ -125,7 +125,23 @@ pub(crate) fn symbol(address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
     escape(it.name.as_bytes(), out);
     out.push(b'+');
     hexadecimal(it.offset, out);
-    if let Some(module) = it.module {
+    in_module(it.module, out);
+}
+
+/// A pointer by the symbol that it points to: `symbol` where that begins there, else as [`symbol`] has it.
+pub(super) fn pointer(address: u64, symbols: &Symbols, out: &mut Vec<u8>) {
+    match symbols.resolve(address) {
+        Some(it) if it.offset == 0 => {
+            escape(it.name.as_bytes(), out);
+            in_module(it.module, out);
+        }
+        _ => symbol(address, symbols, out),
+    }
+}
+
+/// ` [module]`, if it is one's.
+fn in_module(module: Option<&str>, out: &mut Vec<u8>) {
+    if let Some(module) = module {
         out.extend_from_slice(b" [");
         escape(module.as_bytes(), out);
         out.push(b']');

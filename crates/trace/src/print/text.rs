@@ -3,7 +3,7 @@
 use super::escape::{escape, escape_in_output};
 use super::names;
 use super::piece::{
-    TRUNCATED, decimal, enumeration, flag_names, frame, hexadecimal, named, separate, symbol, unsigned,
+    TRUNCATED, decimal, enumeration, flag_names, frame, hexadecimal, named, pointer, separate, unsigned,
 };
 use super::stack::stack;
 use crate::layout::{Base, CompositeKind};
@@ -71,7 +71,7 @@ pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut V
         Value::Pointer {
             address,
             symbolic: true,
-        } => symbol(address, symbols, out),
+        } => pointer(address, symbols, out),
         Value::Pointer { address, .. } => hexadecimal(address, out),
         Value::Enumeration { value, signed, names } => enumeration(value, signed, names, out),
         Value::Flags { bits, names } => flag_names(bits, names, out),

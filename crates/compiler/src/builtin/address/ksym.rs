@@ -7,6 +7,6 @@ pub(crate) static KSYM: Builtin = Builtin {
     name: "ksym",
     numbered: false,
     usage: "ksym(address)",
-    about: "an address of the kernel's, shown as symbol and offset",
+    about: "an address of the kernel's, shown as symbol, with an offset behind its start",
     kind: BuiltinKind::Value(symbolic),
 };

@@ -1,9 +1,8 @@
 //! The built-in `func`: the name of the traced function.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::tree::{Intrinsic, Pointee, Pointer, Type};
 use crate::check::value::text_constant;
-use kestrel_trace::layout::{EventName, Space};
+use kestrel_trace::layout::EventName;
 
 pub(crate) static FUNC: Builtin = Builtin {
     name: "func",
@@ -20,14 +19,7 @@ pub(crate) static FUNC: Builtin = Builtin {
             return Ok(checker.event_number(EventName::Function, usage.span));
         }
         if context.features.func_ip {
-            let ty = Type::Pointer(Pointer {
-                to: Pointee::Unknown,
-                levels: 0,
-                space: Space::Kernel,
-                trusted: false,
-                symbolic: true,
-            });
-            return Ok(usage.intrinsic(Intrinsic::FunctionAddress, ty));
+            return Ok(checker.function_address(usage.span));
         }
         Err(checker.error(usage.span, format!("{} is not about one function", context.name)))
     }),

@@ -2,20 +2,20 @@
 
 use super::content::{scalar_type, text_size};
 use crate::check::checker::{Checked, Checker, Reported};
-use crate::check::shape::join;
-use crate::check::tree::{Expr, ExprKind, Pointer, Type};
+use crate::check::shape::{is_function_number, join};
+use crate::check::tree::{Expr, ExprKind, Intrinsic, Pointer, Type};
 use crate::check::value::{is_literal, room, widened};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::aggregate::MapType;
-use kestrel_trace::layout::{FieldType, Frames, HeldStack, Space, StackMode};
+use kestrel_trace::layout::{EventName, FieldType, Frames, HeldStack, Space, StackMode};
 
 const SAME_KEYS: &str = "all uses of a map have the same keys: keep this in another map";
 
 impl Checker<'_> {
     /// A key with its type in the map.
     pub(super) fn map_key(&mut self, key: &ast::Expr) -> Checked<(FieldType, Expr)> {
-        let value = self.kept(key)?;
+        let value = self.key_value(key)?;
         self.key_of(value, key.span)
     }
 
@@ -133,6 +133,11 @@ impl Checker<'_> {
                     key,
                 ),
                 Type::Stack { mode, .. } if *mode != StackMode::BuildId => (ty, key),
+                // Other handlers of the map have no address of it.
+                joined if is_function_number(joined) && is_function_address(&key) => (
+                    scalar_type(joined),
+                    self.event_number(EventName::Function, key.span),
+                ),
                 joined if joined.is_scalar() && key.ty.is_scalar() => (scalar_type(joined), key),
                 joined => {
                     let Some(fits) = self.fitted_to(key.clone(), joined) else {
@@ -211,6 +216,10 @@ impl Checker<'_> {
             ty => self.describe(ty),
         }
     }
+}
+
+fn is_function_address(key: &Expr) -> bool {
+    matches!(key.kind, ExprKind::Intrinsic(Intrinsic::FunctionAddress))
 }
 
 /// The type of a key as it is kept.
