@@ -143,7 +143,7 @@ impl MemoryFields {
     pub(crate) fn remember(
         &self,
         record: &Record<'_>,
-        signatures: &mut Signatures,
+        signatures: &Signatures,
         entries: &Entries,
         memory: &mut RecordedMemory,
         faults: &mut Vec<u64>,
@@ -158,21 +158,21 @@ impl MemoryFields {
                         None => return,
                     },
                 };
-                (Some(signatures.get(call.abi(), number)), words)
+                (signatures.known(call.abi(), number), words)
             }
             Arguments::Fields(offsets) => {
                 let word = |place: usize| {
                     let bytes = record.bytes.get(offsets.get(place).copied().flatten()?..)?;
                     Some(u64::from_le_bytes(*bytes.first_chunk()?))
                 };
-                (self.signature.clone(), words(word))
+                (self.signature.as_deref(), words(word))
             }
         };
         let is_return = matches!(&self.arguments, Arguments::Call(call) if call.side() == Side::Return);
         let known = Known {
             fields: self,
             record,
-            signature: signature.as_deref().filter(|it| !it.parameters.is_empty()),
+            signature: signature.filter(|it| !it.parameters.is_empty()),
             words,
         };
         for piece in &self.pieces {
@@ -286,10 +286,10 @@ impl<'r> Known<'r> {
         let behind = part.checked_sub(1)?;
         let (table, width, word) = match shape {
             Shape::Texts(width) => (0, width, behind),
-            Shape::Vectors(width) => (0, width, 2 * behind),
+            Shape::Vectors(width) => (0, width, behind.checked_mul(2)?),
             Shape::Message(width) | Shape::Messages(width) => match part.checked_sub(CONTROL + 1) {
-                Some(buffer) => (MESSAGE_VECTOR, width, 2 * buffer),
-                None => (0, width, 2 * behind),
+                Some(buffer) => (MESSAGE_VECTOR, width, buffer.checked_mul(2)?),
+                None => (0, width, behind.checked_mul(2)?),
             },
             _ => return None,
         };
@@ -300,7 +300,7 @@ impl<'r> Known<'r> {
         let mut pieces = self.fields.pieces.iter();
         let table = pieces.find(|piece| piece.of == Of::Place { place, part } && !piece.is_text)?;
         match self.value(table)? {
-            Value::Text(bytes) => width.read(bytes, word * width.bytes()),
+            Value::Text(bytes) => width.read(bytes, word.checked_mul(width.bytes())?),
             _ => None,
         }
     }

@@ -113,7 +113,7 @@ impl Remembering {
         if let Some(fields) = &event.fields {
             fields.remember(
                 record,
-                &mut self.signatures,
+                &self.signatures,
                 &self.entries,
                 &mut self.memory,
                 &mut self.faults,

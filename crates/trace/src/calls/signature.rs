@@ -194,6 +194,11 @@ impl Signatures {
             .insert((signature.abi, number), Arc::new(signature));
     }
 
+    /// The signature of the call with a number, where it is known.
+    pub fn known(&self, abi: Abi, number: u64) -> Option<&Signature> {
+        self.by_number.get(&(abi, number)).map(AsRef::as_ref)
+    }
+
     /// The signature of the call with a number; an unknown call is named by its number.
     pub fn get(&mut self, abi: Abi, number: u64) -> Arc<Signature> {
         let made = || {
