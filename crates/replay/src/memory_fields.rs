@@ -7,10 +7,11 @@ use kestrel_trace::calls::{Abi, Parameter, REGISTER, Signature, Signatures};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Field, FieldPlace, FieldType};
 use kestrel_trace::record::Record;
-use kestrel_trace::syscall::Kind;
 use kestrel_trace::syscall::shape::{CONTROL, Shape, Width};
+use kestrel_trace::syscall::{Kind, Length, Reading, When};
 use kestrel_trace::value::Value;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A field with memory, by its place among the class's fields.
@@ -47,6 +48,8 @@ pub(crate) struct MemoryFields {
     arguments: Arguments,
     /// The call that all records are of, where that is so.
     signature: Option<Arc<Signature>>,
+    /// Whether fields are numbered as if no argument were before a program's path ([`Signature::before_program`]).
+    is_shifted: bool,
 }
 
 /// The arguments that threads entered their calls with.
@@ -62,6 +65,11 @@ struct Entry {
 
 /// Threads that are known at once: with more, all are forgotten.
 const MOST_THREADS: usize = 1 << 16;
+
+/// How much of the rest of a text that was cut is forgotten: a path has no more.
+const REST: usize = 4096;
+/// Most bytes that are forgotten where a call has a buffer.
+const MOST_FORGOTTEN: u64 = 1 << 16;
 
 fn is_text(ty: &FieldType) -> Option<bool> {
     match ty {
@@ -81,13 +89,39 @@ fn offset(field: &Field) -> Option<usize> {
     }
 }
 
+/// The place of a program's arguments, without what is before its path.
+const ARGV: usize = 1;
+
+/// Words of the language that records have beside arguments, and that name no argument of the same width.
+const WORDS: &[&str] = &[
+    "comm", "tid", "cpu", "nsecs", "elapsed", "cgroup", "kstack", "ustack", "probe",
+];
+/// Words that calls have as arguments, too, where they are as long as a register.
+const SHORT_WORDS: &[&str] = &["pid", "uid", "gid"];
+
+/// The signature of the call whose own tracepoint was recorded: as the recording knows it, or else its fields that are no words of the language and no memory.
+fn own_signature(call: &str, event: &EventClass, signatures: &Signatures) -> Signature {
+    if let Some((_, known)) = signatures.named(call)
+        && !known.parameters.is_empty()
+    {
+        return known.clone();
+    }
+    let mut own = Signature::of_event(call, event);
+    own.parameters.retain(|it| {
+        let is_word = WORDS.contains(&it.name.as_str())
+            || SHORT_WORDS.contains(&it.name.as_str()) && it.ty.fixed_size() < 8;
+        numbered(&it.name).is_none() && !is_word
+    });
+    own
+}
+
 impl MemoryFields {
     /// The fields of an event class; none where it has none, or their addresses are not known.
-    pub(crate) fn of(event: &EventClass) -> Option<Self> {
+    pub(crate) fn of(event: &EventClass, signatures: &Signatures) -> Option<Self> {
         let fields = event.layout.fields();
         let call = CallPlaces::of(event);
         let own = event.name.strip_prefix(Side::Entry.prefix());
-        let signature = own.map(|call| Arc::new(Signature::of_event(call, event)));
+        let signature = own.map(|call| Arc::new(own_signature(call, event, signatures)));
         let arguments = match (&call, &signature) {
             (Some(call), _) => Arguments::Call(call.clone()),
             (None, Some(signature)) => {
@@ -127,10 +161,23 @@ impl MemoryFields {
             })
         });
         let pieces: Vec<Piece> = pieces.collect();
+        // Records of all calls have the texts of an argument vector beside a program's path.
+        let is_shifted = call.is_some()
+            && pieces.iter().any(|it| {
+                it.is_text
+                    && matches!(
+                        it.of,
+                        Of::Place {
+                            place: ARGV,
+                            part: 1..
+                        }
+                    )
+            });
         (!pieces.is_empty()).then_some(Self {
             pieces,
             arguments,
             signature,
+            is_shifted,
         })
     }
 
@@ -144,16 +191,16 @@ impl MemoryFields {
         &self,
         record: &Record<'_>,
         signatures: &Signatures,
-        entries: &Entries,
+        entries: &mut Entries,
         memory: &mut RecordedMemory,
-        faults: &mut Vec<u64>,
+        faults: &mut Vec<Range<u64>>,
     ) {
         let (signature, words) = match &self.arguments {
             Arguments::Call(call) => {
                 let Some(number) = call.number(record) else { return };
                 let words = match call.side() {
                     Side::Entry => words(|place| call.word(record, place)),
-                    Side::Return => match entries.of(record.tid, call.abi(), number) {
+                    Side::Return => match entries.leave(record.tid, call.abi(), number) {
                         Some(words) => words,
                         None => return,
                     },
@@ -168,31 +215,54 @@ impl MemoryFields {
                 (self.signature.as_deref(), words(word))
             }
         };
-        let is_return = matches!(&self.arguments, Arguments::Call(call) if call.side() == Side::Return);
+        let (is_return, returned) = match &self.arguments {
+            Arguments::Call(call) if call.side() == Side::Return => (true, call.word(record, 0)),
+            _ => (false, None),
+        };
         let known = Known {
             fields: self,
             record,
             signature: signature.filter(|it| !it.parameters.is_empty()),
             words,
+            is_return,
+            returned,
         };
-        for piece in &self.pieces {
-            let Some(address) = known.address(piece).filter(|address| *address != 0) else {
-                continue;
-            };
-            // A text that is not there at the return may have been at the entry.
-            let is_text = !is_return && known.is_text(piece);
-            match known.value(piece) {
-                Some(Value::Text(text)) if !text.is_empty() || is_text => {
+        let pieces = || {
+            self.pieces.iter().filter_map(|piece| {
+                let address = known.address(piece).filter(|address| *address != 0)?;
+                Some((piece, address, known.value(piece)?))
+            })
+        };
+        // First what is not known any more: pieces of one record may lie one behind the other.
+        for (piece, address, value) in pieces() {
+            let end = |length: u64| address.saturating_add(length);
+            match value {
+                Value::CutText(text) => {
+                    memory.forget(record.pid, end(text.len() as u64), REST);
+                }
+                Value::Text(bytes) if !bytes.is_empty() => {
+                    let length = known.length(piece).filter(|_| !piece.is_text).unwrap_or(0);
+                    let rest = length.min(MOST_FORGOTTEN).saturating_sub(bytes.len() as u64);
+                    memory.forget(record.pid, end(bytes.len() as u64), rest as usize);
+                }
+                Value::Fault | Value::Text(_) if known.has_failed(piece, &value) => {
+                    let length = known.length(piece).unwrap_or(1).clamp(1, MOST_FORGOTTEN);
+                    let most = known.reading(piece).map_or(1, |reading| reading.most);
+                    memory.forget(record.pid, address, length as usize);
+                    faults.push(address..end(length.min(most.into())));
+                }
+                _ => {}
+            }
+        }
+        for (piece, address, value) in pieces() {
+            match value {
+                Value::Text(text) if !text.is_empty() || known.is_text(piece) => {
                     memory.write(record.pid, address, text);
                     if piece.is_text {
                         memory.write(record.pid, address.saturating_add(text.len() as u64), &[0]);
                     }
                 }
-                Some(Value::CutText(text)) => memory.write(record.pid, address, text),
-                Some(Value::Fault) if is_text => {
-                    memory.forget(record.pid, address);
-                    faults.push(address);
-                }
+                Value::CutText(text) => memory.write(record.pid, address, text),
                 _ => {}
             }
         }
@@ -219,8 +289,14 @@ impl Entries {
         self.0.insert(record.tid, entry);
     }
 
-    fn of(&self, tid: u32, abi: Abi, number: u64) -> Option<[u64; ARGUMENTS]> {
-        let entry = self.0.get(&tid)?;
+    /// Forgets a thread's call.
+    pub(crate) fn remove(&mut self, tid: u32) {
+        self.0.remove(&tid);
+    }
+
+    /// The arguments of a call that ends: the next return of the thread is another call's.
+    fn leave(&mut self, tid: u32, abi: Abi, number: u64) -> Option<[u64; ARGUMENTS]> {
+        let entry = self.0.remove(&tid)?;
         (entry.abi == abi && entry.number == number).then_some(entry.words)
     }
 }
@@ -231,6 +307,9 @@ struct Known<'r> {
     record: &'r Record<'r>,
     signature: Option<&'r Signature>,
     words: [u64; ARGUMENTS],
+    is_return: bool,
+    /// What the call returned, where it did.
+    returned: Option<u64>,
 }
 
 impl<'r> Known<'r> {
@@ -247,28 +326,83 @@ impl<'r> Known<'r> {
                 let place = parameters.position(|it| it.name == *name)?;
                 *self.words.get(place)?
             }
-            &Of::Place { place, part } => {
-                let at = place + self.signature.map_or(0, Signature::before_program);
-                let kind = self.kind(at);
-                match part {
-                    0 => *self.words.get(at)?,
-                    _ => self.pointer(kind.flatten(), place, part)?,
-                }
-            }
+            &Of::Place { place, part } => match part {
+                0 => *self.words.get(self.argument(place))?,
+                _ => self.word(self.pointer(place, part)?)?,
+            },
         };
         let is_theirs = !is_kernel(address) || !self.fields.is_of_calls();
         is_theirs.then_some(address)
     }
 
-    /// Whether a text was to be read there: records have room for texts that only some of their calls have.
+    /// The place of the argument that has a number in the names of fields.
+    fn argument(&self, place: usize) -> usize {
+        let before = self.signature.filter(|_| self.fields.is_shifted);
+        place + before.map_or(0, Signature::before_program)
+    }
+
+    /// Whether a text was to be read there: records have room for texts that only some of their calls have. A text that is not there at the return may have
+    /// been at the entry.
     fn is_text(&self, piece: &Piece) -> bool {
         let kind = match piece.of {
-            Of::Place { place, part: 0 } => {
-                self.kind(place + self.signature.map_or(0, Signature::before_program))
-            }
+            Of::Place { place, part: 0 } => self.kind(self.argument(place)),
             _ => None,
         };
-        piece.is_text && kind.is_none_or(|kind| kind == Some(Kind::Text))
+        !self.is_return && piece.is_text && kind.is_none_or(|kind| kind == Some(Kind::Text))
+    }
+
+    /// Whether memory was to be read there that was not there. What a call is given and is not there at the return may have been at the entry.
+    fn has_failed(&self, piece: &Piece, value: &Value<'_>) -> bool {
+        let is_fault = matches!(value, Value::Fault);
+        if piece.is_text {
+            return is_fault && self.is_text(piece);
+        }
+        match self.reading(piece) {
+            Some(reading) => {
+                let is_read = match reading.when {
+                    When::After => self.is_return,
+                    When::Before | When::Both => !self.is_return,
+                };
+                is_read && (is_fault || self.length(piece) != Some(0))
+            }
+            None => is_fault && !self.is_return,
+        }
+    }
+
+    /// How the memory is read that an argument points to, where the call is known.
+    fn reading(&self, piece: &Piece) -> Option<Reading> {
+        let place = match &piece.of {
+            Of::Place { place, part: 0 } => self.argument(*place),
+            Of::Place { .. } => return None,
+            Of::Name(name) => {
+                let mut parameters = self.signature?.parameters.iter();
+                parameters.position(|it| it.name == *name)?
+            }
+        };
+        self.kind(place)??.reading()
+    }
+
+    /// How many bytes the call has there, where it says so.
+    fn length(&self, piece: &Piece) -> Option<u64> {
+        if let Of::Place {
+            place,
+            part: part @ 1..,
+        } = piece.of
+        {
+            return self.word(self.pointer(place, part)?.length()?);
+        }
+        match self.reading(piece)?.length {
+            Length::Fixed(bytes) => Some(bytes.into()),
+            Length::Argument(place, size) => {
+                let count = *self.words.get(usize::from(place))? & u64::from(u32::MAX);
+                Some(count * u64::from(size))
+            }
+            Length::Returned(size) => {
+                let returned = u64::try_from(self.returned?.cast_signed()).unwrap_or(0);
+                Some(returned.saturating_mul(size.into()))
+            }
+            Length::Behind(_) | Length::Request(_) | Length::Lock(_) => None,
+        }
     }
 
     /// The kind of the argument at a place, where the call is known.
@@ -277,32 +411,55 @@ impl<'r> Known<'r> {
         Some(parameter.and_then(|it| it.kind))
     }
 
-    /// A pointer in the memory that an argument points to.
-    fn pointer(&self, kind: Option<Kind>, place: usize, part: usize) -> Option<u64> {
-        let shape = match kind {
-            Some(Kind::Pointed(pointed)) => pointed.shape,
+    /// Where the pointer to a part of an argument's memory lies.
+    fn pointer(&self, place: usize, part: usize) -> Option<Word> {
+        let shape = match self.kind(self.argument(place)) {
+            Some(Some(Kind::Pointed(pointed))) => pointed.shape,
             _ => return None,
         };
         let behind = part.checked_sub(1)?;
-        let (table, width, word) = match shape {
-            Shape::Texts(width) => (0, width, behind),
-            Shape::Vectors(width) => (0, width, behind.checked_mul(2)?),
+        let (table, width, word, has_length) = match shape {
+            Shape::Texts(width) => (0, width, behind, false),
+            Shape::Vectors(width) => (0, width, behind.checked_mul(2)?, true),
             Shape::Message(width) | Shape::Messages(width) => match part.checked_sub(CONTROL + 1) {
-                Some(buffer) => (MESSAGE_VECTOR, width, buffer.checked_mul(2)?),
-                None => (0, width, behind.checked_mul(2)?),
+                Some(buffer) => (MESSAGE_VECTOR, width, buffer.checked_mul(2)?, true),
+                None => (0, width, behind.checked_mul(2)?, false),
             },
             _ => return None,
         };
-        self.word(place, table, width, word)
+        Some(Word {
+            table: Of::Place { place, part: table },
+            width,
+            word,
+            has_length,
+        })
     }
 
-    fn word(&self, place: usize, part: usize, width: Width, word: usize) -> Option<u64> {
+    fn word(&self, word: Word) -> Option<u64> {
         let mut pieces = self.fields.pieces.iter();
-        let table = pieces.find(|piece| piece.of == Of::Place { place, part } && !piece.is_text)?;
+        let table = pieces.find(|piece| piece.of == word.table && !piece.is_text)?;
         match self.value(table)? {
-            Value::Text(bytes) => width.read(bytes, word.checked_mul(width.bytes())?),
+            Value::Text(bytes) => word.width.read(bytes, word.word.checked_mul(word.width.bytes())?),
             _ => None,
         }
+    }
+}
+
+/// A word in the memory that another field has.
+#[derive(Debug)]
+struct Word {
+    table: Of,
+    width: Width,
+    word: usize,
+    /// Whether the word behind it is the length of what it points to.
+    has_length: bool,
+}
+
+impl Word {
+    /// The word with the length of what this one points to.
+    fn length(self) -> Option<Self> {
+        let word = self.word.checked_add(1).filter(|_| self.has_length)?;
+        Some(Self { word, ..self })
     }
 }
 

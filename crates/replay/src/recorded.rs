@@ -4,6 +4,8 @@
 //!   line   64 bytes from an address that is a multiple of 64, and which of them are known
 //! ```
 //!
+//! A process's memory is that of one program: [`RecordedMemory::renew`] begins another at an exec, and where a process ends, whose number others get.
+//!
 //! There are [`MOST_LINES`] lines at most (8 MiB of contents): behind that, those make room that were neither written nor read for longest, roughly (second
 //! chance).
 
@@ -14,12 +16,18 @@ use std::collections::HashMap;
 const LINE: u64 = 64;
 /// Lines that are kept.
 pub(crate) const MOST_LINES: usize = 1 << 17;
+/// Processes whose programs are counted: with more, lines of former programs are looked for and dropped. More than lines.
+const MOST_PROGRAMS: usize = 2 * MOST_LINES;
+/// The number of a line that makes room: no address has it.
+const NO_LINE: u64 = u64::MAX;
 
 /// Memory of processes and of the kernel.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedMemory {
-    /// By process and address: the line's place.
-    places: HashMap<(u32, u64), u32, RandomState>,
+    /// By owner and address: the line's place.
+    places: HashMap<(Owner, u64), u32, RandomState>,
+    /// How many programs a process had before its own.
+    programs: HashMap<u32, u32, RandomState>,
     lines: Vec<Line>,
     /// The line that is asked next whether it makes room.
     hand: usize,
@@ -27,7 +35,7 @@ pub(crate) struct RecordedMemory {
 
 #[derive(Debug)]
 struct Line {
-    process: u32,
+    owner: Owner,
     /// Its address over 64.
     number: u64,
     /// A bit for each byte that is known.
@@ -37,10 +45,19 @@ struct Line {
     bytes: [u8; LINE as usize],
 }
 
-/// The process whose memory has an address: addresses of the kernel are the same in all.
-fn owner(process: u32, address: u64) -> u32 {
-    if is_kernel(address) { 0 } else { process }
+/// Whose memory it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Owner {
+    process: u32,
+    /// How many programs the process had before this one.
+    program: u32,
 }
+
+/// The kernel, whose addresses are the same in all processes.
+const KERNEL: Owner = Owner {
+    process: 0,
+    program: 0,
+};
 
 /// Whether an address is the kernel's.
 pub(crate) fn is_kernel(address: u64) -> bool {
@@ -75,10 +92,49 @@ fn parts(address: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize
 }
 
 impl RecordedMemory {
+    fn owner(&self, process: u32, address: u64) -> Owner {
+        if is_kernel(address) {
+            return KERNEL;
+        }
+        Owner {
+            process,
+            program: self.programs.get(&process).copied().unwrap_or(0),
+        }
+    }
+
+    /// Forgets all of a process's memory: what it has now is another program's.
+    pub(crate) fn renew(&mut self, process: u32) {
+        if self.programs.len() >= MOST_PROGRAMS && !self.programs.contains_key(&process) {
+            self.drop_former();
+        }
+        let program = self.programs.entry(process).or_default();
+        *program = program.wrapping_add(1);
+    }
+
+    /// Drops the lines of former programs, and the numbers of processes that have no line.
+    fn drop_former(&mut self) {
+        let mut kept = HashMap::default();
+        for line in &mut self.lines {
+            let program = self.programs.get(&line.owner.process).copied();
+            if line.owner == KERNEL || line.number == NO_LINE {
+                continue;
+            }
+            if line.owner.program == program.unwrap_or(0) {
+                kept.extend(program.map(|program| (line.owner.process, program)));
+            } else {
+                self.places.remove(&(line.owner, line.number));
+                line.number = NO_LINE;
+                line.used = false;
+            }
+        }
+        self.programs = kept;
+    }
+
     /// Keeps bytes that lay at an address of a process.
     pub(crate) fn write(&mut self, process: u32, address: u64, bytes: &[u8]) {
+        let owner = self.owner(process, address);
         for (number, within, from, count) in parts(address, bytes.len()) {
-            let line = self.line(owner(process, address), number);
+            let line = self.line(owner, number);
             line.known |= bits(within, count);
             if let (Some(to), Some(bytes)) = (
                 line.bytes.get_mut(within..within + count),
@@ -89,23 +145,23 @@ impl RecordedMemory {
         }
     }
 
-    /// Forgets what lies at one address: it could not be read.
-    pub(crate) fn forget(&mut self, process: u32, address: u64) {
-        let key = (owner(process, address), address / LINE);
-        if let Some(line) = self
-            .places
-            .get(&key)
-            .and_then(|place| self.lines.get_mut(*place as usize))
-        {
-            line.known &= !bits((address % LINE) as usize, 1);
+    /// Forgets so many bytes from an address on: they could not be read, or are others now.
+    pub(crate) fn forget(&mut self, process: u32, address: u64, length: usize) {
+        let owner = self.owner(process, address);
+        for (number, within, _, count) in parts(address, length) {
+            let place = self.places.get(&(owner, number));
+            if let Some(line) = place.and_then(|place| self.lines.get_mut(*place as usize)) {
+                line.known &= !bits(within, count);
+            }
         }
     }
 
     /// Reads what is known from an address on, up to the first byte that is not; gives how many bytes that are.
     pub(crate) fn read(&mut self, process: u32, address: u64, into: &mut [u8]) -> usize {
+        let owner = self.owner(process, address);
         let mut done = 0;
         for (number, within, from, count) in parts(address, into.len()) {
-            let known = self.known(owner(process, address), number, within);
+            let known = self.known(owner, number, within);
             let taken = known.len().min(count);
             if let (Some(to), Some(bytes)) = (into.get_mut(from..from + taken), known.get(..taken)) {
                 to.copy_from_slice(bytes);
@@ -119,8 +175,8 @@ impl RecordedMemory {
     }
 
     /// Bytes of a line from one on that are known.
-    fn known(&mut self, process: u32, number: u64, within: usize) -> &[u8] {
-        let place = self.places.get(&(process, number)).copied();
+    fn known(&mut self, owner: Owner, number: u64, within: usize) -> &[u8] {
+        let place = self.places.get(&(owner, number)).copied();
         match place.and_then(|place| self.lines.get_mut(place as usize)) {
             Some(line) => {
                 line.used = true;
@@ -132,21 +188,21 @@ impl RecordedMemory {
     }
 
     /// The line of a number, with nothing known where it is new.
-    fn line(&mut self, process: u32, number: u64) -> &mut Line {
-        let place = match self.places.get(&(process, number)) {
+    fn line(&mut self, owner: Owner, number: u64) -> &mut Line {
+        let place = match self.places.get(&(owner, number)) {
             Some(place) => {
                 let place = *place as usize;
                 self.lines[place].used = true;
                 place
             }
-            None => self.add(process, number),
+            None => self.add(owner, number),
         };
         &mut self.lines[place]
     }
 
-    fn add(&mut self, process: u32, number: u64) -> usize {
+    fn add(&mut self, owner: Owner, number: u64) -> usize {
         let new = Line {
-            process,
+            owner,
             number,
             known: 0,
             used: false,
@@ -158,10 +214,10 @@ impl RecordedMemory {
         } else {
             let place = self.unused();
             let old = std::mem::replace(&mut self.lines[place], new);
-            self.places.remove(&(old.process, old.number));
+            self.places.remove(&(old.owner, old.number));
             place
         };
-        self.places.insert((process, number), place as u32);
+        self.places.insert((owner, number), place as u32);
         place
     }
 
@@ -202,11 +258,43 @@ mod tests {
         // Before it, and of another process, nothing is known.
         assert_eq!(read(&mut memory, 7, 0x102f, 4), [0; 0]);
         assert_eq!(read(&mut memory, 8, 0x1030, 4), [0; 0]);
-        memory.forget(7, 0x1040);
+        memory.forget(7, 0x1040, 1);
         assert_eq!(read(&mut memory, 7, 0x103e, 8), [14, 15]);
         // The kernel's memory is that of all processes.
         memory.write(7, u64::MAX - 3, b"abcd");
         assert_eq!(read(&mut memory, 8, u64::MAX - 3, 9), b"abcd");
+    }
+
+    #[test]
+    fn what_is_forgotten_may_lie_in_several_lines() {
+        let mut memory = RecordedMemory::default();
+        memory.write(7, 0x1000, &[1; 300]);
+        memory.forget(7, 0x103e, 140);
+        assert_eq!(read(&mut memory, 7, 0x1000, 300).len(), 0x3e);
+        assert_eq!(read(&mut memory, 7, 0x103e + 139, 4), [0; 0]);
+        assert_eq!(read(&mut memory, 7, 0x103e + 140, 300).len(), 300 - 0x3e - 140);
+        // What is not known is forgotten, too.
+        memory.forget(8, u64::MAX - 3, 100);
+    }
+
+    #[test]
+    fn memory_is_that_of_one_program() {
+        let mut memory = RecordedMemory::default();
+        memory.write(7, 0x1000, b"old");
+        memory.write(8, 0x1000, b"other");
+        memory.write(7, 1 << 63, b"kernel");
+        memory.renew(7);
+        assert_eq!(read(&mut memory, 7, 0x1000, 3), [0; 0]);
+        memory.write(7, 0x1000, b"new");
+        // Numbers of so many processes do not stay, and nothing of the former program comes back.
+        for process in 10..10 + 2 * MOST_PROGRAMS as u32 {
+            memory.renew(process);
+        }
+        assert!(memory.programs.len() <= MOST_PROGRAMS);
+        assert_eq!(read(&mut memory, 7, 0x1000, 4), b"new");
+        assert_eq!(read(&mut memory, 8, 0x1000, 5), b"other");
+        assert_eq!(read(&mut memory, 9, 1 << 63, 6), b"kernel");
+        assert_eq!(memory.places.len(), 3);
     }
 
     #[test]

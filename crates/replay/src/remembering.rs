@@ -4,9 +4,10 @@ use crate::call::{CallPlaces, Side};
 use crate::memory_fields::{Entries, MemoryFields};
 use crate::recorded::{RecordedMemory, is_kernel};
 use kestrel_bpf::helper::{self, Helper};
-use kestrel_trace::calls::Signatures;
+use kestrel_trace::calls::{Abi, Signatures};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::record::Record;
+use std::ops::Range;
 
 /// Whose memory the records of a recording hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,10 @@ pub struct Held {
 impl Held {
     /// What the records of these events hold at addresses that are known.
     pub fn of(events: &[EventClass]) -> Self {
-        let fields = events.iter().filter_map(MemoryFields::of);
+        let signatures = Signatures::default();
+        let fields = events
+            .iter()
+            .filter_map(|event| MemoryFields::of(event, &signatures));
         fields.fold(Self::default(), |held, fields| Self {
             user: true,
             // An argument of a function may be an address of either.
@@ -55,8 +59,11 @@ pub(crate) struct Remembering {
     events: Vec<Remembered>,
     /// Whether returns hold memory, whose addresses are those of the entries.
     at_returns: bool,
-    /// The addresses of the record's texts that could not be read then.
-    faults: Vec<u64>,
+    /// The addresses of the record's memory that could not be read then.
+    faults: Vec<Range<u64>>,
+    ends: Ends,
+    /// The process that the last record is the end of: handlers of that record still read its memory.
+    gone: Option<u32>,
     pub(crate) missing: Missing,
 }
 
@@ -64,7 +71,58 @@ pub(crate) struct Remembering {
 #[derive(Debug, Default)]
 struct Remembered {
     fields: Option<MemoryFields>,
-    entry: Option<CallPlaces>,
+    call: Option<CallPlaces>,
+    becomes: Option<Becomes>,
+}
+
+/// What becomes of a process's program where an event without a call's number happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Becomes {
+    /// Another one.
+    Other,
+    /// Another one, where the call returns 0.
+    OtherAtZero,
+    /// None, where all of its threads end.
+    Gone,
+    /// None, where its first thread ends.
+    GoneWithFirst,
+}
+
+impl Becomes {
+    fn of(event: &EventClass) -> Option<Self> {
+        let name = event.name.rsplit(':').next().unwrap_or_default();
+        Some(match name {
+            "sched_process_exec" => Self::Other,
+            "sys_exit_execve" | "sys_exit_execveat" => Self::OtherAtZero,
+            "sys_enter_exit_group" => Self::Gone,
+            "sched_process_exit" => Self::GoneWithFirst,
+            _ => return None,
+        })
+    }
+}
+
+/// The calls that change or end programs, by their numbers.
+#[derive(Debug, Default)]
+struct Ends {
+    execs: Vec<(Abi, u64)>,
+    exits: Vec<(Abi, u64)>,
+    group_exits: Vec<(Abi, u64)>,
+}
+
+impl Ends {
+    fn of(signatures: &Signatures) -> Self {
+        let mut all = Self::default();
+        for (number, signature) in signatures.iter() {
+            let of = match signature.own_name() {
+                "execve" | "execveat" => &mut all.execs,
+                "exit" => &mut all.exits,
+                "exit_group" => &mut all.group_exits,
+                _ => continue,
+            };
+            of.push((signature.abi, number));
+        }
+        all
+    }
 }
 
 /// What a read has found.
@@ -83,6 +141,7 @@ impl Remembering {
     /// For a recording of these events, with what is known of its system calls.
     pub(crate) fn new(events: &[EventClass], signatures: Signatures) -> Self {
         let mut all = Self {
+            ends: Ends::of(&signatures),
             signatures,
             ..Self::default()
         };
@@ -93,10 +152,13 @@ impl Remembering {
             }
             let call = CallPlaces::of(event);
             let is_return = call.as_ref().is_some_and(|call| call.side() == Side::Return);
-            let fields = MemoryFields::of(event);
+            let fields = MemoryFields::of(event, &all.signatures);
             all.at_returns |= is_return && fields.is_some();
-            let entry = call.filter(|call| call.side() == Side::Entry);
-            all.events[number] = Remembered { fields, entry };
+            all.events[number] = Remembered {
+                fields,
+                call,
+                becomes: Becomes::of(event),
+            };
         }
         all
     }
@@ -104,20 +166,57 @@ impl Remembering {
     /// Keeps what a record holds.
     pub(crate) fn remember(&mut self, record: &Record<'_>) {
         self.faults.clear();
+        if let Some(process) = self.gone.take() {
+            self.memory.renew(process);
+        }
         let Some(event) = self.events.get(usize::from(record.event.id.0)) else {
             return;
         };
-        if let Some(call) = event.entry.as_ref().filter(|_| self.at_returns) {
-            self.entries.enter(record, call);
+        match event.becomes {
+            Some(Becomes::Other) => self.memory.renew(record.pid),
+            Some(Becomes::OtherAtZero) => {
+                if record.get("ret").and_then(|ret| ret.as_i64()) == Some(0) {
+                    self.memory.renew(record.pid);
+                }
+            }
+            Some(Becomes::Gone) => self.gone = Some(record.pid),
+            Some(Becomes::GoneWithFirst) => {
+                self.entries.remove(record.tid);
+                self.gone = (record.pid == record.tid).then_some(record.pid);
+            }
+            None => {}
+        }
+        let number = event.call.as_ref().and_then(|call| call.number(record));
+        if let (Some(call), Some(number)) = (&event.call, number) {
+            let key = (call.abi(), number);
+            match call.side() {
+                Side::Entry if self.ends.group_exits.contains(&key) => {
+                    self.entries.remove(record.tid);
+                    self.gone = Some(record.pid);
+                }
+                Side::Entry if self.ends.exits.contains(&key) => self.entries.remove(record.tid),
+                Side::Entry if self.at_returns => self.entries.enter(record, call),
+                Side::Return if self.ends.execs.contains(&key) && call.word(record, 0) == Some(0) => {
+                    self.memory.renew(record.pid);
+                }
+                _ => {}
+            }
         }
         if let Some(fields) = &event.fields {
             fields.remember(
                 record,
                 &self.signatures,
-                &self.entries,
+                &mut self.entries,
                 &mut self.memory,
                 &mut self.faults,
             );
+        }
+        let is_return = event
+            .call
+            .as_ref()
+            .is_some_and(|call| call.side() == Side::Return);
+        if is_return && self.at_returns {
+            self.entries.remove(record.tid);
         }
     }
 
@@ -155,7 +254,7 @@ impl Remembering {
     }
 
     fn is_fault(&self, address: u64) -> bool {
-        self.faults.contains(&address)
+        self.faults.iter().any(|fault| fault.contains(&address))
     }
 
     fn count(&mut self, address: u64, known: usize) -> Found {

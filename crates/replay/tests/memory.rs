@@ -8,7 +8,7 @@ use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_compiler::lang::parse_events;
 use kestrel_replay::refusal::{reads_memory, refused};
 use kestrel_replay::{Error, Held, Missing, Replay, event};
-use kestrel_trace::calls::{Signature, Signatures};
+use kestrel_trace::calls::{RAW_ENTER, Signature, Signatures};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::{Base, FieldPlace, FieldType, Layout};
 use kestrel_trace::process::Processes;
@@ -33,7 +33,7 @@ fn class(id: u16, name: &str, fields: &[(&str, FieldType)]) -> EventClass {
 }
 
 /// Entries with what the first two arguments point to, their returns, and an event that knows of nothing.
-fn classes() -> [EventClass; 3] {
+fn classes() -> [EventClass; 9] {
     let args = FieldType::Array {
         element: Box::new(WORD),
         count: 6,
@@ -43,22 +43,60 @@ fn classes() -> [EventClass; 3] {
     [
         class(
             1,
-            "raw_syscalls:sys_enter",
+            RAW_ENTER,
             &[
                 ("id", WORD),
-                ("args", args),
+                ("args", args.clone()),
                 ("text0", text.clone()),
                 ("mem1", memory.clone()),
                 ("text1_1", text.clone()),
-                ("text1_2", text),
+                ("text1_2", text.clone()),
             ],
         ),
         class(
             2,
             "raw_syscalls:sys_exit",
-            &[("id", WORD), ("ret", WORD), ("mem1", memory)],
+            &[("id", WORD), ("ret", WORD), ("mem1", memory.clone())],
         ),
         class(3, "test:later", &[("address", ADDRESS)]),
+        class(4, "sched:sched_process_exit", &[]),
+        class(5, "sched:sched_process_exec", &[]),
+        class(
+            6,
+            "syscalls:sys_enter_execveat",
+            &[
+                ("fd", WORD),
+                ("filename", ADDRESS),
+                ("argv", ADDRESS),
+                ("text1", text.clone()),
+            ],
+        ),
+        class(
+            7,
+            RAW_ENTER,
+            &[("id", WORD), ("args", args.clone()), ("text1", text.clone())],
+        ),
+        class(
+            8,
+            "syscalls:sys_enter_openat",
+            &[
+                ("comm", FieldType::Text { size: 16 }),
+                ("nsecs", WORD),
+                ("dfd", WORD),
+                ("filename", ADDRESS),
+                ("text1", text),
+            ],
+        ),
+        class(
+            9,
+            RAW_ENTER,
+            &[
+                ("id", WORD),
+                ("args", args),
+                ("mem1", memory.clone()),
+                ("mem1_18446744073709551615", memory),
+            ],
+        ),
     ]
 }
 
@@ -95,7 +133,7 @@ fn words(words: &[u64]) -> Vec<u8> {
 
 struct Program {
     replay: Replay,
-    classes: [EventClass; 3],
+    classes: [EventClass; 9],
     said: Vec<String>,
 }
 
@@ -123,7 +161,7 @@ impl Program {
             assert!(reads_memory(&checked));
             assert_eq!(refused(&checked, Some(later), Held::of(&classes)), []);
             // Without such events it is refused.
-            assert!(!refused(&checked, Some(later), Held::of(&classes[2..])).is_empty());
+            assert!(!refused(&checked, Some(later), Held::of(&classes[2..5])).is_empty());
             let mut replay = Replay::new(globals.maps, 0, 0);
             replay.add(&checked, &context, Some(later)).unwrap();
             let mut signatures = Signatures::default();
@@ -132,7 +170,13 @@ impl Program {
                 59,
                 Signature::new("execve", arguments(["filename", "argv", "envp"])),
             );
-            signatures.insert(0, Signature::new("read", arguments(["fd", "buf", "count"])));
+            signatures.insert(READ, Signature::new("read", arguments(["fd", "buf", "count"])));
+            signatures.insert(WRITE, Signature::new("write", arguments(["fd", "buf", "count"])));
+            signatures.insert(20, Signature::new("writev", arguments(["fd", "vec", "vlen"])));
+            signatures.insert(231, Signature::new("exit_group", []));
+            let execveat = ["fd", "filename", "argv", "envp", "flags"];
+            let execveat = execveat.map(|name| (name.to_owned(), ADDRESS));
+            signatures.insert(322, Signature::new("execveat", execveat));
             replay.remember_memory(&classes, signatures);
             return Self {
                 replay,
@@ -258,4 +302,186 @@ fn numbers_are_whole_or_nothing() {
         program.replay.missing(),
         [("test:later", Missing { all: 1, part: 0 })]
     );
+}
+
+const READ: u64 = 0;
+const WRITE: u64 = 1;
+const BUFFER: u64 = 0x7f00_0000_1000;
+
+fn enter(program: &mut Program, number: u64, args: [u64; 6], memory: &[(&str, &[u8])]) {
+    let (number, args) = (words(&[number]), words(&args));
+    let mut values: Vec<(&str, &[u8])> = vec![("id", &number), ("args", &args)];
+    values.extend_from_slice(memory);
+    program.record(0, 7, &values);
+}
+
+fn leave(program: &mut Program, number: u64, ret: u64, memory: &[u8]) {
+    let (number, ret) = (words(&[number]), words(&[ret]));
+    program.record(1, 7, &[("id", &number), ("ret", &ret), ("mem1", memory)]);
+}
+
+fn write(program: &mut Program, count: u64, memory: &[u8]) {
+    enter(program, WRITE, [1, BUFFER, count, 0, 0, 0], &[("mem1", memory)]);
+}
+
+#[test]
+fn a_buffer_that_could_not_be_read_is_not_read_from_older_memory() {
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    for unread in [&b""[..], b"(fault)\0"] {
+        write(&mut program, 12, b"older memory");
+        assert!(program.later(7, BUFFER).contains("older"), "{:?}", program.said);
+        assert!(program.later(7, BUFFER + 6).contains("memory"));
+        write(&mut program, 12, unread);
+        for address in [BUFFER, BUFFER + 6] {
+            let said = program.later(7, address);
+            assert!(!said.contains("memory"), "{unread:?}: {said}");
+        }
+    }
+    // A length of 0 says nothing, and what is not there at the return was there at the entry.
+    write(&mut program, 3, b"new");
+    write(&mut program, 0, b"");
+    leave(&mut program, WRITE, 3, b"");
+    assert!(program.later(7, BUFFER).contains("new"));
+    // What a call fills is other memory, whether it could be read or not.
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    assert!(program.later(7, BUFFER).contains("new"));
+    leave(&mut program, READ, 2, b"");
+    assert!(!program.later(7, BUFFER).contains("new"), "{:?}", program.said);
+}
+
+#[test]
+fn a_program_does_not_read_the_memory_of_the_one_before_it() {
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    let path = |program: &mut Program, text: &[u8]| {
+        enter(program, 59, [PATH, 0, 0, 0, 0, 0], &[("text0", text)]);
+    };
+    path(&mut program, b"/bin/first");
+    // It failed, and the process is the same.
+    leave(&mut program, 59, (-2_i64).cast_unsigned(), b"");
+    assert!(program.later(7, PATH).contains("first"));
+    leave(&mut program, 59, 0, b"");
+    assert!(!program.later(7, PATH).contains("first"), "{:?}", program.said);
+    for end in [3, 4] {
+        path(&mut program, b"/bin/two");
+        assert!(program.later(7, PATH).contains("two"));
+        program.record(end, 8, &[]);
+        assert!(program.later(7, PATH).contains("two"));
+        program.record(end, 7, &[]);
+        assert!(!program.later(7, PATH).contains("two"), "{:?}", program.said);
+    }
+    path(&mut program, b"/bin/three");
+    enter(&mut program, 231, [0; 6], &[]);
+    assert!(!program.later(7, PATH).contains("three"), "{:?}", program.said);
+}
+
+#[test]
+fn a_return_without_its_entry_says_nothing() {
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    leave(&mut program, READ, 5, b"first");
+    leave(&mut program, READ, 5, b"other");
+    assert!(program.later(7, BUFFER).contains("first"), "{:?}", program.said);
+    // Nor one behind another call's.
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    leave(&mut program, WRITE, 1, b"");
+    leave(&mut program, READ, 5, b"other");
+    assert!(program.later(7, BUFFER).contains("first"), "{:?}", program.said);
+}
+
+#[test]
+fn what_lies_behind_the_part_of_a_buffer_that_was_recorded_is_not_known() {
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    write(&mut program, 12, b"whole buffer");
+    // A shorter one: what is behind it is as it was.
+    write(&mut program, 5, b"WHOLE");
+    assert!(
+        program.later(7, BUFFER).contains("WHOLE buffer"),
+        "{:?}",
+        program.said
+    );
+    write(&mut program, 10, b"other");
+    let said = program.later(7, BUFFER);
+    assert!(said.contains("other") && !said.contains("buff"), "{said}");
+    assert!(program.later(7, BUFFER + 10).contains("er"));
+    // The same where a call fills it, up to what it returns.
+    write(&mut program, 12, b"whole buffer");
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    leave(&mut program, READ, 10, b"filled");
+    let said = program.later(7, BUFFER);
+    assert!(said.contains("filled") && !said.contains("buff"), "{said}");
+    assert!(program.later(7, BUFFER + 10).contains("er"));
+    // A text that was cut goes on with bytes that are not known.
+    write(&mut program, 60, &[b'x'; 60]);
+    let cut = [[b'y'; 59].as_slice(), &[0]].concat();
+    enter(&mut program, 59, [BUFFER - 59, 0, 0, 0, 0, 0], &[("text0", &cut)]);
+    let said = program.later(7, BUFFER - 59);
+    assert!(said.contains("yyy") && !said.contains('x'), "{said}");
+}
+
+#[test]
+fn arguments_have_their_numbers_in_calls_relative_to_a_directory() {
+    let address = |program: &mut Program, at| program.later(7, at);
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    // As all calls are recorded: as if the directory were not there.
+    enter(
+        &mut program,
+        322,
+        [3, PATH, ARGV, 0, 0, 0],
+        &[
+            ("text0", b"/bin/ls"),
+            ("mem1", &words(&[FIRST, SECOND, 0])),
+            ("text1_2", b"-l"),
+        ],
+    );
+    assert!(
+        address(&mut program, PATH).contains("/bin/ls"),
+        "{:?}",
+        program.said
+    );
+    assert!(address(&mut program, SECOND).contains("-l"), "{:?}", program.said);
+    // As programs record their own: by the argument's number.
+    program.record(5, 7, &[("filename", &words(&[PATH])), ("text1", b"/bin/own")]);
+    assert!(
+        address(&mut program, PATH).contains("/bin/own"),
+        "{:?}",
+        program.said
+    );
+    let values: &[(&str, &[u8])] = &[
+        ("id", &words(&[322])),
+        ("args", &words(&[3, PATH, ARGV, 0, 0, 0])),
+        ("text1", b"/bin/raw"),
+    ];
+    program.record(6, 7, values);
+    assert!(
+        address(&mut program, PATH).contains("/bin/raw"),
+        "{:?}",
+        program.said
+    );
+    // Words of the language before the arguments have no number.
+    program.record(7, 7, &[("filename", &words(&[PATH])), ("text1", b"/etc/open")]);
+    assert!(
+        address(&mut program, PATH).contains("/etc/open"),
+        "{:?}",
+        program.said
+    );
+}
+
+#[test]
+fn names_of_fields_are_any() {
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    for number in [20, 322, u64::MAX, 1 << 40] {
+        let id = words(&[number]);
+        let args = words(&[3, BUFFER, 2, 0, 0, 0]);
+        program.record(
+            8,
+            7,
+            &[
+                ("id", &id),
+                ("args", &args),
+                ("mem1", &[1; 60]),
+                ("mem1_18446744073709551615", b"far"),
+            ],
+        );
+    }
+    program.later(7, BUFFER);
 }
