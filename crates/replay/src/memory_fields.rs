@@ -4,7 +4,7 @@
 use crate::call::{ARGUMENTS, CallPlaces, Side, numbered};
 use crate::recorded::{RecordedMemory, is_kernel};
 use kestrel_trace::calls::{Abi, Parameter, REGISTER, Signature, Signatures};
-use kestrel_trace::event::EventClass;
+use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::{Field, FieldPlace, FieldType};
 use kestrel_trace::record::Record;
 use kestrel_trace::syscall::shape::{CONTROL, Shape, Width};
@@ -30,6 +30,13 @@ enum Of {
     Place { place: usize, part: usize },
     /// The argument of this name.
     Name(String),
+}
+
+impl Of {
+    /// Whether it is a pointer in what the argument at a place points to.
+    fn is_behind(&self, argument: usize) -> bool {
+        matches!(self, Self::Place { place, part: 1.. } if *place == argument)
+    }
 }
 
 /// Where the arguments are.
@@ -61,6 +68,8 @@ struct Entry {
     abi: Abi,
     number: u64,
     words: [u64; ARGUMENTS],
+    /// The event class of the first record of its return.
+    left: Option<EventId>,
 }
 
 /// Threads that are known at once: with more, all are forgotten.
@@ -162,17 +171,7 @@ impl MemoryFields {
         });
         let pieces: Vec<Piece> = pieces.collect();
         // Records of all calls have the texts of an argument vector beside a program's path.
-        let is_shifted = call.is_some()
-            && pieces.iter().any(|it| {
-                it.is_text
-                    && matches!(
-                        it.of,
-                        Of::Place {
-                            place: ARGV,
-                            part: 1..
-                        }
-                    )
-            });
+        let is_shifted = call.is_some() && pieces.iter().any(|it| it.is_text && it.of.is_behind(ARGV));
         (!pieces.is_empty()).then_some(Self {
             pieces,
             arguments,
@@ -186,12 +185,12 @@ impl MemoryFields {
         self.signature.is_some() || matches!(self.arguments, Arguments::Call(_))
     }
 
-    /// Keeps the memory that a record holds.
+    /// Keeps the memory that a record holds; of a return, at the arguments that its call was entered with.
     pub(crate) fn remember(
         &self,
         record: &Record<'_>,
         signatures: &Signatures,
-        entries: &mut Entries,
+        entered: Option<[u64; ARGUMENTS]>,
         memory: &mut RecordedMemory,
         faults: &mut Vec<Range<u64>>,
     ) {
@@ -200,7 +199,7 @@ impl MemoryFields {
                 let Some(number) = call.number(record) else { return };
                 let words = match call.side() {
                     Side::Entry => words(|place| call.word(record, place)),
-                    Side::Return => match entries.leave(record.tid, call.abi(), number) {
+                    Side::Return => match entered {
                         Some(words) => words,
                         None => return,
                     },
@@ -285,6 +284,7 @@ impl Entries {
             abi: call.abi(),
             number,
             words,
+            left: None,
         };
         self.0.insert(record.tid, entry);
     }
@@ -294,10 +294,17 @@ impl Entries {
         self.0.remove(&tid);
     }
 
-    /// The arguments of a call that ends: the next return of the thread is another call's.
-    fn leave(&mut self, tid: u32, abi: Abi, number: u64) -> Option<[u64; ARGUMENTS]> {
-        let entry = self.0.remove(&tid)?;
-        (entry.abi == abi && entry.number == number).then_some(entry.words)
+    /// The arguments of a call that ends. A return may have records of several classes; a second one of the first's class is another call's, whose entry was
+    /// lost.
+    pub(crate) fn leave(&mut self, record: &Record<'_>, abi: Abi, number: u64) -> Option<[u64; ARGUMENTS]> {
+        let entry = self.0.get_mut(&record.tid)?;
+        let class = record.event.id;
+        if entry.abi != abi || entry.number != number || entry.left == Some(class) {
+            self.remove(record.tid);
+            return None;
+        }
+        entry.left.get_or_insert(class);
+        Some(entry.words)
     }
 }
 

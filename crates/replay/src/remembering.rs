@@ -174,18 +174,17 @@ impl Remembering {
         };
         match event.becomes {
             Some(Becomes::Other) => self.memory.renew(record.pid),
-            Some(Becomes::OtherAtZero) => {
-                if record.get("ret").and_then(|ret| ret.as_i64()) == Some(0) {
-                    self.memory.renew(record.pid);
-                }
+            Some(Becomes::OtherAtZero) if record.get("ret").and_then(|ret| ret.as_i64()) == Some(0) => {
+                self.memory.renew(record.pid);
             }
             Some(Becomes::Gone) => self.gone = Some(record.pid),
             Some(Becomes::GoneWithFirst) => {
                 self.entries.remove(record.tid);
                 self.gone = (record.pid == record.tid).then_some(record.pid);
             }
-            None => {}
+            Some(Becomes::OtherAtZero) | None => {}
         }
+        let mut entered = None;
         let number = event.call.as_ref().and_then(|call| call.number(record));
         if let (Some(call), Some(number)) = (&event.call, number) {
             let key = (call.abi(), number);
@@ -196,27 +195,25 @@ impl Remembering {
                 }
                 Side::Entry if self.ends.exits.contains(&key) => self.entries.remove(record.tid),
                 Side::Entry if self.at_returns => self.entries.enter(record, call),
-                Side::Return if self.ends.execs.contains(&key) && call.word(record, 0) == Some(0) => {
-                    self.memory.renew(record.pid);
+                Side::Entry => {}
+                Side::Return => {
+                    if self.at_returns {
+                        entered = self.entries.leave(record, call.abi(), number);
+                    }
+                    if self.ends.execs.contains(&key) && call.word(record, 0) == Some(0) {
+                        self.memory.renew(record.pid);
+                    }
                 }
-                _ => {}
             }
         }
         if let Some(fields) = &event.fields {
             fields.remember(
                 record,
                 &self.signatures,
-                &mut self.entries,
+                entered,
                 &mut self.memory,
                 &mut self.faults,
             );
-        }
-        let is_return = event
-            .call
-            .as_ref()
-            .is_some_and(|call| call.side() == Side::Return);
-        if is_return && self.at_returns {
-            self.entries.remove(record.tid);
         }
     }
 
