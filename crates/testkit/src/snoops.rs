@@ -13,7 +13,8 @@ const MARK: &str = "kestrel-snooped";
 /// What a process of its own does when a line comes: a signal to itself, and another program in its place.
 const OWN: &str = "echo ready; read go; kill -23 $$; exec /bin/cat kestrel-snooped one two";
 
-/// Files opened and asked about, programs executed, signals sent, sockets connected, texts written; of two processes.
+/// Files opened and asked about, programs executed, signals sent, sockets connected, texts written; of two processes. Of what is written a recording holds 32
+/// bytes: longer writes (the messages of some `cat`) are left out.
 pub const PROGRAM: &str = r#"
 begin { printf("begin\n"); }
 syscalls:sys_enter_openat /pid == $1 || pid == $2/ { @file[tid] = args.filename; }
@@ -39,7 +40,7 @@ syscalls:sys_enter_connect /pid == $1 || pid == $2/ {
     $address = (struct sockaddr *)args.uservaddr;
     printf("connect kestrel-snooped %d %d %r\n", $address->sa_family, args.uservaddr->sa_family, buf(args.uservaddr, args.addrlen));
 }
-syscalls:sys_enter_write /pid == $1 || pid == $2/ { printf("write %d %s\n", args.count, str(args.buf, args.count)); }
+syscalls:sys_enter_write /args.count <= 32 && (pid == $1 || pid == $2)/ { printf("write %d %s\n", args.count, str(args.buf, args.count)); }
 raw_syscalls:sys_enter /args.id == 257 && (pid == $1 || pid == $2)/ { printf("raw %s\n", str(uptr(args.args[1]))); }
 "#;
 
