@@ -23,6 +23,16 @@ struct OfEvent {
     places: Option<CallPlaces>,
 }
 
+/// The handlers of a record, in source order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OfRecord {
+    event: usize,
+    /// The number of its call, where that has handlers of its own.
+    call: Option<usize>,
+    /// How many there are.
+    pub(crate) count: usize,
+}
+
 /// Numbers of calls that have handlers of their own are below this.
 const MOST_NUMBERS: usize = 1 << 12;
 
@@ -81,21 +91,35 @@ impl ByEvent {
             .is_some_and(|of| !of.all.is_empty() || !of.by_call.is_empty())
     }
 
-    /// The handlers of a record, in source order.
+    /// The handlers of a record.
     #[inline]
-    pub(crate) fn handlers(&self, record: &Record<'_>) -> &[HandlerId] {
-        let Some(of) = self.of(record.event.id) else {
-            return &[];
+    pub(crate) fn of_record(&self, record: &Record<'_>) -> OfRecord {
+        let event = usize::from(record.event.id.0);
+        let Some(of) = self.0.get(event) else {
+            return OfRecord::default();
         };
-        if of.by_call.is_empty() {
-            return &of.all;
-        }
-        let number = of.places.as_ref().and_then(|places| places.number(record));
+        let number = match of.by_call.is_empty() {
+            true => None,
+            false => of.places.as_ref().and_then(|places| places.number(record)),
+        };
         let number = number.and_then(|number| usize::try_from(number).ok());
-        match number.and_then(|number| of.by_call.get(number)) {
-            Some(Some(handlers)) => handlers,
-            _ => &of.all,
+        let own = number.and_then(|number| Some((number, of.by_call.get(number)?.as_ref()?)));
+        OfRecord {
+            event,
+            call: own.map(|(number, _)| number),
+            count: own.map_or(&of.all, |(_, handlers)| handlers).len(),
         }
+    }
+
+    /// A handler among those of a record.
+    #[inline]
+    pub(crate) fn handler(&self, of: OfRecord, place: usize) -> Option<HandlerId> {
+        let event = self.0.get(of.event)?;
+        let handlers = match of.call {
+            Some(number) => event.by_call.get(number)?.as_ref()?,
+            None => &event.all,
+        };
+        handlers.get(place).copied()
     }
 
     /// Where records of an event have their calls.

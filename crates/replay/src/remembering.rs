@@ -38,7 +38,7 @@ impl Held {
 pub struct Missing {
     /// Reads of which no byte was.
     pub all: u64,
-    /// Reads of which the begin was.
+    /// Reads of which only the beginning was.
     pub part: u64,
 }
 

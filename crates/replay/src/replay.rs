@@ -260,10 +260,15 @@ impl Replay {
         processes: &Processes,
         each: &mut dyn FnMut(&mut Self, Written) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
+        let handlers = self.by_event.of_record(record);
+        if handlers.count == 0 {
+            return Ok(());
+        }
         let subject = Subject::of(*record, processes);
-        let mut place = 0;
-        while let Some(&handler) = self.by_event.handlers(record).get(place) {
-            place += 1;
+        for place in 0..handlers.count {
+            let Some(handler) = self.by_event.handler(handlers, place) else {
+                break;
+            };
             if let Some(written) = self.run(handler, &subject)? {
                 each(self, written)?;
             }

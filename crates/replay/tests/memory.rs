@@ -285,6 +285,23 @@ fn what_records_hold_is_read_later_by_process_and_address() {
     assert!(program.later(7, FIRST).contains("ab"));
 }
 
+/// In the program's own memory, where the first region is shorter.
+const BEHIND_ITS_OWN: u64 = 0x4000_0001_8000_0000;
+
+#[test]
+fn what_lies_behind_the_programs_own_memory_is_a_fault_and_no_missing_memory() {
+    for handler in [
+        r#"{ printf("<%s>", str(args.address)); }"#,
+        r#"{ printf("%d", *(uint32 *)uptr(args.address)); }"#,
+    ] {
+        let mut program = Program::new(handler);
+        program.later(7, BEHIND_ITS_OWN);
+        assert_eq!(program.replay.missing(), [], "{handler}");
+        program.later(7, PATH);
+        assert_eq!(program.replay.missing().len(), 1, "{handler}");
+    }
+}
+
 #[test]
 fn numbers_are_whole_or_nothing() {
     let mut program = Program::new(r#"{ printf("%d", *(uint32 *)uptr(args.address)); }"#);

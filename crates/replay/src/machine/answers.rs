@@ -133,14 +133,16 @@ fn comm(m: &mut Machine, to: u64, size: u64, subject: &Subject<'_>) -> Answer {
 /// ([`kestrel_compiler::context::Features::counted_reads`]).
 fn read(m: &mut Machine, helper: Helper, (to, size, from): (u64, u64, u64), subject: &Subject<'_>) -> Answer {
     let size = size as u32 as usize;
-    if m.memory.is_own(from) && m.memory.bytes(from, size).is_ok() {
+    let is_own = m.memory.is_own(from);
+    if is_own && m.memory.bytes(from, size).is_ok() {
         m.memory.copy(from, to, size)?;
         return Ok(0);
     }
     let place = m.memory.bytes_mut(to, size)?;
     let found = match &mut m.remembering {
-        Some(known) => known.read(helper, subject.pid(), from, place),
-        None => Found::Nothing,
+        // Behind the end of its own memory nothing was ever recorded.
+        Some(known) if !is_own => known.read(helper, subject.pid(), from, place),
+        _ => Found::Nothing,
     };
     let (there, answer) = match found {
         Found::Whole => (size, 0),
@@ -161,6 +163,10 @@ fn read_text(
     let there = m.memory.from(from);
     if size == 0 {
         return Ok(0);
+    }
+    if there.is_empty() && m.memory.is_own(from) {
+        m.memory.bytes_mut(to, size)?.fill(0);
+        return Ok(EFAULT.cast_unsigned());
     }
     if there.is_empty() {
         return recorded_text(m, helper, (to, size, from), subject);
