@@ -4,11 +4,11 @@ use crate::exit::{Exit, Failure};
 use crate::selection::Selection;
 use clap::Args;
 use kestrel::arch;
-use kestrel::catalog::Catalog;
+use kestrel::catalog::{Catalog, Glob, find_kind};
 use kestrel::kernel::Host;
 use kestrel::session::process_filter::ProcessFilter;
 use kestrel::syscalls::{Calls, Detail, open_files};
-use kestrel_trace::calls::{Kept, Reader, Signature, Signatures};
+use kestrel_trace::calls::{Kept, RAW_ENTER, RAW_EXIT, Reader, Signature, Signatures};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::export::{self, Layout, Shown, Style};
 use kestrel_trace::syscall::{Set, SignalSet, usual_name};
@@ -82,9 +82,19 @@ pub(crate) fn traced(
 
 /// Whether an event of `-e` is one of the tracepoints of all system calls.
 fn is_of_calls(event: &str) -> bool {
-    event
-        .split(',')
-        .any(|one| one.trim_start().starts_with("raw_syscalls:"))
+    let events = event.split('{').next().unwrap_or_default().split(',');
+    let mut names = events.map(|one| {
+        let mut words = one.trim_start().split(|c: char| c.is_whitespace() || c == '/');
+        let name = words.next().unwrap_or_default();
+        match name.split_once(':') {
+            Some((kind, rest)) if find_kind(kind).is_some_and(|kind| kind.name() == "tracepoint") => rest,
+            _ => name,
+        }
+    });
+    names.any(|name| {
+        let glob = Glob::new(name);
+        name.contains(':') && (glob.matches(RAW_ENTER) || glob.matches(RAW_EXIT))
+    })
 }
 
 /// Open files of the traced processes: to be read before and after the first calls are let in, as what is the same then was so in between.
@@ -171,4 +181,31 @@ fn by_numbers() -> Signatures {
         }
     }
     signatures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tracepoints_of_all_calls_are_known_by_all_their_spellings() {
+        for event in [
+            "raw_syscalls:sys_enter",
+            "sched:sched_switch, raw_syscalls:sys_exit",
+            "tracepoint:raw_syscalls:sys_enter /args.id == 3/ { record(args) }",
+            "t:raw_syscalls:sys_enter/pid == 1/",
+            "raw_*:sys_*",
+            "*:sys_exit",
+        ] {
+            assert!(is_of_calls(event), "{event}");
+        }
+        for event in [
+            "syscalls:sys_enter_read",
+            "t:syscalls:*",
+            "kprobe:*",
+            "sched:sched_switch { printf(\"a,raw_syscalls:sys_enter\") }",
+        ] {
+            assert!(!is_of_calls(event), "{event}");
+        }
+    }
 }
