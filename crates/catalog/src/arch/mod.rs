@@ -46,6 +46,8 @@ pub struct Arch {
     pub syscall: fn(&str) -> Option<u32>,
     /// The name of a system call by its number, as the ABI has it (`fstat`).
     pub syscall_name: fn(u32) -> Option<&'static str>,
+    /// The name that its tracepoints bear (`newfstat`), by its number.
+    pub traced_name: fn(u32) -> Option<&'static str>,
     /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.
     pub operand: fn(&str) -> Option<u32>,
 }

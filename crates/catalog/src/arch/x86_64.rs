@@ -25,6 +25,7 @@ pub(super) const ARCH: Arch = Arch {
     syscall_function: "__x64_sys_",
     syscall,
     syscall_name,
+    traced_name,
     operand,
 };
 
@@ -176,6 +177,12 @@ fn syscall_name(number: u32) -> Option<&'static str> {
     Some(call.name())
 }
 
+fn traced_name(number: u32) -> Option<&'static str> {
+    let name = syscall_name(number)?;
+    let renamed = RENAMED.iter().find(|(_, abi)| *abi == name);
+    Some(renamed.map_or(name, |(traced, _)| traced))
+}
+
 fn compat_name(number: u32) -> Option<&'static str> {
     let call = syscalls::x86::Sysno::new(usize::try_from(number).ok()?)?;
     Some(call.name())
@@ -193,6 +200,15 @@ mod tests {
         assert_eq!(syscall("no_such_call"), None);
         assert_eq!(syscall_name(5), Some("fstat"));
         assert_eq!(syscall_name(5000), None);
+        for number in 0..=crate::arch::HIGHEST_SYSCALL {
+            if let Some(name) = traced_name(number) {
+                assert_eq!(syscall(name), Some(number), "{name}");
+            }
+        }
+        assert_eq!(
+            (traced_name(4), traced_name(63)),
+            (Some("newstat"), Some("newuname"))
+        );
         assert_eq!((compat_name(5), compat_name(295)), (Some("open"), Some("openat")));
     }
 }

@@ -25,6 +25,22 @@ pub(super) struct Calls<'e> {
     pub(super) signatures: Signatures,
     /// The calls that were asked for, where the recording says it.
     set: Option<Set>,
+    /// What the calls' names are known by.
+    by: KnownBy,
+}
+
+/// What the names of a recording's calls are known by.
+#[derive(Clone, Debug, Default, PartialEq)]
+enum KnownBy {
+    /// The recording, which has its kernel's calls beside its records; those of 32-bit programs are apart.
+    #[default]
+    Recording,
+    /// The running kernel, which is the recorded one.
+    Kernel,
+    /// The numbers of this architecture: names alone.
+    Numbers,
+    /// Nothing: they are of another architecture (`uname -m`).
+    Nothing { machine: String },
 }
 
 /// System calls as an event.
@@ -39,26 +55,41 @@ pub(super) struct CallEvent<'e> {
     pub(super) call: Option<(u64, Signature)>,
     /// How many words of the records' calls are known.
     words: usize,
+    /// Whether of the call no more is known than its name.
+    is_named_only: bool,
 }
 
 impl<'e> Calls<'e> {
-    /// The calls of a recording of these events; `kernel` is that of the recording, where it runs here.
-    pub(super) fn of(events: &'e [EventClass], kept: Option<&Kept>, kernel: Option<&Catalog>) -> Self {
+    /// The calls of a recording of these events on a machine (`uname -m`); `kernel` is that of the recording, where it runs here.
+    pub(super) fn of(
+        events: &'e [EventClass],
+        kept: Option<&Kept>,
+        kernel: Option<&Catalog>,
+        machine: &str,
+    ) -> Self {
         let of = |side: Side| -> Vec<&EventClass> {
             let places = |event: &&EventClass| CallPlaces::of(event).is_some_and(|it| it.side() == side);
             events.iter().filter(places).collect()
         };
         let (entries, returns) = (of(Side::Entry), of(Side::Return));
-        let signatures = match (kept, kernel) {
-            (Some(kept), _) => kept.signatures(),
-            _ if entries.is_empty() && returns.is_empty() => Signatures::default(),
-            (None, kernel) => kernel.and_then(of_kernel).unwrap_or_else(by_numbers),
+        let (signatures, by) = match kept {
+            Some(kept) => (kept.signatures(), KnownBy::Recording),
+            None if entries.is_empty() && returns.is_empty() => Default::default(),
+            None if machine != arch::current().name => {
+                let machine = machine.to_owned();
+                (Signatures::default(), KnownBy::Nothing { machine })
+            }
+            None => match kernel.and_then(of_kernel) {
+                Some(signatures) => (signatures, KnownBy::Kernel),
+                None => (by_numbers(), KnownBy::Numbers),
+            },
         };
         Self {
             entries,
             returns,
             signatures,
             set: kept.map(|kept| Set::parse(&kept.set)),
+            by,
         }
     }
 
@@ -94,7 +125,10 @@ impl<'e> Calls<'e> {
                 let name = format!("{}{}", side.prefix(), signature.call);
                 if glob.matches(&name) && !recorded.iter().any(|event| event.name == name) {
                     let call = Some((number, signature.clone()));
-                    found.push(CallEvent::new(side, events.clone(), call));
+                    found.push(CallEvent {
+                        is_named_only: self.by == KnownBy::Numbers,
+                        ..CallEvent::new(side, events.clone(), call)
+                    });
                 }
             }
         }
@@ -121,6 +155,45 @@ impl<'e> Calls<'e> {
             .collect()
     }
 
+    /// What is not told apart in the records of single calls, where that is so.
+    pub(super) fn warning(&self, event: &CallEvent<'_>) -> Option<String> {
+        event.call.as_ref()?;
+        let all = event.side.event();
+        let several = match event.events.len() {
+            1 => String::new(),
+            count => {
+                format!(", and a call that several of their {count} record()s hold counts several times")
+            }
+        };
+        (self.by != KnownBy::Recording).then(|| {
+            format!(
+                "calls are taken by their numbers from {all}: those of 32-bit programs are among them, under what their numbers mean to others{several}"
+            )
+        })
+    }
+
+    /// Why no name of a call is known, where a pattern asks for some and the recording has all calls.
+    pub(super) fn unnamed(&self, pattern: &str) -> Option<String> {
+        let KnownBy::Nothing { machine } = &self.by else {
+            return None;
+        };
+        let is_asked = |side: &Side| {
+            pattern.starts_with(GROUP) && !self.events(*side).is_empty() && {
+                let name = pattern.strip_prefix(side.prefix());
+                name.is_some() || !Glob::new(pattern).is_plain()
+            }
+        };
+        let side = Side::ALL.into_iter().find(is_asked)?;
+        let machine = match machine.as_str() {
+            "" => "a machine that the recording does not name",
+            machine => machine,
+        };
+        Some(format!(
+            "{} has the numbers of all calls: which calls these are on {machine} is not known here",
+            side.event()
+        ))
+    }
+
     /// Says how a call would have been recorded that was not among those that were asked for.
     pub(super) fn left_out(&self, name: &str) -> Option<String> {
         let call = Side::ALL.into_iter().find_map(|side| {
@@ -143,7 +216,7 @@ impl<'e> Calls<'e> {
             return None;
         }
         let mut calls = self.signatures.of(Abi::Native);
-        let meant = calls.find(|(_, it)| usual_name(&it.call) == call);
+        let meant = calls.find(|(_, it)| usual_name(&it.call) == usual_name(call));
         Some(meant.map(|(_, it)| format!("the kernel's name for it: {}{}", side.prefix(), it.call)))
     }
 
@@ -175,11 +248,11 @@ fn of_kernel(catalog: &Catalog) -> Option<Signatures> {
     Some(signatures)
 }
 
-/// The calls of this architecture as far as names.
+/// The calls of this architecture as far as names: those of their tracepoints.
 fn by_numbers() -> Signatures {
     let mut signatures = Signatures::default();
     for number in 0..=arch::HIGHEST_SYSCALL {
-        if let Some(name) = (arch::current().syscall_name)(number) {
+        if let Some(name) = (arch::current().traced_name)(number) {
             signatures.insert(number.into(), Signature::new(name, []));
         }
     }
@@ -194,7 +267,7 @@ fn long(signed: bool, base: Base) -> ValueType {
     }
 }
 
-/// Bytes of a value in the begin of its word.
+/// Bytes of a value at the beginning of its word.
 fn size(ty: &ValueType) -> u8 {
     match ty {
         ValueType::Integer { size, .. } => *size,
@@ -243,6 +316,7 @@ impl<'e> CallEvent<'e> {
             events,
             call,
             words,
+            is_named_only: false,
         }
     }
 
@@ -254,6 +328,12 @@ impl<'e> CallEvent<'e> {
     /// Why it has no field of a name, where records have all that it has.
     pub(super) fn lacks(&self, name: &str) -> Option<String> {
         let (_, signature) = self.call.as_ref()?;
+        if self.is_named_only && self.side == Side::Entry {
+            return Some(format!(
+                "names of arguments are those of the recorded kernel, which is not the running one, or cannot be asked: {} has them as args.args[0] to args.args[5]",
+                self.side.event()
+            ));
+        }
         let known = match self.side {
             Side::Entry => signature.parameters.len() <= self.words && !signature.parameters.is_empty(),
             Side::Return => self.words > 0,

@@ -119,6 +119,9 @@ fn not_recorded(
         true => format!("{text} was not recorded"),
         false => format!("no event that {text} stands for was recorded"),
     };
+    if let Some(why) = calls.unnamed(pattern) {
+        return Diagnostic::error(spec.span, message).hint(why);
+    }
     if let Some(advice) = calls.left_out(pattern) {
         return Diagnostic::error(spec.span, message).hint(advice);
     }

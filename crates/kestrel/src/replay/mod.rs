@@ -127,7 +127,8 @@ impl Replaying {
             cpus: cpus.map_or(0, |cpus| cpus.iter().count() as u64),
             ..Globals::default()
         };
-        let calls = Calls::of(&info.events, trace.calls.as_ref(), is_here.then_some(catalog));
+        let kernel = is_here.then_some(catalog);
+        let calls = Calls::of(&info.events, trace.calls.as_ref(), kernel, &info.machine);
         let planned = plan::plan(
             program,
             (&info.events, &calls),

@@ -162,6 +162,13 @@ impl<'e> Round<'e> {
                             (event.name.clone(), Place::Record(event), self.context(event))
                         }
                         Found::Calls(calls) => {
+                            let warning = self.calls.warning(&calls);
+                            let warning = warning.map(|it| Diagnostic::warning(spec.span, it));
+                            if let Some(warning) = warning
+                                && !self.warnings.iter().any(|it| it.message == warning.message)
+                            {
+                                self.warnings.push(warning);
+                            }
                             let name = calls.class.name.clone();
                             let context =
                                 self.with_missing(&name, calls.context(), |field| calls.lacks(field));
