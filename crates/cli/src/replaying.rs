@@ -139,7 +139,9 @@ impl Prepared {
 
 /// The line about memory that programs wanted to read and records do not hold, with what holds it.
 fn unread(missing: &[(&str, Missing)]) -> Option<String> {
-    let (event, _) = missing.first()?;
+    if missing.is_empty() {
+        return None;
+    }
     let counts = |of: fn(&Missing) -> u64| {
         let counted = missing.iter().filter(|(_, missing)| of(missing) > 0);
         let at: Vec<String> = counted
@@ -155,12 +157,25 @@ fn unread(missing: &[(&str, Missing)]) -> Option<String> {
         (count > 0).then(|| format!("{count} {reads} found {what} ({at})"))
     };
     let none = found(counts(|it| it.all), "no recorded memory");
-    let part = found(counts(|it| it.part), "only the begin of what was asked for");
+    let part = found(counts(|it| it.part), "only the beginning of what was asked for");
     let lines: Vec<String> = none.into_iter().chain(part).collect();
-    let advice = format!(
-        "record more: -e '{event} {{ record(args, memN = buf(ADDRESS, BYTES)) }}', N the argument's number"
-    );
+    let advice = match missing.iter().find_map(|(event, _)| entry(event)) {
+        Some(entry) => {
+            format!(
+                "record more: -e '{entry} {{ record(args, memN = buf(ADDRESS, BYTES)) }}', N the argument's number"
+            )
+        }
+        None => "what holds it is an event at whose arguments the memory lies (docs/ask-later.md)".to_owned(),
+    };
     Some(format!("{}; {advice}\n", lines.join(", ")))
+}
+
+/// The event that has the arguments of what an event is about, where there is one: the entry of a call at its return, too.
+fn entry(event: &str) -> Option<String> {
+    let event = event.strip_prefix("tracepoint:").unwrap_or(event);
+    let mut prefixes = ["syscalls:sys_enter_", "syscalls:sys_exit_"].into_iter();
+    let call = prefixes.find_map(|prefix| event.strip_prefix(prefix))?;
+    Some(format!("syscalls:sys_enter_{call}"))
 }
 
 #[cfg(test)]
@@ -172,15 +187,13 @@ mod tests {
         let missing = |all, part| Missing { all, part };
         assert_eq!(unread(&[]), None);
         let line = unread(&[("a:b", missing(3, 0)), ("c:d", missing(1, 1))]).unwrap();
-        assert!(
-            line.starts_with(
-                "4 reads found no recorded memory (3 at a:b, 1 at c:d), 1 read found only the begin"
-            ),
-            "{line}"
+        assert_eq!(
+            line,
+            "4 reads found no recorded memory (3 at a:b, 1 at c:d), 1 read found only the beginning of what was asked for (1 at c:d); what holds it is an event at whose arguments the memory lies (docs/ask-later.md)\n"
         );
-        assert!(
-            line.contains("record more: -e 'a:b { record(args, ") && line.ends_with('\n'),
-            "{line}"
-        );
+        let at = "tracepoint:syscalls:sys_exit_openat";
+        let line = unread(&[("a:b", missing(3, 0)), (at, missing(1, 0))]).unwrap();
+        let advice = "record more: -e 'syscalls:sys_enter_openat { record(args, memN = buf(ADDRESS, BYTES)) }', N the argument's number\n";
+        assert!(line.ends_with(advice), "{line}");
     }
 }

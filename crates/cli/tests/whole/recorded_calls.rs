@@ -111,12 +111,23 @@ fn what_was_not_recorded_of_calls_is_said() {
         "{}",
         read.out
     );
-    let line = "1 read found no recorded memory (1 at tracepoint:syscalls:sys_enter_write), 1 read found only the begin of what was asked for";
+    let line = "1 read found no recorded memory (1 at tracepoint:syscalls:sys_enter_write), 1 read found only the beginning of what was asked for";
     assert!(read.err.contains(line), "{}", read.err);
+    // A class of all calls beside those of --syscalls would count each call twice.
+    for event in ["t:raw_syscalls:sys_enter", "raw_*:sys_exit"] {
+        place
+            .run(&["record", "-q", "-o", "t", "--syscalls", "-e", event, "--", "true"])
+            .fails(2, &["beside --syscalls: these are the calls that it shows"]);
+    }
     // Without memory it is refused by name.
     record(&["-e", "raw_syscalls:sys_enter", "-e", "raw_syscalls:sys_exit"]);
     let count = asked("syscalls:sys_enter_openat { @ = count() }").succeeds();
     assert!(count.out.starts_with("@: "), "{}", count.out);
+    assert!(
+        count.err.contains("those of 32-bit programs are among them"),
+        "{}",
+        count.err
+    );
     asked("syscalls:sys_enter_openat { @[str(args.filename)] = count() }").fails(
         2,
         &[
@@ -124,6 +135,34 @@ fn what_was_not_recorded_of_calls_is_said() {
             "filename = str(args.filename)",
         ],
     );
+    // Of another kernel the names of calls are known by their numbers, on another architecture none are.
+    let metadata = place.path().join("t/metadata");
+    let here = std::fs::read_to_string(&metadata).unwrap();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let another = here.replace(release.trim(), "1.2.3");
+    assert_ne!(here, another);
+    std::fs::write(&metadata, &another).unwrap();
+    let statted = asked("syscalls:sys_enter_newfstat* { @[probe] = count() }").succeeds();
+    assert!(
+        statted.out.contains("syscalls:sys_enter_newfstat"),
+        "{}",
+        statted.out
+    );
+    asked("syscalls:sys_enter_fstat { @ = count() }")
+        .fails(2, &["the kernel's name for it: syscalls:sys_enter_newfstat"]);
+    let descriptors = "syscalls:sys_enter_read { @[args.fd] = count() }";
+    asked(descriptors).fails(2, &["names of arguments are those of the recorded kernel"]);
+    let machine = std::env::consts::ARCH;
+    let foreign = another.replace(&format!("machine = \"{machine}\""), "machine = \"mips\"");
+    assert_ne!(foreign, another);
+    std::fs::write(&metadata, &foreign).unwrap();
+    for program in [
+        "syscalls:sys_enter_read { @ = count() }",
+        "syscalls:* { @ = count() }",
+    ] {
+        asked(program).fails(2, &["which calls these are on mips is not known here"]);
+    }
+    asked("raw_syscalls:sys_enter { @ = count() }").succeeds();
     // An argument that a handler of its own has kept is found by its name, or by its number.
     record(&[
         "-e",
