@@ -94,7 +94,7 @@ fn probes_of_all_kinds_count_the_same_calls() {
 #[test]
 fn what_nothing_stored_is_not_shown_at_the_end() {
     let program = r#"tracepoint:syscalls:sys_enter_getppid /comm == "calls"/ {
-            @calls = count(); @zero = sum(tid * 0); @last = tid * 0; @most = max((uint64)tid * 0); @name = str(0); @both = (0, tid * 0);
+            @calls = count(); @zero = sum(tid * 0); @last = tid * 0; @most = max((uint64)tid * 0); @name = str((uint64)tid * 0); @both = (0, tid * 0);
         }
         tracepoint:syscalls:sys_enter_getppid /comm == "nobody"/ {
             @no_sum = sum(tid); @no_last = tid; @no_most = max(tid); @no_name = comm; @no_pair = (1, tid);

@@ -151,7 +151,9 @@ fn same(theirs: &str, ours: &Value) -> bool {
         let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
         return quoted == text.trim_end_matches('\n') || quoted.split('/').next() == Some(text.as_str());
     }
-    if theirs.split('/').next() == Some(text.as_str()) {
+    // A function's name with an offset of 0 is its name alone.
+    let symbol = theirs.split('/').next().unwrap_or(theirs);
+    if [symbol, symbol.trim_end_matches("+0x0")].contains(&text.as_str()) {
         return true;
     }
     bits(theirs).is_some_and(|number| Some(number) == bits(&text))
