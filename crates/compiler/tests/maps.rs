@@ -671,7 +671,7 @@ fn what_cannot_be_zeroes_needs_no_mark() {
     }
 }
 
-/// A session that stays shows all counters from the start.
+/// A persistent session shows all counters from the start.
 #[test]
 fn maps_of_sessions_that_stay_have_no_mark() {
     for (persistent, marks) in [(false, true), (true, false)] {

@@ -1,7 +1,7 @@
 //! What a switch costs: nanoseconds of a system call without a program, with an empty one, with a masked hook, with a recording one; and
 //! the time from the store that masks until no CPU records any more. `cargo xtask bench switch` runs it; it traces only itself.
 //!
-//! Also what `table load` takes: tables of so many tracepoints, of this process alone, loaded into a session that stays.
+//! Also what `table load` takes: tables of so many tracepoints, of this process alone, loaded into a persistent session.
 //!
 //! ```text
 //! switch masked ROUNDS    lines of NAME NS, the best of all rounds, which alternate between the names

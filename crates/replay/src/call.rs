@@ -25,18 +25,18 @@ pub enum Side {
     /// Where it begins.
     Entry,
     /// Where it ends.
-    Return,
+    Exit,
 }
 
 impl Side {
     /// Both.
-    pub const ALL: [Self; 2] = [Self::Entry, Self::Return];
+    pub const ALL: [Self; 2] = [Self::Entry, Self::Exit];
 
     /// The tracepoint of all calls.
     pub fn event(self) -> &'static str {
         match self {
             Self::Entry => RAW_ENTER,
-            Self::Return => RAW_EXIT,
+            Self::Exit => RAW_EXIT,
         }
     }
 
@@ -44,7 +44,7 @@ impl Side {
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Entry => "syscalls:sys_enter_",
-            Self::Return => "syscalls:sys_exit_",
+            Self::Exit => "syscalls:sys_exit_",
         }
     }
 }
@@ -85,7 +85,7 @@ impl CallPlaces {
             (ty.fixed_size() == 8).then_some(offset)
         };
         let words = match side {
-            Side::Return => word("ret").into_iter().collect(),
+            Side::Exit => word("ret").into_iter().collect(),
             Side::Entry => match fixed(fields, "args") {
                 Some((offset, FieldType::Array { element, count })) if element.fixed_size() == 8 => {
                     let count = (*count as usize).min(ARGUMENTS);

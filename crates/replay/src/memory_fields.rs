@@ -20,22 +20,22 @@ struct Piece {
     field: usize,
     /// Whether the memory ends with a NUL.
     is_text: bool,
-    of: Of,
+    pointer: Pointer,
 }
 
-/// The pointer to a field's memory.
+/// The pointer that says where a field's memory lay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Of {
+enum Pointer {
     /// The argument at a place (part 0), or a pointer in what that points to.
-    Place { place: usize, part: usize },
+    Argument { place: usize, part: usize },
     /// The argument of this name.
-    Name(String),
+    Named(String),
 }
 
-impl Of {
+impl Pointer {
     /// Whether it is a pointer in what the argument at a place points to.
     fn is_behind(&self, argument: usize) -> bool {
-        matches!(self, Self::Place { place, part: 1.. } if *place == argument)
+        matches!(self, Self::Argument { place, part: 1.. } if *place == argument)
     }
 }
 
@@ -80,7 +80,8 @@ const REST: usize = 4096;
 /// Most bytes that are forgotten where a call has a buffer.
 const MOST_FORGOTTEN: u64 = 1 << 16;
 
-fn is_text(ty: &FieldType) -> Option<bool> {
+/// Whether a field has a text, or bytes; `None` where it has a number.
+fn text_or_bytes(ty: &FieldType) -> Option<bool> {
     match ty {
         FieldType::String { .. } => Some(true),
         FieldType::Bytes { .. } => Some(false),
@@ -88,7 +89,7 @@ fn is_text(ty: &FieldType) -> Option<bool> {
     }
 }
 
-/// The offset of a word of 8 bytes, or of a shorter number that is its begin.
+/// The offset of a word of 8 bytes, or of a shorter number that is its beginning.
 fn offset(field: &Field) -> Option<usize> {
     match (field.place, &field.ty) {
         (FieldPlace::Fixed { offset }, FieldType::Pointer { .. } | FieldType::Integer { size: 8, .. }) => {
@@ -152,26 +153,26 @@ impl MemoryFields {
         };
         let has = |place: usize| match &arguments {
             // Those of a return are the entry's.
-            Arguments::Call(call) if call.side() == Side::Return => place < ARGUMENTS,
+            Arguments::Call(call) if call.side() == Side::Exit => place < ARGUMENTS,
             Arguments::Call(call) => place < call.words(),
             Arguments::Fields(all) => all.get(place).copied().flatten().is_some(),
         };
         let pieces = fields.iter().enumerate().filter_map(|(index, field)| {
-            let is_text = is_text(&field.ty)?;
-            let of = match numbered(&field.name) {
-                Some((place, part)) => Some(Of::Place { place, part }).filter(|_| has(place)),
+            let is_text = text_or_bytes(&field.ty)?;
+            let pointer = match numbered(&field.name) {
+                Some((place, part)) => Some(Pointer::Argument { place, part }).filter(|_| has(place)),
                 // Which argument has the name is known of each record's call.
-                None => call.as_ref().map(|_| Of::Name(field.name.clone())),
+                None => call.as_ref().map(|_| Pointer::Named(field.name.clone())),
             };
             Some(Piece {
                 field: index,
                 is_text,
-                of: of?,
+                pointer: pointer?,
             })
         });
         let pieces: Vec<Piece> = pieces.collect();
         // Records of all calls have the texts of an argument vector beside a program's path.
-        let is_shifted = call.is_some() && pieces.iter().any(|it| it.is_text && it.of.is_behind(ARGV));
+        let is_shifted = call.is_some() && pieces.iter().any(|it| it.is_text && it.pointer.is_behind(ARGV));
         (!pieces.is_empty()).then_some(Self {
             pieces,
             arguments,
@@ -199,7 +200,7 @@ impl MemoryFields {
                 let Some(number) = call.number(record) else { return };
                 let words = match call.side() {
                     Side::Entry => words(|place| call.word(record, place)),
-                    Side::Return => match entered {
+                    Side::Exit => match entered {
                         Some(words) => words,
                         None => return,
                     },
@@ -215,7 +216,7 @@ impl MemoryFields {
             }
         };
         let (is_return, returned) = match &self.arguments {
-            Arguments::Call(call) if call.side() == Side::Return => (true, call.word(record, 0)),
+            Arguments::Call(call) if call.side() == Side::Exit => (true, call.word(record, 0)),
             _ => (false, None),
         };
         let known = Known {
@@ -327,13 +328,13 @@ impl<'r> Known<'r> {
 
     /// The address where a piece of memory lay.
     fn address(&self, piece: &Piece) -> Option<u64> {
-        let address = match &piece.of {
-            Of::Name(name) => {
+        let address = match &piece.pointer {
+            Pointer::Named(name) => {
                 let mut parameters = self.signature?.parameters.iter();
                 let place = parameters.position(|it| it.name == *name)?;
                 *self.words.get(place)?
             }
-            &Of::Place { place, part } => match part {
+            &Pointer::Argument { place, part } => match part {
                 0 => *self.words.get(self.argument(place))?,
                 _ => self.word(self.pointer(place, part)?)?,
             },
@@ -351,8 +352,8 @@ impl<'r> Known<'r> {
     /// Whether a text was to be read there: records have room for texts that only some of their calls have. A text that is not there at the return may have
     /// been at the entry.
     fn is_text(&self, piece: &Piece) -> bool {
-        let kind = match piece.of {
-            Of::Place { place, part: 0 } => self.kind(self.argument(place)),
+        let kind = match piece.pointer {
+            Pointer::Argument { place, part: 0 } => self.kind(self.argument(place)),
             _ => None,
         };
         !self.is_return && piece.is_text && kind.is_none_or(|kind| kind == Some(Kind::Text))
@@ -378,10 +379,10 @@ impl<'r> Known<'r> {
 
     /// How the memory is read that an argument points to, where the call is known.
     fn reading(&self, piece: &Piece) -> Option<Reading> {
-        let place = match &piece.of {
-            Of::Place { place, part: 0 } => self.argument(*place),
-            Of::Place { .. } => return None,
-            Of::Name(name) => {
+        let place = match &piece.pointer {
+            Pointer::Argument { place, part: 0 } => self.argument(*place),
+            Pointer::Argument { .. } => return None,
+            Pointer::Named(name) => {
                 let mut parameters = self.signature?.parameters.iter();
                 parameters.position(|it| it.name == *name)?
             }
@@ -391,10 +392,10 @@ impl<'r> Known<'r> {
 
     /// How many bytes the call has there, where it says so.
     fn length(&self, piece: &Piece) -> Option<u64> {
-        if let Of::Place {
+        if let Pointer::Argument {
             place,
             part: part @ 1..,
-        } = piece.of
+        } = piece.pointer
         {
             return self.word(self.pointer(place, part)?.length()?);
         }
@@ -435,7 +436,7 @@ impl<'r> Known<'r> {
             _ => return None,
         };
         Some(Word {
-            table: Of::Place { place, part: table },
+            table: Pointer::Argument { place, part: table },
             width,
             word,
             has_length,
@@ -444,7 +445,7 @@ impl<'r> Known<'r> {
 
     fn word(&self, word: Word) -> Option<u64> {
         let mut pieces = self.fields.pieces.iter();
-        let table = pieces.find(|piece| piece.of == word.table && !piece.is_text)?;
+        let table = pieces.find(|piece| piece.pointer == word.table && !piece.is_text)?;
         match self.value(table)? {
             Value::Text(bytes) => word.width.read(bytes, word.word.checked_mul(word.width.bytes())?),
             _ => None,
@@ -455,7 +456,7 @@ impl<'r> Known<'r> {
 /// A word in the memory that another field has.
 #[derive(Debug)]
 struct Word {
-    table: Of,
+    table: Pointer,
     width: Width,
     word: usize,
     /// Whether the word behind it is the length of what it points to.

@@ -151,7 +151,7 @@ impl Remembering {
                 all.events.resize_with(number + 1, Remembered::default);
             }
             let call = CallPlaces::of(event);
-            let is_return = call.as_ref().is_some_and(|call| call.side() == Side::Return);
+            let is_return = call.as_ref().is_some_and(|call| call.side() == Side::Exit);
             let fields = MemoryFields::of(event, &all.signatures);
             all.at_returns |= is_return && fields.is_some();
             all.events[number] = Remembered {
@@ -196,7 +196,7 @@ impl Remembering {
                 Side::Entry if self.ends.exits.contains(&key) => self.entries.remove(record.tid),
                 Side::Entry if self.at_returns => self.entries.enter(record, call),
                 Side::Entry => {}
-                Side::Return => {
+                Side::Exit => {
                     if self.at_returns {
                         entered = self.entries.leave(record, call.abi(), number);
                     }

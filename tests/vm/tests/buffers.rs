@@ -1,4 +1,4 @@
-//! Buffers of a session that stays: three of them for one process, copies while recording goes on, freezing and forgetting.
+//! Buffers of a persistent session: three of them for one process, copies while recording goes on, freezing and forgetting.
 #![allow(clippy::unwrap_used, reason = "a test's helpers may panic as the test may")]
 
 use serde_json::Value;

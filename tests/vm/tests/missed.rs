@@ -135,7 +135,7 @@ fn hits_within_handlers_are_told_as_the_kernel_counts_them() {
     let (run, entry, leave) = traced(&["trace"]);
     seen("trace", &run, &run.err, entry, leave);
 
-    // A session that stays: every process that asks it opens its links anew.
+    // A persistent session: every process that asks it opens its links anew.
     let rows: Vec<String> = KINDS
         .iter()
         .map(|kind| format!("{} {{ record() }}", inner(kind)))

@@ -111,7 +111,7 @@ fn loads(program: &Path, sizes: &[u32]) -> Result<()> {
     install::ensure(install::GUESTS)?;
     let stable = Stable::prepare(&Wish::plain(SERIES), &artifact::bare(Profile::Release)?.init)?;
     println!(
-        "\na table of tracepoints in a session that stays, ms in an emulated guest ({}): loaded, replaced, taken out",
+        "\na table of tracepoints in a persistent session, ms in an emulated guest ({}): loaded, replaced, taken out",
         stable.release()
     );
     for events in sizes {

@@ -71,7 +71,7 @@ impl<'e> Calls<'e> {
             let places = |event: &&EventClass| CallPlaces::of(event).is_some_and(|it| it.side() == side);
             events.iter().filter(places).collect()
         };
-        let (entries, returns) = (of(Side::Entry), of(Side::Return));
+        let (entries, returns) = (of(Side::Entry), of(Side::Exit));
         let (signatures, by) = match kept {
             Some(kept) => (kept.signatures(), KnownBy::Recording),
             None if entries.is_empty() && returns.is_empty() => Default::default(),
@@ -96,7 +96,7 @@ impl<'e> Calls<'e> {
     fn events(&self, side: Side) -> &[&'e EventClass] {
         match side {
             Side::Entry => &self.entries,
-            Side::Return => &self.returns,
+            Side::Exit => &self.returns,
         }
     }
 
@@ -336,7 +336,7 @@ impl<'e> CallEvent<'e> {
         }
         let known = match self.side {
             Side::Entry => signature.parameters.len() <= self.words && !signature.parameters.is_empty(),
-            Side::Return => self.words > 0,
+            Side::Exit => self.words > 0,
         };
         let has = signature.parameters.iter().any(|it| it.name == name);
         (known && !(has && self.side == Side::Entry)).then(|| format!("{} has none", self.class.name))
@@ -364,7 +364,7 @@ impl<'e> CallEvent<'e> {
                     .chain(arguments)
                     .collect()
             }
-            (Some(_), Side::Return) => std::iter::once(number("__syscall_nr", 4))
+            (Some(_), Side::Exit) => std::iter::once(number("__syscall_nr", 4))
                 .chain(returned())
                 .collect(),
             (None, Side::Entry) => {
@@ -384,7 +384,7 @@ impl<'e> CallEvent<'e> {
                 let arguments = (count > 0).then(array);
                 std::iter::once(number("id", 8)).chain(arguments).collect()
             }
-            (None, Side::Return) => std::iter::once(number("id", 8)).chain(returned()).collect(),
+            (None, Side::Exit) => std::iter::once(number("id", 8)).chain(returned()).collect(),
         };
         Context {
             return_value: fields.iter().find(|field| field.name == "ret").cloned(),

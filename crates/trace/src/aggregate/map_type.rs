@@ -42,7 +42,7 @@ pub struct MapType {
     #[serde(default = "yes")]
     pub generations: bool,
     /// Whether handlers say in the state map that they stored a value that may be 0: zeroes alone then mean that nothing was stored. So it is with maps without
-    /// keys whose element is there from the start; not in sessions that stay, where a counter shows 0 until something is counted.
+    /// keys whose element is there from the start; not in persistent sessions, where a counter shows 0 until something is counted.
     #[serde(default)]
     pub marks: bool,
     /// Whether it has no name: it belongs to a bare `count()` or the like, and its one key is the event's number.

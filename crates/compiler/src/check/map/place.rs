@@ -225,7 +225,7 @@ impl Checker<'_> {
         !self.globals.infers_types || self.globals.shapes.is_cleared(name)
     }
 
-    /// Whether handlers say that they wrote a new map: not in sessions that stay, where all counters are shown from the start.
+    /// Whether handlers mark a new map as written. Those of persistent sessions do not: there all counters are shown from the start.
     pub(super) fn marks(&self, name: &str, keys: &[FieldType], value: &ValueKind) -> bool {
         !self.globals.persistent
             && keys.is_empty()

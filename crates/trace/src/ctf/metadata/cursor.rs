@@ -180,7 +180,22 @@ pub(crate) trait Blocks {
 
     fn cursor(&mut self) -> &mut Cursor;
 
-    fn ty(&mut self) -> Result<Self::Type>;
+    /// How many types the next one is nested in.
+    fn depth(&mut self) -> &mut u32;
+
+    /// Reads a type, however deep it is nested.
+    fn type_itself(&mut self) -> Result<Self::Type>;
+
+    /// Reads a type; no deeper than [`DEPTH`].
+    fn ty(&mut self) -> Result<Self::Type> {
+        if *self.depth() >= DEPTH {
+            return self.cursor().fail("types are nested too deeply");
+        }
+        *self.depth() += 1;
+        let ty = self.type_itself();
+        *self.depth() -= 1;
+        ty
+    }
 
     /// Reads `key = value;` or `key := type;`.
     fn entry(&mut self) -> Result<(String, Entry<Self::Type>)> {

@@ -1,6 +1,6 @@
 //! TSDL tokens to a tree of blocks and types: the part of the grammar that fixed layouts need; its meaning is `restore`'s matter.
 
-use super::cursor::{Blocks, Cursor, DEPTH, Entry, Length};
+use super::cursor::{Blocks, Cursor, Entry, Length};
 use super::lexer::Token;
 use crate::error::Result;
 use std::collections::HashMap;
@@ -69,14 +69,12 @@ impl Blocks for Parser {
         &mut self.cursor
     }
 
-    fn ty(&mut self) -> Result<Type> {
-        if self.depth >= DEPTH {
-            return self.cursor.fail("types nested too deeply");
-        }
-        self.depth += 1;
-        let ty = self.ty_inside();
-        self.depth -= 1;
-        ty
+    fn depth(&mut self) -> &mut u32 {
+        &mut self.depth
+    }
+
+    fn type_itself(&mut self) -> Result<Type> {
+        self.ty_inside()
     }
 }
 

@@ -132,14 +132,12 @@ impl Blocks for Parser {
         &mut self.cursor
     }
 
-    fn ty(&mut self) -> Result<Type> {
-        if self.depth >= DEPTH {
-            return self.cursor.fail("types are nested too deeply");
-        }
-        self.depth += 1;
-        let ty = self.ty_inside();
-        self.depth -= 1;
-        ty
+    fn depth(&mut self) -> &mut u32 {
+        &mut self.depth
+    }
+
+    fn type_itself(&mut self) -> Result<Type> {
+        self.ty_inside()
     }
 }
 
