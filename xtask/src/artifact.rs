@@ -183,7 +183,10 @@ fn programs(profile: Profile, packages: &[&str]) -> Result<Base> {
 
 /// Builds `kestrel` as packages carry it.
 pub(crate) fn shipped() -> Result<PathBuf> {
-    let built = build(Profile::Shipped, &["build", "--bins", "-p", PACKAGES[0]])?;
+    // Relocations in their packed form: 0.6 MB less. The start code of a static binary applies them itself, whatever C library the machine has.
+    let packed = ["-C", "link-arg=-Wl,-z,pack-relative-relocs"];
+    let rustc = ["rustc", "--bin", "kestrel", "-p", PACKAGES[0]];
+    let built = build_with(Profile::Shipped, &rustc, &packed)?;
     let kestrel = built.into_iter().find(|built| built.name == "kestrel");
     Ok(kestrel.context("cargo built no kestrel")?.path)
 }
