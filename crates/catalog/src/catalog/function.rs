@@ -231,7 +231,7 @@ impl FunctionProbe {
         maxactive: Option<u32>,
     ) -> Resolved {
         // Programs of the language count by it.
-        let by_address = catalog.script().is_some() && catalog.are_told_by_addresses(&names);
+        let by_address = catalog.script().is_some() && catalog.have_unique_addresses(&names);
         let instances: Vec<Instance> = names
             .into_iter()
             .map(|symbol| self.instance(catalog, symbol, single.is_none()))

@@ -136,9 +136,9 @@ impl Facts {
         Ok(self.functions()?.has(name))
     }
 
-    /// Whether the functions' addresses stand for these names and no others: ftrace lists each once, and the kernel shows addresses. A module may be gone when
-    /// addresses in it are named.
-    pub(crate) fn are_told_by_addresses(&self, names: &[String]) -> bool {
+    /// Whether each of these names is that of one function of the kernel's image whose address can be turned back into the name: ftrace lists it once, and the
+    /// kernel shows addresses. Functions of modules are none: a module may be gone when addresses in it are named.
+    pub(crate) fn have_unique_addresses(&self, names: &[String]) -> bool {
         let path = "/proc/sys/kernel/kptr_restrict";
         let hidden = || self.host.read(path).is_ok_and(|text| text.trim() == "2");
         let may = || Privilege::read(&self.host).is_ok_and(|own| own.has(Capability::Syslog));
