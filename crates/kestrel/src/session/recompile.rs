@@ -465,9 +465,9 @@ fn parse(row: &HandlerState) -> Result<(Arc<str>, Probe)> {
     let (probe, diagnostics) = parse_events(&row.source);
     if has_errors(&diagnostics) {
         return Err(Error::Program {
-            source_text: row.source.clone(),
+            source_text: row.source.to_string(),
             diagnostics,
         });
     }
-    Ok((row.source.as_str().into(), probe))
+    Ok((row.source.clone(), probe))
 }

@@ -64,7 +64,7 @@ impl<'s> RecordIds<'s> {
             if row.tables.iter().any(|table| self.staying.contains(table)) {
                 return Owner::Other;
             }
-            if self.is_replaced(row) && sources.contains(&row.source.as_str()) {
+            if self.is_replaced(row) && sources.contains(&&*row.source) {
                 found = Owner::Same;
             }
         }

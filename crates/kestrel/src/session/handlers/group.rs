@@ -159,7 +159,7 @@ mod tests {
 
     fn row(source: &str, tables: &[u32], records: u16, events: &[u16]) -> HandlerState {
         HandlerState {
-            source: source.to_owned(),
+            source: source.into(),
             tables: tables.to_vec(),
             records,
             events: events.to_vec(),

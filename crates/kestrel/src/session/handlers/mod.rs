@@ -289,7 +289,9 @@ impl<'s> HandlersStatus<'s> {
         let rows = || group.parts.iter().map(|part| part.row);
         Handler {
             name: group.name(),
-            source: rows().next().map_or_else(String::new, |row| row.source.clone()),
+            source: rows()
+                .next()
+                .map_or_else(String::new, |row| row.source.to_string()),
             tables: group.tables.iter().map(|name| (*name).to_owned()).collect(),
             active: active.is_some_and(|table| group.tables.contains(&table.name.as_str()))
                 || group.parts.iter().any(|part| self.session.works(part.hook)),

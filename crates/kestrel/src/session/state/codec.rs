@@ -1,8 +1,11 @@
-//! The state as a session keeps it: JSON text in a frozen map, one value for all.
+//! The state as a session keeps it: JSON text in a frozen map, one value for all. A handler of many events is a row of every hook of theirs, with its whole text: a text stands
+//! there once, and rows have its place. A table of 800 events that names each of them would have 20 MiB of state otherwise.
 
-use super::{State, VERSION};
+use super::{HandlerState, State, VERSION};
 use kestrel_catalog::{Error, Result};
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 impl State {
     /// Writes it into a map of its own, which is frozen.
@@ -14,7 +17,7 @@ impl State {
             session: self.name.clone(),
             why: error.to_string(),
         };
-        let mut text = serde_json::to_vec(self).map_err(failed)?;
+        let mut text = serde_json::to_vec(&self.with_texts_apart()).map_err(failed)?;
         text.resize((text.len() + 1).next_multiple_of(8), 0);
         let map = Map::create(&MapSpec::new(
             MapKind::ARRAY,
@@ -45,13 +48,49 @@ impl State {
         Self::from_json(&bytes).map_err(wrong)
     }
 
+    /// The state with each text in [`State::texts`] once, and its place there in the handlers.
+    fn with_texts_apart(&self) -> Self {
+        let mut state = self.clone();
+        let mut places: HashMap<Arc<str>, Arc<str>> = HashMap::new();
+        let mut texts = Vec::new();
+        for row in state.rows_mut() {
+            let place = places.entry(row.source.clone()).or_insert_with(|| {
+                texts.push(row.source.clone());
+                (texts.len() - 1).to_string().into()
+            });
+            row.source = place.clone();
+        }
+        state.texts = texts;
+        state
+    }
+
+    /// Gives the handlers the texts at their places in [`State::texts`].
+    fn take_texts(&mut self) -> std::result::Result<(), String> {
+        let texts = std::mem::take(&mut self.texts);
+        for row in self.rows_mut() {
+            let place = row.source.parse::<usize>().ok();
+            let text = place.and_then(|place| texts.get(place));
+            row.source = text
+                .ok_or_else(|| format!("a handler has the text {}, of {}", row.source, texts.len()))?
+                .clone();
+        }
+        Ok(())
+    }
+
+    fn rows_mut(&mut self) -> impl Iterator<Item = &mut HandlerState> {
+        let programs = self.hooks.iter_mut().flat_map(|hook| &mut hook.programs);
+        programs.flat_map(|program| &mut program.rows)
+    }
+
     fn from_json(bytes: &[u8]) -> std::result::Result<Self, String> {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         let value: serde_json::Value =
             serde_json::from_slice(&bytes[..end]).map_err(|error| error.to_string())?;
         match value.get("version").and_then(serde_json::Value::as_u64) {
             Some(version) if version == u64::from(VERSION) => {
-                serde_json::from_value(value).map_err(|error| error.to_string())
+                let mut state: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
+                state.take_texts()?;
+                Ok(state)
             }
             Some(other) => {
                 let tracer = value
@@ -70,12 +109,12 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TableState;
+    use super::super::{HookState, ProgramState, TableState};
     use super::*;
     use kestrel_hook::hook::control::Table;
 
     fn text(state: &State) -> Vec<u8> {
-        serde_json::to_vec(state).unwrap()
+        serde_json::to_vec(&state.with_texts_apart()).unwrap()
     }
 
     #[test]
@@ -97,6 +136,38 @@ mod tests {
         assert_eq!(state.active(Table::in_slot(3, 2)), state.table("t"));
         assert_eq!(state.active(Table::known(3)), None, "an older one of this number");
         assert_eq!(state.free_slot(&[0, 1]), Some(3));
+    }
+
+    #[test]
+    fn a_text_of_many_hooks_is_kept_once() {
+        let row = |source: &str| HandlerState {
+            source: source.into(),
+            ..HandlerState::default()
+        };
+        let hook = |rows: Vec<HandlerState>| HookState {
+            programs: vec![ProgramState {
+                rows,
+                ..ProgramState::default()
+            }],
+            ..HookState::default()
+        };
+        let long = "a:b, ".repeat(1000);
+        let state = State {
+            version: VERSION,
+            hooks: (0..500)
+                .map(|_| hook(vec![row(&long), row("0"), row("")]))
+                .collect(),
+            ..State::default()
+        };
+        let bytes = text(&state);
+        assert!(bytes.len() < 500 * 500 + long.len(), "{} bytes", bytes.len());
+        assert_eq!(State::from_json(&bytes), Ok(state));
+
+        let lost = String::from_utf8(bytes)
+            .unwrap()
+            .replace("\"source\":\"2\"", "\"source\":\"3\"");
+        let why = State::from_json(lost.as_bytes()).unwrap_err();
+        assert_eq!(why, "a handler has the text 3, of 3");
     }
 
     #[test]

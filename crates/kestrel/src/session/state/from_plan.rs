@@ -50,7 +50,7 @@ impl HandlerState {
     ) -> Self {
         let uses = handler.map(CheckedProbe::uses).unwrap_or_default();
         Self {
-            source: row.text().to_owned(),
+            source: row.text().into(),
             tables: row.tables.clone(),
             records: row.records,
             events,

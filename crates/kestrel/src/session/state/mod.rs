@@ -24,15 +24,19 @@ use kestrel_trace::aggregate::MapType;
 use kestrel_trace::info::BufferInfo;
 use kestrel_trace::layout::Names;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The version of the state that this Kestrel writes and reads.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// A session, as its pins hold it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// [`VERSION`].
     pub version: u32,
+    /// Texts of the handlers, in the session's map alone, where each handler has its text's place in this list ([`codec`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<Arc<str>>,
     /// The session's name.
     pub name: String,
     /// The identity of its trace.
@@ -295,8 +299,8 @@ impl ProgramState {
 /// State of a handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerState {
-    /// The handler's text.
-    pub source: String,
+    /// The handler's text: one text for all hooks of its events.
+    pub source: Arc<str>,
     /// Numbers of the tables that it stands in.
     pub tables: Vec<u32>,
     /// Kinds of record that it writes.
@@ -482,7 +486,7 @@ impl State {
         let mut sources: Vec<&str> = self
             .hooks
             .iter()
-            .flat_map(|hook| hook.rows_of(table).map(|row| row.source.as_str()))
+            .flat_map(|hook| hook.rows_of(table).map(|row| &*row.source))
             .collect();
         sources.sort_unstable();
         sources.dedup();
