@@ -2,6 +2,7 @@
 
 use std::{
     process::{Command, ExitCode, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use crate::{
     artifact::{self, Executable, cargo},
     bench, demo,
     guest_tests::{self, Outcome, Selection},
-    install, recovery,
+    install, objects, recovery,
     tally::{Tally, account, all_ended, failed_tests, skipped_sections},
 };
 
@@ -28,14 +29,15 @@ pub(crate) struct Options {
 type Part = (&'static str, fn(&mut Notes) -> Result<Tally>);
 type Notes = Vec<String>;
 
-/// In the order in which they run: what fails soonest comes first.
-const PARTS: &[Part] = &[
+/// In the order in which they run: what fails soonest comes first. Nothing is measured in these; what the later ones need in guests is built beside them.
+const BUILDS: &[Part] = &[
     ("format", |_| format()),
     ("lints", |_| lints()),
-    ("host tests", host),
-    ("bare", bare),
-    ("models", models),
+    ("builds", |_| builds()),
 ];
+
+/// The tests that run here.
+const HOST_PARTS: &[Part] = &[("host tests", host), ("bare", bare), ("models", models)];
 
 /// The parts that need guests.
 const GUEST_PARTS: &[Part] = &[
@@ -48,19 +50,30 @@ const GUEST_PARTS: &[Part] = &[
 /// Runs every part, whatever became of the one before; the last line counts the tests.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(&[install::GUESTS, install::PEERS].concat())?;
-    let parts = PARTS
-        .iter()
-        .chain(if options.no_guests { &[] } else { GUEST_PARTS });
     let mut results: Vec<(&str, Tally, Duration)> = Vec::new();
     let mut notes = Notes::new();
-    for (name, part) in parts {
-        println!("── {name}");
-        let begun = Instant::now();
-        let tally = part(&mut notes).unwrap_or_else(|error| {
-            println!("{name}: {error:#}");
-            Tally::one(false)
-        });
-        results.push((name, tally, begun.elapsed()));
+    let mut each = |parts: &[Part]| {
+        for (name, part) in parts {
+            println!("── {name}");
+            let begun = Instant::now();
+            let tally = part(&mut notes).unwrap_or_else(|error| {
+                println!("{name}: {error:#}");
+                Tally::one(false)
+            });
+            results.push((name, tally, begun.elapsed()));
+        }
+    };
+    // The crates of either build wait for one another, so that each alone leaves processors idle; the builds do not share a folder. Tests that run here
+    // begin when both have ended: some of them measure time.
+    thread::scope(|scope| {
+        if !options.no_guests {
+            scope.spawn(guest_builds);
+        }
+        each(BUILDS);
+    });
+    each(HOST_PARTS);
+    if !options.no_guests {
+        each(GUEST_PARTS);
     }
     println!("──");
     for note in &notes {
@@ -82,6 +95,33 @@ fn format() -> Result<Tally> {
     check(&["fmt", "--all", "--check"])
 }
 
+/// All guest tests.
+const GUEST_TESTS: Selection<'_> = Selection {
+    name: "",
+    series: None,
+    output: false,
+    hostile: false,
+    again: true,
+};
+
+/// Builds what guests run, and the images and kernels that they have. What does not succeed is told by the part that asks for it again.
+fn guest_builds() {
+    let _ = guest_tests::prepare(&GUEST_TESTS);
+    let _ = artifact::counted();
+    let _ = objects::compile();
+}
+
+/// Builds the tests that run here. What does not compile is told by the part that runs it.
+fn builds() -> Result<Tally> {
+    for (mut cargo, arguments) in [(cargo(), &WORKSPACE[..]), (cargo(), BARE), (loom(), MODELS)] {
+        cargo.args(["test", "--quiet", "--no-run"]).args(arguments);
+        cargo.stdout(Stdio::null()).stderr(Stdio::null());
+        cargo.status().context("run cargo")?;
+    }
+    let _ = artifact::host_tests();
+    Ok(Tally::default())
+}
+
 fn lints() -> Result<Tally> {
     check(&[
         "clippy",
@@ -100,9 +140,11 @@ fn check(arguments: &[&str]) -> Result<Tally> {
     Ok(Tally::one(status.success()))
 }
 
+/// All packages but the guests' own.
+const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "vm-tests"];
+
 /// All tests that run here; of the guest side only what is not a guest test.
 fn host(notes: &mut Notes) -> Result<Tally> {
-    const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "vm-tests"];
     let readers = install::readers()?;
     let with_readers = || {
         let mut command = cargo();
@@ -156,25 +198,32 @@ fn guest_side(notes: &mut Notes) -> Result<Tally> {
 }
 
 /// `kestrel-tracepoint` without the standard library.
+const BARE: &[&str] = &[
+    "-p",
+    "kestrel-tracepoint",
+    "--no-default-features",
+    "--test",
+    "bare",
+];
+
 fn bare(notes: &mut Notes) -> Result<Tally> {
-    let arguments = [
-        "-p",
-        "kestrel-tracepoint",
-        "--no-default-features",
-        "--test",
-        "bare",
-    ];
-    Ok(run_tests(&mut cargo(), &arguments)?.tell(notes))
+    Ok(run_tests(&mut cargo(), BARE)?.tell(notes))
 }
 
 /// Every interleaving of what threads do at once in `kestrel-tracepoint`, by loom: its types stand in for those of the standard library.
+const MODELS: &[&str] = &["-p", "kestrel-tracepoint", "--lib", "--release"];
+
 fn models(notes: &mut Notes) -> Result<Tally> {
+    Ok(run_tests(&mut loom(), MODELS)?.tell(notes))
+}
+
+/// Cargo for the models.
+fn loom() -> Command {
     let mut command = cargo();
     // Beside the other builds, which the flag would have made anew.
     command.env("CARGO_TARGET_DIR", "target/models");
     command.env("RUSTFLAGS", "--cfg loom");
-    let arguments = ["-p", "kestrel-tracepoint", "--lib", "--release"];
-    Ok(run_tests(&mut command, &arguments)?.tell(notes))
+    command
 }
 
 /// Tests that ran: their counts, and those that failed.
@@ -257,13 +306,7 @@ fn count(command: &mut Command, name: &str) -> Result<Run> {
 }
 
 fn guests(notes: &mut Notes) -> Result<Tally> {
-    let Outcome { tally, pace, failed } = guest_tests::run(&Selection {
-        name: "",
-        series: None,
-        output: false,
-        hostile: false,
-        again: true,
-    })?;
+    let Outcome { tally, pace, failed } = guest_tests::run(&GUEST_TESTS)?;
     notes.push(pace.to_string());
     notes.extend(failed);
     Ok(tally)

@@ -13,6 +13,7 @@ use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
 use job::{Failure, Kind, SHARE, Used};
 use queue::Queue;
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::thread;
 use std::time::Instant;
@@ -75,16 +76,46 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<String>,
 }
 
+/// What a run of guest tests begins with: what was built, and what guests are cloned from.
+struct Prepared {
+    base: Base,
+    memory: Memory,
+    queue: Queue,
+    stables: BTreeMap<Kind, Stable>,
+}
+
+impl Prepared {
+    fn of(selection: &Selection<'_>) -> Result<Self> {
+        let base = artifact::base(Profile::Quick)?;
+        let memory = Memory::recall();
+        let file = selection.name.split_once("::").map(|(file, _)| file);
+        let queue = Queue::of(selection, artifact::guest_tests(file)?, &memory)?;
+        if queue.rests().iter().any(|rest| !rest.job.packages().is_empty()) {
+            install::ensure(install::IMAGES)?;
+        }
+        let stables = queue.stables(&base)?;
+        Ok(Self {
+            base,
+            memory,
+            queue,
+            stables,
+        })
+    }
+}
+
+/// Builds the selected tests and what their guests are cloned from, ahead of the run, which finds it there.
+pub(crate) fn prepare(selection: &Selection<'_>) -> Result<()> {
+    Prepared::of(selection).map(drop)
+}
+
 /// Builds the selected tests, runs them, tells each result as it comes.
 pub(crate) fn run(selection: &Selection<'_>) -> Result<Outcome> {
-    let base = artifact::base(Profile::Quick)?;
-    let memory = Memory::recall();
-    let file = selection.name.split_once("::").map(|(file, _)| file);
-    let queue = Queue::of(selection, artifact::guest_tests(file)?, &memory)?;
-    if queue.rests().iter().any(|rest| !rest.job.packages().is_empty()) {
-        install::ensure(install::IMAGES)?;
-    }
-    let stables = queue.stables(&base)?;
+    let Prepared {
+        base,
+        memory,
+        queue,
+        stables,
+    } = Prepared::of(selection)?;
     let tests: usize = queue.rests().iter().map(|rest| rest.tests.len()).sum();
     let index = KeptIndex::of(base.kestrel()?)?;
     let ground = |kind: &Kind| -> Result<Ground<'_>> {
