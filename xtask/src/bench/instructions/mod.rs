@@ -2,9 +2,18 @@
 //! compared with the file of what they were. Caches, interrupts between CPUs and locks cost nothing here: for those,
 //! measure time.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    num::NonZero,
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 
 use crate::{
@@ -46,6 +55,28 @@ impl Row {
     /// Whether something of ours runs in it.
     fn is_ours(&self) -> bool {
         self.line.contains("kestrel ")
+    }
+
+    /// Runs it in a guest.
+    fn cost(&self, base: &Base, stable: &Stable, series: &str) -> Result<u64> {
+        let mut guest = stable.guest()?;
+        for program in &base.programs {
+            guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+        }
+        let argv = ["sh", "-c", self.line].map(str::to_owned).to_vec();
+        let (ending, out) = guest.capture(&Program {
+            argv,
+            env: Vec::new(),
+            limit: Duration::from_secs(60),
+        })?;
+        ensure!(
+            ending == Ending::Exited(0),
+            "bench {}: {ending:?} in guest {series}",
+            self.name
+        );
+        let out = String::from_utf8_lossy(&out).into_owned();
+        let cost = out.split_whitespace().last().and_then(|word| word.parse().ok());
+        cost.with_context(|| format!("bench {}: a number in {out:?}", self.name))
     }
 }
 
@@ -123,32 +154,30 @@ fn file() -> PathBuf {
     crate::workspace().join("tests/vm/instructions.tsv")
 }
 
-/// Each row in a guest of its own: what one leaves behind must not be counted in the next.
+/// Each row in a guest of its own: what one leaves behind must not be counted in the next. Their clocks count instructions and not time, so that as many run at once as
+/// there are processors.
 fn measure(base: &Base, series: &str) -> Result<Costs> {
     let stable = Stable::prepare(&Wish::counted(series), &base.init)?;
-    let mut rows = BTreeMap::new();
-    for row in ROWS {
-        let mut guest = stable.guest()?;
-        for program in &base.programs {
-            guest.copy(&program.path, &format!("/usr/bin/{}", program.name))?;
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<Vec<(String, u64)>> {
+        let mut costs = Vec::new();
+        while let Some(row) = ROWS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            costs.push((row.name.to_owned(), row.cost(base, &stable, series)?));
         }
-        let argv = ["sh", "-c", row.line].map(str::to_owned).to_vec();
-        let (ending, out) = guest.capture(&Program {
-            argv,
-            env: Vec::new(),
-            limit: Duration::from_secs(60),
-        })?;
-        ensure!(
-            ending == Ending::Exited(0),
-            "bench {}: {ending:?} in guest {series}",
-            row.name
-        );
-        let out = String::from_utf8_lossy(&out).into_owned();
-        let cost = out.split_whitespace().last().and_then(|word| word.parse().ok());
-        rows.insert(
-            row.name.to_owned(),
-            cost.with_context(|| format!("bench {}: a number in {out:?}", row.name))?,
-        );
+        Ok(costs)
+    };
+    let guests = thread::available_parallelism().map_or(1, NonZero::get);
+    let measured: Vec<Result<Vec<(String, u64)>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..guests.min(ROWS.len())).map(|_| scope.spawn(worker)).collect();
+        let join = |worker: thread::ScopedJoinHandle<'_, Result<Vec<_>>>| {
+            let measured = worker.join();
+            measured.unwrap_or_else(|_| Err(anyhow!("a thread that ran guests panicked")))
+        };
+        workers.into_iter().map(join).collect()
+    });
+    let mut rows = BTreeMap::new();
+    for costs in measured {
+        rows.extend(costs?);
     }
     Ok(Costs {
         release: stable.release().to_owned(),
