@@ -138,10 +138,11 @@ fn latencies_are_those_of_perf_task_by_task() {
     );
     let rows = perf_rows();
     let document = json(&["sched", "latency", "--format", "json", TRACE]);
+    let tasks = whole(&own_lines);
     let (mut compared, mut alike, mut close) = (0, 0, 0);
     for task in document["tasks"].as_array().unwrap() {
         let tid = task["tid"].as_u64().unwrap();
-        let Some(row) = rows.get(&tid).filter(|_| whole(&own_lines).contains(&tid)) else {
+        let Some(row) = rows.get(&tid).filter(|_| tasks.contains(&tid)) else {
             continue;
         };
         // Records that one of both has and the other lacks: each changes figures by one switch at most.
@@ -182,7 +183,6 @@ fn latencies_are_those_of_perf_task_by_task() {
     );
     assert!(compared >= 8 && alike * 2 >= compared, "{compared} {alike}");
     assert!(close * 4 >= alike * 3, "{close} of {alike}");
-    let tasks = whole(&own_lines);
     // Tasks of which both have as many records of this kind.
     let alike = |role: &'static str| -> BTreeSet<u64> {
         let has = |about: &About, tid| about.get(&(tid, role)).copied();
