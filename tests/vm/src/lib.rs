@@ -14,6 +14,7 @@ use std::{
 };
 
 pub mod bare;
+pub mod comparison;
 pub mod lines;
 pub mod named;
 pub mod pages;

@@ -6,7 +6,6 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs,
-    ops::RangeInclusive,
     path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
@@ -63,7 +62,12 @@ impl Record {
 /// When it cannot be read, or has damaged packets, or its times run backwards.
 #[must_use]
 pub fn records(directory: &str) -> Vec<Record> {
-    let run = kestrel(&["print", "--format", "json", directory]);
+    printed(directory, &[])
+}
+
+/// The records that `kestrel print` shows with these options.
+fn printed(directory: &str, options: &[&str]) -> Vec<Record> {
+    let run = kestrel(&[&["print", "--format", "json", directory], options].concat());
     if run.code == Some(1) && run.err.contains("holds no events") {
         return Vec::new();
     }
@@ -398,195 +402,41 @@ impl Recorder {
     /// When it did not end well.
     #[must_use]
     pub fn stop_interrupted(self) -> (Vec<Record>, Counts, String) {
+        let (all, counts, said) = self.end(&[]);
+        assert_eq!(all.len() as u64, counts.recorded, "{said}");
+        (all, counts, said)
+    }
+
+    /// The same, of what was recorded since a time of the monotonic clock: where another recorder begins later, what came before is compared with
+    /// nothing, and may be a hundred times as much.
+    ///
+    /// # Panics
+    /// When it did not end well.
+    #[must_use]
+    pub fn stop_interrupted_since(self, time: Duration) -> (Vec<Record>, Counts, String) {
+        let since = format!("@{}.{:09}", time.as_secs(), time.subsec_nanos());
+        let (all, counts, said) = self.end(&["--from", &since]);
+        assert!(all.len() as u64 <= counts.recorded, "{said}");
+        (all, counts, said)
+    }
+
+    fn end(self, options: &[&str]) -> (Vec<Record>, Counts, String) {
         let directory = self.directory.clone();
         let run = self.wait();
         assert_eq!(run.code, Some(0), "{}", run.err);
-        let all = records(&directory);
+        let all = printed(&directory, options);
         let counts = counts(&run.err);
-        assert_eq!(all.len() as u64, counts.recorded, "{}", run.err);
         let _ = fs::remove_dir_all(&directory);
         (all, counts, run.err)
     }
 }
 
-/// How two recordings of the same thing compare.
-#[derive(Debug, Default, Clone)]
-pub struct Comparison {
-    /// Records in both, equal in all fields.
-    pub equal: usize,
-    /// Records in the left one only, between equal ones.
-    pub left: usize,
-    /// Records in the right one only, between equal ones.
-    pub right: usize,
-    /// The first pair that differs.
-    pub different: Option<String>,
-}
-
-/// Compares two recordings made at the same time, event by event and thread by thread: what one began with or ended with earlier or later
-/// than the other does not count.
+/// The time of the monotonic clock.
 #[must_use]
-pub fn compare(left: &[Record], right: &[Record]) -> BTreeMap<String, Comparison> {
-    let mut result: BTreeMap<String, Comparison> = BTreeMap::new();
-    let edge =
-        |pick: fn(&[Record]) -> Option<&Record>| (pick(left).map(|r| r.time), pick(right).map(|r| r.time));
-    let (first, last) = (edge(<[Record]>::first), edge(<[Record]>::last));
-    let window = first.0.max(first.1).unwrap_or_default()..=last.0.min(last.1).unwrap_or(u64::MAX);
-    let (left, right) = (by_thread(left, &window), by_thread(right, &window));
-    for (key, left) in &left {
-        let comparison = result.entry(key.0.clone()).or_default();
-        if let Some(right) = right.get(key) {
-            compare_runs(left, right, comparison);
-        }
-    }
-    result
-}
-
-type Runs<'a> = BTreeMap<(String, u64, u64), Vec<&'a Record>>;
-
-fn by_thread<'a>(records: &'a [Record], window: &RangeInclusive<u64>) -> Runs<'a> {
-    let mut runs = Runs::new();
-    for record in records.iter().filter(|r| window.contains(&r.time)) {
-        // Idle threads share the number 0; others may move between CPUs.
-        let cpu = if record.tid == 0 { record.cpu } else { 0 };
-        let key = (record.event.clone(), record.tid, cpu);
-        runs.entry(key).or_default().push(record);
-    }
-    runs
-}
-
-/// How far ahead the other side is searched for an equal record.
-const AHEAD: usize = 40;
-
-/// The same for one that is older than what comes next there: of the two programs that see an event one may be interrupted, and the other not.
-const NESTED: usize = 4;
-
-fn compare_runs(left: &[&Record], right: &[&Record], into: &mut Comparison) {
-    let (mut l, mut r) = (0, 0);
-    let mut begun = false;
-    let same = |l: &Record, r: &Record| l.fields == r.fields && l.time.abs_diff(r.time) < FAR;
-    while l < left.len() && r < right.len() {
-        if same(left[l], right[r]) {
-            into.equal += 1;
-            (l, r, begun) = (l + 1, r + 1, true);
-            continue;
-        }
-        // What is older lacks in the other one: an equal one farther on is another event of a thread that does the same again and again.
-        let older = left[l].time < right[r].time;
-        let (few, many) = (1..NESTED, 1..AHEAD);
-        let (ahead_in_left, ahead_in_right) = if older { (many, few) } else { (few, many) };
-        let in_right = { ahead_in_right }.find(|d| right.get(r + d).is_some_and(|x| same(left[l], x)));
-        let in_left = { ahead_in_left }.find(|d| left.get(l + d).is_some_and(|x| same(x, right[r])));
-        let (skip_left, skip_right) = match (in_left, in_right) {
-            (Some(a), Some(b)) if a <= b => (a, 0),
-            (Some(a), None) => (a, 0),
-            (_, Some(b)) => (0, b),
-            (None, None) => {
-                // At an end, one side may have what the other was too late for.
-                let near = left[l].time.abs_diff(right[r].time) < NEAR;
-                if near {
-                    into.different
-                        .get_or_insert_with(|| format!("{:?}\n   {:?}", left[l], right[r]));
-                }
-                if left[l].time < right[r].time {
-                    (1, 0)
-                } else {
-                    (0, 1)
-                }
-            }
-        };
-        if begun {
-            into.left += skip_left;
-            into.right += skip_right;
-        }
-        (l, r) = (l + skip_left, r + skip_right);
-    }
-}
-
-/// Two records farther apart than this, ns, are not of one event; between the two programs that see it a machine may stand still for a while.
-const FAR: u64 = 2_000_000_000;
-
-/// Two records of one thread nearer than this, ns, with nothing between them in either recording, are of one event.
-const NEAR: u64 = 30_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A record of one thread with this number.
-    fn record(time: u64, number: u64) -> Record {
-        Record {
-            time,
-            cpu: 0,
-            tid: 7,
-            pid: 7,
-            event: "e".to_owned(),
-            fields: Map::from_iter([("number".to_owned(), number.into())]),
-        }
-    }
-
-    fn compared(left: &[Record], right: &[Record]) -> Comparison {
-        compare(left, right).remove("e").unwrap_or_default()
-    }
-
-    /// Two batches of the same numbers, the second the other way round, each between others.
-    fn batches(size: u64) -> Vec<Record> {
-        let others = |from: u64| (from..from + 100).collect::<Vec<u64>>();
-        let first: Vec<u64> = (0..size).collect();
-        let second: Vec<u64> = (0..size).rev().collect();
-        let numbers = [others(1000), first, second, others(2000)].concat();
-        let timed = numbers.iter().zip(1..);
-        timed.map(|(number, at)| record(at * 100_000, *number)).collect()
-    }
-
-    #[test]
-    fn what_one_lacks_is_counted_as_lacking_there_and_nowhere_else() {
-        for size in [1, 10, 39, 41, 60, 200] {
-            let all = batches(size);
-            let mut some = all.clone();
-            some.drain(100..100 + size as usize);
-            for record in &mut some {
-                record.time += 700;
-            }
-            // The very first and the very last are before the other began, and after it ended.
-            let both = some.len() - 2;
-            let found = compared(&all, &some);
-            assert_eq!((found.right, &found.different), (0, &None), "{size}: {found:?}");
-            assert_eq!((found.equal, found.left), (both, size as usize), "{size}");
-            let found = compared(&some, &all);
-            assert_eq!((found.left, &found.different), (0, &None), "{size}: {found:?}");
-            assert_eq!((found.equal, found.right), (both, size as usize), "{size}");
-        }
-    }
-
-    #[test]
-    fn what_differs_is_found() {
-        let all = batches(20);
-        let mut other = all.clone();
-        other[90].fields.insert("number".to_owned(), 5555.into());
-        assert!(compared(&all, &other).different.is_some());
-    }
-
-    #[test]
-    fn an_interrupt_between_the_two_changes_the_order() {
-        let all = batches(20);
-        let mut other = all.clone();
-        for record in &mut other {
-            record.time += 700;
-        }
-        // The second program of the 50th event ran after an interrupt with three more.
-        let late = other.remove(50);
-        other.insert(
-            53,
-            Record {
-                time: other[52].time + 1000,
-                ..late
-            },
-        );
-        let found = compared(&all, &other);
-        assert_eq!(found.different, None);
-        assert!(
-            found.left <= 3 && found.right <= 3 && found.equal >= all.len() - 5,
-            "{found:?}"
-        );
-    }
+pub fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
 }

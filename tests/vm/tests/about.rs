@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use vm_tests::recording::{Counts, Record, Recorder, compare};
+use vm_tests::comparison::compare;
+use vm_tests::recording::{Counts, Record, Recorder};
 use vm_tests::{kestrel, shell, until};
 
 const SWITCH: &str = "sched:sched_switch";

@@ -9,8 +9,10 @@ use std::{
     time::Duration,
 };
 use vm_tests::{
-    TRACEFS, kestrel,
-    recording::{Comparison, Counts, Record, Recorder, compare},
+    TRACEFS,
+    comparison::{Comparison, compare},
+    kestrel,
+    recording::{Counts, Record, Recorder, now},
     run, shell,
 };
 
@@ -236,13 +238,15 @@ fn both_ways(events: &[String]) -> [(Vec<Record>, Counts); 2] {
     let raw = Recorder::start("raw", &options("auto", events));
     classic.wait_until_attached();
     tell_detours(&raw);
+    // The first that was attached has recorded how the other one was.
+    let both = now();
     // Of memory's events each time brings thousands.
     let of_memory = events.iter().all(|event| is_of_memory(event));
     workload(if of_memory { 1 } else { 3 });
     raw.interrupt();
     classic.interrupt();
-    let (raw, raw_counts, said) = raw.stop_interrupted();
-    let (classic, classic_counts, _) = classic.stop_interrupted();
+    let (raw, raw_counts, said) = raw.stop_interrupted_since(both);
+    let (classic, classic_counts, _) = classic.stop_interrupted_since(both);
     assert_eq!((raw_counts.lost, classic_counts.lost), (0, 0), "{said}");
     println!(
         "{} raw and {} classic records; missed: {} and {}",
