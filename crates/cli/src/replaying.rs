@@ -83,12 +83,13 @@ impl Prepared {
         self.replaying.begin(&mut self.perform)?;
         self.write(out)?;
         let mut is_whole = true;
-        while let Some(record) = trace.reader.next()? {
+        while let Some((record, gap_ns)) = trace.reader.next_with_gap()? {
             if self.replaying.exit().is_some() {
                 is_whole = false;
                 break;
             }
             let wanted = wanted(&record);
+            self.replaying.set_gap(gap_ns);
             self.replaying.record(&record, wanted, &mut self.perform)?;
             if !self.perform.out.is_empty() || !self.perform.err.is_empty() {
                 self.write(out)?;
@@ -116,6 +117,9 @@ impl Prepared {
         if let Some(line) = unread(&self.replaying.missing()) {
             crate::screen::err().write_all(line.as_bytes())?;
         }
+        if let Some(line) = unpaired(self.replaying.unpaired()) {
+            crate::screen::err().write_all(line.as_bytes())?;
+        }
         match self.replaying.exit() {
             Some(code) if code != 0 => std::process::exit(code as i32),
             // What lies behind the end was not looked at.
@@ -135,6 +139,15 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+/// The line about returns whose memory is at unknown addresses, since records may be missing between them and the entries before them.
+fn unpaired(returns: u64) -> Option<String> {
+    let (were, them) = if returns == 1 { ("return was", "it") } else { ("returns were", "them") };
+    (returns > 0).then(|| {
+        let what = "not paired with the entry before, because events may be missing between the two: the memory recorded with";
+        format!("{returns} {were} {what} {them} is not read\n")
+    })
 }
 
 /// The line about memory that programs wanted to read and records do not hold, with what holds it.

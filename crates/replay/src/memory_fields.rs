@@ -61,10 +61,17 @@ pub(crate) struct MemoryFields {
 
 /// The arguments that threads entered their calls with.
 #[derive(Debug, Default)]
-pub(crate) struct Entries(HashMap<u32, Entry, foldhash::fast::RandomState>);
+pub(crate) struct Entries {
+    by_thread: HashMap<u32, Entry, foldhash::fast::RandomState>,
+    /// Up to when records may be missing: what threads entered before may have returned since.
+    gap_ns: u64,
+    /// Returns that were not paired for that reason.
+    unpaired: u64,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    time_ns: u64,
     abi: Abi,
     number: u64,
     words: [u64; ARGUMENTS],
@@ -277,29 +284,45 @@ impl Entries {
     /// Keeps the arguments of a call that begins.
     pub(crate) fn enter(&mut self, record: &Record<'_>, call: &CallPlaces) {
         let Some(number) = call.number(record) else { return };
-        if self.0.len() >= MOST_THREADS && !self.0.contains_key(&record.tid) {
-            self.0.clear();
+        if self.by_thread.len() >= MOST_THREADS && !self.by_thread.contains_key(&record.tid) {
+            self.by_thread.clear();
         }
         let words = words(|place| call.word(record, place));
         let entry = Entry {
+            time_ns: record.time_ns,
             abi: call.abi(),
             number,
             words,
             left: None,
         };
-        self.0.insert(record.tid, entry);
+        self.by_thread.insert(record.tid, entry);
+    }
+
+    /// Says up to when records may be missing: the return of a call and the entry of the next may be among them, on whatever CPU, since threads migrate.
+    pub(crate) fn set_gap(&mut self, gap_ns: u64) {
+        self.gap_ns = gap_ns;
+    }
+
+    /// How many returns were not paired with the entries before them, because records may be missing between the two.
+    pub(crate) fn unpaired(&self) -> u64 {
+        self.unpaired
     }
 
     /// Forgets a thread's call.
     pub(crate) fn remove(&mut self, tid: u32) {
-        self.0.remove(&tid);
+        self.by_thread.remove(&tid);
     }
 
     /// The arguments of a call that ends. A return may have records of several classes; a second one of the first's class is another call's, whose entry was
     /// lost.
     pub(crate) fn leave(&mut self, record: &Record<'_>, abi: Abi, number: u64) -> Option<[u64; ARGUMENTS]> {
-        let entry = self.0.get_mut(&record.tid)?;
+        let entry = self.by_thread.get_mut(&record.tid)?;
         let class = record.event.id;
+        if entry.time_ns <= self.gap_ns {
+            self.unpaired += u64::from(entry.left.is_none());
+            self.remove(record.tid);
+            return None;
+        }
         if entry.abi != abi || entry.number != number || entry.left == Some(class) {
             self.remove(record.tid);
             return None;

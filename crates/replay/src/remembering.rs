@@ -163,6 +163,16 @@ impl Remembering {
         all
     }
 
+    /// Says up to when records may be missing before the next one.
+    pub(crate) fn set_gap(&mut self, gap_ns: u64) {
+        self.entries.set_gap(gap_ns);
+    }
+
+    /// How many returns were not paired with their calls' entries because records may be missing between them.
+    pub(crate) fn unpaired(&self) -> u64 {
+        self.entries.unpaired()
+    }
+
     /// Keeps what a record holds.
     pub(crate) fn remember(&mut self, record: &Record<'_>) {
         self.faults.clear();

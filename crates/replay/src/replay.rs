@@ -228,6 +228,20 @@ impl Replay {
         }
     }
 
+    /// Says up to when records may be missing before the next one ([`kestrel_trace::ctf::read::Reader::next_with_gap`]): returns of calls that were entered before
+    /// are not paired with their entries.
+    #[inline]
+    pub fn set_gap(&mut self, gap_ns: u64) {
+        if let Some(remembering) = &mut self.machine.remembering {
+            remembering.set_gap(gap_ns);
+        }
+    }
+
+    /// How many returns with memory were not paired with the entries of their calls, because records may be missing between them.
+    pub fn unpaired(&self) -> u64 {
+        self.machine.remembering.as_ref().map_or(0, |it| it.unpaired())
+    }
+
     /// The reads of memory that was not recorded, by the names of the events whose handlers did them, in their order.
     pub fn missing(&self) -> Vec<(&str, Missing)> {
         let mut all: Vec<(&str, Missing)> = Vec::new();

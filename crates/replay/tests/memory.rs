@@ -136,6 +136,7 @@ struct Program {
     replay: Replay,
     classes: [EventClass; 10],
     said: Vec<String>,
+    time_ns: u64,
 }
 
 impl Program {
@@ -183,6 +184,7 @@ impl Program {
                 replay,
                 classes,
                 said: Vec::new(),
+                time_ns: 1,
             };
         }
         panic!("no types")
@@ -192,7 +194,7 @@ impl Program {
         let class = &self.classes[class];
         let bytes = bytes(class, values);
         let record = Record {
-            time_ns: 1,
+            time_ns: self.time_ns,
             cpu: 0,
             pid,
             tid: pid,
@@ -412,6 +414,31 @@ fn a_return_without_its_entry_says_nothing() {
     leave(&mut program, WRITE, 1, b"");
     leave(&mut program, READ, 5, b"other");
     assert!(program.later(7, BUFFER).contains("again"), "{:?}", program.said);
+}
+
+#[test]
+fn a_return_behind_a_gap_is_not_the_entrys_before_it() {
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    let other = BUFFER + 0x1000;
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    // Its return and the entry of a read into the other buffer are lost up to the time 5.
+    program.time_ns = 6;
+    program.replay.set_gap(5);
+    leave(&mut program, READ, 5, b"other");
+    assert!(!program.later(7, BUFFER).contains("other"), "{:?}", program.said);
+    assert_eq!(program.replay.unpaired(), 1);
+    // What was entered behind the gap is paired.
+    enter(&mut program, READ, [0, other, 64, 0, 0, 0], &[]);
+    program.time_ns = 7;
+    leave(&mut program, READ, 5, b"whole");
+    assert!(program.later(7, other).contains("whole"), "{:?}", program.said);
+    // The second record of a return may be another return's, too, and is counted with the first alone.
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    program.record(9, 7, &[("id", &words(&[READ])), ("ret", &words(&[5]))]);
+    program.replay.set_gap(8);
+    leave(&mut program, READ, 5, b"other");
+    assert!(!program.later(7, BUFFER).contains("other"), "{:?}", program.said);
+    assert_eq!(program.replay.unpaired(), 1);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs::possible_cpus;
 use kestrel_replay::{HandlerId, Replay, Subject, Written};
 use kestrel_trace::aggregate::read::Snapshot;
+use kestrel_trace::calls::Renames;
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::process::{Learner, Processes};
 use kestrel_trace::record::Record;
@@ -42,6 +43,7 @@ pub struct Replaying {
     due_ns: u64,
     processes: Processes,
     learner: Learner,
+    renames: Renames,
     /// The time that the program has come to.
     now_ns: u64,
     exit: Option<i64>,
@@ -157,6 +159,7 @@ impl Replaying {
             due_ns: u64::MAX,
             processes: trace.processes.clone(),
             learner: Learner::default(),
+            renames: Renames::new(&calls.signatures),
             now_ns: begin_ns,
             exit: None,
             handlers: events,
@@ -191,6 +194,17 @@ impl Replaying {
         self.replay.missing()
     }
 
+    /// Says up to when records may be missing before the next one, as the trace's reader gives it with the record.
+    #[inline]
+    pub fn set_gap(&mut self, gap_ns: u64) {
+        self.replay.set_gap(gap_ns);
+    }
+
+    /// How many returns with memory were not paired with the entries of their calls, because records may be missing between them.
+    pub fn unpaired(&self) -> u64 {
+        self.replay.unpaired()
+    }
+
     /// Runs the handlers of `begin`.
     ///
     /// # Errors
@@ -206,6 +220,7 @@ impl Replaying {
     #[inline]
     pub fn record(&mut self, record: &Record<'_>, wanted: bool, perform: &mut Perform) -> Result<()> {
         self.learner.learn(record, &mut self.processes);
+        self.renames.learn(record, &mut self.processes);
         while self.due_ns <= record.time_ns && self.exit.is_none() {
             self.tick(perform)?;
         }

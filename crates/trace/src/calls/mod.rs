@@ -12,6 +12,7 @@ mod pairing;
 mod pieces;
 mod pointer;
 mod quoted;
+mod renames;
 mod signature;
 mod summary;
 mod table;
@@ -28,6 +29,7 @@ pub use moment::{
 };
 pub use pairing::Pairing;
 pub use pieces::Pieces;
+pub use renames::Renames;
 pub use signature::{Abi, NO_NUMBER, Parameter, Signature, Signatures};
 pub use summary::{By, Group, Row, Summary};
 pub use table::table;

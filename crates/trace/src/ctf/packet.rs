@@ -196,6 +196,11 @@ pub struct Gap {
 }
 
 impl Continuity {
+    /// Whether no packet came yet.
+    pub fn is_new(&self) -> bool {
+        self.last.is_none()
+    }
+
     /// Goes on to `packet`. What was lost before the first packet seen counts only if that is the ring's first: of
     /// others what came before was not read.
     pub fn follow(&mut self, packet: &Packet<'_>) -> Gap {

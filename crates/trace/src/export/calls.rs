@@ -4,7 +4,7 @@ use super::Style;
 use super::clock::Clock;
 use super::format::Export;
 use crate::calls::{
-    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, SIGNAL,
+    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Renames, SIGNAL,
     Signature, Signatures, Summary, ThreadEvent, json, line,
 };
 use crate::ctf::read::{Reader, Source};
@@ -69,6 +69,7 @@ impl Shown {
 #[derive(Clone, Debug)]
 pub struct Calls {
     reader: CallReader,
+    renames: Renames,
     pairing: Pairing,
     files: Descriptors,
     /// Whether descriptors are shown with the names of their files: only where the recording has what was open at its start, and what was closed since.
@@ -86,6 +87,7 @@ impl Calls {
     /// The calls with these numbers, in a layout.
     pub fn new(signatures: Signatures, shown: Shown, layout: Layout, style: Style) -> Self {
         Self {
+            renames: Renames::new(&signatures),
             reader: CallReader::new(signatures),
             pairing: Pairing::default(),
             files: Descriptors::default(),
@@ -323,6 +325,7 @@ pub fn as_calls<R: Source>(
     while let Some(record) = reader.next()? {
         let is_wanted = wanted(&record);
         records += u64::from(is_wanted);
+        calls.renames.learn(&record, &mut calls.processes);
         match Calls::is_own(record.event) {
             true => calls.record(&record, is_wanted, &mut bytes),
             false if is_wanted => others.record(&record, &mut bytes),

@@ -133,6 +133,43 @@ fn discarded_events_and_missing_packets_are_counted() {
     assert!(losses.notes.is_empty());
 }
 
+/// Times of records up to which records may be missing, as told with each record.
+fn gaps(streams: &[&[u8]]) -> Vec<(u64, u64)> {
+    let streams = streams.iter().enumerate();
+    let streams = streams.map(|(index, bytes)| (format!("main_{index}"), *bytes)).collect();
+    let mut reader = Reader::new(info(), streams);
+    let mut all = Vec::new();
+    while let Some((record, gap_ns)) = reader.next_with_gap().unwrap() {
+        all.push((record.time_ns, gap_ns));
+    }
+    all
+}
+
+#[test]
+fn up_to_when_records_may_be_missing_is_known() {
+    let whole = sealed(&mut crooked_ring(1000));
+    assert!(gaps(&[&whole]).iter().all(|(_, gap_ns)| *gap_ns == 0));
+    // A packet that tells of losses may have lost them before it or behind it.
+    let mut ring = crooked_ring(300);
+    ring.lost = 17;
+    more(&mut ring, 300, 700);
+    let bytes = sealed(&mut ring);
+    let begin = |packet: usize| u64::from_le_bytes(bytes[packet * 4096 + 24..][..8].try_into().unwrap());
+    let all = gaps(&[&bytes]);
+    let (before, within, behind) = (all[0], all[200], all[400]);
+    assert_eq!((before.1, within.1, behind.1), (0, u64::MAX, begin(2)));
+    assert!(behind.0 > begin(2));
+    // Another stream's records are told of it, too.
+    assert_eq!(gaps(&[&bytes, &whole]).last().unwrap().1, begin(2));
+    // Packets are missing between two, or before the first.
+    let found = gaps(&[&[&whole[..4096], &whole[3 * 4096..]].concat()]);
+    assert_eq!((found[0].1, found.last().unwrap().1), (0, begin(3)));
+    assert_eq!(gaps(&[&whole[3 * 4096..]])[0].1, begin(3));
+    // Behind the place where a file was cut nothing is known.
+    let found = gaps(&[&whole[..4096 + 100], &whole]);
+    assert_eq!(found.last().unwrap().1, u64::MAX);
+}
+
 #[test]
 fn a_ring_that_came_round_has_not_lost_what_came_before() {
     let mut ring = crooked_ring(0);

@@ -57,6 +57,8 @@ pub struct Reader<R> {
     within: RangeInclusive<u64>,
     watch: Watch,
     pieces: StackPieces,
+    /// Up to when records may be missing, of gaps met so far.
+    gap_ns: u64,
 }
 
 /// Called with the number of packets read.
@@ -92,6 +94,7 @@ impl<R: Source> Reader<R> {
             within: 0..=u64::MAX,
             watch: Watch::default(),
             pieces: StackPieces::default(),
+            gap_ns: 0,
             info,
         }
     }
@@ -151,6 +154,20 @@ impl<R: Source> Reader<R> {
             lost(self.lost_by_cpu())?;
         }
         Ok(self.at_hand().map(|(_, record)| record))
+    }
+
+    /// The next record in time, and the time up to which records before it may be missing: lost, overwritten or damaged ones. What happened later, of
+    /// whatever CPU, was recorded whole; 0 where nothing is missing up to the record, [`u64::MAX`] where something may be missing next to it.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    #[inline(always)]
+    pub fn next_with_gap(&mut self) -> Result<Option<(Record<'_>, u64)>> {
+        if !self.has_next()? {
+            return Ok(None);
+        }
+        let gap_ns = self.gap_ns;
+        Ok(self.at_hand().map(|(_, record)| (record, gap_ns)))
     }
 
     /// Goes to the next record, pieces of stacks taken on the way; false at the end.
@@ -300,6 +317,9 @@ impl<R: Source> Reader<R> {
             let stream = &mut self.streams[current];
             let found = stream.found || stream.advance(&self.events, &self.info, &self.within)?;
             let first = (stream.next.time_ns, current);
+            if std::mem::take(&mut stream.gaps.changed) {
+                self.note_gaps();
+            }
             if found && first < self.limit {
                 return Ok(());
             }
@@ -325,7 +345,18 @@ impl<R: Source> Reader<R> {
                 self.order.push(Reverse((stream.next.time_ns, index)));
             }
         }
+        self.note_gaps();
         Ok(())
+    }
+
+    #[cold]
+    fn note_gaps(&mut self) {
+        self.gap_ns = self
+            .streams
+            .iter()
+            .map(|stream| stream.gaps.until_ns)
+            .max()
+            .unwrap_or(0);
     }
 
     /// Packets read so far.

@@ -79,6 +79,33 @@ pub(super) struct Stream<R> {
     pub(super) losses: Losses,
     /// Events lost by CPU: packets of a stream may be of several CPUs.
     pub(super) lost_on: BTreeMap<u32, u64>,
+    pub(super) gaps: Gaps,
+    /// The end of the last packet.
+    end_ns: u64,
+}
+
+/// Up to when records of a stream may be missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gaps {
+    /// The begin of the first packet behind the last gap; [`OPEN`] before that is met.
+    pub(super) until_ns: u64,
+    /// Whether that has changed since the reader looked.
+    pub(super) changed: bool,
+}
+
+/// The end of a gap that is not met yet.
+const OPEN: u64 = u64::MAX;
+
+impl Gaps {
+    fn open(&mut self) {
+        (self.until_ns, self.changed) = (OPEN, true);
+    }
+
+    fn close(&mut self, whole_from_ns: u64) {
+        if self.until_ns == OPEN {
+            (self.until_ns, self.changed) = (whole_from_ns, true);
+        }
+    }
 }
 
 /// Bytes read at once from each stream: 16 packets; 512 CPUs take 32 MiB.
@@ -105,6 +132,8 @@ impl<R: Source> Stream<R> {
             records: 0,
             losses: Losses::default(),
             lost_on: BTreeMap::new(),
+            gaps: Gaps::default(),
+            end_ns: 0,
         }
     }
 
@@ -162,6 +191,7 @@ impl<R: Source> Stream<R> {
             self.note(&why);
         }
         if read == 0 {
+            self.gaps.close(self.end_ns);
             return Ok(false);
         }
         self.packets += 1;
@@ -176,7 +206,13 @@ impl<R: Source> Stream<R> {
                 self.damaged(&why);
             }
             Ok(packet) => {
+                let is_later = self.continuity.is_new() && packet.sequence > 0;
                 let gap = self.continuity.follow(&packet);
+                if is_later || gap.packets > 0 {
+                    self.gaps.open();
+                }
+                self.gaps.close(packet.begin_ns);
+                self.end_ns = packet.end_ns.max(packet.begin_ns);
                 (self.cpu, self.buffer, self.previous_ns) = (packet.cpu, packet.buffer, packet.begin_ns);
                 self.at = self.page + HEADER as usize;
                 self.end = self.at + packet.content().len();
@@ -188,6 +224,8 @@ impl<R: Source> Stream<R> {
                 }
                 self.losses.packets_missing += gap.packets;
                 if gap.lost > 0 {
+                    // Somewhere between the packet before and the one behind.
+                    self.gaps.open();
                     self.losses.lost += gap.lost;
                     *self.lost_on.entry(packet.cpu).or_default() += gap.lost;
                 }
@@ -233,6 +271,7 @@ impl<R: Source> Stream<R> {
 
     /// Counts damage; the first of a stream is described.
     pub(super) fn note(&mut self, what: &str) {
+        self.gaps.open();
         self.losses.packets_damaged += 1;
         if self.losses.notes.is_empty() {
             self.losses.notes.push(format!("{}: {what}", self.name));
