@@ -120,6 +120,9 @@ impl Prepared {
         if let Some(line) = unpaired(self.replaying.unpaired()) {
             crate::screen::err().write_all(line.as_bytes())?;
         }
+        if let Some(line) = skipped(self.replaying.skipped_ticks()) {
+            crate::screen::err().write_all(line.as_bytes())?;
+        }
         match self.replaying.exit() {
             Some(code) if code != 0 => std::process::exit(code as i32),
             // What lies behind the end was not looked at.
@@ -143,11 +146,21 @@ impl Prepared {
 
 /// The line about returns whose memory is at unknown addresses, since records may be missing between them and the entries before them.
 fn unpaired(returns: u64) -> Option<String> {
-    let (were, them) = if returns == 1 { ("return was", "it") } else { ("returns were", "them") };
+    let (were, them) = if returns == 1 {
+        ("return was", "it")
+    } else {
+        ("returns were", "them")
+    };
     (returns > 0).then(|| {
         let what = "not paired with the entry before, because events may be missing between the two: the memory recorded with";
         format!("{returns} {were} {what} {them} is not read\n")
     })
+}
+
+/// The line about intervals that were not run.
+fn skipped(ticks: u64) -> Option<String> {
+    let counted = kestrel_trace::print::counted(ticks, "tick");
+    (ticks > 0).then(|| format!("{counted} of intervals left out in long times without records: a longer interval, or --from and --to\n"))
 }
 
 /// The line about memory that programs wanted to read and records do not hold, with what holds it.

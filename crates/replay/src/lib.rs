@@ -28,6 +28,7 @@ mod table;
 
 pub use by_event::HandlerId;
 pub use error::{Error, Result};
+pub use memory_fields::unaddressed;
 pub use remembering::{Held, Missing};
 pub use replay::{Replay, Written};
 pub use subject::Subject;

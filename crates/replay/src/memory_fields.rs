@@ -96,6 +96,19 @@ fn text_or_bytes(ty: &FieldType) -> Option<bool> {
     }
 }
 
+/// Names of the fields of an event class that are called as memory at an argument, while the record does not have that argument: nothing is known of where they lay.
+pub fn unaddressed<'e>(event: &'e EventClass, signatures: &Signatures) -> Vec<&'e str> {
+    let known = MemoryFields::of(event, signatures);
+    let has_address = |index: usize| known.iter().flat_map(|it| &it.pieces).any(|it| it.field == index);
+    let fields = event.layout.fields().iter().enumerate();
+    fields
+        .filter(|(index, field)| {
+            text_or_bytes(&field.ty).is_some() && numbered(&field.name).is_some() && !has_address(*index)
+        })
+        .map(|(_, field)| field.name.as_str())
+        .collect()
+}
+
 /// The offset of a word of 8 bytes, or of a shorter number that is its beginning.
 fn offset(field: &Field) -> Option<usize> {
     match (field.place, &field.ty) {

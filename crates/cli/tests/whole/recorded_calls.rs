@@ -183,4 +183,59 @@ fn what_was_not_recorded_of_calls_is_said() {
         "{}",
         opened.out
     );
+    // A text without its address is said to be none that others can read.
+    record(&[
+        "-e",
+        "syscalls:sys_enter_openat { record(text1 = str(args.filename)) }",
+        "-e",
+        "syscalls:sys_enter_read { record(args, mem1 = buf(args.buf, 8, 8)) }",
+    ]);
+    let asked_for = "text1 of syscalls:sys_enter_openat is not read as memory: the argument 1, which says where it lay, was not recorded with it";
+    let read = asked("syscalls:sys_enter_read { @[str(args.buf)] = count() }").succeeds();
+    assert!(read.err.contains(asked_for), "{}", read.err);
+    let unread = asked("syscalls:sys_enter_read { @[args.buf] = count() }").succeeds();
+    assert!(!unread.err.contains("is not read"), "{}", unread.err);
+}
+
+#[test]
+fn threads_have_the_names_of_the_time() {
+    needs_tracing!();
+    let place = Place::new();
+    // The name of a script is its own until another program is executed, and a child has its parent's.
+    let script = place.path().join("first-name");
+    std::fs::write(
+        &script,
+        "#!/bin/sh\n(cat /proc/filesystems; true)\nexec cat /proc/uptime\n",
+    )
+    .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    place
+        .run(&[
+            "record",
+            "-q",
+            "--syscalls",
+            "-o",
+            "t",
+            "--",
+            script.to_str().unwrap(),
+        ])
+        .succeeds();
+    let program = r#"syscalls:sys_enter_openat /str(args.filename) == "/proc/uptime"/ { printf("%s opens\n", comm) } syscalls:sys_enter_execve { printf("%s executes %s\n", comm, str(args.filename)) }"#;
+    let said = place.run(&["report", "-e", program, "t"]).succeeds();
+    assert!(said.out.contains("cat opens\n"), "{}", said.out);
+    assert!(
+        said.out.matches("first-name executes ").count() >= 2,
+        "{}",
+        said.out
+    );
+    let lines = place.run(&["print", "t"]).succeeds();
+    assert!(
+        lines
+            .out
+            .lines()
+            .any(|line| line.contains("first-name/") && line.contains("/etc/ld.so.cache")),
+        "{}",
+        lines.out
+    );
 }

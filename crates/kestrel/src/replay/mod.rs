@@ -41,6 +41,10 @@ pub struct Replaying {
     ticks: Vec<Tick>,
     /// When the first of the ticks is due.
     due_ns: u64,
+    /// How many ticks may still follow each other in long times without records.
+    idle_ticks: u64,
+    /// How many were left out because there were more.
+    skipped_ticks: u64,
     processes: Processes,
     learner: Learner,
     renames: Renames,
@@ -58,6 +62,11 @@ struct Tick {
     every_ns: u64,
     next_ns: u64,
 }
+
+/// Ticks between two records that are always run.
+const FREE_TICKS: u64 = 1000;
+/// How many more are run in all times between records: three hours at one a millisecond.
+const MOST_IDLE: u64 = 10_000_000;
 
 /// The maps of a program at a time.
 struct Maps<'r> {
@@ -157,6 +166,8 @@ impl Replaying {
             end,
             ticks: every.into_iter().map(tick).collect(),
             due_ns: u64::MAX,
+            idle_ticks: MOST_IDLE,
+            skipped_ticks: 0,
             processes: trace.processes.clone(),
             learner: Learner::default(),
             renames: Renames::new(&calls.signatures),
@@ -221,8 +232,8 @@ impl Replaying {
     pub fn record(&mut self, record: &Record<'_>, wanted: bool, perform: &mut Perform) -> Result<()> {
         self.learner.learn(record, &mut self.processes);
         self.renames.learn(record, &mut self.processes);
-        while self.due_ns <= record.time_ns && self.exit.is_none() {
-            self.tick(perform)?;
+        if self.due_ns <= record.time_ns {
+            self.ticks(record.time_ns, perform)?;
         }
         self.replay.remember(record);
         if !wanted || self.exit.is_some() || !self.replay.wants(record.event.id) {
@@ -263,6 +274,41 @@ impl Replaying {
             .map(|tick| tick.next_ns)
             .min()
             .unwrap_or(u64::MAX)
+    }
+
+    /// Runs the intervals that are due up to a time. A damaged recording may say that days passed: of ticks without records between them a bounded number is
+    /// run.
+    #[cold]
+    fn ticks(&mut self, until_ns: u64, perform: &mut Perform) -> Result<()> {
+        let mut count = 0;
+        while self.due_ns <= until_ns && self.exit.is_none() {
+            if count >= FREE_TICKS {
+                let Some(left) = self.idle_ticks.checked_sub(1) else {
+                    self.skip_ticks(until_ns);
+                    break;
+                };
+                self.idle_ticks = left;
+            }
+            count += 1;
+            self.tick(perform)?;
+        }
+        Ok(())
+    }
+
+    fn skip_ticks(&mut self, until_ns: u64) {
+        for tick in &mut self.ticks {
+            let late = until_ns
+                .checked_sub(tick.next_ns)
+                .map_or(0, |late| late / tick.every_ns.max(1) + 1);
+            tick.next_ns = tick.next_ns.saturating_add(late.saturating_mul(tick.every_ns));
+            self.skipped_ticks = self.skipped_ticks.saturating_add(late);
+        }
+        self.due_ns = self.due();
+    }
+
+    /// How many ticks of intervals were left out in long times without records.
+    pub fn skipped_ticks(&self) -> u64 {
+        self.skipped_ticks
     }
 
     /// Runs the intervals that are due first.

@@ -14,9 +14,10 @@ use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, has_errors};
+use kestrel_replay::call::Side;
 use kestrel_replay::event;
 use kestrel_replay::refusal::{advice, reads_memory, refused};
-use kestrel_replay::{HandlerId, Held, Replay};
+use kestrel_replay::{HandlerId, Held, Replay, unaddressed};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::collections::BTreeSet;
@@ -276,7 +277,37 @@ impl<'e> Round<'e> {
         Ok(())
     }
 
-    fn compile(self, (begin_ns, offset): (u64, i64)) -> Result<Planned> {
+    /// Warnings about fields that hold memory at addresses that were not recorded: what reads it finds nothing.
+    fn warn_of_unaddressed(&mut self) {
+        let mut handlers = self.checked.iter().map(|checked| &checked.handler);
+        let Some(reader) = handlers.find(|handler| reads_memory(handler)) else {
+            return;
+        };
+        let span = reader
+            .expressions()
+            .map(|expr| expr.span)
+            .next()
+            .unwrap_or_default();
+        for event in self.events {
+            for field in unaddressed(event, &self.calls.signatures) {
+                let (name, argument) = (
+                    &event.name,
+                    field.trim_start_matches(|c: char| !c.is_ascii_digit()),
+                );
+                let argument = argument.split('_').next().unwrap_or_default();
+                let message = format!(
+                    "{field} of {name} is not read as memory: the argument {argument}, which says where it lay, was not recorded with it"
+                );
+                let hint = match !own_call(name).is_empty() {
+                    true => format!("record both: {name} {{ record(args, {field} = …) }}"),
+                    false => format!("record both: {name} {{ record(arg{argument}, {field} = …) }}"),
+                };
+                self.warnings.push(Diagnostic::warning(span, message).hint(hint));
+            }
+        }
+    }
+
+    fn compile(mut self, (begin_ns, offset): (u64, i64)) -> Result<Planned> {
         let text = &self.program.text;
         if !self.wrong.is_empty() {
             return Err(wrong(text, self.wrong));
@@ -284,6 +315,7 @@ impl<'e> Round<'e> {
         if let Some((_, diagnostic)) = self.globals.unwritten.first() {
             return Err(wrong(text, vec![diagnostic.clone()]));
         }
+        self.warn_of_unaddressed();
         let mut planned = Planned {
             replay: Replay::new(self.globals.maps, begin_ns, offset),
             begin: Vec::new(),
@@ -339,6 +371,11 @@ impl<'e> Round<'e> {
         planned.warnings = warnings.collect();
         Ok(planned)
     }
+}
+
+/// The call in the name of an event of its entry.
+fn own_call(event: &str) -> &str {
+    event.strip_prefix(Side::Entry.prefix()).unwrap_or_default()
 }
 
 /// The class of an event of the program's own (`begin`, `interval`), which has no fields.

@@ -95,10 +95,16 @@ impl Event {
                 memory: find(&format!("{MEMORY}1")),
             };
         }
-        match (is_of(RAW_EXIT, "syscalls:sys_exit_"), find("ret"), find("child_pid")) {
+        match (
+            is_of(RAW_EXIT, "syscalls:sys_exit_"),
+            find("ret"),
+            find("child_pid"),
+        ) {
             (Some(number), Some(returned), _) => Self::Return { number, returned },
             // Where the child's name is there, too, it is learned from that.
-            (_, _, Some(child)) if event.name == FORK && find("child_comm").is_none() => Self::Birth { child },
+            (_, _, Some(child)) if event.name == FORK && find("child_comm").is_none() => {
+                Self::Birth { child }
+            }
             _ => Self::Other,
         }
     }

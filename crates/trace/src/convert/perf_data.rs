@@ -344,7 +344,7 @@ impl Conversion for PerfData {
             self.times.map_or(record.time_ns, |(first, _)| first),
             record.time_ns,
         ));
-        self.cpus = self.cpus.max(record.cpu + 1);
+        self.cpus = self.cpus.max(record.cpu.saturating_add(1));
         self.records += 1;
         if self.records.is_multiple_of(ROUND) {
             self.bytes.clear();

@@ -78,6 +78,9 @@ struct Cpu {
     lost: u64,
 }
 
+/// CPUs that files have places for, up to the greatest number of one: more than any kernel is built for (8,192).
+const MOST_CPUS: u32 = 1 << 16;
+
 impl TraceDat {
     fn new(recording: Recording, place: Place) -> Self {
         let form = |event| Form::new(event, Chain::default());
@@ -94,6 +97,13 @@ impl TraceDat {
     }
 
     fn cpu(&mut self, number: u32) -> Result<&mut Cpu> {
+        if number >= MOST_CPUS {
+            let why = format!("the recording says that it has a CPU {number}: it is damaged");
+            return Err(self.place.failed()(std::io::Error::new(
+                std::io::ErrorKind::InvalidData,
+                why,
+            )));
+        }
         let spool = match self.cpus.contains_key(&number) {
             true => None,
             false => Some(self.place.spool(number)?),

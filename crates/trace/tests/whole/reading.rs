@@ -136,7 +136,9 @@ fn discarded_events_and_missing_packets_are_counted() {
 /// Times of records up to which records may be missing, as told with each record.
 fn gaps(streams: &[&[u8]]) -> Vec<(u64, u64)> {
     let streams = streams.iter().enumerate();
-    let streams = streams.map(|(index, bytes)| (format!("main_{index}"), *bytes)).collect();
+    let streams = streams
+        .map(|(index, bytes)| (format!("main_{index}"), *bytes))
+        .collect();
     let mut reader = Reader::new(info(), streams);
     let mut all = Vec::new();
     while let Some((record, gap_ns)) = reader.next_with_gap().unwrap() {
