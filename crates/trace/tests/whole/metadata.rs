@@ -269,7 +269,7 @@ pub fn any_event() -> impl Strategy<Value = EventClass> {
     let fields = prop::collection::vec((name, ty), 0..8);
     let asked = ("[a-z]{0,9}", "[ -~\n]{0,20}").prop_map(|(verb, text)| Action { verb, text });
     let event = (
-        any::<u16>(),
+        0..u16::MAX,
         "[ -~\n]{0,20}",
         "[ -~]{0,9}",
         fields,
@@ -286,7 +286,7 @@ pub fn any_event() -> impl Strategy<Value = EventClass> {
 }
 
 fn any_info() -> impl Strategy<Value = TraceInfo> {
-    let event = prop::collection::btree_map(any::<u16>(), any_event(), 0..4);
+    let event = prop::collection::btree_map(0..u16::MAX, any_event(), 0..4);
     let buffer = (("[ -~]{0,9}", any::<bool>()), any::<u64>());
     let buffers = prop::collection::btree_map(any::<u32>(), buffer, 0..3);
     let words = ["[ -~\n\t\"\\\\é]{0,20}"; 7];
