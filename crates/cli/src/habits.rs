@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn the_page_has_them_all() {
         let mut page = String::from(
-            "# Coming from perf, trace-cmd and bpftrace\n\nWhat your fingers type works, or is answered by a sentence. The rows are made from the table that answers (`crates/cli/src/habits.rs`).\n\n## Works as it is\n\n| from | `kestrel …` | |\n|---|---|---|\n",
+            "# Coming from perf, trace-cmd and bpftrace\n\nCommand lines of perf, trace-cmd and bpftrace that work unchanged, and what others are called here. The rows are made from the table that answers (`crates/cli/src/habits.rs`).\n\n## Works as it is\n\n| from | `kestrel …` | |\n|---|---|---|\n",
         );
         let cell = |text: &str| text.replace('|', "\\|");
         for (tool, line, what) in WORK {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct LiveOption {
-    /// Show what is counted while it changes, every TIME [default: 1s]: on a terminal in its place, below other output
+    /// Show what is counted while it changes, every TIME [default: 1s]: redrawn in place on a terminal, below other output
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = interval)]
     live: Option<Duration>,
 }

@@ -42,7 +42,7 @@ pub(crate) struct Selection {
     /// Trace all processes (the default without -p and COMMAND); with COMMAND: all processes while it runs
     #[arg(short, long, alias = "all-cpus", conflicts_with_all = ["pid", "tid"])]
     all: bool,
-    /// Keep scheduling events (switches, wakeups, migrations, run times) and system calls that are about Kestrel's own process alone
+    /// Also record Kestrel's own system calls and scheduling events, which are left out otherwise
     #[arg(long)]
     include_self: bool,
     /// Record the kernel and user call stacks with each event that has no block

@@ -215,10 +215,7 @@ impl Object {
     }
 
     /// Paths of the maps of this object that ask to be pinned.
-    ///
-    /// # Errors
-    /// If bpffs is not mounted and cannot be.
-    pub fn pin_paths(&self) -> Result<Vec<(String, PathBuf)>> {
+    fn pin_paths(&self) -> Result<Vec<(String, PathBuf)>> {
         let mut paths = Vec::new();
         for map in self.parsed.maps() {
             if let Some(path) = map::pin_path(&self.host, &self.name, map)? {
@@ -231,7 +228,7 @@ impl Object {
     /// Removes the pins of this object's maps; answers with those that were there.
     ///
     /// # Errors
-    /// As [`Object::pin_paths`].
+    /// If bpffs is not mounted and cannot be.
     pub fn unpin(&self) -> Result<Vec<PathBuf>> {
         let mut removed = Vec::new();
         for (_, path) in self.pin_paths()? {

@@ -100,7 +100,7 @@ impl Spread {
         self.max
     }
 
-    /// The value that so many thousandths of all are not above.
+    /// The smallest value that at least `thousandths` ‰ of the values do not exceed.
     pub fn percentile(&self, thousandths: u32) -> i64 {
         let rank = (u128::from(self.count) * u128::from(thousandths))
             .div_ceil(1000)

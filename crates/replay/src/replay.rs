@@ -27,7 +27,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 struct Handler {
     code: Decoded,
-    /// Of the records of its event; those of all calls lie as their event's class says.
+    /// How a record of its event becomes the context; `None` for handlers of raw_syscalls records, whose layout depends on the class ([`CallPlaces`]).
     unpacking: Option<Unpacking>,
     /// Name of its event.
     event: String,
@@ -53,8 +53,9 @@ pub struct Replay {
     handlers: Vec<Handler>,
     by_event: ByEvent,
     written: Rc<EventTable>,
-    /// Names of the numbers that handlers have for their events.
+    /// Names of the events, by the numbers that handlers write for them.
     numbers: Vec<(i64, String)>,
+    /// The id of the next class of records that a handler writes.
     next: u16,
     /// Where the words of the output are, once a handler has them.
     output: Option<u64>,
@@ -102,7 +103,7 @@ impl Replay {
         Ok(id)
     }
 
-    /// Compiles a handler for system calls, of which these events of all calls have records: for the one with a number, or for all.
+    /// Compiles a handler for the system call of this number (or for all calls) over the raw_syscalls `events`.
     ///
     /// # Errors
     /// As [`Replay::add`].
@@ -378,6 +379,7 @@ impl Replay {
         }
         let asked = generation.is_some();
         let generation = state::word(&state, state::generation(ty.number));
+        // A map without keys keeps its last `entries` generations in a ring; the index is the generation's place in it.
         let index = (generation & u64::from(ty.entries.max(1) - 1)) as u32;
         let one = ty.keys.is_empty() && ty.entries > 1;
         let elements = self

@@ -24,6 +24,7 @@ pub mod browser;
 pub mod calls;
 pub mod convert;
 pub mod ctf;
+pub mod date;
 pub mod decode;
 mod error;
 pub mod event;

@@ -30,7 +30,7 @@ struct Row {
     name: &'static str,
     /// A shell line whose last word on standard output is the cost of a call; LOAD, RING, DIR and [`WORDS`] are replaced.
     line: &'static str,
-    /// At most this much of what the row named adds.
+    /// Limits: at most this much of what the row named adds.
     promises: &'static [(f64, &'static str)],
 }
 
@@ -48,8 +48,8 @@ const SYSCALLS: &str = "kestrel --syscalls";
 const PERF_TRACE: &str = "perf trace";
 const STRACE: &str = "strace -f";
 
-/// Our recorder, of the shell that becomes the load: it ends long after it, and the load begins when it is attached. perf does not say when it is: soon
-/// after it has written the head of its file; its count of samples tells.
+/// Macros of the rows' lines. RECORD … RECORDED records the shell, which execs the load once ATTACHED; the recorder runs on for seconds. perf does not
+/// report when it is attached: BEGUN waits for the header of its file, and its count of samples is checked afterwards.
 const WORDS: [(&str, &str); 4] = [
     ("RECORDED", "-p $$ --duration 6 2> DIR/told &"),
     ("RECORD", "kestrel record -v --buffer-size RING -o DIR/trace"),
@@ -150,12 +150,12 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What else is worth comparing: a row, a peer, what is told by it.
+/// Further comparisons: a row, a peer, what they have in common.
 const BESIDE: [(&str, &str, &str); 7] = [
     (
         FLOOR,
         "tracefs ring",
-        "below which nothing in BPF comes that gives times",
+        "the floor of BPF recorders with time stamps",
     ),
     (FLOOR, PERF, "likewise"),
     ("kestrel overwrite", "perf, same ring", "a ring of the same size"),

@@ -22,7 +22,7 @@ pub(crate) const MATRIX: &[&str] = &["6.1", "6.12", "6.18", "7.2", "7.3"];
 /// The oldest and the newest kernel of the matrix.
 pub(crate) const MATRIX_ENDS: &[&str] = &["6.1", "7.3"];
 
-/// The matrix and the old kernel that gets a clear word.
+/// The matrix and the oldest kernel, which must be refused by name.
 pub(crate) const ALL: &[&str] = &["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// The kernel used when none is named.

@@ -1,5 +1,5 @@
 //! A machine's memory in a file, taken once the agent is up and restored as often as wanted, each time as a private
-//! copy-on-write clone; what it was made of names it.
+//! copy-on-write clone; named by a hash of what it was made from.
 
 use std::{
     fs::{self, File},

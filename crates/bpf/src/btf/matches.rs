@@ -12,7 +12,7 @@ use std::collections::HashMap;
 const DEPTH: u32 = 64;
 
 /// A name without its flavour: `rw_semaphore___old` is an old `rw_semaphore`.
-pub fn essential_name(name: &str) -> &str {
+pub(super) fn essential_name(name: &str) -> &str {
     let plain = |at: usize| name.as_bytes().get(at).is_some_and(|byte| *byte != b'_');
     name.rmatch_indices("___")
         .map(|(at, _)| at)

@@ -19,7 +19,6 @@ mod walk;
 pub mod write;
 
 pub use find::{Enumerator, Function};
-pub use matches::essential_name;
 pub use preempt_count::{PreemptCountPlace, PreemptCountWay};
 pub use raw::TypeId;
 pub use types::{

@@ -43,7 +43,13 @@ pub(super) struct Map {
     pub(super) events: Vec<Vec<u8>>,
 }
 
-/// What a register holds that was loaded with a map: an address where nothing is.
+/// The kernel's answers, as helpers give them.
+const ENOENT: i64 = -2;
+const E2BIG: i64 = -7;
+const EEXIST: i64 = -17;
+const EINVAL: i64 = -22;
+
+/// Base of the addresses of map handles in registers; no memory is mapped there.
 const HANDLES: u64 = 0xfffe_0000_0000_0000;
 
 pub(super) fn handle(map: MapRef) -> u64 {
@@ -94,18 +100,18 @@ impl Map {
         const EXIST: u64 = 2;
         let found = self.find(memory, key, cpu);
         let address = match (found, flags & 3) {
-            (Some(_), NOEXIST) => return -17,
-            (None, EXIST) => return -2,
+            (Some(_), NOEXIST) => return EEXIST,
+            (None, EXIST) => return ENOENT,
             (Some(address), _) => address,
             (None, _) => {
                 let (entries, evicts) = match self.kind {
                     MapKind::Hash { entries } | MapKind::PerCpuHash { entries } => (entries, false),
                     MapKind::LruHash { entries } | MapKind::PerCpuLruHash { entries } => (entries, true),
-                    _ => return -7,
+                    _ => return E2BIG,
                 };
                 if self.keys().len() >= entries as usize {
                     let Some(oldest) = self.oldest().filter(|_| evicts) else {
-                        return -7;
+                        return E2BIG;
                     };
                     self.delete(&oldest);
                 }
@@ -117,18 +123,18 @@ impl Map {
         };
         match memory.fill(address, value) {
             Ok(()) => 0,
-            Err(_) => -22,
+            Err(_) => EINVAL,
         }
     }
 
     /// `bpf_map_delete_elem`. The memory is kept, as in the kernel while a program may look at it.
     pub(super) fn delete(&mut self, key: &[u8]) -> i64 {
         if self.array_entries().is_some() {
-            return -22;
+            return EINVAL;
         }
         let before = self.values.len();
         self.values.retain(|(k, _), _| k != key);
-        if self.values.len() < before { 0 } else { -2 }
+        if self.values.len() < before { 0 } else { ENOENT }
     }
 
     pub(super) fn keys(&self) -> Vec<Vec<u8>> {
@@ -211,7 +217,7 @@ impl Machine {
             Some(map) if key.len() == map.key_size as usize && value.len() == map.value_size as usize => {
                 map.update(&mut self.memory, key, value, 0, cpu)
             }
-            _ => -22,
+            _ => EINVAL,
         }
     }
 

@@ -3,7 +3,7 @@
 //! A [`Machine`] owns memory, maps and an [`Environment`]; [`Machine::run`] runs a program on it to its exit. What the
 //! verifier would refuse on the path taken (an access outside of what a pointer leads to, a register or stack byte
 //! never written, a helper's argument missing) is a [`Fault`]. [`Machine::run_hooked`] calls back before every
-//! instruction; the callback may run another program on the same machine, as an interrupt would.
+//! instruction, those of functions that helpers call among them; the callback may run another program on the same machine, as an interrupt would.
 //!
 //! ```
 //! use kestrel_bpf::{code::MapRef, interp::{Machine, MapKind}, text};
@@ -45,7 +45,7 @@ use std::rc::Rc;
 pub struct Machine {
     /// What helpers report: time, task, cpu, stacks.
     pub environment: Environment,
-    /// Instructions after which a run is given up.
+    /// Instructions after which a run is given up, those of functions that helpers call among them.
     pub max_steps: u64,
     /// Whether programs may read kernel memory directly, as through trusted BTF pointers (`tp_btf`, `fentry`).
     pub direct_kernel_reads: bool,

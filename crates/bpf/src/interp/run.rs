@@ -19,7 +19,7 @@ const FRAMES: usize = 8;
 /// `MAX_TAIL_CALL_CNT`.
 const TAIL_CALLS: u32 = 33;
 
-/// What a register holds that was loaded with a function: an address where nothing is.
+/// Base of the addresses of functions in registers; no memory is mapped there.
 const FUNCTIONS: u64 = 0xfffd_0000_0000_0000;
 
 /// Called before each instruction with its index.
@@ -36,6 +36,8 @@ struct Run {
     stacks: Vec<u64>,
     context: u64,
     tail_calls: u32,
+    /// Instructions that may still run.
+    left: u64,
 }
 
 impl Machine {
@@ -44,7 +46,7 @@ impl Machine {
         self.run_hooked(code, context, &mut |_, _| {})
     }
 
-    /// Runs a program, calling `hook` before every instruction with the instruction's index. The hook may
+    /// Runs a program, calling `hook` before every instruction with the instruction's index, also in functions that helpers call. The hook may
     /// change the machine and run other programs on it: an interrupt between any two instructions.
     pub fn run_hooked(
         &mut self,
@@ -73,6 +75,7 @@ impl Machine {
             stacks: Vec::new(),
             context: address,
             tail_calls: 0,
+            left: self.max_steps,
         };
         let before = self.preempt_depth;
         let interrupts_off = self.interrupts_off;
@@ -101,30 +104,24 @@ impl Run {
     fn go(&mut self, machine: &mut Machine, hook: Hook<'_>) -> Result<u64, Reason> {
         self.registers[1] = Some(self.context);
         self.enter(machine);
-        let mut left = machine.max_steps;
         loop {
-            if let Some(r0) = self.advance(machine, hook, &mut left)? {
+            if let Some(r0) = self.advance(machine, hook)? {
                 return Ok(r0);
             }
         }
     }
 
-    /// Runs the next instruction, one of those that are `left`; gives r0 where it ends the program.
-    fn advance(
-        &mut self,
-        machine: &mut Machine,
-        hook: Hook<'_>,
-        left: &mut u64,
-    ) -> Result<Option<u64>, Reason> {
+    /// Runs the next instruction; gives r0 where it ends the program.
+    fn advance(&mut self, machine: &mut Machine, hook: Hook<'_>) -> Result<Option<u64>, Reason> {
         let insn = *self.code.insns.get(self.at).ok_or(Reason::LeftProgram)?;
         hook(machine, self.at);
-        *left = left.checked_sub(1).ok_or(Reason::TooManySteps {
+        self.left = self.left.checked_sub(1).ok_or(Reason::TooManySteps {
             limit: machine.max_steps,
         })?;
         machine.steps += 1;
         let row = isa::row(&insn).ok_or(Reason::NotAnInstruction)?;
         let next = self.at + row.slots();
-        self.at = match self.step(machine, insn, row.meaning)? {
+        self.at = match self.step(machine, hook, insn, row.meaning)? {
             Flow::Next => next,
             Flow::To(at) => at,
             Flow::Done(r0) => return Ok(Some(r0)),
@@ -132,7 +129,13 @@ impl Run {
         Ok(None)
     }
 
-    fn step(&mut self, machine: &mut Machine, insn: Insn, meaning: Meaning) -> Result<Flow, Reason> {
+    fn step(
+        &mut self,
+        machine: &mut Machine,
+        hook: Hook<'_>,
+        insn: Insn,
+        meaning: Meaning,
+    ) -> Result<Flow, Reason> {
         let Insn {
             dst, src, off, imm, ..
         } = insn;
@@ -200,7 +203,7 @@ impl Run {
                 let value = self.load64(machine, kind, imm)?;
                 self.set(dst, value)?;
             }
-            Meaning::Call(callee) => return self.call(machine, callee, imm),
+            Meaning::Call(callee) => return self.call(machine, hook, callee, imm),
             Meaning::Exit => return self.leave(machine),
         }
         Ok(Flow::Next)
@@ -296,7 +299,13 @@ impl Run {
         }
     }
 
-    fn call(&mut self, machine: &mut Machine, callee: Callee, imm: i32) -> Result<Flow, Reason> {
+    fn call(
+        &mut self,
+        machine: &mut Machine,
+        hook: Hook<'_>,
+        callee: Callee,
+        imm: i32,
+    ) -> Result<Flow, Reason> {
         match callee {
             Callee::Local => {
                 let to = self.jump(imm.into())?;
@@ -315,7 +324,7 @@ impl Run {
                 for (key, value) in elements {
                     let key_address = machine.memory.allocate(Space::Value, key.len() as u64);
                     machine.memory.fill(key_address, &key)?;
-                    let answer = self.call_back(machine, function, &[map, key_address, value, context]);
+                    let answer = self.call_back(machine, hook, function, &[map, key_address, value, context]);
                     machine.memory.remove(key_address);
                     done += 1;
                     if answer? != 0 {
@@ -329,7 +338,7 @@ impl Run {
                 let mut done = 0;
                 while done < count {
                     done += 1;
-                    if self.call_back(machine, function, &[done - 1, context])? != 0 {
+                    if self.call_back(machine, hook, function, &[done - 1, context])? != 0 {
                         break;
                     }
                 }
@@ -364,7 +373,13 @@ impl Run {
     }
 
     /// Calls a function of the program from within a helper; gives what it returns.
-    fn call_back(&mut self, machine: &mut Machine, function: u64, arguments: &[u64]) -> Result<u64, Reason> {
+    fn call_back(
+        &mut self,
+        machine: &mut Machine,
+        hook: Hook<'_>,
+        function: u64,
+        arguments: &[u64],
+    ) -> Result<u64, Reason> {
         let entry = usize::try_from(function.wrapping_sub(FUNCTIONS)).unwrap_or(usize::MAX);
         if !self.code.callbacks.contains(&entry) {
             return Err(Reason::Other("a call back of what is no function".to_owned()));
@@ -377,9 +392,8 @@ impl Run {
         }
         self.enter(machine);
         self.at = entry;
-        let mut left = machine.max_steps;
         while self.frames.len() > depth {
-            if self.advance(machine, &mut |_, _| {}, &mut left)?.is_some() {
+            if self.advance(machine, hook)?.is_some() {
                 return Err(Reason::LeftProgram);
             }
         }

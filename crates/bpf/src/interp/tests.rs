@@ -423,3 +423,28 @@ fn programs_interrupt_each_other_anywhere() {
     );
     assert!(starts(&safe).into_iter().all(|at| sum(&safe, at) == 2));
 }
+
+/// A function that `bpf_loop` calls is interrupted as the program itself is, and its instructions count for the limit.
+#[test]
+fn functions_that_helpers_call_are_part_of_the_run() {
+    let looping = |times: i32| {
+        let mut asm = Assembler::new();
+        let body = asm.label();
+        asm.mov(Reg::R1, times).function(Reg::R2, body);
+        asm.mov(Reg::R3, 0).mov(Reg::R4, 0);
+        asm.call(crate::helper::LOOP).exit();
+        asm.callback(body).mov(Reg::R0, 0).exit();
+        asm.finish().unwrap()
+    };
+    let program = looping(3);
+    let mut seen = Vec::new();
+    let done = Machine::new()
+        .run_hooked(&program, &[], &mut |_, at| seen.push(at))
+        .unwrap();
+    assert_eq!(done, 3);
+    assert_eq!(seen, [0, 1, 3, 4, 5, 7, 8, 7, 8, 7, 8, 6]);
+    let mut machine = Machine::new();
+    machine.max_steps = 1000;
+    let fault = machine.run(&looping(1 << 23), &[]).unwrap_err();
+    assert_eq!(fault.reason, Reason::TooManySteps { limit: 1000 });
+}

@@ -156,7 +156,6 @@ const RENAMED: &[(&str, &str)] = &[
     ("newstat", "stat"),
     ("newfstat", "fstat"),
     ("newlstat", "lstat"),
-    ("newfstatat", "newfstatat"),
     ("newuname", "uname"),
     ("sendfile64", "sendfile"),
     ("umount", "umount2"),

@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Merge(merge::Options),
     /// Write a recorded trace as a file of another tool: perf.data, trace.dat, …
     Export(export::Options),
-    /// Record and show what the scheduler does: delays, spells, which CPU has which task, who wakes whom
+    /// Record and show what the scheduler does: delays, run times, CPU maps, wakeups
     #[command(subcommand, after_help = sched::EXAMPLES)]
     Sched(sched::Command),
     /// Start a persistent session from a table file

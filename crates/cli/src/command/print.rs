@@ -21,7 +21,7 @@ use std::io::IsTerminal;
 pub(crate) struct Options {
     #[command(flatten)]
     trace: TraceArgument,
-    /// The format that records are written in
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats())]
     format: String,
     /// Print only the records of this buffer

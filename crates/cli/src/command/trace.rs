@@ -62,7 +62,7 @@ pub(crate) struct Options {
     live: LiveOption,
     #[command(flatten)]
     calls: syscalls::CallOptions,
-    /// How lines look
+    /// Output format of each event
     #[arg(long, value_enum, default_value = "text")]
     format: LineFormat,
 }

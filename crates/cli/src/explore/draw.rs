@@ -196,7 +196,7 @@ fn draw_histogram(explorer: &mut Explorer, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(Line::styled(scale, theme::faint())), place);
 }
 
-/// One row of a bar, counted from below; something is never nothing.
+/// One row of a bar, counted from below; a count above 0 draws at least an eighth.
 fn bar(count: u64, most: u64, rows: u16, row: u16) -> &'static str {
     const PARTS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
     let eighths = (u128::from(count) * u128::from(rows) * 8 / u128::from(most)) as u64;
@@ -295,10 +295,7 @@ fn draw_remark(explorer: &Explorer, frame: &mut Frame<'_>, area: Rect) {
         parts.push(Span::styled(shown(&text).into_owned(), theme::faint()));
     }
     if level.report.as_ref().is_some_and(|report| report.records == 0) {
-        parts = vec![Span::styled(
-            "none of the events is here; Esc goes back",
-            theme::alarm(),
-        )];
+        parts = vec![Span::styled("no event matches; Esc goes back", theme::alarm())];
     }
     frame.render_widget(Paragraph::new(Line::from(parts)), area);
 }

@@ -1,9 +1,9 @@
-//! Losses and gaps of the recording, in a line.
+//! The line of the recording's losses.
 
 use kestrel_trace::print::thousands;
 use kestrel_trace::report::Report;
 
-/// Description of missing records; `lost 0` where nothing is.
+/// The losses, each by its word; `lost 0` where there are none.
 pub(super) fn missing(report: &Report) -> String {
     let mut text = format!("lost {}", thousands(report.lost()));
     if let Some(missed) = &report.missed {
@@ -11,9 +11,9 @@ pub(super) fn missing(report: &Report) -> String {
     }
     for (count, what) in [
         (report.overwritten(), "overwritten"),
-        (report.absent(), "written, but not there any more"),
-        (report.losses.packets_missing, "packets missing"),
-        (report.losses.packets_damaged, "packets damaged"),
+        (report.absent(), "absent"),
+        (report.losses.packets_missing, "absent packets"),
+        (report.losses.packets_damaged, "damaged packets"),
     ] {
         if count > 0 {
             text.push_str(&format!(", {what} {}", thousands(count)));

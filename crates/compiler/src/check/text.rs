@@ -9,7 +9,7 @@ use crate::lang::diag::Diagnostic;
 /// Most bytes of two texts that are compared one by one up to their NUL.
 const MOST: u32 = 128;
 
-/// Bytes of a choice between constant texts at least: other handlers that share the map may have longer ones.
+/// Least size of the string type of `c ? "a" : "b"`: handlers that share a map may have longer constants.
 const CHOICE: u32 = 64;
 
 impl Checker<'_> {
@@ -92,7 +92,7 @@ fn capacity(text: &Expr) -> u32 {
     }
 }
 
-/// A choice between two constant texts as such: by itself it is a number whose values have names.
+/// `c ? "a" : "b"` as a string: by itself it is a number whose values have names.
 pub(super) fn spelled(side: Expr) -> Expr {
     let Type::Integer {
         show: Show::Names(names),

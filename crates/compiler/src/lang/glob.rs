@@ -4,7 +4,7 @@ use kestrel_trace::print::raw;
 use std::ops::RangeInclusive;
 
 /// Most bytes that a pattern describes, `*` not counted: where a text may be in the pattern is a bit of one word.
-pub const MOST_ITEMS: usize = 63;
+const MOST_ITEMS: usize = 63;
 
 /// An item of a pattern: the set of bytes that match it.
 #[derive(Clone, Debug, PartialEq, Eq)]

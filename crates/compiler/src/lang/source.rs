@@ -54,7 +54,7 @@ impl Sources {
     }
 
     /// The text that a place lies in.
-    pub fn file_of(&self, span: Span) -> Option<&Source> {
+    fn file_of(&self, span: Span) -> Option<&Source> {
         let start = span.start as usize;
         self.files.iter().rev().find(|file| file.start <= start)
     }

@@ -98,7 +98,7 @@ impl BufferPolicy {
     }
 }
 
-/// Rings behind a session's gate.
+/// All that the code before a hook's handlers depends on; the [`Sink`] that emits it.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
     /// Buffers of records, by name and in the order of their numbers; the first is the default.
@@ -123,17 +123,17 @@ pub struct Dispatch {
     pub choice: HandlerChoice,
     /// Where another hook on its event looks at the active word for it.
     pub relay: Option<Relay>,
-    /// Relays of this hook: they act on the table that it passes on.
+    /// Relayed hooks that take the active word from this hook.
     pub leads: Vec<Relay>,
-    /// Where it is what stands in for a handler of another hook: the word that it passes on in the place of the call.
+    /// Set in the stand-in program of a relayed handler: where it stores the active word for the relayed hook instead of calling the handler.
     pub passing: Option<RelayedHandler>,
     /// Where the hook is several programs: which of them this is.
     pub place: Option<ProgramPlace>,
     /// Where the kernel counts how often the thread was switched out, if that is known.
     pub switches: Option<Switches>,
-    /// Whether it runs with preemption off from its first instruction to its last.
+    /// Whether the program runs with preemption off from its first instruction to its last.
     pub whole: bool,
-    /// Whether what is asked first of all may be a function of the program's own.
+    /// Whether the check for second chances may be a BPF subprogram.
     pub apart: bool,
 }
 
@@ -158,7 +158,9 @@ impl Dispatch {
             Destination::Buffer(name) => Ok(vec![self.number(name)?]),
             Destination::Messages => match self.number(MESSAGES) {
                 Ok(number) => Ok(vec![number]),
-                Err(_) => Err(Refused("there is no agent to tell".to_owned())),
+                Err(_) => Err(Refused(
+                    "this session has no buffer for messages to the agent".to_owned(),
+                )),
             },
             Destination::Current => {
                 let mut possible = Vec::new();
@@ -385,7 +387,8 @@ impl Sink for Dispatch {
                 }
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
-                let call = call.ok_or_else(|| Refused(format!("nobody has the object {object}")))?;
+                let call = call
+                    .ok_or_else(|| Refused(format!("the object {object} is not loaded in this session")))?;
                 if self.place.is_some_and(|place| place.number > 0) {
                     // Its author relies on the kernel: no program runs twice at once on one CPU.
                     second_chance::emit_in_vain(b);

@@ -75,7 +75,7 @@ const PAIRS: u32 = 512;
 const PAIR: u32 = 16;
 /// Hits that a later program took: a u64 behind the cells.
 const TAKEN: u32 = PAIRS * PAIR;
-/// Of these, hits whose handler is a program of a compiled object: only the first program calls those.
+/// Of these, hits that are missed all the same: their handler is a program of a compiled object, which only the first program calls.
 const IN_VAIN: u32 = TAKEN + 8;
 /// Hits that the first program left to others.
 const LEFT: u32 = IN_VAIN + 8;
@@ -486,7 +486,7 @@ fn enter(
     }
 }
 
-/// Counts a hit that was taken in vain.
+/// Counts a hit that this copy took and that is missed all the same: only the first copy calls an object's program.
 pub(crate) fn emit_in_vain(b: &mut Builder) {
     count(b, IN_VAIN);
 }

@@ -278,17 +278,14 @@ impl Map {
     }
 
     /// Copies the element under `key` into `value` ([`Map::element_size`] bytes); false if there is none.
-    ///
-    /// # Errors
-    /// [`Error::Argument`] for wrong sizes, [`Error::System`] otherwise.
-    pub fn lookup_into(&self, key: &[u8], value: &mut [u8]) -> Result<bool> {
+    fn lookup_into(&self, key: &[u8], value: &mut [u8]) -> Result<bool> {
         self.read_element(Command::MapLookup, "look up in the map", key, value)
     }
 
     /// The element under `key`, if there is one: [`Map::element_size`] bytes.
     ///
     /// # Errors
-    /// As [`Map::lookup_into`].
+    /// [`Error::Argument`] for wrong sizes, [`Error::System`] otherwise.
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = vec![0; self.element];
         Ok(self.lookup_into(key, &mut value)?.then_some(value))
@@ -297,7 +294,7 @@ impl Map {
     /// The element under `key`, removing it in the same step (hashes from Linux 5.14 on; queues and stacks, with an empty key).
     ///
     /// # Errors
-    /// As [`Map::lookup_into`].
+    /// As [`Map::lookup`].
     pub fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = vec![0; self.element];
         let found = self.read_element(Command::MapLookupAndDelete, "take from the map", key, &mut value)?;

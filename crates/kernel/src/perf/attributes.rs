@@ -40,7 +40,7 @@ pub(super) const TYPE_BREAKPOINT: u32 = 5;
 /// `PERF_SAMPLE_RAW`.
 pub(super) const SAMPLE_RAW: u64 = 1 << 10;
 
-/// `PERF_FORMAT_LOST`: behind the count, what found no room.
+/// `PERF_FORMAT_LOST`: the number of lost events follows the count.
 pub(super) const FORMAT_LOST: u64 = 1 << 4;
 
 /// `PERF_FLAG_FD_CLOEXEC`.

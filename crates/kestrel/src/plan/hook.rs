@@ -50,9 +50,9 @@ pub struct Hook {
     pub(crate) known_calls: Vec<Call>,
     /// Where another hook on its event looks at the active word for it.
     pub(crate) relay: Option<Relay>,
-    /// Relays of the hook that calls this program.
+    /// Relayed hooks that take the active word from the hook that calls this program.
     pub(crate) leads: Vec<Relay>,
-    /// Where it stands in for a handler of such a one: what it passes on to that.
+    /// Set in the stand-in program of a relayed handler: where it stores the active word for the relayed hook.
     pub(crate) passing: Option<RelayedHandler>,
 }
 

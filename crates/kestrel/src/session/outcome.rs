@@ -27,9 +27,9 @@ pub struct Skipped {
 pub struct Missed {
     /// The program's event; for a set of events, the first.
     pub event: String,
-    /// Number of further events that the program serves: the kernel counts the misses of all together.
+    /// Number of further events that the program serves: the kernel counts the missed hits of all together.
     pub others: usize,
-    /// Whether only the events of some processes are traced: the kernel counts the misses of all processes.
+    /// Whether only the events of some processes are traced: the kernel counts the missed hits of all processes.
     pub chosen: bool,
     /// Number of missed hits, or why it is not known. For returns it is reported even if it is zero.
     pub count: std::result::Result<u64, String>,

@@ -27,10 +27,10 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How often a session is looked at again that is changed at the same time.
+/// Attempts at opening the buffers while another command changes the session.
 const LOOKS: u32 = 5;
 
-/// A session that is there.
+/// A persistent session, opened by its pins.
 #[derive(Debug)]
 pub struct PinnedSession {
     pub(super) directory: Directory,
@@ -217,7 +217,7 @@ impl PinnedSession {
         self.directory.map(name)
     }
 
-    /// All of it but its hooks, as its maker had it.
+    /// A [`Session`] over this session's resources without hooks, filter or license: to prepare a change.
     ///
     /// # Errors
     /// The kernel's, or when a part is missing.

@@ -7,8 +7,8 @@
 //! | `printf` | the format | one for each conversion |
 //! | `errorf`, `warnf` | place, U+001F, format: `stdin:1:32-75␟%d` | the same |
 //! | `print` | | the value |
-//! | `print_map` | the map's name; then, where the map has no keys and no function fills it, a line break and `one` | the generation of the map; with `one`, what it held; then how many keys are wanted and what numbers are divided by, or neither |
-//! | `cleared` | the map's name | the generation that began |
+//! | `print_map` | the map's name; then, where the map has no keys and no function fills it, a line break and `one` | generation; value (only with `one`); optionally the most keys to show and the divisor together |
+//! | `cleared`, `zeroed` | the map's name | the generation that began; keys go, or stay with zero |
 //! | `time` | the format, or nothing for `%H:%M:%S` and a line break | |
 //! | `join` | what stands between | texts, or arrays of texts; empty ones are left out |
 //! | `cat`, `system` | the format of the path, or of the command | one for each conversion |

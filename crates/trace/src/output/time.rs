@@ -1,8 +1,9 @@
 //! `time`: the date of the record, where bpftrace has that of its being read.
 
 use super::reached::{Effect, Output};
+use crate::date;
 use crate::layout::DateClock;
-use crate::print::{date, raw};
+use crate::print::raw;
 
 pub(super) static TIME: Output = Output {
     verb: "time",

@@ -1,6 +1,5 @@
 //! Writes values, numbers, names and times as text, so that they look alike wherever text is shown.
 
-pub mod date;
 pub mod escape;
 pub(crate) mod format;
 mod json;

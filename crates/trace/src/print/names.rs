@@ -1,9 +1,9 @@
 //! Numbers by the names that they stand for.
 
-use super::date;
 use super::piece::hexadecimal;
 use super::raw;
 use super::text::{Style, text};
+use crate::date;
 use crate::symbol::Symbols;
 use crate::syscall::{error_text, signal_text, system_call};
 use crate::user_symbol::code_address;

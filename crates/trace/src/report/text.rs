@@ -195,13 +195,13 @@ impl Page {
         self.line("");
         let lost = self.number("lost", report.lost());
         let overwritten = self.number("overwritten", report.overwritten());
-        let damaged = self.number("packets damaged", report.losses.packets_damaged);
-        let missing = self.number("packets missing", report.losses.packets_missing);
+        let damaged = self.number("damaged packets", report.losses.packets_damaged);
+        let missing = self.number("absent packets", report.losses.packets_missing);
         self.line(&match report.missed {
             Some(missed) => format!("{lost}, {missed}"),
             None => lost,
         });
-        let absent = self.number("written, but not there any more", report.absent());
+        let absent = self.number("absent", report.absent());
         for (text, count) in [
             (absent, report.absent()),
             (overwritten, report.overwritten()),

@@ -1,4 +1,4 @@
-//! The base of what marks cost those who make none: a write to the null device, with nothing attached.
+//! Baseline of `kestrel-mark`: a bare write to /dev/null, with nothing attached.
 
 use super::Row;
 

@@ -1,4 +1,4 @@
-//! The floor for events of programs: a number that goes up 100 times in a function.
+//! Baseline of a program's own events: a function that adds to a number 100 times.
 
 use super::Row;
 

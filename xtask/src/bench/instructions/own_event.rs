@@ -1,4 +1,4 @@
-//! Ours: the same with an event of the program's own, to which nobody listens.
+//! `number` with 100 events of kestrel-tracepoint that have no listener.
 
 use super::{Promise, Row};
 

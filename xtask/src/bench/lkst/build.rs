@@ -1,4 +1,4 @@
-//! One build under one recorder, and what it took: wall clock, the build's own processors' time, and everybody's.
+//! One build under one recorder, and what it took: wall clock, the processor time of the build, and that of the whole machine.
 
 use std::{
     env, fs,
@@ -14,7 +14,7 @@ use super::{
     tree::Tree,
 };
 
-/// What every recorder follows: the build between two looks at the clocks. `times` gives what the children took.
+/// Shell script that is recorded: the build, with clocks read before and after. `times` gives the time of its children.
 const SCRIPT: &str = r#"#!/bin/sh
 exec < /dev/null
 trap 'kill $! 2>/dev/null; exit 143' TERM INT
@@ -44,11 +44,11 @@ pub(crate) struct Taken {
     pub(crate) wall: f64,
     /// User and system time of the build's processes.
     pub(crate) own: f64,
-    /// Time that all processors were busy for anybody during the build, interrupts and the recorder included.
+    /// Processor time of the whole machine during the build, interrupts and the recorder included.
     pub(crate) everybody: f64,
-    /// Time from the recorder's start to the build's, and from its end to the recorder's.
+    /// Start-up and shutdown of the recorder: from its start to the build's, and from the build's end to its own.
     pub(crate) around: f64,
-    /// From then until what it left for the background was done: nothing of it may run beside the next build.
+    /// From then until its work in the background was done: none of it may run beside the next build.
     pub(crate) after: f64,
     pub(crate) counts: Option<Counts>,
 }

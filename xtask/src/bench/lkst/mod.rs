@@ -1,4 +1,4 @@
-//! `cargo xtask bench lkst`: what recording costs a kernel build, as the original reported it: with every event, with a custom mask, ours and
+//! `cargo xtask bench lkst`: what recording costs a kernel build, as the authors of the Linux Kernel State Tracer (LKST) reported it: with every event, with a custom mask, ours and
 //! the peers' in one run, each round beside builds without a recorder. Here are the rounds and the printed tables.
 
 use std::{collections::BTreeMap, fs, path::Path, process::ExitCode, thread::available_parallelism};

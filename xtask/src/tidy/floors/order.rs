@@ -144,6 +144,7 @@ pub(super) const ORDERS: &[Order] = &[
             "packet",
             "syscall",
             "layout",
+            "date",
             "action",
             "event",
             "value",

@@ -64,7 +64,7 @@ pub(crate) struct Options {
     /// Check whether an agent with these options would work, and exit
     #[arg(long)]
     check: bool,
-    /// How messages are shown
+    /// Output format of each message
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

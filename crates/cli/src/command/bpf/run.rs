@@ -118,7 +118,7 @@ pub(crate) struct Options {
     /// Write what the verifier says about all programs to this file
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// How to show maps, records and statistics
+    /// Output format of maps, records and statistics
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Say what is done, and how long it took

@@ -35,7 +35,7 @@ use std::path::PathBuf;
 pub(crate) struct Options {
     #[command(flatten)]
     trace: TraceArgument,
-    /// How it looks [default: text]
+    /// Output format [default: text]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Print text on a terminal, too, instead of the full-screen explorer of tables, stacks and records (`?` shows its keys); options that name a format, a table or an output do the same
@@ -66,7 +66,7 @@ pub(crate) struct Options {
     /// In each group of --by, the sum, mean, least, greatest, median and 99th percentile of this expression
     #[arg(long, value_name = "EXPR", requires = "by", conflicts_with = "latency")]
     value: Option<String>,
-    /// Measure the time from one event to another of the same thread, or of the same KEY; may be repeated; a lone pattern (`*:*`) stands for all its events that begin and end something; --by splits
+    /// Measure the time from one event to another of the same thread, or of the same KEY; may be repeated; one pattern (`*:*`) pairs entry and exit events by name; --by splits
     #[arg(long, value_name = "BEGIN,END[,KEY]", conflicts_with_all = ["also", "field"])]
     latency: Vec<String>,
     /// The column that --by and --latency sort by; `-` before it turns the order round

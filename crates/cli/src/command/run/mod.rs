@@ -495,7 +495,7 @@ impl ProgramRun<'_> {
             self.live.erase()?;
             let times = counted(skipped, "time");
             eprintln!(
-                "WARNING: intervals were left out {times}: what they print is written out too slowly; what was counted meanwhile is in the next ones"
+                "WARNING: missed intervals {times}: their output is written too slowly; what was counted meanwhile is in the next ones"
             );
         }
         let failed = self.failures.since(self.running.session().failures()?);

@@ -87,7 +87,7 @@ pub(crate) struct Options {
     /// Print what this kernel can do
     #[arg(long)]
     pub(super) info: bool,
-    /// Run the program's bench: events again and again and print how long one takes, or its test: events and print which pass
+    /// Run the `bench:` probes repeatedly and print the time of one run, or run the `test:` probes and print which pass
     #[arg(long = "mode", value_enum, value_name = "MODE")]
     pub(super) mode: Option<RunMode>,
     /// Same as --mode test
@@ -105,19 +105,19 @@ pub(crate) struct Options {
         hide_short_help = true
     )]
     pub(super) buffering: Buffering,
-    /// Taken for scripts of bpftrace: types come from the kernel
+    /// Accepted for compatibility with bpftrace and ignored: types come from the kernel
     #[arg(short = 'I', value_name = "DIR", hide = true)]
     pub(super) include_directory: Vec<PathBuf>,
-    /// Taken for scripts of bpftrace: types come from the kernel
+    /// Accepted for compatibility with bpftrace and ignored: types come from the kernel
     #[arg(long, value_name = "FILE", hide = true)]
     pub(super) include: Vec<PathBuf>,
-    /// Taken for scripts of bpftrace: semaphores of marks are always raised by the file
+    /// Accepted for compatibility with bpftrace and ignored: semaphores of USDT probes are always raised by the file
     #[arg(long, hide = true)]
     pub(super) usdt_file_activation: bool,
     /// Do not use a feature of this kernel: kprobe_session (one program for a function's entry and its return). bpftrace's other features are accepted and change nothing
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     pub(super) no_feature: Vec<String>,
-    /// Taken for scripts of bpftrace: nothing here is made by LLVM
+    /// Accepted for compatibility with bpftrace and ignored: there is no LLVM here
     #[arg(long, hide = true)]
     pub(super) verify_llvm_ir: bool,
     /// Whether it was called by the name bpftrace

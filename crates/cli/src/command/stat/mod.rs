@@ -68,7 +68,7 @@ pub(crate) struct Options {
     interval: Option<u64>,
     #[command(flatten)]
     live: LiveOption,
-    /// Run the command so many times; print means, and how far they can be trusted
+    /// Run the command so many times; print means and relative standard deviations (±)
     #[arg(short, long = "repeat", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..),
         conflicts_with = "interval")]
     repeat: u32,

@@ -47,10 +47,10 @@ pub(crate) struct Options {
     /// Maximum number of rows in each table of a batch; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     rows: usize,
-    /// Format of batches; json is one object per line
+    /// Output format of each batch; JSON is one object per line
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Count what this command itself does, too
+    /// Also count Kestrel's own events, which are left out otherwise
     #[arg(long)]
     include_self: bool,
     /// A command as other tools take one here: refused, with what is meant

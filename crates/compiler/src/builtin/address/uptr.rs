@@ -1,4 +1,4 @@
-//! The built-in `uptr`: an address taken as one of the process's memory.
+//! The built-in `uptr`: marks an address as user-space memory.
 
 use super::space::in_space;
 use crate::builtin::row::{Builtin, BuiltinKind};
@@ -8,6 +8,6 @@ pub(crate) static UPTR: Builtin = Builtin {
     name: "uptr",
     numbered: false,
     usage: "uptr(address)",
-    about: "an address, as one in the process's memory",
+    about: "marks an address as user-space memory, for reads through it",
     kind: BuiltinKind::Value(|checker, usage| in_space(checker, usage, Space::User)),
 };

@@ -36,7 +36,7 @@ pub(super) fn numbering(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<I
             Ok(Intrinsic::fixed(helper::GET_CURRENT_PID_TGID))
         }
         _ => {
-            let message = format!("{} is of curr_ns or of init", usage.name);
+            let message = format!("{} takes curr_ns or init", usage.name);
             Err(checker.error(arg.span, message))
         }
     }

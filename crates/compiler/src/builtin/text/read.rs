@@ -9,8 +9,8 @@ use kestrel_trace::layout::Space;
 /// Most bytes of a text without its NUL.
 const MOST: u32 = 1023;
 
-/// `str(address)`, `str(address, bytes)`: of `space`, or of that which the address belongs to. Of as many bytes as an expression says, none
-/// behind them is looked at: what a system call is given has a length, and no NUL.
+/// `str(address[, bytes])` in `space`, or in the address's own. With a length that is no constant at most so many bytes are read: arguments of
+/// system calls have a length and no NUL.
 pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Space>) -> Checked<Expr> {
     let args = usage.positional(checker, 1, 2)?;
     let longest = checker.longest();

@@ -169,6 +169,7 @@ fn combined(op: BinaryOp, left: &Known, right: &Known) -> Option<Known> {
         Op::LessEqual => return Some(Known::Truth(less || a == b)),
         Op::Greater => return Some(Known::Truth(!less && a != b)),
         Op::Add => a.wrapping_add(b),
+        // A difference is signed, as that of values which are known only when the program runs (`result_type` in check/operator.rs).
         Op::Subtract => {
             return Some(Known::Number {
                 value: a.wrapping_sub(b),

@@ -47,7 +47,7 @@ impl Options {
 }
 
 impl Expander<'_> {
-    /// A call that is answered at once; `None` for all others.
+    /// Expands a call that needs no types (`getopt()`, `str()` of a positional parameter, `config()`, …); `None` for all others.
     pub(super) fn known_call(
         &mut self,
         name: &str,
@@ -146,13 +146,19 @@ impl Expander<'_> {
             }
         };
         let ExprKind::String(name) = &name.kind else {
-            return self.error(Diagnostic::error(name.span, "the name of an option is a text"));
+            return self.error(Diagnostic::error(
+                name.span,
+                "the name of an option must be a string in quotes",
+            ));
         };
         let help = match help.map(|help| (&help.kind, help.span)) {
             None => None,
             Some((ExprKind::String(text), _)) => Some(text.clone()),
             Some((_, place)) => {
-                return self.error(Diagnostic::error(place, "what an option is for is a text"));
+                return self.error(Diagnostic::error(
+                    place,
+                    "the help text of getopt() must be a string in quotes",
+                ));
             }
         };
         let given = self.inputs.named.iter().rfind(|(known, _)| known == name);

@@ -127,7 +127,7 @@ impl Printer<'_> {
                     UnaryOp::AddressOf => "&",
                 };
                 let value = self.expr(value);
-                // Two signs are not one of another meaning.
+                // `- -x` must not become `--x`, nor `& &x` `&&x`.
                 let apart = if value.starts_with(op) && matches!(op, "-" | "&") {
                     " "
                 } else {

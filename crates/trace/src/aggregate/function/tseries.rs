@@ -1,18 +1,20 @@
 //! `tseries(value, interval, count[, how])`: the newest intervals of time, each with one value.
 //!
 //! ```text
-//!   words: { interval's number + 1 (0: never used), value, beside it } × count, then what turns times into dates
+//!   words: { interval number + 1 (0: unused), value, companion } × count, then the clock offset
 //! ```
 //!
-//! An interval's place is its number modulo `count`. Beside the value stands when it was stored (the last one wins) or of how many values it is the sum (the average).
+//! An interval's place is its number modulo `count`. The companion is the time at which the value was stored (the last one wins) or the number of values in the sum (for the average). The clock offset turns times
+//! into dates.
 
 use crate::aggregate::gather::{Function, Gathered, Metric, json_number, rank};
-use crate::print::{date, separate};
+use crate::date;
+use crate::print::separate;
 use std::cmp::Ordering;
 use std::fmt::Write;
 
 /// `tseries(value, interval, count[, how])`: parameters are the interval in ns, the count, and the place of `how` in [`HOW`]; then whether
-/// times are the program's own, and by how many ns the date is ahead of the kernel's clock, whole intervals left out: so intervals begin at whole multiples of the date.
+/// times are the program's own, and the offset of the wall clock to the monotonic clock modulo the interval, in ns: so intervals begin at round wall-clock times.
 pub const TSERIES: &dyn Function = &Tseries;
 
 /// Functions that make one value of those of an interval, by their names; the first is the default.
@@ -48,7 +50,7 @@ struct Tseries;
 type Point = (u64, Option<i128>);
 
 impl Combine {
-    /// Buckets of a gathered function's parameters.
+    /// The way of combining values that the parameters name; [`Combine::Last`] where they name none.
     pub fn of(with: &Gathered) -> Self {
         let place = usize::try_from(with.parameter(2)).unwrap_or_default();
         HOW.get(place).map_or(Self::Last, |(_, how)| *how)

@@ -30,4 +30,5 @@ pub static RING: Structure = structure!(io_uring::io_uring_params [
     sq_off = sq_off: Inside(&SUBMISSION), cq_off = cq_off: Inside(&COMPLETION),
 ]);
 
+#[cfg(test)]
 pub(super) const ALL: &[&Structure] = &[&POLL, &EPOLL_EVENT, &SUBMISSION, &COMPLETION, &RING];

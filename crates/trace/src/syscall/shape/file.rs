@@ -69,6 +69,7 @@ pub static TERMINAL: Structure = structure!(general::termios [
     c_lflag = c_lflag: Named(Meaning::LocalModes),
 ] "…");
 
+#[cfg(test)]
 pub(super) const ALL: &[&Structure] = &[
     &OPEN_HOW,
     &STAT,

@@ -93,16 +93,6 @@ impl Width {
     }
 }
 
-/// All structures, for tests.
-pub const STRUCTURES: &[&[&Structure]] = &[
-    event::ALL,
-    file::ALL,
-    network::ALL,
-    process::ALL,
-    signal::ALL,
-    time::ALL,
-];
-
 pub use event::{EPOLL_EVENT, POLL, RING};
 pub use file::{
     FILE_LOCK, FILE_LOCK_HELD, FILE_OWNER, MOUNT, OPEN_HOW, STAT, STATFS, STATX, TERMINAL, WINDOW,
@@ -156,6 +146,16 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All structures.
+    const STRUCTURES: &[&[&Structure]] = &[
+        event::ALL,
+        file::ALL,
+        network::ALL,
+        process::ALL,
+        signal::ALL,
+        time::ALL,
+    ];
 
     #[test]
     fn members_lie_inside_of_their_structures() {

@@ -34,4 +34,5 @@ pub static CREDENTIALS: Structure = Structure {
     more: false,
 };
 
+#[cfg(test)]
 pub(super) const ALL: &[&Structure] = &[&LINGER, &CREDENTIALS];

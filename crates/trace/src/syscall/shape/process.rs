@@ -109,6 +109,7 @@ pub static SEMAPHORE: Structure = Structure {
     more: false,
 };
 
+#[cfg(test)]
 pub(super) const ALL: &[&Structure] = &[
     &CLONE,
     &LIMIT,

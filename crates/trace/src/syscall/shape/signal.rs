@@ -41,4 +41,5 @@ pub static EVENT: Structure = Structure {
     more: false,
 };
 
+#[cfg(test)]
 pub(super) const ALL: &[&Structure] = &[&ACTION, &ALTERNATE, &EVENT];

@@ -79,4 +79,5 @@ pub static CLOCK: Structure = Structure {
     more: false,
 };
 
+#[cfg(test)]
 pub(super) const ALL: &[&Structure] = &[&TIME, &TIME_OLD, &INTERVAL, &INTERVAL_OLD, &CLOCK];

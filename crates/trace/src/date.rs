@@ -11,7 +11,7 @@ pub fn written(format: &str, ns: u64, offset: i64) -> String {
 }
 
 /// A moment, ns since 1970, as a date.
-pub fn in_zone(format: &str, since_1970: i128, zone: &TimeZone) -> String {
+fn in_zone(format: &str, since_1970: i128, zone: &TimeZone) -> String {
     let Ok(moment) = Timestamp::from_nanosecond(since_1970) else {
         return format!("{since_1970} ns");
     };

@@ -1,0 +1,113 @@
+//! Stacks, and copies of them in pieces.
+
+use crate::support::run::{Bench, Seen};
+use crate::support::tree::*;
+use crate::{USER, text};
+use kestrel_bpf::interp::Space as Memory;
+use kestrel_compiler::check::tree::*;
+use kestrel_trace::layout::{FieldType, Space};
+
+#[test]
+fn stacks_and_strings_share_a_record() {
+    let stacks = |max| {
+        vec![record(vec![
+            (
+                "kstack",
+                FieldType::Stack {
+                    space: Space::Kernel,
+                    max,
+                },
+                stack(Space::Kernel, max),
+            ),
+            ("comm", text(16), expr(ExprKind::Comm)),
+            (
+                "ustack",
+                FieldType::Stack {
+                    space: Space::User,
+                    max,
+                },
+                stack(Space::User, max),
+            ),
+            (
+                "s",
+                FieldType::String { max: 30 },
+                string(arg(0), Space::User, 30),
+            ),
+        ])]
+    };
+    // Small ones are staged in the frame, large ones in the scratch map.
+    for max in [4, 127] {
+        let mut bench = Bench::new(&probe(None, stacks(max)), &context());
+        assert_eq!(bench.program.maps.len() == 2, max == 127, "{}", bench.listing());
+        bench.machine.add_memory(Memory::User, USER, b"hello\0");
+        // The program and the kernel's call of it come first on a raw tracepoint.
+        bench.machine.environment.kernel_stack = vec![0xb, 0xf, 1, 2, 3];
+        bench.machine.environment.user_stack = (0..300).collect();
+        let row = bench.run(&[USER]).row();
+        assert_eq!(*row.get("kstack"), Seen::Stack(vec![1, 2, 3]));
+        assert_eq!(*row.get("ustack"), Seen::Stack((0..u64::from(max)).collect()));
+        assert_eq!((row.text("comm"), row.text("s")), ("worker", "hello"));
+        bench.machine.environment.kernel_stack.clear();
+        let row = bench.run(&[0]).row();
+        assert_eq!(*row.get("kstack"), Seen::Stack(vec![]));
+        assert_eq!(*row.get("s"), Seen::Fault);
+    }
+}
+
+/// The process's registers and so many words of its stack are there; `bytes` of them are asked for, of which the record has room for 600.
+fn copied_of(words: usize, bytes: u32) -> Vec<u64> {
+    const REGISTERS: u64 = 0xffff_c900_0000_3f58;
+    let max = 600;
+    let copy = ExprKind::StackCopy { bytes };
+    let field = ("ustack", FieldType::StackCopy { max, shown: None }, expr(copy));
+    let mut bench = Bench::new(&probe(None, vec![record(vec![field])]), &context());
+    let mut registers = [0_u64; 21];
+    (registers[4], registers[16], registers[19]) = (0xb, 0x40_1000, USER);
+    let bytes: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bench.machine.add_memory(Memory::Kernel, REGISTERS, &bytes);
+    bench.machine.direct_kernel_reads = true;
+    let stack: Vec<u8> = (0..words as u64).flat_map(|word| word.to_le_bytes()).collect();
+    if !stack.is_empty() {
+        bench.machine.add_memory(Memory::User, USER, &stack);
+    }
+    match bench.run(&[]).row().get("ustack") {
+        Seen::Stack(words) => words.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn copied(words: usize) -> Vec<u64> {
+    copied_of(words, 600)
+}
+
+#[test]
+fn what_a_record_has_no_room_for_comes_in_pieces() {
+    // What is there of a stack ends with a page of memory.
+    let page = (4096 - USER as usize % 4096) / 8;
+    for (there, bytes, wanted) in [
+        (20_000, 8192, 1024),
+        (20_000, 24_000, 3000),
+        (20_000, 616, 77),
+        (page + 512, 24_000, page + 512),
+        (page, 8192, page),
+    ] {
+        let all: Vec<u64> = [0x40_1000, USER, 0xb]
+            .into_iter()
+            .chain(0..wanted as u64)
+            .collect();
+        assert_eq!(copied_of(there, bytes), all, "{there} {bytes}");
+    }
+    // A part of the record's own is missing already: there is nothing behind it.
+    assert_eq!(copied_of(70, 8192).len(), 3 + 64);
+}
+
+#[test]
+fn a_stack_is_copied_as_far_as_it_is_there() {
+    let registers = [0x40_1000, USER, 0xb];
+    let whole = |words: u64| registers.into_iter().chain(0..words).collect::<Vec<_>>();
+    assert_eq!(copied(75), whole(75), "all that was asked for");
+    assert_eq!(copied(80), whole(75), "and no more");
+    assert_eq!(copied(70), whole(64), "two pieces of three");
+    assert_eq!(copied(10), whole(0)[..0], "less than a piece");
+    assert_eq!(copied(0), whole(0)[..0], "as a thread of the kernel has it");
+}

@@ -1,0 +1,197 @@
+//! Maps that are shared, cleared, and shown where something was written.
+
+use crate::kernel;
+use crate::sharing::{CPUS, Maps, after};
+use kestrel_bpf::interp::Space;
+use kestrel_compiler::check::check;
+use kestrel_compiler::check::globals::Globals;
+use kestrel_compiler::context::{Context, END};
+use kestrel_compiler::lang::parse_events;
+use kestrel_trace::aggregate::{MapType, state};
+
+#[test]
+fn handlers_share_maps() {
+    let mut maps = Maps::new(&[
+        "{ @start[tid] = nsecs; @name[tid] = comm }",
+        "/@start[tid]/ { @took = hist(nsecs - @start[tid]); @who[@name[tid]] = count(); delete(@start[tid]); delete(@name, tid) }",
+        "/!has_key(@start, tid)/ { @none++ }",
+    ]);
+    maps.run(1, 0, &[]);
+    maps.run(2, 0, &[]);
+    maps.run(0, 0, &[]);
+    maps.run(2, 0, &[]);
+    assert_eq!(maps.snapshot("start").rows.len(), 1);
+    assert_eq!(maps.text("name"), "@name[1234]: worker\n");
+    maps.run(1, 3, &[]);
+    maps.run(1, 3, &[]);
+    assert_eq!(maps.text("start") + &maps.text("name"), "");
+    assert_eq!(maps.text("who"), "@who[worker]: 1\n");
+    assert_eq!(maps.text("none"), "@none: 1\n");
+    assert!(maps.text("took").contains(" 1 |@"));
+}
+
+#[test]
+fn pointers_keep_what_they_point_to() {
+    let mut maps = Maps::new(&[
+        "{ @file[tid] = args.file }",
+        "{ @pos[@file[tid]->f_pos] = count() }",
+    ]);
+    let file = 0xffff_8880_0000_3000;
+    maps.machine.add_memory(Space::Kernel, file, &[9u8; 64]);
+    maps.run(0, 0, &[file]);
+    maps.run(1, 0, &[]);
+    assert_eq!(
+        maps.text("pos"),
+        format!("@pos[{}]: 1\n", u64::from_le_bytes([9; 8]))
+    );
+}
+
+#[test]
+fn clearing_is_for_all_cpus_at_once() {
+    let mut maps = Maps::new(&["{ @[arg2] = count(); @n[arg2]++ }", "{ clear(@); zero(@n) }"]);
+    for cpu in 0..CPUS {
+        maps.run(0, cpu, &[0, 0, 7]);
+    }
+    assert_eq!(maps.text("") + &maps.text("n"), "@[7]: 4\n@n[7]: 4\n");
+    maps.run(1, 2, &[]);
+    assert_eq!(maps.text("") + &maps.text("n"), "");
+    maps.run(0, 3, &[0, 0, 7]);
+    assert_eq!(maps.text("") + &maps.text("n"), "@[7]: 1\n@n[7]: 1\n");
+}
+
+/// What was stored is shown, zeroes too, and what was not is not: the first handler stores where `arg0` is not 0, the second one clears.
+#[test]
+fn what_nothing_wrote_is_not_shown() {
+    for (stores, shown) in [
+        ("@ = 0", "@: 0\n"),
+        ("@ = 5", "@: 5\n"),
+        ("@ = arg2", "@: 0\n"),
+        ("@ += arg2", "@: 0\n"),
+        ("@++", "@: 1\n"),
+        ("@++; @--", "@: 0\n"),
+        ("@ = 3; @ -= 3", "@: 0\n"),
+        ("@ = \"\"", "@: \n"),
+        ("@ = \"a\"", "@: a\n"),
+        ("@ = (0, arg2)", "@: (0, 0)\n"),
+        ("@ = sum(0)", "@: 0\n"),
+        ("@ = sum(arg2)", "@: 0\n"),
+        ("@ = sum(1)", "@: 1\n"),
+        ("@ = sum((int64)5); @ = sum((int64)arg2 - 5)", "@: 0\n"),
+        ("@ = max(arg2)", "@: 0\n"),
+        ("@ = min(arg2)", "@: 0\n"),
+        ("@ = count()", "@: 1\n"),
+        ("@ = avg(arg2)", "@: 0\n"),
+    ] {
+        let handler = format!("{{ if (arg0 != 0) {{ {stores} }} }}");
+        let mut maps = Maps::program(&[&handler, "{ clear(@) }"]);
+        maps.run(0, 0, &[0, 0, 0]);
+        assert_eq!(maps.text(""), "", "{stores}: nothing is stored");
+        maps.run(0, 1, &[1, 0, 0]);
+        assert_eq!(maps.text(""), shown, "{stores}");
+        let is_gathered = maps.globals.map("").is_some_and(|ty| ty.value.is_per_cpu());
+        if is_gathered {
+            continue;
+        }
+        maps.run(1, 0, &[]);
+        assert_eq!(maps.text(""), "", "{stores}: cleared");
+        maps.run(0, 1, &[1, 0, 0]);
+        assert_eq!(maps.text(""), shown, "{stores}: after it was cleared");
+    }
+}
+
+/// Only what stores zeroes, or may do so, says that a map without keys was written.
+#[test]
+fn what_cannot_be_zeroes_needs_no_mark() {
+    for (handler, stored, expected) in [
+        ("{ @ = 1 }", 0, 0),
+        ("{ @ = \"a\" }", 0, 0),
+        ("{ @++ }", 0, 0),
+        ("{ @ = sum(1) }", 0, 0),
+        ("{ @ = count() }", 0, 0),
+        ("{ @ = avg(arg2) }", 0, 0),
+        ("{ @[1] = arg2 }", 0, 0),
+        ("{ @ = sum(arg2) }", 3, 0),
+        ("{ @ = max(arg2) }", 3, 0),
+        ("{ @ = sum(arg2) }", 0, 1),
+        ("{ @ = max(arg2) }", 0, 1),
+        ("{ @ = arg2 }", 3, 1),
+        ("{ @-- }", 0, 1),
+        ("{ @ = 0 }", 0, 1),
+        ("{ @ = comm }", 0, 1),
+    ] {
+        let mut maps = Maps::program(&[handler]);
+        maps.run(0, 0, &[0, 0, stored]);
+        let number = maps.globals.map("").map(|ty| ty.number).unwrap();
+        let written = state::word(&maps.state(), state::written(number));
+        assert_eq!(written, expected, "{handler}");
+    }
+}
+
+/// A persistent session shows all counters from the start.
+#[test]
+fn maps_of_sessions_that_stay_have_no_mark() {
+    for (persistent, marks) in [(false, true), (true, false)] {
+        let mut globals = Globals {
+            persistent,
+            ..Globals::default()
+        };
+        let (probe, _) = parse_events("e:x { @ = arg2; @s = sum(arg2); @n = count() }");
+        check(&probe, &kernel::kprobe(), true, &mut globals);
+        let of = |name: &str| globals.map(name).unwrap().marks;
+        assert_eq!((of(""), of("s"), of("n")), (marks, marks, false));
+    }
+}
+
+#[test]
+fn keys_of_maps_that_are_cleared_at_the_end_alone_have_no_generation() {
+    let of = |last: &str| {
+        Maps::program_of(&["{ @[arg2] = count() }", last], |at, _| match at {
+            0 => kernel::kprobe(),
+            _ => Context {
+                name: END.to_owned(),
+                ..kernel::kprobe()
+            },
+        })
+    };
+    let size = |maps: &Maps| maps.globals.map("").map(MapType::key_size);
+    for (last, bytes) in [
+        ("{ }", 8),
+        ("{ clear(@) }", 8),
+        ("{ zero(@) }", 16),
+        ("{ clear(@); @[1] = count() }", 16),
+    ] {
+        let mut maps = of(last);
+        assert_eq!(size(&maps), Some(bytes), "{last}");
+        maps.run(0, 0, &[0, 0, 7]);
+        maps.run(0, 1, &[0, 0, 7]);
+        assert_eq!(maps.text(""), "@[7]: 2\n", "{last}");
+        maps.run(1, 0, &[]);
+        let left = match last.split_once('(') {
+            None => "@[7]: 2\n",
+            Some(_) if last.contains("[1]") => "@[1]: 1\n",
+            Some(_) => "",
+        };
+        assert_eq!(maps.text(""), left, "{last}");
+    }
+    let maps = Maps::program(&["{ @[arg2] = count() }", "{ clear(@) }"]);
+    assert_eq!(size(&maps), Some(16));
+}
+
+#[test]
+fn functions_are_keys_by_their_addresses_where_the_kernel_gives_them() {
+    let at = 0xffff_ffff_8100_0040_u64;
+    let mut both = Maps::program(&["{ @[func] = count() }"]);
+    both.machine.environment.function = at;
+    both.run(0, 0, &[]);
+    assert_eq!(both.text(""), format!("@[{at:#x}]: 1\n"));
+    // Where one event has no address, the others have none either.
+    let mut mixed = Maps::program_of(&["{ @[func] = count() }", "{ @[func] = count() }"], |at, _| {
+        let mut context = kernel::kprobe();
+        context.features.func_ip = at == 0;
+        context
+    });
+    mixed.machine.environment.function = at;
+    mixed.run(0, 0, &[]);
+    mixed.run(1, 0, &[]);
+    assert_eq!(mixed.text(""), "@[1]: 2\n");
+}
