@@ -104,6 +104,7 @@ impl From<kestrel::Error> for Failure {
             };
         }
         match &error {
+// Too few files or too little memory is no lack of a feature or privilege, which the errno alone would suggest.
             kestrel::Error::Kernel(kernel) if error.is_shortage() => Self {
                 hint: kernel.hint().map(str::to_owned),
                 ..Self::new(Exit::Failed, message)

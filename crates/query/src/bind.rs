@@ -133,6 +133,7 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
                 signed: *signed,
             }
         }
+        // Only the context is in the record; what any other address led to is gone.
         ExprKind::Load { .. } => return no("the memory behind this address"),
         ExprKind::BitField {
             value,
@@ -214,6 +215,7 @@ fn number(expr: &Expr) -> Result<Number, NoMeaning> {
             glob: glob.clone(),
             bytes: *bytes as usize,
         },
+        // The expression is asked of one record, and no program runs beside it: `run --trace` has maps.
         ExprKind::MapValue(_) | ExprKind::HasKey(_) => return no("what a map held"),
         ExprKind::Parameter(_) => return no("the value of a parameter"),
         ExprKind::IsTarget(_) => return no("which threads were followed"),

@@ -245,6 +245,7 @@ pub(crate) fn decode(code: &Code, maps: &[usize], tables: &[Table]) -> Result<De
                 base: from,
                 offset,
             },
+            // The commonest sizes and operations are steps of their own, so that the loop over records branches once for each.
             Meaning::Load { size, .. } => match size {
                 Size::DW => Step::Load8 {
                     to,
@@ -334,6 +335,7 @@ pub(crate) fn decode(code: &Code, maps: &[usize], tables: &[Table]) -> Result<De
                     _ => None,
                 };
                 let value = value.ok_or(Error::Malformed { at })?;
+                // Steps have the indexes of their instructions, which jumps refer to: the second slot is a step, too.
                 steps.push(Step::Set { to, value });
                 Step::Nothing
             }

@@ -21,6 +21,9 @@ const NOT_DRAWERS: &[(&str, &str)] = &[
 /// The largest file, in bytes.
 const LARGEST: u64 = 256 << 10;
 
+/// The longest file of Rust, in lines: what needs more is several subjects, tests included.
+const LONGEST: usize = 600;
+
 /// Every file that is, or would be, in the repository.
 pub(super) fn files() -> Result<Vec<String>> {
     let output = Command::new("git")
@@ -77,14 +80,19 @@ pub(super) fn drawers() -> Result<Vec<String>> {
         .collect())
 }
 
-/// Files too large for a repository of sources.
+/// Files too large for a repository of sources, and files of Rust too long for one subject.
 pub(super) fn sizes() -> Result<Vec<String>> {
     let size = |file: &String| fs::metadata(crate::workspace().join(file)).map_or(0, |file| file.len());
     let broken = files()?
         .into_iter()
         .map(|file| (size(&file), file))
         .filter(|(size, _)| *size > LARGEST);
-    Ok(broken
+    let mut all: Vec<String> = broken
         .map(|(size, file)| format!("{file} has {size} bytes, more than {LARGEST}"))
-        .collect())
+        .collect();
+    all.extend(rust()?.into_iter().filter_map(|(file, text)| {
+        let lines = text.lines().count();
+        (lines > LONGEST).then(|| format!("{file} has {lines} lines, more than {LONGEST}"))
+    }));
+    Ok(all)
 }

@@ -1,4 +1,4 @@
-//! The rule about the words for losses: what people and programs read says *lost*, *overwritten*, *missed*, *truncated*, and no other word for a count.
+//! The rule about the words for losses: what people and programs read says *lost*, *overwritten*, *missed*, *truncated*, *absent*, and no other word for a count.
 
 use super::files::rust;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! The rule that ARCHITECTURE.md names every crate and every room of each, in a table that says what it owns, what it may not, and where to add.
+//! The rule that ARCHITECTURE.md names every crate and every room of each, in a table that says what it owns, what it may not, and where to add; and that the paths of modules which it names exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,81 @@ use anyhow::Result;
 
 use super::files::{files, text};
 
-/// Crates without a section, or rooms that their crate's section does not name.
+/// Words that introduce the name of an item.
+const ITEMS: &[&str] = &[
+    "fn", "mod", "const", "static", "struct", "enum", "trait", "type", "union",
+];
+
+/// Crates without a section, rooms that their crate's section does not name, and paths of what is not there.
 pub(super) fn map() -> Result<Vec<String>> {
-    Ok(missing(&rooms(&files()?), &text("ARCHITECTURE.md")))
+    let (files, page) = (files()?, text("ARCHITECTURE.md"));
+    let mut broken = missing(&rooms(&files), &page);
+    broken.extend(unknown_paths(&modules(&files), &page, text));
+    Ok(broken)
+}
+
+/// Files of modules by their paths: `["trace", "ctf", "block"]`.
+type Modules<'f> = Vec<(Vec<&'f str>, &'f str)>;
+
+fn modules(files: &[String]) -> Modules<'_> {
+    let module = |file: &'_ String| -> Option<(Vec<&'_ str>, &'_ str)> {
+        let rest = file.strip_prefix("crates/")?.strip_suffix(".rs")?;
+        let (name, path) = rest.split_once("/src/")?;
+        let steps = path
+            .split('/')
+            .filter(|step| !["mod", "lib", "main"].contains(step));
+        Some((std::iter::once(name).chain(steps).collect(), file))
+    };
+    let all = files.iter().map(|file| file as &String);
+    all.filter_map(module).collect()
+}
+
+/// Paths in backticks that end in no module, and in no item of one. Paths that begin with a type are not looked at.
+fn unknown_paths(modules: &Modules<'_>, page: &str, text: impl Fn(&str) -> String) -> Vec<String> {
+    let words = page.split('`').skip(1).step_by(2);
+    let paths: BTreeSet<&str> = words.filter(|word| is_path(word)).collect();
+    let unknown = paths.into_iter().filter(|path| {
+        let steps: Vec<&str> = path
+            .split("::")
+            .map(|step| step.strip_prefix("kestrel_").unwrap_or(step))
+            .collect();
+        let [within @ .., last] = steps.as_slice() else {
+            return false;
+        };
+        let is_module = modules.iter().any(|(module, _)| module.ends_with(&steps));
+        let mut around = modules.iter().filter(|(module, _)| module.ends_with(within));
+        // An item may stand in a file of the module's folder, which `mod.rs` hands on.
+        !is_module
+            && !around.any(|(module, _)| {
+                let inside = modules
+                    .iter()
+                    .filter(|(path, _)| path.starts_with(module) && path.len() <= module.len() + 1);
+                inside.into_iter().any(|(_, file)| defines(&text(file), last))
+            })
+    });
+    unknown
+        .map(|path| format!("ARCHITECTURE.md names `{path}`, which is not there"))
+        .collect()
+}
+
+fn is_path(word: &str) -> bool {
+    let is_name =
+        |step: &str| !step.is_empty() && step.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    word.contains("::") && word.starts_with(|c: char| c.is_ascii_lowercase()) && word.split("::").all(is_name)
+}
+
+/// Whether an item of this name is defined or handed on.
+fn defines(text: &str, name: &str) -> bool {
+    text.lines().any(|line| {
+        let words: Vec<&str> = line
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter(|word| !word.is_empty())
+            .collect();
+        let is_item = words
+            .windows(2)
+            .any(|pair| ITEMS.contains(&pair[0]) && pair[1] == name);
+        is_item || line.starts_with("pub use") && words.contains(&name)
+    })
 }
 
 /// The crates' names with their top-level modules, `lib` left out.
@@ -81,6 +153,28 @@ mod tests {
             [
                 "ARCHITECTURE.md: crates/a has no row for `y`",
                 "ARCHITECTURE.md does not name crates/b"
+            ]
+        );
+    }
+
+    #[test]
+    fn paths_of_what_is_not_there_are_told() {
+        let files = [
+            "crates/a/src/lib.rs",
+            "crates/a/src/x/mod.rs",
+            "crates/a/src/x/y.rs",
+        ];
+        let files = files.map(str::to_owned);
+        let page = "`x::y` `a::x::y::run` `kestrel_a::x::Z` `x::gone` `a::b` `Type::gone` `x::y::{z}`";
+        let text = |file: &str| match file.ends_with("y.rs") {
+            true => "pub fn run() {}".to_owned(),
+            false => "pub use y::Z; // gone".to_owned(),
+        };
+        assert_eq!(
+            unknown_paths(&modules(&files), page, text),
+            [
+                "ARCHITECTURE.md names `a::b`, which is not there",
+                "ARCHITECTURE.md names `x::gone`, which is not there"
             ]
         );
     }

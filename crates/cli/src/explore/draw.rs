@@ -169,6 +169,7 @@ fn draw_histogram(explorer: &mut Explorer, frame: &mut Frame<'_>, area: Rect) {
     }
     let since = |ns: u64| duration(ns.saturating_sub(explorer.jobs.source.begin_ns));
     let scale = match &chosen {
+        // While a range is chosen, the scale gives its times and events instead of those of the whole.
         Some(chosen) => {
             let times = timeline::times(histogram, counts.len(), chosen);
             let inside = counts.get(chosen.clone()).unwrap_or_default().iter().sum();

@@ -81,6 +81,7 @@ impl Checker<'_> {
                 then,
                 otherwise,
             } => {
+                // As a value `if` is the ternary operator, whose branches may be blocks.
                 let block = |block: &ast::ValueBlock| ast::Expr {
                     kind: Kind::Block(block.clone()),
                     span: block.span,

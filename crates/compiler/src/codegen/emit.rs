@@ -191,6 +191,7 @@ impl Emitter<'_> {
             | Op::Map { dst, .. }
             | Op::KernelVariable { dst, .. }
             | Op::MapValue { dst, .. } => {
+                // What is made again at each use needs no register here.
                 if !matches!(self.place(*dst), Location::Again(_)) {
                     let to = self.read(*dst);
                     self.make_again(to, op);
@@ -229,6 +230,7 @@ impl Emitter<'_> {
             Op::SwapBytes { dst, src, width } => {
                 let to = self.read(*dst);
                 self.bring(to, *src);
+                // One byte has no order; it is only cut to its width, as the instruction does for wider ones.
                 if *width == Width::B1 {
                     self.asm.and(to, 0xff);
                 } else {
@@ -280,6 +282,7 @@ impl Emitter<'_> {
             } => {
                 let (base, offset) = self.reach(*base, *offset);
                 let new = self.read(*new);
+                // The instruction compares with R0 and leaves the old value there.
                 self.bring(Reg::R0, *expected);
                 self.asm.atomic(Atomic::Cmpxchg, size(*width), base, offset, new);
                 self.write_back(*dst, Reg::R0);

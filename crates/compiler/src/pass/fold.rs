@@ -81,6 +81,7 @@ fn simplify(facts: &Facts, op: Op) -> Op {
                 dst,
                 value: condition.holds(bits, l.cast_unsigned(), r.cast_unsigned()).into(),
             },
+            // An instruction takes a number only as its right operand.
             (Some(l), Operand::Reg(r)) => Op::Compare {
                 condition: condition.swapped(),
                 bits,
@@ -100,6 +101,7 @@ fn simplify(facts: &Facts, op: Op) -> Op {
                 dst,
                 value: extend(value, width, signed),
             },
+            // Loads and masks often leave nothing to extend.
             None if is_extended(facts, src, width, signed) => Op::Copy { dst, src },
             None => op,
         },
@@ -206,6 +208,7 @@ fn simplify_alu(facts: &Facts, op: AluOp, bits: Bits, dst: Vreg, left: Vreg, rig
             value: value.cast_signed(),
         };
     }
+    // A 32-bit operation clears the upper half, so none of the copies and shifts below has the same result.
     if bits == Bits::B32 {
         return unchanged;
     }

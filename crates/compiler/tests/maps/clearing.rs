@@ -1,7 +1,7 @@
 //! Maps that are shared, cleared, and shown where something was written.
 
 use crate::kernel;
-use crate::sharing::{CPUS, Maps, after};
+use crate::sharing::{CPUS, Maps};
 use kestrel_bpf::interp::Space;
 use kestrel_compiler::check::check;
 use kestrel_compiler::check::globals::Globals;

@@ -156,10 +156,7 @@ fn keys_can_be_taken_out_before_it_is_said_what_a_map_holds() {
     // Room is that of what it turns out to hold.
     let maps = Maps::new(&["{ delete(@s, tid) }", "{ @s[tid] = hist(arg2, 5) }"]);
     let ty = maps.globals.map("s").unwrap();
-    assert_eq!(
-        ty.entries,
-        kestrel_trace::aggregate::MapType::fitting_entries(ty.value.size())
-    );
+    assert_eq!(ty.entries, MapType::fitting_entries(ty.value.size()));
     let (probe, _) = parse_events("e:x { delete(@never, 1) }");
     let mut globals = Globals::default();
     let (checked, _) = check(&probe, &kernel::kprobe(), true, &mut globals);

@@ -271,6 +271,7 @@ impl Splitter {
         let verb = record.asks.as_ref()?.verb.as_str();
         let number = self.records;
         self.records += 1;
+        // At the end no reader shows the map after its clear: the record need not be written.
         if verb == CLEARED && self.moment == Moment::End {
             self.left_out = true;
             return Some(());
@@ -305,6 +306,7 @@ impl Splitter {
                     let turn = turn?;
                     let cleared = self.cleared.iter().position(|name| *name == map.name);
                     match (turn, cleared) {
+                        // A map that was cleared before in this body has another generation than the one in which the body begins.
                         (Turn::Unchanged, Some(_)) => return None,
                         (Turn::Unchanged, None) => {}
                         (Turn::Clears | Turn::Zeroes, place) => drop(self.cleared.remove(place?)),

@@ -324,6 +324,7 @@ impl<'e> Round<'e> {
             events: 0,
             warnings: Vec::new(),
         };
+        // Keeping what records hold of memory costs time for every record, so it is done only where a handler reads some.
         if self.checked.iter().any(|checked| reads_memory(&checked.handler)) {
             planned
                 .replay

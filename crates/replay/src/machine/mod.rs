@@ -110,6 +110,7 @@ impl Machine {
     /// One instruction; gives the step to go to, where it is not the next.
     #[inline(always)]
     fn step(&mut self, step: Step, r: &mut Registers) -> std::result::Result<Option<u32>, Outside> {
+        // Register numbers are masked to the length of `Registers`, which spares a check of bounds for each operand.
         let get = |r: &Registers, number: u8| r[usize::from(number & 15)];
         let place = |r: &Registers, base: u8, offset: i16| {
             r[usize::from(base & 15)].wrapping_add_signed(i64::from(offset))
@@ -215,6 +216,7 @@ impl Machine {
             }
             Step::Add8 { base, offset, from } => {
                 let address = place(r, base, offset);
+                // One thread runs a replay, so an atomic addition is a load and a store.
                 let old = u64::from_le_bytes(self.memory.load(address)?);
                 self.memory
                     .store(address, old.wrapping_add(get(r, from)).to_le_bytes())?;

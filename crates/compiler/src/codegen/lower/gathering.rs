@@ -31,6 +31,7 @@ impl Lower<'_> {
         for register in [sum, count, cpu] {
             self.b.assign(register, 0);
         }
+        // Each CPU has its own value and a program sees no sum of them: the loop asks for one CPU after the other until there is none.
         let (head, there, next, end) = (self.b.block(), self.b.block(), self.b.block(), self.b.block());
         self.b.jump(head);
         self.b.switch_to(head);

@@ -371,6 +371,7 @@ impl<'a> Expander<'a> {
                 then,
                 otherwise,
             } => {
+                // Only `if (comptime …)` drops a branch: of any other condition both are checked, whatever it happens to be.
                 let known = matches!(condition.kind, ExprKind::Comptime(_));
                 let condition = self.boxed(condition, scope, depth);
                 match comptime::truth(&condition).filter(|_| known) {

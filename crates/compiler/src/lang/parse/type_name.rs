@@ -56,6 +56,7 @@ impl Parser<'_> {
                 span: self.span_from(start),
             }
         };
+        // Expressions in brackets stand beside each other: the type is as high as the highest of them, not as all together.
         let mut height = self.height;
         loop {
             if self.eat_word("const") || self.eat_word("volatile") {

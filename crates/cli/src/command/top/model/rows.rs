@@ -22,6 +22,7 @@ impl Model {
         match page {
             Page::Hits(slice, by) => {
                 let wanted = ReadingParts::by(slice, *by);
+                // A reading that did not ask for these parts has no counts of them, and a rate over it would be the whole total.
                 let before = self.before.as_ref().filter(|before| before.knows.covers(wanted));
                 let before = before.map(|before| before.sums(slice, *by));
                 let now = self.now.sums(slice, *by);

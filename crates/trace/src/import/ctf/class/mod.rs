@@ -178,6 +178,7 @@ impl Class {
             Destination::Nowhere => shown(ty, name, bits, scope, &mut Vec::new())?,
             Destination::Pid(rank) => {
                 let value = number(ty, name, bits, scope)?;
+                // Several fields may say which process it was: the one of the highest rank is believed.
                 if rank >= thread.pid.0 {
                     thread.pid = (rank, value as u32);
                 }
