@@ -360,35 +360,6 @@ fn many_probes_are_registered_together_or_not_at_all() {
     assert_eq!(listed(), "");
 }
 
-/// A probe at the address of a function, whose closures get a hit by priority.
-#[test]
-fn a_probe_at_an_address_gives_hits_by_priority() {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
-    let line = symbols.lines().find(|line| {
-        let name = line.split_whitespace().nth(2);
-        name == Some("ksys_lseek")
-    });
-    let address = line.and_then(|line| line.split(' ').next()).unwrap();
-    let address = u64::from_str_radix(address, 16).unwrap();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let noting = |priority: i32| {
-        let order = order.clone();
-        move |_: &Hit| order.lock().unwrap().push(priority)
-    };
-    let mut probe = Kprobe::at_address(address)
-        .filter(&mine())
-        .on_hit(noting(0))
-        .on_hit_with(-5, noting(-5))
-        .on_hit_with(9, noting(9))
-        .register()
-        .unwrap();
-    seek(&mut probe, 20);
-    let order = order.lock().unwrap();
-    let hits = order.len() as u64 / 3;
-    assert!(hits <= 20 && hits + missed_by(&probe) >= 20, "{order:?}");
-    assert!(order.chunks(3).all(|hit| hit == [9, 0, -5]), "{order:?}");
-}
-
 #[test]
 fn a_panic_leaves_nothing_attached() {
     let probe = Kprobe::at("ksys_lseek").filter(&mine());

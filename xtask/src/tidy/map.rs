@@ -19,24 +19,24 @@ pub(super) fn map() -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// Files of modules by their paths: `["trace", "ctf", "block"]`.
-type Modules<'f> = Vec<(Vec<&'f str>, &'f str)>;
+/// A module's path (`["trace", "ctf", "block"]`) and its file.
+type Module<'f> = (Vec<&'f str>, &'f str);
 
-fn modules(files: &[String]) -> Modules<'_> {
-    let module = |file: &'_ String| -> Option<(Vec<&'_ str>, &'_ str)> {
-        let rest = file.strip_prefix("crates/")?.strip_suffix(".rs")?;
-        let (name, path) = rest.split_once("/src/")?;
-        let steps = path
-            .split('/')
-            .filter(|step| !["mod", "lib", "main"].contains(step));
-        Some((std::iter::once(name).chain(steps).collect(), file))
-    };
-    let all = files.iter().map(|file| file as &String);
-    all.filter_map(module).collect()
+fn modules(files: &[String]) -> Vec<Module<'_>> {
+    files.iter().filter_map(|file| module(file)).collect()
+}
+
+fn module(file: &str) -> Option<Module<'_>> {
+    let rest = file.strip_prefix("crates/")?.strip_suffix(".rs")?;
+    let (name, path) = rest.split_once("/src/")?;
+    let steps = path
+        .split('/')
+        .filter(|step| !["mod", "lib", "main"].contains(step));
+    Some((std::iter::once(name).chain(steps).collect(), file))
 }
 
 /// Paths in backticks that end in no module, and in no item of one. Paths that begin with a type are not looked at.
-fn unknown_paths(modules: &Modules<'_>, page: &str, text: impl Fn(&str) -> String) -> Vec<String> {
+fn unknown_paths(modules: &[Module<'_>], page: &str, text: impl Fn(&str) -> String) -> Vec<String> {
     let words = page.split('`').skip(1).step_by(2);
     let paths: BTreeSet<&str> = words.filter(|word| is_path(word)).collect();
     let unknown = paths.into_iter().filter(|path| {
@@ -52,10 +52,10 @@ fn unknown_paths(modules: &Modules<'_>, page: &str, text: impl Fn(&str) -> Strin
         // An item may stand in a file of the module's folder, which `mod.rs` hands on.
         !is_module
             && !around.any(|(module, _)| {
-                let inside = modules
+                let mut inside = modules
                     .iter()
                     .filter(|(path, _)| path.starts_with(module) && path.len() <= module.len() + 1);
-                inside.into_iter().any(|(_, file)| defines(&text(file), last))
+                inside.any(|(_, file)| defines(&text(file), last))
             })
     });
     unknown
@@ -78,7 +78,7 @@ fn defines(text: &str, name: &str) -> bool {
             .collect();
         let is_item = words
             .windows(2)
-            .any(|pair| ITEMS.contains(&pair[0]) && pair[1] == name);
+            .any(|pair| matches!(pair, [item, word] if ITEMS.contains(item) && *word == name));
         is_item || line.starts_with("pub use") && words.contains(&name)
     })
 }
@@ -168,7 +168,7 @@ mod tests {
         let page = "`x::y` `a::x::y::run` `kestrel_a::x::Z` `x::gone` `a::b` `Type::gone` `x::y::{z}`";
         let text = |file: &str| match file.ends_with("y.rs") {
             true => "pub fn run() {}".to_owned(),
-            false => "pub use y::Z; // gone".to_owned(),
+            false => "pub use y::Z;\n// gone".to_owned(),
         };
         assert_eq!(
             unknown_paths(&modules(&files), page, text),

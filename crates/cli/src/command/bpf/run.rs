@@ -24,7 +24,7 @@ Examples:
   kestrel bpf run count.o vfs_read --return         … on its return
   kestrel bpf run tools.o                           what the sections say
   kestrel bpf run tools.o on_open=do_sys_openat2    … but this program elsewhere
-  kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a mark of a program (USDT)
+  kestrel bpf run marks.o on_gc=/usr/bin/python3:python:gc__start   a USDT probe of a program
   kestrel bpf run walk.o dump=map:hits              an iterator over a map of the object (or a pin), over cgroup:PATH or task:PID
   kestrel bpf run ring.o --map-size events=65536    a size that the object leaves open
   kestrel bpf run view.o --map counts=/sys/fs/bpf/counts   a map of the object that another loader made
