@@ -8,6 +8,14 @@ use kestrel_compiler::lang::number_of;
 /// Units of a period: name and nanoseconds. `hz` is a frequency instead.
 const UNITS: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
 const HERTZ: &str = "hz";
+/// Units that durations have besides (`1m`); a number without one is of nanoseconds.
+const OF_DURATIONS: &[(&str, u64)] = &[
+    ("", 1),
+    ("ns", 1),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
 
 /// Shortest period in ns: the kernel makes it no shorter (`perf_swevent_hrtimer` in kernel/events/core.c).
 const SHORTEST: u64 = 10_000;
@@ -51,11 +59,13 @@ impl Period {
             [unit, count] => Self::of(kind, &plain(unit)?, &plain(count)?),
             [both] => {
                 let both = plain(both)?;
-                let digits = both
-                    .find(|c: char| !c.is_ascii_digit())
-                    .ok_or_else(|| shape(kind, spec))?;
+                let digits = both.find(|c: char| !c.is_ascii_digit()).unwrap_or(both.len());
                 let (count, unit) = both.split_at(digits);
-                let period = Self::of(kind, unit, count)?;
+                let scale = OF_DURATIONS.iter().find(|row| row.0 == unit);
+                let period = match scale {
+                    Some((_, scale)) if !count.is_empty() => Self::scaled(kind, unit, count, Some(*scale))?,
+                    _ => Self::of(kind, unit, count)?,
+                };
                 // A duration such as `100ms` has its name in us, whatever its unit, as in bpftrace.
                 Ok(match unit {
                     HERTZ => period,
@@ -70,14 +80,21 @@ impl Period {
     }
 
     fn of(kind: &str, unit: &str, count: &str) -> Result<Self> {
-        let wrong = |why: String| Error::WrongShape {
-            wanted: format!("{kind}:{unit}:{count}"),
-            shape: format!("{}; {why}", how(kind)),
-        };
         let scale = UNITS.iter().find(|(name, _)| *name == unit);
         if scale.is_none() && unit != HERTZ {
-            return Err(wrong(format!("\"{unit}\" is no unit: they are s, ms, us and hz")));
+            let why = format!("\"{unit}\" is no unit: they are s, ms, us and hz");
+            return Err(wrong(kind, &format!("{unit}:{count}"), &why));
         }
+        Self::scaled(kind, unit, count, scale.map(|(_, nanoseconds)| *nanoseconds))
+    }
+
+    /// So many units of `scale` ns; without a scale, so many in a second.
+    fn scaled(kind: &str, unit: &str, count: &str, scale: Option<u64>) -> Result<Self> {
+        let written = match OF_DURATIONS.iter().any(|row| row.0 == unit) {
+            true => format!("{count}{unit}"),
+            false => format!("{unit}:{count}"),
+        };
+        let wrong = |why: String| wrong(kind, &written, &why);
         let decimal = count.parse::<u64>().ok();
         let number = decimal.or_else(|| number_of(count)).ok_or_else(|| match count {
             "" => wrong("the number is missing".to_owned()),
@@ -89,7 +106,7 @@ impl Period {
             ));
         }
         let nanoseconds = match scale {
-            Some((_, nanoseconds)) => number.checked_mul(*nanoseconds),
+            Some(nanoseconds) => number.checked_mul(nanoseconds),
             None => Some(1_000_000_000 / number),
         };
         match nanoseconds {
@@ -105,6 +122,13 @@ impl Period {
                 "that is longer than the kernel can count (292 years)".to_owned(),
             )),
         }
+    }
+}
+
+fn wrong(kind: &str, written: &str, why: &str) -> Error {
+    Error::WrongShape {
+        wanted: format!("{kind}:{written}"),
+        shape: format!("{}; {why}", how(kind)),
     }
 }
 
@@ -136,6 +160,10 @@ mod tests {
             ("interval:hz:99", "hz:99", 10_101_010),
             ("interval:100ms", "us:100000", 100_000_000),
             ("interval:5hz", "hz:5", 200_000_000),
+            ("interval:1000000", "us:1000", 1_000_000),
+            ("interval:20000ns", "us:20", 20_000),
+            ("interval:1m", "us:60000000", 60_000_000_000),
+            ("interval:2d", "us:172800000000", 172_800_000_000_000),
         ] {
             let name = name.to_owned();
             assert_eq!(period(text).unwrap(), Period { name, nanoseconds }, "{text}");
@@ -154,7 +182,11 @@ mod tests {
             ("interval:ms:*", "not a number"),
             ("interval:weeks:1", "no unit"),
             ("interval:ms", "UNIT:COUNT"),
-            ("interval:7", "UNIT:COUNT"),
+            ("interval:7", "every 10 µs"),
+            ("interval:0", "at least 1"),
+            ("interval:300000000d", "292 years"),
+            ("interval:m:1", "no unit"),
+            ("interval:m", "no unit"),
             ("interval", "UNIT:COUNT"),
             ("interval:ms:1:2", "UNIT:COUNT"),
             ("interval:ms:1+8", "UNIT:COUNT"),
