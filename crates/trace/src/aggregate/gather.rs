@@ -33,6 +33,11 @@ pub trait Function: Sync {
         1
     }
 
+    /// Whether an earlier version kept so many words.
+    fn had_words(&self, _words: usize) -> bool {
+        false
+    }
+
     /// Whether the language makes it with these parameters: a trace's file may say anything.
     fn is_sound(&self, with: &Gathered) -> bool {
         with.parameters.is_empty()

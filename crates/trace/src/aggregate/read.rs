@@ -135,6 +135,7 @@ impl Row {
             (RowValue::Whole(bytes), kind @ ValueKind::Whole(_)) => bytes.len() == kind.size() as usize,
             (RowValue::Words(words), ValueKind::Gathered(gathered)) => {
                 words.len() == gathered.function.words(gathered) as usize
+                    || gathered.function.had_words(words.len())
             }
             _ => false,
         };

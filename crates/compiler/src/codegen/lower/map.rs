@@ -51,6 +51,10 @@ impl Lower<'_> {
                 Ok(())
             }
             MapChange::Clear { zeroed } => {
+                let was_set = match zeroed {
+                    true => self.was_set(&place.map),
+                    false => None,
+                };
                 self.mark(&place.map, 0);
                 if place.map.keys.is_empty() && place.map.entries <= 1 {
                     self.empty(&place.map)?;
@@ -58,13 +62,47 @@ impl Lower<'_> {
                 let generation = self.state(state::generation(place.map.number));
                 self.b.atomic_add(Width::B8, generation, 0, 1);
                 if *zeroed {
+                    let (set, end) = (self.b.block(), self.b.block());
+                    match was_set {
+                        Some(was) => self.b.branch(Condition::Equal, was, 0, end, set),
+                        None => self.b.jump(set),
+                    }
+                    self.b.switch_to(set);
                     let now = self.generation(&place.map);
                     let zeroed = self.state(state::zeroed(place.map.number));
                     self.b.store(Width::B8, zeroed, 0, now);
+                    self.b.jump(end);
+                    self.b.switch_to(end);
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Not 0 where a map of one value holds something: it is marked, not zero, or was zeroed before. None where a handler cannot tell.
+    fn was_set(&mut self, map: &MapType) -> Option<Vreg> {
+        if !map.marks || map.entries > 1 {
+            return None;
+        }
+        let element = self.only_element(map)?;
+        let written = self.state(state::written(map.number));
+        let written = self.b.load(Width::B8, written, 0);
+        // What is not marked when it is stored has a first word that is not 0.
+        let first = self.b.load(Width::B8, element, 0);
+        let was = self.b.alu(AluOp::Or, Bits::B64, written, first);
+        // No map is zeroed in its generation 0.
+        let (again, end, result) = (self.b.block(), self.b.block(), self.b.vreg());
+        self.b.assign(result, was);
+        let generation = self.generation(map);
+        let zeroed = self.state(state::zeroed(map.number));
+        let zeroed = self.b.load(Width::B8, zeroed, 0);
+        self.b.branch(Condition::Equal, zeroed, generation, again, end);
+        self.b.switch_to(again);
+        let both = self.b.alu(AluOp::Or, Bits::B64, result, zeroed);
+        self.b.assign(result, both);
+        self.b.jump(end);
+        self.b.switch_to(end);
+        Some(result)
     }
 
     /// Scalar at a map's place, 0 where it holds nothing.
@@ -400,11 +438,18 @@ impl Lower<'_> {
         }
     }
 
-    /// Keeps the greater of the element and `rank`.
+    /// Keeps the greater of the element and `rank`; that there was one of 0 is said by the second word.
     pub(crate) fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
-        self.mark_where(&place.map, rank, Condition::Equal, 0);
         self.on_element(place, &mut |lower, element, lost| {
-            lower.raise_word(element, 0, rank, lost)
+            let (least, greater, end) = (lower.b.cold_block(), lower.b.block(), lower.b.block());
+            lower.b.branch(Condition::Equal, rank, 0, least, greater);
+            lower.b.switch_to(least);
+            lower.b.store(Width::B8, element, 8, 1);
+            lower.b.jump(end);
+            lower.b.switch_to(greater);
+            lower.raise_word(element, 0, rank, lost);
+            lower.b.jump(end);
+            lower.b.switch_to(end);
         })
     }
 

@@ -1,4 +1,5 @@
-//! The base of `min` and `max`: the greatest of the ranks of values on each CPU, so that 0 stands for nothing.
+//! The base of `min` and `max`: the greatest of the ranks of values on each CPU, and a word that is not 0 where there was one of rank 0, which alone
+//! would look like nothing.
 
 use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first, rank};
 
@@ -14,6 +15,15 @@ impl Function for Extreme {
         self.name
     }
 
+    fn words(&self, _with: &Gathered) -> u32 {
+        2
+    }
+
+    /// Traces of earlier versions have no second word.
+    fn had_words(&self, words: usize) -> bool {
+        words == 1
+    }
+
     fn as_number(&self) -> Option<AsNumber> {
         let least = (self.ranked)(0) != 0;
         Some(AsNumber::Extreme { least })
@@ -25,15 +35,10 @@ impl Function for Extreme {
         }
     }
 
-    /// The rank of the greatest of 0 is 0; that of the least is the greatest number's.
-    fn may_gather_zeroes(&self) -> bool {
-        (self.ranked)(0) == 0
-    }
-
     fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        match first(words) {
-            0 => 0,
-            kept => with.number(rank((self.ranked)(kept), with.signed)),
+        match self.is_untouched(with, words) {
+            true => 0,
+            false => with.number(rank((self.ranked)(first(words)), with.signed)),
         }
     }
 
