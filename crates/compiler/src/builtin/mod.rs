@@ -172,12 +172,11 @@ fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
         }
         None if is_later(usage.name) => Err(checker.not_yet(usage.name_span, &format!("{}()", usage.name))),
         None => {
-            let hint = did_you_mean(usage.name, names()).or_else(|| {
-                let functions = all().filter(|b| b.usage.contains('(')).map(|b| b.usage);
-                Some(format!("there are: {}", functions.collect::<Vec<_>>().join(", ")))
-            });
+            let functions = all().filter(|b| b.usage.contains('(')).map(|b| b.name);
+            let hint = did_you_mean(usage.name, functions)
+                .unwrap_or_else(|| "docs/language.md lists the functions; a macro is defined before it is used: macro NAME(parameters) { … }".to_owned());
             let message = format!("unknown function \"{}\"", usage.name);
-            Err(checker.report(Diagnostic::error(usage.name_span, message).maybe_hint(hint)))
+            Err(checker.report(Diagnostic::error(usage.name_span, message).hint(hint)))
         }
     }
 }

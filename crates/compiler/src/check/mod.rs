@@ -3,6 +3,7 @@
 //! | room | what it checks |
 //! |---|---|
 //! | `statement` | blocks, scratch variables, branches |
+//! | `declared` | variables that are declared with a type |
 //! | `each` | loops that a helper makes: over maps, over many numbers, by a condition |
 //! | `expression` | every kind of expression, sent on to the rooms below |
 //! | `operator` | arithmetic, comparison, logic, with constants folded |
@@ -26,6 +27,7 @@
 
 pub(crate) mod checker;
 mod control;
+mod declared;
 mod each;
 mod event;
 mod expression;

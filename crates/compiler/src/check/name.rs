@@ -55,7 +55,13 @@ impl Checker<'_> {
             return all;
         }
         if name == "args" {
-            let hint = there_are("", &self.field_names());
+            let fields = self.field_names();
+            if fields.is_empty() {
+                let message = format!("{} has no fields", self.context.name);
+                let hint = "\"args\" are the fields of tracepoints and the parameters of functions";
+                return Err(self.report(Diagnostic::error(span, message).hint(hint)));
+            }
+            let hint = there_are("", &fields);
             let diagnostic =
                 Diagnostic::error(span, "\"args\" is all fields of the event: name one of them here");
             return Err(self.report(diagnostic.hint(hint)));
@@ -85,6 +91,12 @@ impl Checker<'_> {
         Some(parts.and_then(|parts| self.tuple(parts, span)))
     }
 
+    /// Whether a bare word has a value: a built-in or an enumerator.
+    pub(crate) fn is_known_word(&self, name: &str) -> bool {
+        let enumerator = || self.btf().is_some_and(|btf| btf.enumerator(name).is_some());
+        builtin::find(name).is_some() || enumerator()
+    }
+
     fn unknown_word(&mut self, name: &str, span: Span) -> Reported {
         if builtin::is_later(name) {
             return self.not_yet(span, &format!("\"{name}\""));
@@ -103,7 +115,10 @@ impl Checker<'_> {
                 .map(|n| -> &str { n })
                 .chain(self.globals.parameters.iter().map(|p| p.name.as_str()))
                 .chain(fields.iter().map(String::as_str));
-            did_you_mean(name, candidates)
+            let otherwise = || {
+                format!("a variable begins with \"$\", a map with \"@\"; a text stands in quotes: \"{name}\"")
+            };
+            did_you_mean(name, candidates).or_else(|| Some(otherwise()))
         };
         self.report(Diagnostic::error(span, format!("unknown name \"{name}\"")).maybe_hint(hint))
     }

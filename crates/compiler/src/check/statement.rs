@@ -453,17 +453,32 @@ impl Checker<'_> {
         let name = match &target.kind {
             Kind::Variable(name) => name,
             Kind::Map { name, keys } => return self.assign_map(name, keys, op, target, value, span),
-            _ => return Err(self.not_yet(target.span, "assignment to a part of a value")),
+            Kind::Member { .. } | Kind::Index { .. } => {
+                let message = "a part of a value cannot be assigned to: tuples, records and structs stay as they were made";
+                let hint = "make a new value and assign that: $x = (1, $x.1)";
+                return Err(self.report(Diagnostic::error(target.span, message).hint(hint)));
+            }
+            _ => {
+                let message = "only variables ($x) and maps (@x) can be changed";
+                let hint = "keep a copy and change that: $copy = …";
+                return Err(self.report(Diagnostic::error(target.span, message).hint(hint)));
+            }
         };
+        let written = value;
         let value = match op {
-            Some(op) => self.binary(op, target, value, span)?,
-            None => self.expression(value).inspect_err(|Reported| {
+            Some(op) => self.binary(op, target, written, span)?,
+            None => self.expression(written).inspect_err(|Reported| {
                 self.without_value.insert(name.clone());
             })?,
         };
         let value = super::text::spelled(value);
         match self.find_variable(name) {
-            Some(id) => self.set(id, value),
+            Some(id) => {
+                if op.is_none() {
+                    self.fits_declaration(id, written, &value.ty)?;
+                }
+                self.set(id, value)
+            }
             None => {
                 let ty = self.holding(&value, false)?;
                 let id = self.new_variable(name, ty, target.span);
@@ -485,6 +500,7 @@ impl Checker<'_> {
         );
         self.unshadowed(name, message)?;
         let written = ty.map(|ty| self.written_type(ty)).transpose()?;
+        let literal = value;
         let value = match value {
             Some(value) => Some(super::text::spelled(self.expression(value)?)),
             None => None,
@@ -506,6 +522,9 @@ impl Checker<'_> {
                 }
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
                 self.written.push(id);
+                if let (Some(literal), Some(value)) = (literal, &value) {
+                    self.fits_declaration(id, literal, &value.ty)?;
+                }
                 let value = match value {
                     Some(value) => value,
                     None => match self.nothing(&ty, name.span) {
@@ -558,11 +577,8 @@ impl Checker<'_> {
     }
 
     fn other_type(&mut self, ty: &Type, value: &Expr) -> Reported {
-        let message = format!(
-            "this is {}, but the variable holds {}",
-            self.describe(&value.ty),
-            self.describe(ty)
-        );
+        let (this, held) = self.told_apart(&value.ty, ty);
+        let message = format!("this is {this}, but the variable holds {held}");
         self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
     }
 }

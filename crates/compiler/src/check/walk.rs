@@ -396,7 +396,8 @@ impl Checker<'_> {
             ..
         }) = place.kind
         else {
-            return Err(self.error(place.span, "this has no address"));
+            let hint = "& stands before a variable, a map, or what a pointer leads to: &$x";
+            return Err(self.report(Diagnostic::error(place.span, "this has no address").hint(hint)));
         };
         let space = match access {
             Access::User => Space::User,

@@ -171,13 +171,19 @@ pub fn render_as_bpftrace(diagnostics: &[Diagnostic], name: &str, text: &str, st
             out += &format!("{} {}\n", style.paint(colour, word), diagnostic.message);
             continue;
         }
-        let line = Line::at(text, diagnostic.span);
-        let place = place(name, text, diagnostic.span);
-        out += &format!("{place}: {} {}\n", style.paint(colour, word), diagnostic.message);
-        let under = "~".repeat(width(&line.text[line.start..line.end]).max(1));
-        let indent = " ".repeat(width(&line.text[..line.start]));
-        let shown = shown(line.text);
-        out += &format!("{shown}\n{indent}{under}\n");
+        let mut about = |span: Span, word: &str, message: &str| {
+            let line = Line::at(text, span);
+            let place = place(name, text, span);
+            out += &format!("{place}: {word} {message}\n");
+            let under = "~".repeat(width(&line.text[line.start..line.end]).max(1));
+            let indent = " ".repeat(width(&line.text[..line.start]));
+            let shown = shown(line.text);
+            out += &format!("{shown}\n{indent}{under}\n");
+        };
+        about(diagnostic.span, &style.paint(colour, word), &diagnostic.message);
+        for label in &diagnostic.labels {
+            about(label.span, &style.paint(CYAN, "NOTE:"), &label.message);
+        }
         for hint in &diagnostic.hints {
             out += &format!("{} {hint}\n", style.paint(CYAN, "HINT:"));
         }

@@ -45,7 +45,8 @@ pub(super) fn sizes(program: &ProgramText) -> Result<BTreeMap<String, DeclaredMa
                     "Expected a single integer literal, the number of entries, for {}",
                     map.kind.node
                 );
-                found.push(Diagnostic::error(map.span, message));
+                let hint = format!("at least 1: let @{} = {}(1000);", map.name.node, map.kind.node);
+                found.push(Diagnostic::error(map.span, message).hint(hint));
             }
             (Some((_, evicts)), Some(entries)) => {
                 let kept = DeclaredMap {

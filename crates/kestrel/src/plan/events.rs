@@ -374,6 +374,8 @@ pub(super) fn about(error: Error) -> Result<(String, Option<String>)> {
         | Error::NotFollowed { .. }
         | Error::NotYet { .. }
         | Error::OfPrograms { .. }
+        | Error::Io { .. }
+        | Error::Object { .. }
         | Error::Mark(_)) => Ok((error.to_string(), None)),
         other => Err(other),
     }

@@ -31,11 +31,18 @@ pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Chec
             span,
         }),
     ) = (named, args.first())
-        && let Some(near) = nearest(word, MODES.iter().map(|(name, _)| *name)).first()
         && checker.globals.parameter(word).is_none()
+        && let near = nearest(word, MODES.iter().map(|(name, _)| *name))
+            .first()
+            .copied()
+        && (near.is_some() || !checker.is_known_word(word))
     {
         let modes: Vec<&str> = MODES.iter().map(|(name, _)| *name).collect();
-        let hint = format!("did you mean {near}? There are {}", modes.join(", "));
+        let modes = modes.join(", ");
+        let hint = match near {
+            Some(near) => format!("did you mean {near}? There are {modes}"),
+            None => format!("there are {modes}; a depth is a number"),
+        };
         let message = format!("\"{word}\" is no way to show a stack");
         return Err(checker.report(Diagnostic::error(*span, message).hint(hint)));
     }

@@ -86,11 +86,8 @@ impl Checker<'_> {
         self.globals.shapes.notes_stored(name, narrow);
         let class = |ty: &Type| (ty.is_scalar(), ty.is_text());
         if class(&holding) != class(&stored_type) {
-            let message = format!(
-                "this is {}, but @{name} holds {}",
-                self.describe(&stored.ty),
-                self.describe(&stored_type)
-            );
+            let (this, held) = self.told_apart(&stored.ty, &stored_type);
+            let message = format!("this is {this}, but @{name} holds {held}");
             let found = Diagnostic::error(stored.span, message);
             return Err(self.report(found.hint("keep it in another map")));
         }
@@ -102,12 +99,8 @@ impl Checker<'_> {
                 return Err(self.error(span, "only numbers can be added to"));
             };
             let Some(fitted) = self.fitted_to(value.clone(), &stored_type) else {
-                let message = format!(
-                    "this is {}, but {} holds {}",
-                    self.describe(&value.ty),
-                    place.map.title(),
-                    self.describe(&stored_type)
-                );
+                let (this, held) = self.told_apart(&value.ty, &stored_type);
+                let message = format!("this is {this}, but {} holds {held}", place.map.title());
                 let found = Diagnostic::error(value.span, message);
                 return Err(self.report(found.hint("keep it in another map")));
             };

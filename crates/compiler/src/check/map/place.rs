@@ -92,7 +92,7 @@ impl Checker<'_> {
                     if usage == Usage::Keys {
                         self.globals.open.insert(map.number);
                     }
-                    let entry = (map.number, Diagnostic::error(span, message));
+                    let entry = (map.number, Diagnostic::error(span, message).hint(begins(&map)));
                     self.globals.unwritten.push(entry);
                 }
                 map
@@ -156,7 +156,7 @@ impl Checker<'_> {
         let made = self.new_map(name.to_owned(), types, kind, false, span);
         if let Ok(map) = &made {
             let message = format!("{} is used, but no handler writes it", map.title());
-            let entry = (map.number, Diagnostic::error(span, message));
+            let entry = (map.number, Diagnostic::error(span, message).hint(begins(map)));
             self.globals.unwritten.push(entry);
         }
         Some(made)
@@ -252,4 +252,11 @@ impl Checker<'_> {
             _ => MapType::fitting_entries(value.size()),
         }
     }
+}
+
+/// Where a map begins, for people.
+fn begins(map: &MapType) -> String {
+    let keys = if map.keys.is_empty() { "" } else { "[…]" };
+    let place = format!("{}{keys}", map.title());
+    format!("a map begins where something is stored in it: {place} = 1, {place} = count()")
 }

@@ -59,10 +59,23 @@ impl<'a> Checker<'a> {
             Type::Struct(id) => self
                 .btf()
                 .map_or_else(|| "a struct".to_owned(), |btf| btf.render(*id)),
-            Type::Tuple(tuple) => format!("a tuple of {}", tuple.members.len()),
+            Type::Tuple(tuple) => {
+                let named = tuple.members.iter().any(|member| !member.name.is_empty());
+                let word = if named { "record" } else { "tuple" };
+                format!("a {word} of {}", tuple.members.len())
+            }
             Type::Named(_) => "a value with a name".to_owned(),
             Type::Memory { .. } | Type::Buffer { .. } => "bytes of memory".to_owned(),
             Type::HeldStack(_) | Type::Stack { .. } | Type::StackCopy { .. } => "a stack".to_owned(),
+        }
+    }
+
+    /// Two types that differ in words: in their full spelling where the short words are the same.
+    pub(crate) fn told_apart(&self, one: &Type, other: &Type) -> (String, String) {
+        let (short, shorter) = (self.describe(one), self.describe(other));
+        match short == shorter {
+            true => (self.spelled_type(one).1, self.spelled_type(other).1),
+            false => (short, shorter),
         }
     }
 

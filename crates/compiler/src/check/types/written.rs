@@ -139,8 +139,14 @@ impl<'a> Checker<'a> {
         found.map(|id| Pointee::Btf(btf.resolve(id))).ok_or_else(|| {
             let candidates = similar_types(btf, &name.name);
             let hint = did_you_mean(&name.name, candidates.iter().copied());
+            let otherwise = || match name.tag {
+                Some(_) => format!("define it before the probes: {written} {{ … }};, or #include what does"),
+                None => "integers are int8 to int64 and uint8 to uint64; a struct is written struct NAME"
+                    .to_owned(),
+            };
+            let hint = hint.unwrap_or_else(otherwise);
             let message = format!("this kernel has no type \"{written}\"");
-            self.report(Diagnostic::error(name.span, message).maybe_hint(hint))
+            self.report(Diagnostic::error(name.span, message).hint(hint))
         })
     }
 

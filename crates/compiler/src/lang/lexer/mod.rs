@@ -258,12 +258,20 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         self.at += first.len_utf8();
         if first != '\'' {
-            let message = format!("the character {first:?} means nothing here");
+            let shown = match first {
+                '\\' => "\\".to_owned(),
+                other => other.escape_debug().to_string(),
+            };
+            let message = format!("the character '{shown}' means nothing here");
             let quote = matches!(
                 first,
                 '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{2018}' | '\u{2019}'
             );
-            let hint = quote.then(|| "texts stand in straight double quotes: \"text\"".to_owned());
+            let hint = match first {
+                '\\' => Some("escapes stand in texts, and texts in double quotes: \"text\\n\""),
+                _ => quote.then_some("texts stand in straight double quotes: \"text\""),
+            };
+            let hint = hint.map(str::to_owned);
             found.push(Diagnostic::error(self.span_from(start), message).maybe_hint(hint));
             return;
         }

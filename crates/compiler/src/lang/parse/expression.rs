@@ -96,7 +96,13 @@ impl Parser<'_> {
             height = height.max(self.height);
             Some(Box::new(then))
         };
-        self.expect(":")?;
+        if !self.is(":") {
+            let there = self.token.span;
+            let message = "this choice has no \":\"";
+            let hint = "it is written condition ? value : other value";
+            return Err(self.error(Diagnostic::error(there, message).hint(hint)));
+        }
+        self.take();
         let otherwise = Box::new(self.expression()?);
         height = height.max(self.height);
         let kind = ExprKind::Ternary {

@@ -28,6 +28,7 @@ const C_TYPES: &[&str] = &[
 pub(super) const LOOP: &str =
     "a loop is written for ($i : 0..10) { … }, for ($entry : @map) { … } or while (condition) { … }";
 const VARIABLE: &str = "a variable has a dollar sign: $x = 5; or with a type, let $x : int32 = 5;";
+const DECLARATION: &str = "a variable is declared with its name: let $x = 5; or let $x : int32 = 5;";
 const HANDLER: &str = "a handler is written EVENT /predicate/ { statements }";
 
 impl Parser<'_> {
@@ -55,9 +56,24 @@ impl Parser<'_> {
             () if closes(")") => Some("close the parenthesis with \")\" before this".to_owned()),
             () if closes("]") => Some("close the key with \"]\" before this".to_owned()),
             () if wanted.contains("\";\"") => Some("a statement ends with \";\"".to_owned()),
+            () if closes("{") && !wanted.contains(',') => {
+                Some("the statements of a loop or a condition stand in braces: { … }".to_owned())
+            }
+            () if wanted.contains("($name)") && self.word_before() == "let" => Some(DECLARATION.to_owned()),
+            () if wanted == "an expression" && self.sign_before('=') => {
+                let sign = self.source(self.token.span);
+                Some(format!("did you mean \"{sign}=\"?"))
+            }
             () if self.is("=") && !wanted.starts_with("\":\"") => Some("equality is \"==\"".to_owned()),
             () => None,
         }
+    }
+
+    /// Whether the next token follows this sign at once, and is one that may stand before it: `=+` for `+=`.
+    fn sign_before(&self, sign: char) -> bool {
+        let before = self.lexer.text().get(..self.token.span.start as usize);
+        let swapped = ["+", "*", "/", "%", "|", "^"].iter().any(|sign| self.is(sign));
+        swapped && before.is_some_and(|text| text.ends_with(sign))
     }
 
     /// The word that ends right before the next token; empty where none does.

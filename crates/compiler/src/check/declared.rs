@@ -1,0 +1,77 @@
+//! Variables that are declared with a type (`let $x: int8`): literals that it cannot hold, and truth values apart from integers.
+
+use super::checker::{Checked, Checker};
+use super::tree::{Type, VariableId};
+use crate::lang::ast::{Expr, ExprKind, UnaryOp};
+use crate::lang::diag::Diagnostic;
+
+impl Checker<'_> {
+    /// Whether a variable of a declared type can hold what is written; other values than literals are cut to its width. `ty` is the value's.
+    pub(super) fn fits_declaration(&mut self, variable: VariableId, value: &Expr, ty: &Type) -> Checked<()> {
+        if !self.written.contains(&variable) {
+            return Ok(());
+        }
+        let declared = self.variable_type(variable);
+        let fits = match (&declared, literal(value)) {
+            (Type::Bool, _) => !matches!(ty, Type::Integer { .. }),
+            (Type::Integer { .. }, _) if *ty == Type::Bool => false,
+            (Type::Integer { size, signed, .. }, Some(Literal::Number(number))) => {
+                let bits = u32::from(*size) * 8;
+                let range = match signed {
+                    true => -(1i128 << (bits - 1))..1i128 << (bits - 1),
+                    false => 0..1i128 << bits,
+                };
+                range.contains(&number)
+            }
+            (Type::Text { size }, Some(Literal::Text(bytes))) => bytes < *size as usize,
+            _ => true,
+        };
+        if fits {
+            return Ok(());
+        }
+        let declared = self.spelled_type(&declared).1;
+        let (message, hint) = match literal(value) {
+            Some(Literal::Text(bytes)) => (
+                format!("this text does not fit in the variable's {declared}"),
+                format!("with the byte that ends it, it needs string[{}]", bytes + 1),
+            ),
+            Some(Literal::Number(_)) if declared != "bool" => (
+                format!("this number does not fit in the variable's {declared}"),
+                format!("declare a type that has it, or cut it to this one: ({declared})…"),
+            ),
+            _ => (
+                format!(
+                    "this is {}, but the variable is declared as {declared}",
+                    self.describe(ty)
+                ),
+                match declared.as_str() {
+                    "bool" => "compare it: … != 0".to_owned(),
+                    _ => format!("cast it: ({declared})…"),
+                },
+            ),
+        };
+        Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
+    }
+}
+
+/// A literal as written.
+enum Literal {
+    Number(i128),
+    /// Its bytes.
+    Text(usize),
+}
+
+fn literal(value: &Expr) -> Option<Literal> {
+    match &value.kind {
+        ExprKind::Integer { value, .. } => Some(Literal::Number(i128::from(*value))),
+        ExprKind::String(text) => Some(Literal::Text(text.len())),
+        ExprKind::Unary {
+            op: UnaryOp::Negate,
+            value,
+        } => match literal(value)? {
+            Literal::Number(number) => Some(Literal::Number(-number)),
+            Literal::Text(_) => None,
+        },
+        _ => None,
+    }
+}
