@@ -45,10 +45,6 @@ impl Lower<'_> {
         let first = self.b.load(Width::B8, found, 0);
         match number {
             AsNumber::Extreme { .. } => {
-                // In `count`, whether there was a value of rank 0, without a branch: the verifier walks the loop once for each way through it.
-                let second = self.b.load(Width::B8, found, 8);
-                let least = self.b.alu(AluOp::Or, Bits::B64, count, second);
-                self.b.assign(count, least);
                 let larger = self.b.block();
                 self.b.branch(Condition::Greater, first, sum, larger, next);
                 self.b.switch_to(larger);
@@ -74,21 +70,10 @@ impl Lower<'_> {
         self.b.branch(Condition::Less, cpu, CPUS, head, end);
         self.b.switch_to(end);
         Ok(match number {
-            AsNumber::Extreme { least } => {
-                let (some, end, result) = (self.b.block(), self.b.block(), self.b.vreg());
-                self.b.assign(result, 0);
-                let any = self.b.alu(AluOp::Or, Bits::B64, sum, count);
-                self.b.branch(Condition::Equal, any, 0, end, some);
-                self.b.switch_to(some);
-                let kept = match least {
-                    true => self.b.alu(AluOp::Xor, Bits::B64, sum, -1),
-                    false => sum,
-                };
-                let value = self.rank(kept, signed);
-                self.b.assign(result, value);
-                self.b.jump(end);
-                self.b.switch_to(end);
-                result
+            AsNumber::Extreme { least: false } => self.rank(sum, signed),
+            AsNumber::Extreme { least: true } => {
+                let back = self.b.alu(AluOp::Xor, Bits::B64, sum, -1);
+                self.rank(back, signed)
             }
             AsNumber::Mean if signed => self.signed_division(AluOp::Div, sum, count.into()),
             AsNumber::Mean => self.b.alu(AluOp::Div, Bits::B64, sum, count),
