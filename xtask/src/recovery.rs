@@ -137,9 +137,7 @@ fn all(cases: &[(&str, bool)], options: &Options) -> Result<Tally> {
     // A guest keeps one processor busy, and so do the programs that read its memory.
     let guests = thread::available_parallelism().map_or(1, NonZero::get);
     let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..guests.min(MOST_GUESTS))
-            .map(|_| scope.spawn(worker))
-            .collect();
+        let workers: Vec<_> = (0..guests.min(MAX_GUESTS)).map(|_| scope.spawn(worker)).collect();
         let join = |worker: thread::ScopedJoinHandle<'_, Tally>| {
             let tally = worker.join();
             tally.map_err(|_| anyhow!("a thread that ran guests panicked"))
@@ -150,7 +148,7 @@ fn all(cases: &[(&str, bool)], options: &Options) -> Result<Tally> {
 }
 
 /// Guests at one time at most: each writes its memory to a file.
-const MOST_GUESTS: usize = 4;
+const MAX_GUESTS: usize = 4;
 
 /// One kernel, and once more where it fails: as with guest tests, kernels of 7.x skip hits where a program was preempted, and a dead one does not say so.
 fn case(base: &Base, series: &str, random: bool, options: &Options) -> Tally {

@@ -13,12 +13,12 @@ pub(crate) struct Tally {
 }
 
 /// With more flaky tests than these a run has failed: one may be the machine's fault, many are not.
-const MOST_FLAKY: u64 = 3;
+const MAX_FLAKY: u64 = 3;
 
 impl Tally {
     /// Whether the run may be called good.
     pub(crate) fn holds(&self) -> bool {
-        self.failed == 0 && self.flaky <= MOST_FLAKY
+        self.failed == 0 && self.flaky <= MAX_FLAKY
     }
 
     /// One test, or one part of a run that either holds or does not.
@@ -132,7 +132,7 @@ impl fmt::Display for Tally {
         )?;
         match self.flaky {
             0 => Ok(()),
-            flaky if flaky <= MOST_FLAKY => write!(f, ", {flaky} flaky"),
+            flaky if flaky <= MAX_FLAKY => write!(f, ", {flaky} flaky"),
             flaky => write!(f, ", {flaky} flaky, which is too many"),
         }
     }

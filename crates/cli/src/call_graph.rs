@@ -2,7 +2,7 @@
 
 use crate::arguments::bytes;
 use kestrel::plan::UserStack;
-use kestrel_trace::stack_pieces::{MOST, USUAL};
+use kestrel_trace::stack_pieces::{MAX, USUAL};
 
 /// Method of taking call stacks of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,9 @@ pub(crate) fn call_graph(text: &str) -> Result<CallGraph, String> {
         ("dwarf", Some(size)) => {
             let bytes = bytes(size)?;
             match u32::try_from(bytes) {
-                Ok(bytes) if (8..=MOST).contains(&bytes) => Ok(CallGraph::Dwarf { bytes }),
+                Ok(bytes) if (8..=MAX).contains(&bytes) => Ok(CallGraph::Dwarf { bytes }),
                 _ => Err(format!(
-                    "8 to {MOST} bytes of a stack can be copied; without a size it is {USUAL}"
+                    "8 to {MAX} bytes of a stack can be copied; without a size it is {USUAL}"
                 )),
             }
         }

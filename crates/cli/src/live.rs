@@ -154,7 +154,7 @@ pub(crate) fn maps(session: &Session, host: &Host) -> Result<String, Failure> {
     let snapshots = session.map_snapshots()?;
     let (symbols, _) = kestrel::session::maps::symbols(&snapshots, host, None);
     let show = Show {
-        top: MOST_KEYS,
+        top: MAX_KEYS,
         ..Show::all(Style::MAP)
     };
     let maps = snapshots.iter().filter(|map| !map.is_empty());
@@ -162,7 +162,7 @@ pub(crate) fn maps(session: &Session, host: &Host) -> Result<String, Failure> {
 }
 
 /// Keys of each map that are shown while it changes; all are at the end.
-const MOST_KEYS: u64 = 20;
+const MAX_KEYS: u64 = 20;
 
 #[cfg(test)]
 mod tests {

@@ -74,7 +74,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: RecordingOptions) 
     let (plan, mut calls) = match &keep.calls {
         None => (selection::plan(selection, held.as_ref(), mode, &catalog)?, None),
         Some(set) => {
-            let (calls, events) = calls::traced(set, selection, &catalog, Detail::Lines)?;
+            let (calls, events) = calls::traced(set, selection, &catalog, Detail::ArgumentsToo)?;
             let plan = selection::plan_of(&events, selection, held.as_ref(), mode, &catalog)?;
             (plan, Some(Kept::new(&calls.signatures, set)))
         }
@@ -103,8 +103,8 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: RecordingOptions) 
             attached.as_secs_f64() * 1e3,
             session.attaching().as_secs_f64() * 1e3
         );
-        for detour in session.detours() {
-            eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
+        for detour in session.fallbacks() {
+            eprintln!("  {} by {}: {}", detour.event, detour.used, detour.why);
         }
     }
     let mut recording = Recording {
@@ -112,7 +112,7 @@ pub(crate) fn run(selection: &Selection, output: &Path, keep: RecordingOptions) 
         recorder: match &mut switching {
             Some(switching) => Recorder::create_packed(session, &switching.next(), false, keep.compress)?,
             None => {
-                directory::set_aside(output)?;
+                directory::keep_old(output)?;
                 Recorder::create_packed(session, output, true, keep.compress)?
             }
         },

@@ -38,16 +38,16 @@ pub(crate) fn switch_at(text: &str) -> Result<SwitchAt, String> {
     };
     match at {
         SwitchAt::Size(0) => Err("nothing fits into 0 bytes".to_owned()),
-        SwitchAt::Time(time) if time < LEAST => Err(format!(
+        SwitchAt::Time(time) if time < MIN => Err(format!(
             "a directory takes {} ms at least: each is counted, and names are found for it",
-            LEAST.as_millis()
+            MIN.as_millis()
         )),
         at => Ok(at),
     }
 }
 
 /// The shortest time between two directories.
-const LEAST: Duration = Duration::from_millis(10);
+const MIN: Duration = Duration::from_millis(10);
 
 /// Options for switching a recording to new directories.
 #[derive(Clone, Debug)]

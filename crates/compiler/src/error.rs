@@ -21,7 +21,7 @@ pub enum Error {
     /// The sink has no room for such a record.
     #[error("recording: {reason}")]
     Sink {
-        reason: crate::sink::Refused,
+        reason: crate::sink::SinkError,
         span: Span,
     },
     /// Fields of variable length that may exceed what can be copied into a record.

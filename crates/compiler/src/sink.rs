@@ -54,17 +54,17 @@ pub struct Reservation {
     /// Whether it counts as an event: pieces of stacks do not.
     pub counted: bool,
     /// The map that it lies in, where it is the sink's functions that reserve and commit.
-    pub apart: Option<String>,
+    pub subprogram_map: Option<String>,
 }
 
 /// A sink could not make its code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the buffer cannot serve this program: {0}")]
-pub struct Refused(pub String);
+pub struct SinkError(pub String);
 
 /// Where generated code puts records: emits the code that reserves room for one and commits it.
 pub trait Sink {
-    /// Appends code that goes to `refused` when this event is not wanted now (the hook is masked, the process is not traced); it
+    /// Appends code that goes to `skip` when this event is not wanted now (the hook is masked, the process is not traced); it
     /// runs first of all.
     fn admit(&self, _b: &mut Builder, _refused: BlockId) {}
 
@@ -73,10 +73,10 @@ pub trait Sink {
         false
     }
 
-    /// Appends code that goes to the handler that this event has now, or to `refused` where it has none; it runs right after
+    /// Appends code that goes to the handler that this event has now, or to `skip` where it has none; it runs right after
     /// [`Sink::admit`]. There is at least one handler; `instance` is there where [`Sink::by_instance`] asks for it.
-    fn choose(&self, b: &mut Builder, handlers: &[BlockId], _instance: Option<Vreg>, refused: BlockId) {
-        b.jump(handlers.first().copied().unwrap_or(refused));
+    fn choose(&self, b: &mut Builder, handlers: &[BlockId], _instance: Option<Vreg>, skip: BlockId) {
+        b.jump(handlers.first().copied().unwrap_or(skip));
     }
 
     /// Appends code that runs for each event that reaches a handler, before the user's predicate.
@@ -86,28 +86,28 @@ pub trait Sink {
     ///
     /// # Errors
     /// When there is no session that could do it, which is the default.
-    fn act(&self, _b: &mut Builder, action: &Action) -> Result<(), Refused> {
-        Err(Refused(format!("{action:?} needs a session of tables")))
+    fn act(&self, _b: &mut Builder, action: &Action) -> Result<(), SinkError> {
+        Err(SinkError(format!("{action:?} needs a session of tables")))
     }
 
     /// Appends code that gives the value of a parameter.
     ///
     /// # Errors
     /// When there is no such thing, which is the default.
-    fn parameter(&self, _b: &mut Builder, name: &str) -> Result<Vreg, Refused> {
-        Err(Refused(format!("it has no parameter {name}")))
+    fn parameter(&self, _b: &mut Builder, name: &str) -> Result<Vreg, SinkError> {
+        Err(SinkError(format!("it has no parameter {name}")))
     }
 
     /// Appends code that gives 1 where the thread of this number is one that the session follows, else 0.
     ///
     /// # Errors
     /// When it follows none, which is the default.
-    fn is_target(&self, _b: &mut Builder, _thread: Vreg) -> Result<Vreg, Refused> {
-        Err(Refused("it follows no processes".to_owned()))
+    fn is_target(&self, _b: &mut Builder, _thread: Vreg) -> Result<Vreg, SinkError> {
+        Err(SinkError("it follows no processes".to_owned()))
     }
 
     /// Appends code that reserves room for a record of `size` bytes (a multiple of 8) of event `number`, and goes to
-    /// `refused` when there is none, which the sink has counted by then.
+    /// `skip` when there is none, which the sink has counted by then.
     ///
     /// The header (id and time, 8 bytes) is the sink's; the caller fills everything from offset 8 on. Records of the number
     /// [`is_piece`] says so of are no events: a sink counts neither those that it keeps nor those that it refuses.
@@ -120,8 +120,8 @@ pub trait Sink {
         number: Number,
         size: Size,
         to: &Destination,
-        refused: BlockId,
-    ) -> Result<Reservation, Refused>;
+        skip: BlockId,
+    ) -> Result<Reservation, SinkError>;
 
     /// Appends code that makes the record whole for readers. `alone`: no other task runs on this CPU between reservation and commit,
     /// only interrupts, and those to their end.
@@ -131,8 +131,8 @@ pub trait Sink {
     ///
     /// # Errors
     /// When there is no such thing, which is the default.
-    fn start_time(&self, _b: &mut Builder) -> Result<Vreg, Refused> {
-        Err(Refused("it has no start time".to_owned()))
+    fn start_time(&self, _b: &mut Builder) -> Result<Vreg, SinkError> {
+        Err(SinkError("it has no start time".to_owned()))
     }
 
     /// Bytes that may be written beyond the end of any record without harm as the verifier sees it: what lets a copy of
@@ -153,7 +153,7 @@ pub trait Sink {
 
     /// Whether the program should run with preemption off from its first instruction to its last, so that a thread is preempted behind it and not
     /// inside of it: only where the kernel has the functions for that, and where the program calls no other ([`crate::codegen::lower::emit_preemption_on`]).
-    fn wants_program_whole(&self) -> bool {
+    fn wants_preemption_off_throughout(&self) -> bool {
         false
     }
 

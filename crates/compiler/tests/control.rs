@@ -60,7 +60,7 @@ fn registers(count: u64) -> [u64; 21] {
 /// The parameter at a place of [`kernel::session`].
 const THRESHOLD: u32 = word::PARAMETERS;
 const LOUD: u32 = word::PARAMETERS + 1;
-const LEAST: u32 = word::PARAMETERS + 3;
+const MIN: u32 = word::PARAMETERS + 3;
 
 #[test]
 fn what_the_checker_accepts_compiles_as_a_hook_of_its_own_and_of_all() {
@@ -167,7 +167,7 @@ fn parameters_are_read_each_time() {
     assert_eq!(bench.run(&registers(11)).row().number("arg2"), 11);
     bench.set_word(THRESHOLD, 1000);
     assert!(bench.run(&registers(11)).rows().is_empty());
-    bench.set_word(LOUD, 1).set_word(LEAST, -5_i64 as u64);
+    bench.set_word(LOUD, 1).set_word(MIN, -5_i64 as u64);
     let row = bench.run(&registers(1001)).row();
     assert_eq!(
         [row.number("x"), row.number("threshold"), row.number("loud")],

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::procfs;
 use kestrel_bpf::asm::Assembler;
-use kestrel_bpf::btf::{Btf, PreemptCountPlace, PreemptCountWay};
+use kestrel_bpf::btf::{Btf, PreemptCountPlace, PreemptCountSource};
 use kestrel_bpf::code::MapRef;
 use kestrel_bpf::helper;
 use kestrel_bpf::isa::{Reg, Size};
@@ -45,7 +45,7 @@ impl Count {
             false => NO_RESCHED,
         };
         // That bit is set unless rescheduling is needed, which it may be once. The others count what goes on around the program: little.
-        let is_count = |seen: &u64| seen & no_resched != 0 && seen & !no_resched <= MOST;
+        let is_count = |seen: &u64| seen & no_resched != 0 && seen & !no_resched <= MAX;
         let look = |_| see(place).ok().flatten();
         let seen = (0..3).filter_map(look).find(is_count)?;
         Some(Self {
@@ -68,7 +68,7 @@ const NO_RESCHED: u64 = 1 << 31;
 /// The same flag where the count has 64 bits.
 const NO_RESCHED_WIDE: u64 = 1 << 63;
 /// The highest that a count is where no interrupt is handled: preemption and bottom halves are off.
-const MOST: u64 = 0xffff;
+const MAX: u64 = 0xffff;
 
 impl Preemption {
     /// Looks. Where the kernel hides its preemption count, its tracepoints are taken for preempted if it preempts at all: that costs a little and loses nothing.
@@ -133,13 +133,13 @@ fn program(place: PreemptCountPlace) -> Result<(Program, Map)> {
     let map = Map::create(&MapSpec::new(MapKind::ARRAY, "probe", 4, 16, 1))?;
     let size = if place.is_wide { Size::DW } else { Size::W };
     let mut asm = Assembler::new();
-    match place.way {
-        PreemptCountWay::Symbol { id, offset } => {
+    match place.source {
+        PreemptCountSource::Symbol { id, offset } => {
             asm.kernel_variable(Reg::R1, id.0)
                 .call(helper::THIS_CPU_PTR)
                 .load(size, Reg::R6, Reg::R0, offset.cast_signed());
         }
-        PreemptCountWay::RunQueue {
+        PreemptCountSource::RunQueue {
             fair_queue,
             queue,
             distance,

@@ -82,7 +82,7 @@ fn recording(catalog: &Catalog, tables: u32, mode: Mode) -> Result<Plan> {
     };
     let mut plan = plan(Source::Events(&[EVENT.to_owned()]), &options, catalog)?;
     plan.tables = (1..=tables).map(|table| format!("table{table}")).collect();
-    for row in plan.hooks.iter_mut().flat_map(|hook| &mut hook.rows) {
+    for row in plan.hooks.iter_mut().flat_map(|hook| &mut hook.handlers) {
         row.tables = vec![1];
     }
     Ok(plan)

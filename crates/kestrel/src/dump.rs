@@ -3,7 +3,7 @@
 //! What each ring holds is noted for all of them at once; then they are copied one after the other, and what was overwritten before its turn came
 //! is counted. The trace appears at its place when it is whole.
 
-use crate::postprocess::{Progress, Review, counts, review, tally};
+use crate::postprocess::{Progress, Review, counts, postprocess, tally};
 use crate::session::store::Store;
 use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::{Error, Result};
@@ -130,7 +130,7 @@ fn publish(
     host: &Host,
     progress: Option<Progress>,
 ) -> Result<Dumped> {
-    let beside = directory::beside_of(path);
+    let beside = directory::staging_path(path);
     let dumped = match write(source, chosen, &beside, host, progress) {
         // Another process writes a trace to the same place.
         Err(Error::Trace(kestrel_trace::Error::Busy { .. })) => {
@@ -202,7 +202,7 @@ fn write(
         remark(buffer, place, source.control, unread, &mut notes);
     }
     let names = source.threads.clone();
-    let seen = review(path, &classes, names, host, code.as_mut(), progress)?;
+    let seen = postprocess(path, &classes, names, host, code.as_mut(), progress)?;
     notes.extend(seen.notes.iter().cloned());
     let (started_ns, duration_ns) = span(&seen, source.clocks.monotonic, source.info.clock);
     let summary = Summary {

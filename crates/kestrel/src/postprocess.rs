@@ -41,7 +41,7 @@ pub(crate) struct Review {
 }
 
 /// Reads a trace of these classes; `processes` are the names known so far.
-pub(crate) fn review(
+pub(crate) fn postprocess(
     path: &Path,
     classes: &[EventClass],
     mut processes: Processes,

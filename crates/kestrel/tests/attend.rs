@@ -6,7 +6,7 @@
 mod support;
 
 use kestrel::agent::Answer;
-use kestrel::agent::mail::Mail;
+use kestrel::agent::message_queue::MessageQueue;
 use kestrel::buffer::layout::Mode;
 use kestrel_trace::record::Record;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Looks once; gives the payloads of the messages acted on.
-fn look(bench: &mut Bench, mail: &mut Mail, most: usize) -> Vec<u64> {
+fn look(bench: &mut Bench, mail: &mut MessageQueue, most: usize) -> Vec<u64> {
     let (now, table) = (bench.machine.environment.clock, bench.table.clone());
     let mut seen = Vec::new();
     let mut act = |record: &Record<'_>| {
@@ -54,7 +54,7 @@ proptest! {
         let size = size * 8;
         let mut bench = Bench::new(Mode::Stream, 4, &[(1, size)]);
         let recorder = bench.recorder(1, Shape::Constant(size));
-        let mut mail = Mail::default();
+        let mut mail = MessageQueue::default();
         let (mut asked, mut taken, mut seen) = (0u64, Vec::new(), Vec::new());
         for step in steps {
             match step {
@@ -72,7 +72,7 @@ proptest! {
                     bench.replace_reader();
                     // What waited in the process alone goes with it: the oldest.
                     taken.drain(seen.len()..seen.len() + mail.alone());
-                    mail = Mail::default();
+                    mail = MessageQueue::default();
                 }
             }
         }

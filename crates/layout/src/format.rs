@@ -79,13 +79,13 @@ impl Style {
             is_marked: text.starts_with('#'),
             is_filled: width.starts_with('0'),
             // Of a format that was not checked: no line is wider than this.
-            width: width.parse().unwrap_or(0).min(MOST),
+            width: width.parse().unwrap_or(0).min(MAX),
         }
     }
 }
 
 /// Columns of a value, at most.
-const MOST: usize = 999;
+const MAX: usize = 999;
 
 /// A value that is printed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Kernel names that objects refer to: types, functions, variables, addresses; read when first needed.
 
 use kestrel_bpf::btf::{Btf, Kind, TypeId};
-use kestrel_catalog::code::KnownCode;
+use kestrel_catalog::code::CodeCache;
 use kestrel_catalog::facts::Facts;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::nearest;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 /// The running kernel.
 #[derive(Debug)]
 pub(super) struct Kernel {
-    pub(super) known: KnownCode,
+    pub(super) known: CodeCache,
     modules: OnceLock<Vec<(String, Btf)>>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Found {
 impl Kernel {
     pub(super) fn new(host: Host) -> Self {
         Self {
-            known: KnownCode::new(Facts::new(host)),
+            known: CodeCache::new(Facts::new(host)),
             modules: OnceLock::new(),
         }
     }

@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 /// Structs inside of structs; a type that contains itself is damaged.
 const DEPTH: u32 = 16;
 /// Elements of arrays and members shown of one value.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// A value by its type: structs are objects, arrays of characters texts, other arrays lists. Pointers are texts in hexadecimal. Where bytes are
 /// missing, `null` stands.
 pub fn to_json(btf: &Btf, ty: TypeId, bytes: &[u8]) -> Value {
-    Reader { btf, left: MOST }.json(ty, bytes, 0)
+    Reader { btf, left: MAX }.json(ty, bytes, 0)
 }
 
 /// Bytes of no known type: a number if there are 1, 2, 4 or 8, else a text in hexadecimal.

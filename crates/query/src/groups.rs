@@ -1,12 +1,12 @@
 //! Groups of records: records are grouped by keys and counted, with the values of an expression in each group.
 
 use crate::background::Background;
+use crate::distribution::{Distribution, PERCENTILES};
 use crate::error::Result;
 use crate::keys::Keys;
 use crate::measure::Measure;
 use crate::recent::Recent;
 use crate::sort::{self, Row, Sort};
-use crate::spread::{PERCENTILES, Spread};
 use foldhash::fast::RandomState;
 use kestrel_trace::record::Record;
 use serde_json::Value as Json;
@@ -42,7 +42,7 @@ pub struct Group {
     /// Number of records.
     pub count: u64,
     /// The values of the measure, where its fields are there.
-    pub values: Spread,
+    pub values: Distribution,
 }
 
 /// Groups in the order in which they are shown.
@@ -134,7 +134,7 @@ impl Table {
             shown: keys.shown(record, background),
             keys: keys.json(record, background),
             count: 0,
-            values: Spread::default(),
+            values: Distribution::default(),
         });
         let place = self.groups.len() - 1;
         self.places.insert(self.identity.clone(), place);

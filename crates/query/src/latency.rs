@@ -1,13 +1,13 @@
 //! How long it took from one event to another that belongs to it: the same thread, or the same value of a key.
 
 use crate::background::Background;
+use crate::distribution::{Distribution, PERCENTILES};
 use crate::error::{Error, Result};
 use crate::keys::Keys;
 use crate::open::Open;
 use crate::pairs::{Pair, Pairs, Side};
 use crate::recent::Recent;
 use crate::sort::{self, Row, Sort};
-use crate::spread::{PERCENTILES, Spread};
 use foldhash::fast::RandomState;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_trace::event::{EventClass, EventId};
@@ -71,7 +71,7 @@ pub struct Latency {
     /// Keys as in JSON.
     pub keys: Vec<Json>,
     /// The latencies in ns.
-    pub ns: Spread,
+    pub ns: Distribution,
 }
 
 /// Events of a pair that met no other.
@@ -294,7 +294,7 @@ impl Table {
             end: events.end.name.clone(),
             shown,
             keys,
-            ns: Spread::default(),
+            ns: Distribution::default(),
         });
         self.places.insert(self.text.clone(), self.rows.len() - 1);
         self.rows.len() - 1

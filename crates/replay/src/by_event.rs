@@ -34,7 +34,7 @@ pub(crate) struct OfRecord {
 }
 
 /// Numbers of calls that have handlers of their own are below this.
-const MOST_NUMBERS: usize = 1 << 12;
+const MAX_NUMBERS: usize = 1 << 12;
 
 impl ByEvent {
     fn of(&self, event: EventId) -> Option<&OfEvent> {
@@ -73,7 +73,7 @@ impl ByEvent {
             return self.add(event, handler);
         };
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        if !is_native || number >= MOST_NUMBERS {
+        if !is_native || number >= MAX_NUMBERS {
             return;
         }
         if of.by_call.len() <= number {

@@ -20,7 +20,7 @@ pub(crate) struct Unpacking {
 }
 
 /// What a program has of a text in the tail at most: an offset of it is 16 bits.
-const MOST: usize = 0xffff;
+const MAX: usize = 0xffff;
 
 /// The context of an event class.
 pub fn context(event: &EventClass) -> Context {
@@ -128,7 +128,7 @@ impl Unpacking {
                 _ => &[],
             };
             let begin = into.len();
-            let (begin, text) = match begin + text.len() < MOST {
+            let (begin, text) = match begin + text.len() < MAX {
                 true => (begin, text),
                 false => (table, &[][..]),
             };

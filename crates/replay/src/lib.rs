@@ -30,5 +30,5 @@ pub use by_event::HandlerId;
 pub use error::{Error, Result};
 pub use memory_fields::unaddressed;
 pub use remembering::{Held, Missing};
-pub use replay::{Replay, Written};
+pub use replay::{Replay, RunOutput};
 pub use subject::Subject;

@@ -80,12 +80,12 @@ struct Entry {
 }
 
 /// Threads that are known at once: with more, all are forgotten.
-const MOST_THREADS: usize = 1 << 16;
+const MAX_THREADS: usize = 1 << 16;
 
 /// How much of the rest of a text that was cut is forgotten: a path has no more.
 const REST: usize = 4096;
 /// Most bytes that are forgotten where a call has a buffer.
-const MOST_FORGOTTEN: u64 = 1 << 16;
+const MAX_FORGOTTEN: u64 = 1 << 16;
 
 /// Whether a field has a text, or bytes; `None` where it has a number.
 fn text_or_bytes(ty: &FieldType) -> Option<bool> {
@@ -262,11 +262,11 @@ impl MemoryFields {
                 }
                 Value::Text(bytes) if !bytes.is_empty() => {
                     let length = known.length(piece).filter(|_| !piece.is_text).unwrap_or(0);
-                    let rest = length.min(MOST_FORGOTTEN).saturating_sub(bytes.len() as u64);
+                    let rest = length.min(MAX_FORGOTTEN).saturating_sub(bytes.len() as u64);
                     memory.forget(record.pid, end(bytes.len() as u64), rest as usize);
                 }
                 Value::Fault | Value::Text(_) if known.has_failed(piece, &value) => {
-                    let length = known.length(piece).unwrap_or(1).clamp(1, MOST_FORGOTTEN);
+                    let length = known.length(piece).unwrap_or(1).clamp(1, MAX_FORGOTTEN);
                     let most = known.reading(piece).map_or(1, |reading| reading.most);
                     memory.forget(record.pid, address, length as usize);
                     faults.push(address..end(length.min(most.into())));
@@ -297,7 +297,7 @@ impl Entries {
     /// Keeps the arguments of a call that begins.
     pub(crate) fn enter(&mut self, record: &Record<'_>, call: &CallPlaces) {
         let Some(number) = call.number(record) else { return };
-        if self.by_thread.len() >= MOST_THREADS && !self.by_thread.contains_key(&record.tid) {
+        if self.by_thread.len() >= MAX_THREADS && !self.by_thread.contains_key(&record.tid) {
             self.by_thread.clear();
         }
         let words = words(|place| call.word(record, place));

@@ -6,7 +6,7 @@
 
 use kestrel_compiler::check::tree::{Action, Destination};
 use kestrel_compiler::ir::{BlockId, Builder, Condition, MapKind, MapSpec, Operand, Vreg, Width};
-use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
+use kestrel_compiler::sink::{Number, Reservation, Sink, SinkError, Size};
 
 /// The name by which programs refer to the buffer.
 pub(crate) const MAP: &str = "output";
@@ -16,7 +16,7 @@ pub(crate) const DATA: u32 = 64;
 /// Bytes for the records of one run.
 const ROOM: u32 = 4 << 20;
 /// Bytes of the longest record.
-const MOST: u32 = 1 << 16;
+const MAX: u32 = 1 << 16;
 /// Offsets of the words in front of the records.
 pub(crate) const USED: i16 = 0;
 pub(crate) const LOST: i16 = 8;
@@ -28,7 +28,7 @@ pub(crate) fn spec() -> MapSpec {
         name: MAP.to_owned(),
         kind: MapKind::Array,
         key: 4,
-        value: DATA + ROOM + 2 * MOST,
+        value: DATA + ROOM + 2 * MAX,
         entries: 1,
         flags: 0,
     }
@@ -45,10 +45,10 @@ impl Sink for Output {
         number: Number,
         size: Size,
         _to: &Destination,
-        refused: BlockId,
-    ) -> Result<Reservation, Refused> {
-        if size.max() > MOST {
-            return Err(Refused(format!("a record of {} bytes", size.max())));
+        skip: BlockId,
+    ) -> Result<Reservation, SinkError> {
+        if size.max() > MAX {
+            return Err(SinkError(format!("a record of {} bytes", size.max())));
         }
         let map = b.external(MAP);
         let base = b.map_value(map, 0);
@@ -57,7 +57,7 @@ impl Sink for Output {
         b.branch(Condition::Greater, used, ROOM, full, room);
         b.switch_to(full);
         b.atomic_add(Width::B8, base, LOST, 1);
-        b.jump(refused);
+        b.jump(skip);
         b.switch_to(room);
         let after = b.add(used, size.operand());
         b.store(Width::B8, base, USED, after);
@@ -73,27 +73,27 @@ impl Sink for Output {
             kept: Vec::new(),
             size,
             counted: true,
-            apart: None,
+            subprogram_map: None,
         })
     }
 
-    fn act(&self, _b: &mut Builder, action: &Action) -> Result<(), Refused> {
+    fn act(&self, _b: &mut Builder, action: &Action) -> Result<(), SinkError> {
         match action {
             // Who performs the output runs nothing more.
             Action::Leave => Ok(()),
-            action => Err(Refused(format!("{action:?} needs a session of tables"))),
+            action => Err(SinkError(format!("{action:?} needs a session of tables"))),
         }
     }
 
     fn commit(&self, _b: &mut Builder, _reservation: Reservation, _alone: bool) {}
 
-    fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
+    fn start_time(&self, b: &mut Builder) -> Result<Vreg, SinkError> {
         let map = b.external(MAP);
         let base = b.map_value(map, 0);
         Ok(b.load(Width::B8, base, BEGIN))
     }
 
     fn slack(&self) -> u32 {
-        MOST
+        MAX
     }
 }

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 /// Bytes of a line.
 const LINE: u64 = 64;
 /// Lines that are kept.
-pub(crate) const MOST_LINES: usize = 1 << 17;
+pub(crate) const MAX_LINES: usize = 1 << 17;
 /// Processes whose programs are counted: with more, lines of former programs are looked for and dropped. More than lines.
-const MOST_PROGRAMS: usize = 2 * MOST_LINES;
+const MAX_PROGRAMS: usize = 2 * MAX_LINES;
 /// The number of a line that makes room: no address has it.
 const NO_LINE: u64 = u64::MAX;
 
@@ -104,7 +104,7 @@ impl RecordedMemory {
 
     /// Forgets all of a process's memory: what it has now is another program's.
     pub(crate) fn renew(&mut self, process: u32) {
-        if self.programs.len() >= MOST_PROGRAMS && !self.programs.contains_key(&process) {
+        if self.programs.len() >= MAX_PROGRAMS && !self.programs.contains_key(&process) {
             self.drop_former();
         }
         let program = self.programs.entry(process).or_default();
@@ -208,7 +208,7 @@ impl RecordedMemory {
             used: false,
             bytes: [0; LINE as usize],
         };
-        let place = if self.lines.len() < MOST_LINES {
+        let place = if self.lines.len() < MAX_LINES {
             self.lines.push(new);
             self.lines.len() - 1
         } else {
@@ -287,10 +287,10 @@ mod tests {
         assert_eq!(read(&mut memory, 7, 0x1000, 3), [0; 0]);
         memory.write(7, 0x1000, b"new");
         // Numbers of so many processes do not stay, and nothing of the former program comes back.
-        for process in 10..10 + 2 * MOST_PROGRAMS as u32 {
+        for process in 10..10 + 2 * MAX_PROGRAMS as u32 {
             memory.renew(process);
         }
-        assert!(memory.programs.len() <= MOST_PROGRAMS);
+        assert!(memory.programs.len() <= MAX_PROGRAMS);
         assert_eq!(read(&mut memory, 7, 0x1000, 4), b"new");
         assert_eq!(read(&mut memory, 8, 0x1000, 5), b"other");
         assert_eq!(read(&mut memory, 9, 1 << 63, 6), b"kernel");
@@ -302,17 +302,14 @@ mod tests {
         let mut memory = RecordedMemory::default();
         let kept = 0x7000_0000_0000;
         memory.write(1, kept, b"kept");
-        for number in 0..3 * MOST_LINES as u64 {
+        for number in 0..3 * MAX_LINES as u64 {
             memory.write(1, number * LINE, b"x");
             if number % 1000 == 0 {
                 assert_eq!(read(&mut memory, 1, kept, 4), b"kept", "{number}");
             }
         }
-        assert_eq!(
-            (memory.lines.len(), memory.places.len()),
-            (MOST_LINES, MOST_LINES)
-        );
+        assert_eq!((memory.lines.len(), memory.places.len()), (MAX_LINES, MAX_LINES));
         assert_eq!(read(&mut memory, 1, 0, 1), [0; 0]);
-        assert_eq!(read(&mut memory, 1, (3 * MOST_LINES as u64 - 1) * LINE, 1), b"x");
+        assert_eq!(read(&mut memory, 1, (3 * MAX_LINES as u64 - 1) * LINE, 1), b"x");
     }
 }

@@ -245,7 +245,7 @@ fn is_own(address: &Expr) -> bool {
         ExprKind::ContextPointer
         | ExprKind::ElementKey
         | ExprKind::ElementValue
-        | ExprKind::Gathered(_)
+        | ExprKind::FrameWords(_)
         | ExprKind::VariableAddress(_)
         | ExprKind::MapCopy(..) => true,
         ExprKind::Binary { left, right, .. } => is_own(left) || is_own(right),

@@ -135,7 +135,7 @@ pub(crate) enum Found {
 }
 
 /// Addresses below are no memory of a process's (`vm.mmap_min_addr` is 65,536, or 4,096): to read there fails live, too.
-const LEAST: u64 = 4096;
+const MIN: u64 = 4096;
 
 impl Remembering {
     /// For a recording of these events, with what is known of its system calls.
@@ -287,5 +287,5 @@ fn reaches(reader: Helper, address: u64) -> bool {
         helper::PROBE_READ_KERNEL | helper::PROBE_READ_KERNEL_STR => is_kernel(address),
         _ => true,
     };
-    here && address >= LEAST
+    here && address >= MIN
 }

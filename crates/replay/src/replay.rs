@@ -36,7 +36,7 @@ struct Handler {
 
 /// Output of a run: records, to be decoded by their classes.
 #[derive(Debug)]
-pub struct Written {
+pub struct RunOutput {
     classes: Rc<EventTable>,
     bytes: Vec<u8>,
     time_ns: u64,
@@ -48,15 +48,15 @@ pub struct Written {
 pub struct Replay {
     machine: Machine,
     /// The names by which programs refer to tables; empty for those that are one program's alone.
-    names: Vec<String>,
+    table_names: Vec<String>,
     maps: Vec<MapType>,
     handlers: Vec<Handler>,
     by_event: ByEvent,
-    written: Rc<EventTable>,
+    output_classes: Rc<EventTable>,
     /// Names of the events, by the numbers that handlers write for them.
-    numbers: Vec<(i64, String)>,
+    event_names: Vec<(i64, String)>,
     /// The id of the next class of records that a handler writes.
-    next: u16,
+    next_record_id: u16,
     /// Where the words of the output are, once a handler has them.
     output: Option<u64>,
     begin_ns: u64,
@@ -71,17 +71,17 @@ impl Replay {
     pub fn new(maps: Vec<MapType>, begin_ns: u64, offset: i64) -> Self {
         Self {
             machine: Machine::new(),
-            names: Vec::new(),
+            table_names: Vec::new(),
             maps,
             handlers: Vec::new(),
             by_event: ByEvent::default(),
-            written: Rc::default(),
-            numbers: Vec::new(),
-            next: 1,
+            output_classes: Rc::default(),
+            event_names: Vec::new(),
+            next_record_id: 1,
             output: None,
             begin_ns,
             offset,
-            swept: vec![0; state::MOST_MAPS as usize],
+            swept: vec![0; state::MAX_MAPS as usize],
         }
     }
 
@@ -130,27 +130,28 @@ impl Replay {
         unpacking: Option<Unpacking>,
     ) -> Result<HandlerId> {
         let context = Context {
-            number: EventNumber::Constant(self.next),
+            number: EventNumber::Constant(self.next_record_id),
             ..context.clone()
         };
         let program = compile(handler, &context, &Output)?;
         let maps: Vec<usize> = program.maps.iter().map(|used| self.table(used)).collect();
         let code = decode(&program.code, &maps, &self.machine.tables)?;
-        self.numbers.push((self.next.into(), context.name.clone()));
+        self.event_names
+            .push((self.next_record_id.into(), context.name.clone()));
         for record in handler.records() {
             let class = EventClass {
-                id: EventId(self.next),
+                id: EventId(self.next_record_id),
                 name: context.name.clone(),
                 kind: String::new(),
                 layout: named(&record.layout, &context.name),
                 action: record.asks.clone(),
                 print: None,
             };
-            Rc::make_mut(&mut self.written).insert(class);
-            self.next = self.next.saturating_add(1);
+            Rc::make_mut(&mut self.output_classes).insert(class);
+            self.next_record_id = self.next_record_id.saturating_add(1);
         }
         if handler.records().next().is_none() {
-            self.next = self.next.saturating_add(1);
+            self.next_record_id = self.next_record_id.saturating_add(1);
         }
         let id = HandlerId(self.handlers.len());
         self.handlers.push(Handler {
@@ -167,7 +168,7 @@ impl Replay {
         let (name, spec) = match used {
             MapUse::Private(spec) => (String::new(), spec.clone()),
             MapUse::External(name) => {
-                if let Some(known) = self.names.iter().position(|known| known == name) {
+                if let Some(known) = self.table_names.iter().position(|known| known == name) {
                     return known;
                 }
                 (name.clone(), self.spec(name))
@@ -180,7 +181,7 @@ impl Replay {
             // The region is as long as the output.
             _ = self.machine.memory.store(begin, self.begin_ns.to_le_bytes());
         }
-        self.names.push(name);
+        self.table_names.push(name);
         self.machine.tables.push(table);
         self.machine.tables.len() - 1
     }
@@ -273,7 +274,7 @@ impl Replay {
         &mut self,
         record: &Record<'_>,
         processes: &Processes,
-        each: &mut dyn FnMut(&mut Self, Written) -> std::result::Result<(), E>,
+        each: &mut dyn FnMut(&mut Self, RunOutput) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let handlers = self.by_event.of_record(record);
         if handlers.count == 0 {
@@ -296,7 +297,7 @@ impl Replay {
     /// # Errors
     /// Of a program that does what it must not, or does not end.
     #[inline]
-    pub fn run(&mut self, handler: HandlerId, subject: &Subject<'_>) -> Result<Option<Written>> {
+    pub fn run(&mut self, handler: HandlerId, subject: &Subject<'_>) -> Result<Option<RunOutput>> {
         let Some(handler) = self.handlers.get_mut(handler.0) else {
             return Ok(None);
         };
@@ -327,13 +328,13 @@ impl Replay {
         Ok(Some(self.take(output, used, subject)))
     }
 
-    fn take(&mut self, output: u64, used: u64, subject: &Subject<'_>) -> Written {
+    fn take(&mut self, output: u64, used: u64, subject: &Subject<'_>) -> RunOutput {
         let data = output + u64::from(output::DATA);
         let bytes = self.machine.memory.bytes(data, used as usize);
         let bytes = bytes.unwrap_or_default().to_vec();
         _ = self.machine.memory.store(output, [0; 8]);
-        Written {
-            classes: self.written.clone(),
+        RunOutput {
+            classes: self.output_classes.clone(),
             bytes,
             time_ns: subject.time_ns,
             cpu: subject.cpu(),
@@ -370,7 +371,7 @@ impl Replay {
         if let (Some(generation), Some(word)) = (generation, state.get_mut(at..at + 8)) {
             word.copy_from_slice(&generation.to_le_bytes());
         }
-        let names: Names = self.numbers.iter().cloned().collect();
+        let names: Names = self.event_names.iter().cloned().collect();
         let named = ty.named(&names);
         if let (Some(value), true) = (value, ty.keys.is_empty()) {
             let value = value.to_le_bytes();
@@ -408,7 +409,7 @@ impl Replay {
     }
 
     fn find(&self, name: &str) -> Option<&Table> {
-        let place = self.names.iter().position(|known| known == name)?;
+        let place = self.table_names.iter().position(|known| known == name)?;
         self.machine.tables.get(place)
     }
 
@@ -427,7 +428,7 @@ impl Replay {
             return;
         };
         let external = map::external_name(ty);
-        let Some(place) = self.names.iter().position(|known| *known == external) else {
+        let Some(place) = self.table_names.iter().position(|known| *known == external) else {
             return;
         };
         let (Some(swept), Some(table)) = (
@@ -459,7 +460,7 @@ impl Replay {
     }
 }
 
-impl Written {
+impl RunOutput {
     /// The records, in the order in which they were written.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let mut rest = self.bytes.as_slice();

@@ -205,7 +205,7 @@ impl Program {
         };
         self.replay.remember(&record);
         let said = &mut self.said;
-        let each = &mut |_: &mut Replay, written: kestrel_replay::Written| -> Result<(), Error> {
+        let each = &mut |_: &mut Replay, written: kestrel_replay::RunOutput| -> Result<(), Error> {
             said.extend(written.records().map(|record| {
                 let values: Vec<String> = record
                     .fields()

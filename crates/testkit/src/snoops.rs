@@ -45,7 +45,7 @@ raw_syscalls:sys_enter /args.id == 257 && (pid == $1 || pid == $2)/ { printf("ra
 "#;
 
 /// First words of lines, and how many begin with them at least: some system calls are made more often than was asked for.
-pub const LEAST: &[(&str, usize)] = &[
+pub const MIN: &[(&str, usize)] = &[
     ("open ", 40),
     ("stat ", 40),
     ("kill ", 1),

@@ -219,7 +219,7 @@ impl PartialEq for Layout {
 
 impl FieldType {
     /// Most bytes of a value that is not variable.
-    pub const MOST: u32 = 1 << 24;
+    pub const MAX: u32 = 1 << 24;
 
     /// Whether the field lives in the tail.
     pub fn is_variable(&self) -> bool {

@@ -31,7 +31,7 @@ pub const PIECE_BYTES: u32 = 960;
 /// Most bytes of a long record in one piece: a page of a ring, with what the piece has before them.
 pub const LONG_PIECE: u32 = 3968;
 /// Most bytes of a copied stack, those of its record included: perf's limit.
-pub const MOST: u32 = 65_528;
+pub const MAX: u32 = 65_528;
 /// Bytes of a record whose content is in pieces.
 pub const LONG: u32 = 32;
 /// Where in such a record the time of its pieces is, and how many bytes they are.
@@ -139,7 +139,7 @@ impl StackPieces {
         let key = (record.tid, taken);
         if let Some(copied) = self.copies.get_mut(&key) {
             // Behind a gap no frame could be found.
-            if copied.end() == Some(address) && copied.bytes.len() + bytes.len() <= MOST as usize {
+            if copied.end() == Some(address) && copied.bytes.len() + bytes.len() <= MAX as usize {
                 copied.bytes.extend_from_slice(bytes);
             }
             return;
@@ -319,7 +319,7 @@ mod tests {
         many.push(piece(8, from, 99, &[3; 8]));
         assert_eq!(rest(&many), NOTHING, "the oldest gave way");
         let endless = (0..200).map(|at| piece(8, from + at * 960, 5, &[1; PIECE_BYTES as usize]));
-        assert!(rest(&endless.collect::<Vec<_>>()).len() <= MOST as usize);
+        assert!(rest(&endless.collect::<Vec<_>>()).len() <= MAX as usize);
     }
 
     /// What prints more than a page has room for.

@@ -1,6 +1,6 @@
 //! The values of an event as the arguments of its mark.
 
-use crate::mark::CARRIED;
+use crate::usdt::CARRIED;
 use crate::value::Value;
 
 /// Bytes of all texts of a mark together, each with its NUL.

@@ -6,11 +6,11 @@
 use crate::value::{Field, Kind, Marked};
 
 /// Bytes of a description, at most.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// Text as it is put together.
 struct Text {
-    bytes: [u8; MOST],
+    bytes: [u8; MAX],
     length: usize,
 }
 
@@ -20,7 +20,7 @@ impl Text {
         while at < text.len() {
             // The last byte is left 0, as the end of the text.
             assert!(
-                self.length < MOST - 1,
+                self.length < MAX - 1,
                 "the names, types and print format of an event take more than 4,096 bytes"
             );
             self.bytes[self.length] = text[at];
@@ -67,12 +67,12 @@ struct Description<T>(std::marker::PhantomData<T>);
 impl<T: Marked> Description<T> {
     const TEXT: Text = text(T::NAMES, T::PRINT, T::FIELDS);
     const LENGTH: usize = Self::TEXT.length + 1;
-    const WORDS: [u64; MOST / 8] = words(&Self::TEXT);
+    const WORDS: [u64; MAX / 8] = words(&Self::TEXT);
 }
 
 const fn text((group, name): (&str, &str), print: &str, fields: &[Field]) -> Text {
     let mut text = Text {
-        bytes: [0; MOST],
+        bytes: [0; MAX],
         length: 0,
     };
     text = text
@@ -92,9 +92,9 @@ const fn text((group, name): (&str, &str), print: &str, fields: &[Field]) -> Tex
     text
 }
 
-const fn words(text: &Text) -> [u64; MOST / 8] {
-    let (mut words, mut at) = ([0; MOST / 8], 0);
-    while at < MOST {
+const fn words(text: &Text) -> [u64; MAX / 8] {
+    let (mut words, mut at) = ([0; MAX / 8], 0);
+    while at < MAX {
         words[at / 8] |= (text.bytes[at] as u64) << (at % 8 * 8);
         at += 1;
     }
@@ -125,7 +125,7 @@ macro_rules! note {
 /// Puts the description of `T` into the program's file, in the smallest of three sizes.
 #[inline(always)]
 #[allow(unsafe_code, reason = "a section of the linker's")]
-pub(crate) fn put<T: Marked>() {
+pub(crate) fn emit_note<T: Marked>() {
     if const { Description::<T>::LENGTH <= 256 } {
         note!(
             0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31

@@ -31,7 +31,7 @@ pub(crate) trait Listeners: Sync {
     fn remove(&'static self, event: &'static Event, id: u64);
 }
 
-/// Hits an event's mark with arguments, or looks at it where they are null; gives its semaphore ([`crate::mark::hit`]).
+/// Hits an event's mark with arguments, or looks at it where they are null; gives its semaphore ([`crate::usdt::hit`]).
 pub(crate) type Mark = fn(*const u64) -> &'static AtomicU16;
 
 /// An event of the program.

@@ -78,8 +78,6 @@ mod fork;
 mod format;
 #[cfg(not(loom))]
 mod key;
-#[cfg(not(loom))]
-mod mark;
 #[cfg(all(not(loom), feature = "std"))]
 mod place;
 #[cfg(not(loom))]
@@ -90,6 +88,8 @@ mod record;
 mod recorder;
 #[cfg(all(not(loom), feature = "std"))]
 mod thread;
+#[cfg(not(loom))]
+mod usdt;
 #[cfg(all(listed_events, feature = "std"))]
 mod user_events;
 #[cfg(not(loom))]
@@ -112,12 +112,12 @@ mod api {
     #[cfg(not(feature = "std"))]
     pub use crate::io::Error;
     pub use crate::io::Result;
-    pub use crate::mark::hit;
     #[cfg(feature = "std")]
     pub use crate::place::{Places, Slot};
     pub use crate::record::Record;
     #[cfg(feature = "std")]
     pub use crate::recorder::{Mode, Options, RECORD, Recorded, Recorder, keep};
+    pub use crate::usdt::hit;
     pub use crate::value::{Argument, AsField, Field, FieldType, Kind, Marked, Value, cut, is_argument};
     #[cfg(feature = "std")]
     pub use crate::watch::{look, watch};

@@ -10,7 +10,7 @@ use tracing_core::subscriber::Interest;
 use tracing_core::{Level, Metadata, callsite, dispatcher};
 
 /// Fields of an event of `tracing` at most, its message among them.
-const MOST: usize = 32;
+const MAX: usize = 32;
 /// The field in which `tracing` has an event's words.
 const MESSAGE: &str = "message";
 /// The group of this crate's own events: made of `tracing`'s, they would be echoes.
@@ -50,7 +50,7 @@ impl Site {
             interest: AtomicU8::new(SOMETIMES),
         }));
         let names = event.fields().iter().map(|field| field.name);
-        let names: Vec<&'static str> = std::iter::once(MESSAGE).chain(names).take(MOST).collect();
+        let names: Vec<&'static str> = std::iter::once(MESSAGE).chain(names).take(MAX).collect();
         let fields = FieldSet::new(Vec::leak(names), Identifier(site));
         let name: &'static str = String::leak(event.to_string());
         site.metadata
@@ -75,7 +75,7 @@ impl Site {
             let line = display(record);
             let values: Vec<Box<dyn TracingValue + '_>> = record.values().iter().map(boxed).collect();
             let fields: Vec<_> = named.collect();
-            let mut all: [(&tracing_core::Field, Option<&dyn TracingValue>); MOST] = [(&message, None); MOST];
+            let mut all: [(&tracing_core::Field, Option<&dyn TracingValue>); MAX] = [(&message, None); MAX];
             all[0] = (&message, Some(&line));
             for ((place, field), value) in all[1..].iter_mut().zip(&fields).zip(&values) {
                 *place = (field, Some(value.as_ref()));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 mod look;
 
 /// Most bytes of a text.
-const MOST: usize = 512;
+const MAX: usize = 512;
 /// What takes longer than this, on a machine that others use too, is said.
 const LONG: Duration = Duration::from_secs(1);
 /// Words that texts are given.
@@ -70,7 +70,7 @@ fn changed(texts: &[String], random: &mut Random) -> String {
             _ => text.insert(from, char::from(random.below(127) as u8 + 1)),
         }
     }
-    text.truncate(text.floor_char_boundary(MOST));
+    text.truncate(text.floor_char_boundary(MAX));
     text
 }
 

@@ -383,7 +383,12 @@ fn arrays_are_attached_in_one_operation() {
     let kept = Kept::default();
     let probe = |name: &String| Kprobe::at(name).filter(&mine()).on_hit(kept.keeper());
     let mut probes = probe::register_all(names.iter().map(probe)).unwrap();
-    assert_eq!(probes.session().programs(), 1, "{:?}", probes.session().detours());
+    assert_eq!(
+        probes.session().programs(),
+        1,
+        "{:?}",
+        probes.session().fallbacks()
+    );
     calls("read", 20);
     probes.poll().unwrap();
     let hits = kept.take();

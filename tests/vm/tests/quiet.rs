@@ -14,7 +14,7 @@ use vm_tests::recording::{Record, Recorder, records};
 use vm_tests::{getppid_calls, kestrel, shell, until};
 
 /// Wakes of an idle program in a second.
-const MOST: u64 = 10;
+const MAX: u64 = 10;
 /// How long its wakes are counted.
 const WINDOW: Duration = Duration::from_secs(3);
 
@@ -45,7 +45,7 @@ impl Running {
         until(what, || {
             let (begun, before) = (Instant::now(), self.sleeps());
             std::thread::sleep(WINDOW);
-            let most = MOST * begun.elapsed().as_millis() as u64 / 1000;
+            let most = MAX * begun.elapsed().as_millis() as u64 / 1000;
             self.sleeps().saturating_sub(before) <= most
         });
     }

@@ -10,7 +10,7 @@ fn a_recording_of_calls_says_what_its_programs_said() {
     let compared = testkit::snoops::compare(Path::new("kestrel"), folder);
     let lines = compared.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(lines.live, lines.later);
-    for (word, least) in testkit::snoops::LEAST {
+    for (word, least) in testkit::snoops::MIN {
         let count = lines.live.iter().filter(|line| line.starts_with(word)).count();
         assert!(count >= *least, "{count} of {word}: {:#?}", lines.live);
     }

@@ -31,7 +31,7 @@ struct Row {
     /// A shell line whose last word on standard output is the cost of a call; LOAD, RING, DIR and [`WORDS`] are replaced.
     line: &'static str,
     /// Limits: at most this much of what the row named adds.
-    promises: &'static [(f64, &'static str)],
+    limits: &'static [(f64, &'static str)],
 }
 
 /// The row that the others are read against.
@@ -51,11 +51,11 @@ const STRACE: &str = "strace -f";
 /// Macros of the rows' lines. RECORD … RECORDED records the shell, which execs the load once ATTACHED; the recorder runs on for seconds. perf does not
 /// report when it is attached: BEGUN waits for the header of its file, and its count of samples is checked afterwards.
 const WORDS: [(&str, &str); 4] = [
-    ("RECORDED", "-p $$ --duration 6 2> DIR/told &"),
+    ("RECORDED", "-p $$ --duration 6 2> DIR/stderr &"),
     ("RECORD", "kestrel record -v --buffer-size RING -o DIR/trace"),
     (
         "ATTACHED",
-        "until grep -q ^attached DIR/told || ! kill -0 $!; do sleep 0.1; done",
+        "until grep -q ^attached DIR/stderr || ! kill -0 $!; do sleep 0.1; done",
     ),
     (
         "BEGUN",
@@ -72,7 +72,7 @@ const ROWS: &[Row] = &[
     Row {
         name: BARE,
         line: "LOAD",
-        promises: &[],
+        limits: &[],
     },
     Row {
         name: "tracefs ring",
@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
                && trap 'echo 0 > $ring/events/enable; rmdir $ring' EXIT \
                && echo 4096 > $ring/buffer_size_kb && cd $ring/events/raw_syscalls/sys_enter \
                && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
-        promises: &[],
+        limits: &[],
     },
     Row {
         name: "tracefs, mono clock",
@@ -88,7 +88,7 @@ const ROWS: &[Row] = &[
                && trap 'echo 0 > $ring/events/enable; rmdir $ring' EXIT && echo mono > $ring/trace_clock \
                && echo 4096 > $ring/buffer_size_kb && cd $ring/events/raw_syscalls/sys_enter \
                && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
-        promises: &[],
+        limits: &[],
     },
     // A stream is read while it is written: so is this ring, by the reader that trace-cmd has.
     Row {
@@ -98,60 +98,60 @@ const ROWS: &[Row] = &[
                && echo 4096 > $ring/buffer_size_kb && cd $ring/events/raw_syscalls/sys_enter \
                && { cat $ring/per_cpu/cpu1/trace_pipe_raw > DIR/raw & } \
                && sh -c 'echo \"common_pid == $$\" > filter && echo 1 > enable && exec LOAD'",
-        promises: &[],
+        limits: &[],
     },
     // As it is typed, with the ring that it has then.
     Row {
         name: PERF,
-        line: "sh -c 'perf record -e raw_syscalls:sys_enter -o DIR/perf.data -p $$ 2> DIR/told & BEGUN; exec LOAD'",
-        promises: &[],
+        line: "sh -c 'perf record -e raw_syscalls:sys_enter -o DIR/perf.data -p $$ 2> DIR/stderr & BEGUN; exec LOAD'",
+        limits: &[],
     },
     Row {
         name: "perf, same ring",
         line: "perf record -m RING -e raw_syscalls:sys_enter -o DIR/perf.data -- LOAD",
-        promises: &[],
+        limits: &[],
     },
     Row {
         name: "kestrel filtered",
         line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /pid == 1/\" RECORDED ATTACHED; exec LOAD'",
-        promises: &[],
+        limits: &[],
     },
     // What no recorder in BPF that gives times can go below: a program that reads the clock.
     Row {
         name: FLOOR,
         line: "sh -c 'RECORD --overwrite -e \"raw_syscalls:sys_enter /nsecs == 1/\" RECORDED ATTACHED; exec LOAD'",
-        promises: &[],
+        limits: &[],
     },
     Row {
         name: "kestrel overwrite",
         line: "sh -c 'RECORD --overwrite -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
-        promises: &[(0.60, "tracefs ring"), (0.20, PERF)],
+        limits: &[(0.60, "tracefs ring"), (0.20, PERF)],
     },
     Row {
         name: "kestrel stream",
         line: "sh -c 'RECORD -e raw_syscalls:sys_enter RECORDED ATTACHED; exec LOAD'",
-        promises: &[(0.60, "tracefs ring"), (0.20, PERF)],
+        limits: &[(0.60, "tracefs ring"), (0.20, PERF)],
     },
     // Calls as people read them: entry and return, with all arguments.
     Row {
         name: SYSCALLS,
         line: "sh -c 'RECORD --syscalls RECORDED ATTACHED; exec LOAD'",
-        promises: &[],
+        limits: &[],
     },
     Row {
         name: PERF_TRACE,
         line: "perf trace -o DIR/lines LOAD",
-        promises: &[],
+        limits: &[],
     },
     Row {
         name: STRACE,
         line: "strace -f -o DIR/lines LOAD",
-        promises: &[],
+        limits: &[],
     },
 ];
 
 /// Further comparisons: a row, a peer, what they have in common.
-const BESIDE: [(&str, &str, &str); 7] = [
+const COMPARISONS: [(&str, &str, &str); 7] = [
     (
         FLOOR,
         "tracefs ring",
@@ -181,7 +181,7 @@ pub(crate) struct Options {
     rounds: u32,
 }
 
-/// Measures, prints the table, judges the promises.
+/// Measures, prints the table, judges the limits.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(install::TRACERS)?;
     ensure!(
@@ -207,13 +207,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let costs: Vec<(&Row, u64)> = ROWS.iter().zip(best).collect();
     print(&costs, &lost);
-    for (row, peer, remark) in BESIDE {
+    for (row, peer, remark) in COMPARISONS {
         let ratio = added(row, &costs) / added(peer, &costs);
         println!("{row}: {ratio:.2} of {peer}, {remark}");
     }
     println!("kestrel: {attached:.1} ms from exec to attached (promised {ATTACH_AT_MOST})");
     Ok(
-        if attached <= ATTACH_AT_MOST && ROWS.iter().all(|row| kept(row, &costs)) {
+        if attached <= ATTACH_AT_MOST && ROWS.iter().all(|row| is_within_limits(row, &costs)) {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
@@ -235,7 +235,7 @@ impl Row {
         let (out, err) = run_line(self.line, programs)?;
         let cost = out.split_whitespace().rev().find_map(|word| word.parse().ok());
         // A recorder that came late or left early costs nothing.
-        if self.line.contains("RECORD") && !self.promises.is_empty() {
+        if self.line.contains("RECORD") && !self.limits.is_empty() {
             let seen = recorded(&err).unwrap_or(0);
             ensure!(
                 seen >= CALLS,
@@ -280,7 +280,7 @@ fn run_line(line: &str, programs: &Path) -> Result<(String, String)> {
         .context("run sh")?;
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut err = String::from_utf8_lossy(&output.stderr).into_owned();
-    err.push_str(&fs::read_to_string(scratch.path().join("told")).unwrap_or_default());
+    err.push_str(&fs::read_to_string(scratch.path().join("stderr")).unwrap_or_default());
     ensure!(output.status.success(), "{line}: {}: {err}", output.status);
     Ok((out, err))
 }
@@ -297,14 +297,14 @@ fn number_after(text: &str, word: &str) -> Option<u64> {
 }
 
 /// Samples that perf says it has.
-fn samples(told: &str) -> Option<u64> {
-    let (before, _) = told.rsplit_once(" samples)")?;
+fn samples(stderr: &str) -> Option<u64> {
+    let (before, _) = stderr.rsplit_once(" samples)")?;
     before.rsplit_once('(')?.1.parse().ok()
 }
 
 /// Events that our recorder says it recorded, those overwritten since included.
-fn recorded(told: &str) -> Option<u64> {
-    let line = told.lines().find(|line| line.contains(" events in "))?;
+fn recorded(stderr: &str) -> Option<u64> {
+    let line = stderr.lines().find(|line| line.contains(" events in "))?;
     Some(number_after(line, "")? + number_after(line, "overwritten ").unwrap_or(0))
 }
 
@@ -331,12 +331,12 @@ fn added(name: &str, costs: &[(&Row, u64)]) -> f64 {
 }
 
 fn ratios<'a>(row: &'a Row, costs: &'a [(&Row, u64)]) -> impl Iterator<Item = (f64, f64, &'static str)> + 'a {
-    row.promises
+    row.limits
         .iter()
         .map(|(at_most, peer)| (added(row.name, costs) / added(peer, costs), *at_most, *peer))
 }
 
-fn kept(row: &Row, costs: &[(&Row, u64)]) -> bool {
+fn is_within_limits(row: &Row, costs: &[(&Row, u64)]) -> bool {
     ratios(row, costs).all(|(ratio, at_most, _)| ratio <= at_most)
 }
 
@@ -346,14 +346,14 @@ fn print(costs: &[(&Row, u64)], lost: &[Option<u64>]) {
     );
     for ((row, cost), lost) in costs.iter().zip(lost) {
         let added = added(row.name, costs);
-        let told: Vec<String> = ratios(row, costs)
+        let stderr: Vec<String> = ratios(row, costs)
             .map(|(ratio, at_most, peer)| format!("{ratio:.2} of {peer} (promised {at_most})"))
             .collect();
         let lost = lost.map_or_else(String::new, |lost| format!("lost {lost}"));
         println!(
             "{:<20} {cost:>6} {added:>+7.0}  {lost:<8} {}",
             row.name,
-            told.join(", ")
+            stderr.join(", ")
         );
     }
 }
@@ -364,10 +364,10 @@ mod tests {
 
     #[test]
     fn what_the_recorder_tells() {
-        let told = "attached 1 program 13.2 ms after the start\n\
+        let stderr = "attached 1 program 13.2 ms after the start\n\
                     58,254 events in 6.00 s, 4.0 MiB in x; lost 1,002, overwritten 1,246,746\n";
-        assert_eq!(recorded(told), Some(1_305_000));
-        assert_eq!(number_after(told, "lost "), Some(1002));
+        assert_eq!(recorded(stderr), Some(1_305_000));
+        assert_eq!(number_after(stderr, "lost "), Some(1002));
         assert_eq!(recorded("7 events in 0.1 s, 4.0 KiB in x; lost 0"), Some(7));
         assert_eq!(recorded("no"), None);
         let perf = "[ perf record: Captured and wrote 44.586 MB x/perf.data (389439 samples) ]\n";
@@ -376,13 +376,13 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_about_what_is_added() {
+    fn limits_are_about_what_is_added() {
         let row = |name| ROWS.iter().find(|row| row.name == name).unwrap();
         let (bare, tracefs, perf) = (row(BARE), row("tracefs ring"), row(PERF));
         let ours = row("kestrel stream");
         let costs = |cost| [(bare, 100), (tracefs, 400), (perf, 1100), (ours, cost)];
-        assert!(kept(ours, &costs(280)));
-        assert!(!kept(ours, &costs(281)));
-        assert!(!kept(ours, &costs(301)));
+        assert!(is_within_limits(ours, &costs(280)));
+        assert!(!is_within_limits(ours, &costs(281)));
+        assert!(!is_within_limits(ours, &costs(301)));
     }
 }

@@ -192,10 +192,10 @@ fn is_series(text: &str) -> bool {
 fn candidates(series: &str, names: &[String]) -> Vec<Candidate> {
     let mut found = Vec::new();
     for name in names {
-        let apart = name
+        let split = name
             .strip_prefix("linux-binary-unsigned-")
             .or_else(|| name.strip_prefix("linux-binary-"));
-        let Some(version) = apart.or_else(|| name.strip_prefix("linux-image-")) else {
+        let Some(version) = split.or_else(|| name.strip_prefix("linux-image-")) else {
             continue;
         };
         let Some(version) = version
@@ -213,7 +213,7 @@ fn candidates(series: &str, names: &[String]) -> Vec<Candidate> {
         }
         let release = format!("{version}-cloud-amd64");
         let modules = Some(format!("linux-modules-{release}")).filter(|modules| names.contains(modules));
-        if apart.is_none() && modules.is_some() {
+        if split.is_none() && modules.is_some() {
             continue; // Where modules are apart, linux-image is an empty package that only depends on the others.
         }
         found.push(Candidate {

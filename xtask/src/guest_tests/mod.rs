@@ -21,7 +21,7 @@ use std::time::Instant;
 /// Guests at one time at least; more where there are more processors, since each guest keeps one busy most of the time.
 const GUESTS: usize = 2;
 /// Guests at one time at most: each has memory of its own.
-const MOST_GUESTS: usize = 8;
+const MAX_GUESTS: usize = 8;
 
 /// Factor of a test's time limit where the guest is stopped again and again.
 const HOSTILE: u32 = 5;
@@ -152,7 +152,7 @@ pub(crate) fn run(selection: &Selection<'_>) -> Result<Outcome> {
     };
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     // One more than there are processors: guests wait, too, for timers and for their kernels' grace periods.
-    let guests = (cores + 1).clamp(GUESTS, MOST_GUESTS);
+    let guests = (cores + 1).clamp(GUESTS, MAX_GUESTS);
     let mut all = thread::scope(|scope| {
         let workers: Vec<_> = (0..guests).map(|_| scope.spawn(worker)).collect();
         let mut all = Done::default();

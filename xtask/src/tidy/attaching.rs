@@ -49,7 +49,10 @@ mod tests {
     #[test]
     fn a_link_made_elsewhere_is_found() {
         let text = "let link = Link::raw_tracepoint(&program, name, 0)?;";
-        assert_eq!(in_file("crates/kestrel/src/session/trackers.rs", text).len(), 1);
+        assert_eq!(
+            in_file("crates/kestrel/src/session/hooks/trackers.rs", text).len(),
+            1
+        );
         let text = "let event = PerfEvent::uprobe(host, path, offset, false, target)?;";
         assert_eq!(in_file("crates/object/src/attach/uprobe.rs", text).len(), 1);
         assert!(in_file("crates/catalog/src/attach/uprobe.rs", text).is_empty());

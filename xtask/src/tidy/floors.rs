@@ -88,7 +88,7 @@ impl House {
             if let ([_, one, ..], [_, another, ..]) = (from.as_slice(), to.as_slice())
                 && room == other
                 && one != another
-                && order.apart.contains(&room.as_str())
+                && order.independent.contains(&room.as_str())
             {
                 let (from, to) = (&self.files[from], &self.files[to]);
                 broken.push(format!(
@@ -188,7 +188,7 @@ mod tests {
             sources: "s/",
             rooms: &["low", "known", "high"],
             tables,
-            apart: &[],
+            independent: &[],
         };
         assert_eq!(
             house.upward(&order(&[])),
@@ -208,11 +208,11 @@ mod tests {
             ("command/b/mod.rs", "use c::helper;\n"),
             ("command/b/c.rs", "pub fn helper() {}\n"),
         ]);
-        let order = |apart| Order {
+        let order = |independent| Order {
             sources: "s/",
             rooms: &["command"],
             tables: &[],
-            apart,
+            independent,
         };
         assert_eq!(house.upward(&order(&[])), [""; 0]);
         assert_eq!(

@@ -14,6 +14,7 @@ mod hosts;
 mod links;
 mod losses;
 mod map;
+mod names;
 mod scatter;
 mod unsafe_code;
 
@@ -38,6 +39,7 @@ const RULES: &[Rule] = &[
     ("map", map::map),
     ("links", links::links),
     ("losses", losses::losses),
+    ("names", names::names),
     ("scatter", scatter::scatter),
     ("attaching", attaching::attaching),
 ];
@@ -72,6 +74,11 @@ mod tests {
     #[test]
     fn arrows_go_one_way() {
         holds("arrows");
+    }
+
+    #[test]
+    fn limits_are_called_max_and_min() {
+        holds("names");
     }
 
     #[test]

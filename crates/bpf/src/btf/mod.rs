@@ -19,7 +19,7 @@ mod walk;
 pub mod write;
 
 pub use find::{Enumerator, Function};
-pub use preempt_count::{PreemptCountPlace, PreemptCountWay};
+pub use preempt_count::{PreemptCountPlace, PreemptCountSource};
 pub use raw::TypeId;
 pub use types::{
     Composite, DatasecEntry, Entries, Enumeration, EnumerationValue, Integer, Kind, Member, Parameter,

@@ -6,14 +6,14 @@ use super::{Btf, Kind, Type, TypeId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PreemptCountPlace {
     /// How a program comes to it.
-    pub way: PreemptCountWay,
+    pub source: PreemptCountSource,
     /// Whether it has 64 bits: others count interrupts there than where it has 32.
     pub is_wide: bool,
 }
 
 /// A way to the preemption count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PreemptCountWay {
+pub enum PreemptCountSource {
     /// By the variable of each CPU that has it, at this byte of it: the kernel's symbols must have that (`CONFIG_KALLSYMS_ALL`).
     Symbol {
         /// BTF id of the per-CPU variable.
@@ -38,10 +38,10 @@ impl Btf {
         let Some((id, offset, size)) = self.count_variable() else {
             return Vec::new();
         };
-        let symbol = PreemptCountWay::Symbol { id, offset };
+        let symbol = PreemptCountSource::Symbol { id, offset };
         let by_queue = self.beside_queue(id, offset);
-        let place = |way| PreemptCountPlace {
-            way,
+        let place = |source| PreemptCountPlace {
+            source,
             is_wide: size == 8,
         };
         [Some(symbol), by_queue]
@@ -62,7 +62,7 @@ impl Btf {
         Some((id, place.bit_offset / 8, self.size_of(place.ty)?))
     }
 
-    fn beside_queue(&self, count: TypeId, offset: u32) -> Option<PreemptCountWay> {
+    fn beside_queue(&self, count: TypeId, offset: u32) -> Option<PreemptCountSource> {
         let member = |structure, name| {
             let id = self.find(Kind::Struct, structure)?;
             self.find_member(id, name)
@@ -77,7 +77,7 @@ impl Btf {
         let queues = self.find(Kind::Var, "runqueues")?;
         let at = |id| entries.variables().find(|it| it.ty == id).map(|it| it.offset);
         let distance = i64::from(at(count)?) + i64::from(offset) - i64::from(at(queues)?);
-        Some(PreemptCountWay::RunQueue {
+        Some(PreemptCountSource::RunQueue {
             fair_queue: (entity.bit_offset + fair_queue.bit_offset) / 8,
             queue: queue.bit_offset / 8,
             distance: i32::try_from(distance).ok()?,
@@ -104,15 +104,18 @@ mod tests {
         let queues = types.variable("runqueues", queue);
         types.datasec(".data..percpu", 4096, &[(count, 40, 8), (queues, 1024, 8)]);
         let types = Btf::parse(types.finish()).unwrap();
-        let way = PreemptCountWay::RunQueue {
+        let source = PreemptCountSource::RunQueue {
             fair_queue: 24,
             queue: 8,
             distance: 40 - 1024,
         };
         let found = types.preempt_count();
         assert!(found.iter().all(|place| place.is_wide), "{found:?}");
-        assert!(matches!(found[0].way, PreemptCountWay::Symbol { offset: 0, .. }));
-        assert_eq!(found[1].way, way);
+        assert!(matches!(
+            found[0].source,
+            PreemptCountSource::Symbol { offset: 0, .. }
+        ));
+        assert_eq!(found[1].source, source);
     }
 
     #[test]
@@ -122,8 +125,14 @@ mod tests {
         let hot = types.structure("pcpu_hot", &[("current_task", int), ("preempt_count", int)]);
         let id = types.variable("pcpu_hot", hot);
         let types = Btf::parse(types.finish()).unwrap();
-        let way = PreemptCountWay::Symbol { id, offset: 4 };
-        assert_eq!(types.preempt_count(), [PreemptCountPlace { way, is_wide: false }]);
+        let source = PreemptCountSource::Symbol { id, offset: 4 };
+        assert_eq!(
+            types.preempt_count(),
+            [PreemptCountPlace {
+                source,
+                is_wide: false
+            }]
+        );
         assert_eq!(Btf::parse(Builder::new().finish()).unwrap().preempt_count(), []);
     }
 }

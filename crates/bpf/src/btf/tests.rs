@@ -44,7 +44,7 @@ fn miniature() -> Vec<u8> {
         bit_offset,
         bits: Some(bits),
     };
-    b.layout("flags", 4, &[bits("low", 0, 3), bits("high", 3, 29)]);
+    b.struct_at_offsets("flags", 4, &[bits("low", 0, 3), bits("high", 3, 29)]);
     b.finish()
 }
 
@@ -129,7 +129,7 @@ fn declarations_as_c_writes_them() {
 fn split_goes_on_where_the_base_ends() {
     let base = Arc::new(Btf::parse(miniature()).unwrap());
     let task = base.find(Kind::Struct, "task_struct").unwrap();
-    let mut b = Builder::over(&base);
+    let mut b = Builder::split(&base);
     let pointer = b.pointer(task);
     b.structure(
         "module_data",
@@ -397,7 +397,7 @@ fn agrees_with_bpftool_on_every_type() {
 #[test]
 fn searches_agree_with_and_without_an_index() {
     let base = Arc::new(Btf::parse(miniature()).unwrap());
-    let mut b = Builder::over(&base);
+    let mut b = Builder::split(&base);
     let own = b.structure("task_struct", &[("own", TypeId(1))]);
     b.enumeration("state", 4, &[("DEAD", 77)]);
     let split = b.finish();

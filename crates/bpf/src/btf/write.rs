@@ -76,7 +76,7 @@ impl Builder {
     }
 
     /// A builder of a split blob over `base`: a module's types.
-    pub fn over(base: &Btf) -> Self {
+    pub fn split(base: &Btf) -> Self {
         let measure = |id| {
             (
                 base.size_of(TypeId(id)).unwrap_or(0),
@@ -95,7 +95,7 @@ impl Builder {
 
     /// A builder over `base` without the sizes of its types, which take a while for a kernel: structs are filled by hand
     /// ([`Builder::fill`]), since the C layout of a struct with members of the base's types is not known.
-    pub fn beside(base: &Btf) -> Self {
+    pub fn split_without_sizes(base: &Btf) -> Self {
         Self {
             first_id: base.end_id(),
             first_string: base.end_string(),
@@ -271,7 +271,7 @@ impl Builder {
     }
 
     /// A struct laid out by hand, bit fields possible.
-    pub fn layout(&mut self, name: &str, size: u32, members: &[Placed<'_>]) -> TypeId {
+    pub fn struct_at_offsets(&mut self, name: &str, size: u32, members: &[Placed<'_>]) -> TypeId {
         let id = self.declare(name);
         self.place(id, size, 8, members);
         id

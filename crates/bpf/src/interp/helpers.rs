@@ -275,7 +275,7 @@ fn get_stackid(m: &mut Machine, Arguments([_, map, flags, ..]): Arguments) -> Re
         .flatten()
         .fold(7_u32, |hash, b| hash.wrapping_mul(31).wrapping_add((*b).into()));
     let (map, memory) = m.map_of(map)?;
-    let MapKind::Stacks { entries } = map.kind else {
+    let MapKind::StackTrace { entries } = map.kind else {
         return Err(Reason::NotAMap { value: 0 });
     };
     let id = sum % entries.max(1);
@@ -299,7 +299,7 @@ fn get_stackid(m: &mut Machine, Arguments([_, map, flags, ..]): Arguments) -> Re
 fn output(m: &mut Machine, map: u64, data: u64, size: u64) -> Result<u64, Reason> {
     let bytes = m.program_bytes(data, size)?;
     let (found, _) = m.map_of(map)?;
-    if found.kind != MapKind::Events {
+    if found.kind != MapKind::RingBuffer {
         return Err(Reason::NotAMap { value: map });
     }
     found.events.push(bytes);

@@ -26,11 +26,11 @@ pub enum MapKind {
     /// An LRU hash table with a value per CPU.
     PerCpuLruHash { entries: u32 },
     /// Programs for tail calls.
-    Programs { entries: u32 },
+    ProgramArray { entries: u32 },
     /// A stream of records: a ring buffer or perf event array.
-    Events,
+    RingBuffer,
     /// Stacks by number.
-    Stacks { entries: u32 },
+    StackTrace { entries: u32 },
 }
 
 pub(super) struct Map {

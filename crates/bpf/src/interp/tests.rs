@@ -369,8 +369,8 @@ fn the_environment_is_what_helpers_tell() {
 #[test]
 fn tail_calls_replace_the_program_and_events_are_kept() {
     let mut machine = Machine::new();
-    let programs = machine.add_map(MapKind::Programs { entries: 2 }, 4, 4);
-    let events = machine.add_map(MapKind::Events, 0, 0);
+    let programs = machine.add_map(MapKind::ProgramArray { entries: 2 }, 4, 4);
+    let events = machine.add_map(MapKind::RingBuffer, 0, 0);
     let emit = "*(u32 *)(r10 -4) = 0x01020304\nr1 = map[1]\nr2 = r10\nr2 += -4\nr3 = 4\nr4 = 0\n";
     machine.set_program(
         programs,

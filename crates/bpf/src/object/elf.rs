@@ -55,10 +55,10 @@ pub(super) struct Elf {
 }
 
 /// More than this no compiler makes; what asks for more is damaged.
-const MOST_SECTIONS: usize = 65_536;
-const MOST_SYMBOLS: usize = 1 << 20;
+const MAX_SECTIONS: usize = 65_536;
+const MAX_SYMBOLS: usize = 1 << 20;
 /// What sections may hold together in memory, as a multiple of the file: damaged headers can let many sections share the same bytes.
-const MOST_COPIES: usize = 4;
+const MAX_COPIES: usize = 4;
 
 fn wrong(what: impl Into<String>) -> Error {
     Error::Object(what.into())
@@ -113,7 +113,7 @@ impl Elf {
         let mut elf = Self::default();
         // Index 0 is the empty section: so numbers are those of the file.
         let count = file.sections().map(|s| s.index().0 + 1).max().unwrap_or(0);
-        if count > MOST_SECTIONS {
+        if count > MAX_SECTIONS {
             return Err(wrong(format!("it has {count} sections")));
         }
         elf.sections = vec![Section::default(); count];
@@ -136,7 +136,7 @@ impl Elf {
             };
             let skipped = name.starts_with(".debug");
             held = held.saturating_add(if skipped { 0 } else { data.len() });
-            if held > bytes.len().saturating_mul(MOST_COPIES) {
+            if held > bytes.len().saturating_mul(MAX_COPIES) {
                 return Err(wrong("its sections overlap: the file is damaged"));
             }
             let code = sh_flags.0 & SHF_EXECINSTR.0 != 0;
@@ -190,8 +190,8 @@ fn symbols(file: &File<'_>) -> Result<Vec<Symbol>, Error> {
             continue;
         };
         let index = symbol.index().0;
-        if index > MOST_SYMBOLS {
-            return Err(wrong(format!("it has more than {MOST_SYMBOLS} symbols")));
+        if index > MAX_SYMBOLS {
+            return Err(wrong(format!("it has more than {MAX_SYMBOLS} symbols")));
         }
         // The first, empty symbol is kept out of sight: numbers are those of the file.
         while symbols.len() < index {

@@ -101,7 +101,7 @@ pub struct SourceLine {
 }
 
 /// Most instructions of a program: the kernel's `BPF_COMPLEXITY_LIMIT_INSNS`.
-const MOST: usize = 1_000_000;
+const MAX: usize = 1_000_000;
 /// Bytes of an instruction.
 const INSN: u64 = 8;
 /// `BPF_JMP | BPF_CALL`.
@@ -197,7 +197,7 @@ impl<'o> Linker<'o> {
             .data
             .get(function.start as usize..function.end as usize)
             .unwrap_or(&[]);
-        if base + bytes.len() / 8 > MOST {
+        if base + bytes.len() / 8 > MAX {
             return Err(Error::Object(format!(
                 "with all that it calls, {} has more than a million instructions",
                 self.out.parts.first().map_or("", |(_, name)| name)

@@ -1,7 +1,7 @@
 //! The trait of a mechanism: how its programs are loaded, attached, counted and described.
 
 use super::links::Links;
-use crate::code::KnownCode;
+use crate::code::CodeCache;
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{Map, Program, ProgramKind};
@@ -110,7 +110,7 @@ pub struct Sections {
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'a> {
     /// What is known of the kernel.
-    pub known: &'a KnownCode,
+    pub known: &'a CodeCache,
     /// The names: functions without their kind, tracepoints as `group:name`. The cookie of each is its place here.
     pub names: &'a [&'a str],
     /// Whether those that the kernel refuses may be missing, as long as there is one and nothing runs short.

@@ -4,7 +4,7 @@ use super::detach::close_many;
 use super::family::{Attach, Events, Profile, Sections};
 use super::kprobe::{self, Kprobe};
 use super::links::Links;
-use crate::code::{Code, KnownCode, LocationSpec};
+use crate::code::{Code, CodeCache, LocationSpec};
 use crate::error::{Error, Result};
 use kestrel_kernel::Errno;
 use kestrel_kernel::bpf::{KprobeMulti, KprobeTargets, Link, Program, ProgramKind};
@@ -184,7 +184,7 @@ impl Attach for Entry {
 }
 
 /// Why the kernel refuses a function, where its code tells: it says `EINVAL` to much.
-fn explain(known: &KnownCode, symbol: &str, error: Error) -> Error {
+fn explain(known: &CodeCache, symbol: &str, error: Error) -> Error {
     let wanted = LocationSpec::Symbol {
         module: None,
         symbol: symbol.to_owned(),
@@ -224,7 +224,7 @@ fn first_refused(count: usize, refused: &dyn Fn(Range<usize>) -> bool) -> Option
 /// Addresses and cookies of functions; several for a name that several functions bear. ftrace lists where its call stands, which
 /// may be behind an `endbr64`; the kernel finds a cookie by the function's own address (`bpf_kprobe_multi_cookie`), so the
 /// symbol before each place is taken.
-fn entries(known: &KnownCode, symbols: &[&str], cookies: &[u64]) -> Result<Vec<(u64, u64)>> {
+fn entries(known: &CodeCache, symbols: &[&str], cookies: &[u64]) -> Result<Vec<(u64, u64)>> {
     let places = known.tracefs()?.traceable_functions_with_addresses()?;
     let table = Kallsyms::read(known.host())?;
     let wanted: HashMap<&str, u64> = symbols.iter().copied().zip(cookies.iter().copied()).collect();

@@ -3,7 +3,7 @@
 use super::family::{Attach, Events, Preempted, Profile, Sections};
 use super::links::Links;
 use super::own_event::{self, OwnEvent};
-use crate::code::{CodePlace, KnownCode};
+use crate::code::{CodeCache, CodePlace};
 use crate::error::Result;
 use kestrel_bpf::object::Hook;
 use kestrel_kernel::bpf::{LinkDetail, Program, ProgramKind};
@@ -117,7 +117,7 @@ impl Links {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &KnownCode) -> Result<()> {
+    pub fn kprobe(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &CodeCache) -> Result<()> {
         // Where one return had to take tracefs to be counted, so have the others.
         let by_tracefs = kprobe.via == KprobeVia::Tracefs
             || kprobe.awaited
@@ -144,7 +144,7 @@ impl Links {
     }
 
     /// Attaches a program to a kprobe by an event of tracefs; without a link where that was asked for.
-    fn kprobe_event(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &KnownCode) -> Result<()> {
+    fn kprobe_event(&mut self, program: &Program, kprobe: &Kprobe<'_>, known: &CodeCache) -> Result<()> {
         let tracefs = known.tracefs()?;
         if self.events.is_empty() {
             own_event::sweep(known.host());
@@ -171,7 +171,7 @@ impl Links {
         program: &Program,
         (symbol, offset): (&str, u64),
         (at_return, maxactive): (bool, Option<u32>),
-        known: &KnownCode,
+        known: &CodeCache,
     ) -> Result<()> {
         let kprobe = Kprobe {
             at_return,
@@ -186,7 +186,7 @@ impl Links {
         program: &Program,
         site: &KprobeSite,
         (at_return, maxactive): (bool, Option<u32>),
-        known: &KnownCode,
+        known: &CodeCache,
     ) -> Result<()> {
         let symbol = match &site.place.module {
             Some(module) => format!("{module}:{}", site.place.symbol),

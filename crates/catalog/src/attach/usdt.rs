@@ -53,9 +53,9 @@ impl Attach for Usdt {
 
     fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
         let file = events.known.executables().get(&self.path)?;
-        let marks = file.places_of_mark(&self.provider, &self.name)?;
+        let marks = file.usdt_probes_named(&self.provider, &self.name)?;
         let alike = marks.iter().filter(|mark| mark.arguments == self.arguments);
-        let place = |mark: &crate::executable::Mark| UprobePlace {
+        let place = |mark: &crate::executable::UsdtProbe| UprobePlace {
             offset: mark.offset,
             semaphore: mark.semaphore,
             cookie: 0,

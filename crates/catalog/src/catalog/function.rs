@@ -61,7 +61,7 @@ pub(super) struct Parameter {
 }
 
 /// Bytes of a struct by value that registers carry, as the calling convention has it (System V): two words.
-const MOST_IN_REGISTERS: u64 = 16;
+const MAX_IN_REGISTERS: u64 = 16;
 
 /// The parameters, in order, with where each is; stops at the first of which that is not known (`...`, a floating-point number).
 pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<Parameter> {
@@ -83,7 +83,7 @@ pub(super) fn parameters(types: &Btf, function: &Function<'_>) -> Vec<Parameter>
         }
         let words = size.div_ceil(8);
         let count = words as usize;
-        let fits = size <= MOST_IN_REGISTERS && used + count <= arch.arguments.len();
+        let fits = size <= MAX_IN_REGISTERS && used + count <= arch.arguments.len();
         let held = match fits && !(composite && is_packed(types, parameter.ty)) {
             true => {
                 used += count;
@@ -236,8 +236,8 @@ impl FunctionProbe {
             .into_iter()
             .map(|symbol| self.instance(catalog, symbol, single.is_none()))
             .collect();
-        let alone = self.way(catalog, single, maxactive);
-        let mut ways = Vec::new();
+        let alone = self.strategy(catalog, single, maxactive);
+        let mut strategies = Vec::new();
         if single.is_none() && maxactive.is_none() {
             // What one link for all of them cannot give, a link for each can.
             let mut together = alone.clone();
@@ -249,22 +249,22 @@ impl FunctionProbe {
             together.context.registers.clear();
             together.context.pair = None;
             together.companions = None;
-            ways.push(together);
+            strategies.push(together);
         }
-        ways.push(alone);
-        for way in &mut ways {
-            way.context.features.func_ip &= by_address;
+        strategies.push(alone);
+        for strategy in &mut strategies {
+            strategy.context.features.func_ip &= by_address;
         }
         Resolved {
             kind: self.name(),
             instances,
-            ways,
-            apart: Vec::new(),
+            strategies,
+            members: Vec::new(),
         }
     }
 
     /// A link for each function.
-    fn way(&self, catalog: &Catalog, single: Option<&str>, maxactive: Option<u32>) -> Strategy {
+    fn strategy(&self, catalog: &Catalog, single: Option<&str>, maxactive: Option<u32>) -> Strategy {
         let mut context = self.context(catalog, single);
         let entry = Mechanism::Functions(attach::Functions {
             at_return: false,

@@ -118,7 +118,7 @@ impl FunctionProbe {
         let mut first = KPROBE.context_in(catalog, module, Some(&function.symbol));
         first.name.clone_from(&context.name);
         let companions = self.entry(&mut context, first, at(false, None));
-        let way = Strategy {
+        let strategy = Strategy {
             mechanism: at(self.at_return, maxactive),
             context,
             guard: None,
@@ -127,8 +127,8 @@ impl FunctionProbe {
         Ok(Resolved {
             kind: self.name(),
             instances: vec![instance],
-            ways: vec![way],
-            apart: Vec::new(),
+            strategies: vec![strategy],
+            members: Vec::new(),
         })
     }
 
@@ -170,13 +170,13 @@ impl FunctionProbe {
                 symbol: Some(place.symbol.clone()),
                 ..Instance::named(name)
             }],
-            ways: vec![Strategy {
+            strategies: vec![Strategy {
                 mechanism: at(self.at_return, maxactive),
                 context,
                 guard: None,
                 companions,
             }],
-            apart: Vec::new(),
+            members: Vec::new(),
         }
     }
 
@@ -247,25 +247,25 @@ impl Resolved {
             [one] => one.symbol.clone(),
             _ => None,
         };
-        for way in &mut self.ways {
-            let companions = way.companions.iter_mut();
+        for strategy in &mut self.strategies {
+            let companions = strategy.companions.iter_mut();
             let served = companions.flat_map(|all| std::iter::once(&mut all.first).chain(&mut all.aborted));
             for companion in served {
                 let symbol = companion.symbol.as_deref().or(function.as_deref());
                 by_name(&mut companion.mechanism, symbol, catalog);
             }
-            let named = by_name(&mut way.mechanism, function.as_deref(), catalog);
+            let named = by_name(&mut strategy.mechanism, function.as_deref(), catalog);
             if let Some(place) = named {
                 // A name by which it is found while the module is not loaded, too.
                 let name = format!("{}:{place}", self.kind);
-                way.context.name.clone_from(&name);
+                strategy.context.name.clone_from(&name);
                 self.instances
                     .iter_mut()
                     .for_each(|one| one.name.clone_from(&name));
             }
         }
-        self.apart = self
-            .apart
+        self.members = self
+            .members
             .into_iter()
             .map(|one| one.with_modules(catalog))
             .collect();

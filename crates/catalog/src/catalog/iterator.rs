@@ -112,7 +112,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
         .collect();
     let process = catalog.script().and_then(|view| view.process);
     let program = ProgramKind::Iterator;
-    let ways = [true, false].map(|direct| Strategy {
+    let strategies = [true, false].map(|direct| Strategy {
         mechanism: Mechanism::Iterator(attach::Iterator {
             name: name.to_owned(),
             id: function.id,
@@ -132,8 +132,8 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Result<Resolved> {
     Ok(Resolved {
         kind: "iter",
         instances: vec![Instance::named(event)],
-        ways: ways.into(),
-        apart: Vec::new(),
+        strategies: strategies.into(),
+        members: Vec::new(),
     })
 }
 

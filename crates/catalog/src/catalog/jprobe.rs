@@ -138,7 +138,7 @@ impl Jprobe {
             .iter()
             .map(|copy| format!("calls that the compiler made to {copy}, a copy of {name}, are not seen"))
             .collect();
-        let mut ways = Vec::new();
+        let mut strategies = Vec::new();
         // A trampoline keeps a module from being unloaded, which a kprobe does not.
         let in_registers = |parameter: &Parameter| matches!(parameter.held, ParameterHome::Registers { .. });
         if typed.module.is_none()
@@ -146,10 +146,10 @@ impl Jprobe {
             && catalog.functions().is_ok()
             && let Ok(trampoline) = FENTRY.resolve_one(catalog, None, name)
         {
-            ways.extend(trampoline.ways);
+            strategies.extend(trampoline.strategies);
         }
         match &typed.module {
-            None => ways.push(Strategy::new(
+            None => strategies.push(Strategy::new(
                 Mechanism::Functions(attach::Functions {
                     at_return: false,
                     alone: true,
@@ -160,11 +160,11 @@ impl Jprobe {
             Some(own) => {
                 let wanted = LocationSpec::new(Some(own), name, None);
                 let wanted = wanted.ok_or_else(|| refused("it has no name of a function".to_owned()))?;
-                ways.extend(KPROBE.instruction(catalog, &wanted, None)?.ways);
+                strategies.extend(KPROBE.instruction(catalog, &wanted, None)?.strategies);
             }
         }
-        for way in &mut ways {
-            named(&mut way.context, types, &text, &remarks);
+        for strategy in &mut strategies {
+            named(&mut strategy.context, types, &text, &remarks);
         }
         let event = Instance {
             symbol: Some(name.to_owned()),
@@ -176,8 +176,8 @@ impl Jprobe {
                 identity: Some(catalog.canonical_name(&event.name)),
                 ..event
             }],
-            ways,
-            apart: Vec::new(),
+            strategies,
+            members: Vec::new(),
         })
     }
 }

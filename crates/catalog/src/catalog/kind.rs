@@ -220,12 +220,12 @@ impl Strategy {
         else {
             return None;
         };
-        let mut way = self.clone();
-        way.mechanism = Mechanism::Calls(Calls { at_return });
-        way.context.registers.clear();
-        way.context.pair = None;
-        way.companions = None;
-        Some(way)
+        let mut strategy = self.clone();
+        strategy.mechanism = Mechanism::Calls(Calls { at_return });
+        strategy.context.registers.clear();
+        strategy.context.pair = None;
+        strategy.companions = None;
+        Some(strategy)
     }
 }
 
@@ -271,16 +271,18 @@ pub struct Resolved {
     pub kind: &'static str,
     /// At least one.
     pub instances: Vec<Instance>,
-    /// Ways to see it, best first; the next is taken when the kernel or the checker refuses one.
-    pub ways: Vec<Strategy>,
+    /// Strategies to see it, best first; the next is taken when the kernel or the checker refuses one.
+    pub strategies: Vec<Strategy>,
     /// The set's events one by one, for handlers that need what differs between them; empty where nothing does.
-    pub apart: Vec<Resolved>,
+    pub members: Vec<Resolved>,
 }
 
 impl Resolved {
     /// The number of calls that can be pending while their return is probed (maxactive), where it is given.
     pub fn calls(&self) -> Option<u32> {
-        self.ways.first().and_then(|way| way.mechanism.maxactive())
+        self.strategies
+            .first()
+            .and_then(|strategy| strategy.mechanism.maxactive())
     }
 }
 

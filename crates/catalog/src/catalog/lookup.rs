@@ -3,7 +3,7 @@
 use super::glob::Glob;
 use super::kind::{EventKind, Kinds, Resolved, Via};
 use super::spec::{text_of, with_kind};
-use crate::code::KnownCode;
+use crate::code::CodeCache;
 use crate::error::{Error, Result, nothing_matches};
 use crate::facts::{Facts, ScriptView};
 use kestrel_compiler::lang::ast::EventSpec;
@@ -17,14 +17,14 @@ use std::path::PathBuf;
 /// The catalog of one kernel's events, on what is known of that kernel: what is costly to know is found when first asked for.
 #[derive(Debug)]
 pub struct Catalog {
-    known: KnownCode,
+    known: CodeCache,
     kinds: Kinds,
 }
 
 impl Deref for Catalog {
-    type Target = KnownCode;
+    type Target = CodeCache;
 
-    fn deref(&self) -> &KnownCode {
+    fn deref(&self) -> &CodeCache {
         &self.known
     }
 }
@@ -36,7 +36,7 @@ impl Catalog {
     /// The catalog of a host, with these kinds of events.
     pub(super) fn with_kinds(host: Host, kinds: Kinds) -> Self {
         Self {
-            known: KnownCode::new(Facts::new(host)),
+            known: CodeCache::new(Facts::new(host)),
             kinds,
         }
     }

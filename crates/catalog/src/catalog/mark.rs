@@ -143,8 +143,8 @@ impl EventKind for Mark {
                     symbol: Some(entry.function.to_owned()),
                     ..Instance::named(entry.event)
                 }],
-                ways: ways(catalog, entry, vector.unwrap_or_default(), node)?,
-                apart: Vec::new(),
+                strategies: strategies(catalog, entry, vector.unwrap_or_default(), node)?,
+                members: Vec::new(),
             })
         });
         all.collect()
@@ -153,10 +153,10 @@ impl EventKind for Mark {
 
 /// Trampolines cost other writes the least. Where the kernel preempts threads inside their programs they miss what other threads do meanwhile;
 /// a kprobe never does: no thread is preempted in its program, and no interrupt writes to a device.
-fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec<Strategy>> {
+fn strategies(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec<Strategy>> {
     let function = entry.function;
-    let mut ways = match FENTRY.resolve_one(catalog, None, function) {
-        Ok(trampoline) => trampoline.ways,
+    let mut strategies = match FENTRY.resolve_one(catalog, None, function) {
+        Ok(trampoline) => trampoline.strategies,
         Err(_) => Vec::new(),
     };
     if catalog.has_kprobes() {
@@ -169,12 +169,12 @@ fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec
             KPROBE.context(catalog, Some(function)),
         );
         match catalog.preemption().trampolines {
-            true => ways.insert(0, kprobe),
-            false => ways.push(kprobe),
+            true => strategies.insert(0, kprobe),
+            false => strategies.push(kprobe),
         }
     }
-    ways.retain(|way| !way.context.fields.is_empty());
-    if ways.is_empty() {
+    strategies.retain(|strategy| !strategy.context.fields.is_empty());
+    if strategies.is_empty() {
         return Err(Error::Unsupported {
             what: entry.event.to_owned(),
             why: format!(
@@ -194,16 +194,17 @@ fn ways(catalog: &Catalog, entry: &Entry, parts: &str, node: Node) -> Result<Vec
     });
     let texts = FIELDS.iter().map(|(name, rule)| field(name, rule));
     let fields: Vec<EventField> = operands.chain(texts).collect();
-    for way in &mut ways {
-        entry.event.clone_into(&mut way.context.name);
-        way.context
+    for strategy in &mut strategies {
+        entry.event.clone_into(&mut strategy.context.name);
+        strategy
+            .context
             .fields
             .iter_mut()
             .for_each(|field| field.recorded = false);
-        way.context.fields.extend_from_slice(&fields);
-        way.guard = Some(guard.clone());
+        strategy.context.fields.extend_from_slice(&fields);
+        strategy.guard = Some(guard.clone());
     }
-    Ok(ways)
+    Ok(strategies)
 }
 
 /// How this kernel calls the parts of a vector, where its vectors are of the form that is known here.

@@ -89,7 +89,7 @@ impl EventKind for OwnEvent {
         }
         let name = [&[self.name()], parts.as_slice()].concat().join(":");
         let program = ProgramKind::RawTracepoint;
-        let way = Strategy::new(
+        let strategy = Strategy::new(
             Mechanism::OnRequest(OnRequest {
                 name: name.clone(),
                 every: None,
@@ -103,8 +103,8 @@ impl EventKind for OwnEvent {
         Ok(vec![Resolved {
             kind: self.name(),
             instances: vec![Instance::named(&name)],
-            ways: vec![way],
-            apart: Vec::new(),
+            strategies: vec![strategy],
+            members: Vec::new(),
         }])
     }
 }

@@ -240,7 +240,7 @@ impl FunctionProbe {
         Ok(resolved)
     }
 
-    fn phase(&self, (name, identity): (String, String), function: &Function, way: Strategy) -> Resolved {
+    fn phase(&self, (name, identity): (String, String), function: &Function, strategy: Strategy) -> Resolved {
         let instance = Instance {
             identity: Some(identity),
             symbol: Some(function.symbol.clone()),
@@ -249,8 +249,8 @@ impl FunctionProbe {
         Resolved {
             kind: self.name(),
             instances: vec![instance],
-            ways: vec![way],
-            apart: Vec::new(),
+            strategies: vec![strategy],
+            members: Vec::new(),
         }
     }
 

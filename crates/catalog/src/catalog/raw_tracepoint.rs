@@ -128,7 +128,7 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
         Some(_) => format!("rawtracepoint:{KERNEL}:{name}"),
         None => format!("rawtracepoint:{name}"),
     };
-    let way = |mechanism, program, trusted, direct| {
+    let strategy = |mechanism, program, trusted, direct| {
         Strategy::new(
             mechanism,
             Context {
@@ -154,16 +154,16 @@ fn resolve_one(catalog: &Catalog, name: &str) -> Option<Resolved> {
     let untyped = Mechanism::RawTracepoint(attach::RawTracepoint {
         name: name.to_owned(),
     });
-    let ways = vec![
-        way(typed(), ProgramKind::TracingTracepoint, true, true),
-        way(typed(), ProgramKind::TracingTracepoint, true, false),
+    let strategies = vec![
+        strategy(typed(), ProgramKind::TracingTracepoint, true, true),
+        strategy(typed(), ProgramKind::TracingTracepoint, true, false),
         // For arguments that point to something without a structure, as in `tracepoint::raw`.
-        way(untyped, ProgramKind::RawTracepoint, false, false),
+        strategy(untyped, ProgramKind::RawTracepoint, false, false),
     ];
     Some(Resolved {
         kind: "rawtracepoint",
         instances: vec![Instance::named(shown)],
-        ways,
-        apart: Vec::new(),
+        strategies,
+        members: Vec::new(),
     })
 }

@@ -156,8 +156,8 @@ impl Trampoline {
             Resolved {
                 kind: self.name(),
                 instances: vec![Instance::named(name)],
-                ways: vec![Strategy::new(mechanism, context)],
-                apart: Vec::new(),
+                strategies: vec![Strategy::new(mechanism, context)],
+                members: Vec::new(),
             }
         });
         Ok(resolved.collect())
@@ -216,7 +216,7 @@ impl Trampoline {
         } else {
             ProgramKind::Fentry
         };
-        let ways = [true, false].map(|direct| {
+        let strategies = [true, false].map(|direct| {
             Strategy::new(
                 Mechanism::Trampoline(attach::Trampoline {
                     module: known.module.clone(),
@@ -254,8 +254,8 @@ impl Trampoline {
                 symbol: Some(name.to_owned()),
                 ..Instance::named(format!("{}:{text}", self.name()))
             }],
-            ways: ways.into(),
-            apart: Vec::new(),
+            strategies: strategies.into(),
+            members: Vec::new(),
         })
     }
 }

@@ -115,14 +115,14 @@ impl UserProbe {
                 (site.to_string(), known.map(|known| known.name.clone()))
             }
         };
-        let mut way = self.way(catalog, probed, EventNumber::Constant(0), &name);
-        way.context.function = function;
-        way.context.remarks = remarks(file, &offsets);
+        let mut strategy = self.strategy(catalog, probed, EventNumber::Constant(0), &name);
+        strategy.context.function = function;
+        strategy.context.remarks = remarks(file, &offsets);
         Ok(Resolved {
             kind: self.name(),
             instances: vec![self.instance(probed, &name, offsets.first().copied())],
-            ways: vec![way],
-            apart: Vec::new(),
+            strategies: vec![strategy],
+            members: Vec::new(),
         })
     }
 
@@ -135,8 +135,8 @@ impl UserProbe {
         Resolved {
             kind: self.name(),
             instances: instances.collect(),
-            ways: vec![self.way(catalog, probed, number, "*")],
-            apart: Vec::new(),
+            strategies: vec![self.strategy(catalog, probed, number, "*")],
+            members: Vec::new(),
         }
     }
 
@@ -151,7 +151,7 @@ impl UserProbe {
         }
     }
 
-    fn way(&self, catalog: &Catalog, probed: Probed<'_>, number: EventNumber, name: &str) -> Strategy {
+    fn strategy(&self, catalog: &Catalog, probed: Probed<'_>, number: EventNumber, name: &str) -> Strategy {
         let (path, shown_path) = (probed.file.path(), probed.path);
         let mechanism = |at_return| {
             Mechanism::Uprobes(Uprobes {
@@ -486,7 +486,7 @@ fn entries(file: &Executable, site: &Site) -> Vec<u64> {
 impl UserProbe {
     /// Adds what debug information says: of each function of a set by itself.
     fn typed(&self, catalog: &Catalog, events: &mut Resolved) -> Option<()> {
-        let first = events.ways.first()?;
+        let first = events.strategies.first()?;
         let Mechanism::Uprobes(place) = &first.mechanism else {
             return None;
         };
@@ -501,12 +501,12 @@ impl UserProbe {
         let known = info.describe(catalog.types().ok().as_ref(), &addresses.concat())?;
         if let ([_], [addresses]) = (events.instances.as_slice(), addresses.as_slice()) {
             let is_copy = sites.iter().any(is_copy);
-            for way in &mut events.ways {
-                self.set_types(way, &known, addresses, is_copy);
+            for strategy in &mut events.strategies {
+                self.set_types(strategy, &known, addresses, is_copy);
             }
             return Some(());
         }
-        if events.apart.is_empty() {
+        if events.members.is_empty() {
             let first = &events.instances.first()?.name;
             let path = self.split(first)?.0.to_owned();
             let probed = Probed {
@@ -514,19 +514,19 @@ impl UserProbe {
                 path: &path,
             };
             let singles = sites.iter().map(|site| self.one(catalog, probed, site));
-            events.apart = singles.collect::<Result<_>>().ok()?;
+            events.members = singles.collect::<Result<_>>().ok()?;
         }
-        for (one, (addresses, site)) in events.apart.iter_mut().zip(addresses.iter().zip(&sites)) {
-            for way in &mut one.ways {
-                self.set_types(way, &known, addresses, is_copy(site));
+        for (one, (addresses, site)) in events.members.iter_mut().zip(addresses.iter().zip(&sites)) {
+            for strategy in &mut one.strategies {
+                self.set_types(strategy, &known, addresses, is_copy(site));
             }
         }
         Some(())
     }
 
     /// Adds the types of a function to what is known at its event.
-    fn set_types(&self, way: &mut Strategy, known: &Described, addresses: &[u64], is_copy: bool) {
-        let context = &mut way.context;
+    fn set_types(&self, strategy: &mut Strategy, known: &Described, addresses: &[u64], is_copy: bool) {
+        let context = &mut strategy.context;
         context.types = Some(known.types.clone());
         let mut found = addresses.iter().map(|address| known.functions.get(address));
         let Some(Some(signature)) = found.next() else {

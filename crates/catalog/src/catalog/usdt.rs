@@ -12,7 +12,9 @@ use super::user_files::files;
 use crate::arch;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
-use crate::executable::{self, Argument, ArgumentPlace, Executable, FieldKind, Mark, Marks, arguments};
+use crate::executable::{
+    self, Argument, ArgumentPlace, Executable, FieldKind, UsdtProbe, UsdtProbes, arguments,
+};
 use kestrel_compiler::context::{Context, EventField, EventNumber, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 use kestrel_trace::layout::Base;
@@ -23,7 +25,7 @@ const NAME: &str = "usdt";
 const REGISTER: &str = "rax";
 const WORDS: u32 = 32;
 /// Most bytes of a field of bytes.
-const MOST_BYTES: u32 = 255;
+const MAX_BYTES: u32 = 255;
 
 /// The kind `usdt`.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ fn wanted(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
 }
 
 /// Names of a file's marks that match.
-fn matching(marks: &Marks, provider: &Glob, name: &Glob) -> Vec<(String, String)> {
+fn matching(marks: &UsdtProbes, provider: &Glob, name: &Glob) -> Vec<(String, String)> {
     let named = marks
         .names()
         .filter(|(p, n)| provider.matches(p) && name.matches(n));
@@ -74,7 +76,7 @@ impl EventKind for Usdt {
         for path in files(catalog, all_files(path.text()))? {
             // Of many files most have no marks.
             let file = catalog.executables().get(path.as_ref());
-            let Ok(marks) = file.and_then(|file| file.marks()) else {
+            let Ok(marks) = file.and_then(|file| file.usdt_probes()) else {
                 continue;
             };
             for (provider, name) in matching(&marks, provider, name) {
@@ -90,7 +92,7 @@ impl EventKind for Usdt {
             return Ok(Description::default());
         };
         let file = catalog.executables().get(path.as_ref())?;
-        let marks = file.marks()?;
+        let marks = file.usdt_probes()?;
         let fields = match marks.description(provider, name) {
             Some(description) => description
                 .fields
@@ -160,16 +162,16 @@ fn in_file(
     spec: &EventSpec,
 ) -> Result<Vec<Resolved>> {
     let file = catalog.executables().get(path.as_ref())?;
-    let marks = file.marks()?;
+    let marks = file.usdt_probes()?;
     let names = matching(&marks, provider, name);
     if names.is_empty() {
         let text = format!("{}:{}", provider.text(), name.text());
-        return Err(file.no_mark(&marks, &text));
+        return Err(file.no_usdt_probe(&marks, &text));
     }
     let mut all = Vec::new();
     for (provider, name) in &names {
         // Arguments may lie elsewhere at each place.
-        let mut alike: Vec<&Mark> = Vec::new();
+        let mut alike: Vec<&UsdtProbe> = Vec::new();
         for mark in marks.named(provider, name) {
             if !alike.iter().any(|known| known.arguments == mark.arguments) {
                 alike.push(mark);
@@ -191,10 +193,10 @@ fn in_file(
 fn one(
     catalog: &Catalog,
     (file, shown): (&Executable, &str),
-    marks: &Marks,
-    mark: &Mark,
+    marks: &UsdtProbes,
+    mark: &UsdtProbe,
 ) -> std::result::Result<Resolved, String> {
-    let Mark { provider, name, .. } = mark;
+    let UsdtProbe { provider, name, .. } = mark;
     let path = file.path().display();
     let shown = format!("{NAME}:{shown}:{provider}:{name}");
     let description = marks.description(provider, name);
@@ -222,7 +224,7 @@ fn one(
             }),
             ..Instance::named(shown)
         }],
-        ways: vec![Strategy::new(
+        strategies: vec![Strategy::new(
             Mechanism::Usdt(attach::Usdt {
                 path: file.path().to_owned(),
                 provider: provider.clone(),
@@ -231,7 +233,7 @@ fn one(
             }),
             context,
         )],
-        apart: Vec::new(),
+        members: Vec::new(),
     })
 }
 
@@ -279,7 +281,7 @@ fn described(
                 true,
             ),
             FieldKind::String => (ValueType::String, true),
-            FieldKind::Bytes => (ValueType::Memory { max: MOST_BYTES }, true),
+            FieldKind::Bytes => (ValueType::Memory { max: MAX_BYTES }, true),
             FieldKind::Array { size, signed, count } => {
                 let element = Box::new(integer(size, signed));
                 (ValueType::Array { element, count }, true)
@@ -293,7 +295,7 @@ fn described(
                 instead: None,
             },
             true if field.kind == FieldKind::Bytes => Source::Expression(format!(
-                "buf(uptr(*(uint64 *)uptr(reg(\"{REGISTER}\") + {})), *(uint64 *)uptr(reg(\"{REGISTER}\") + {}), {MOST_BYTES})",
+                "buf(uptr(*(uint64 *)uptr(reg(\"{REGISTER}\") + {})), *(uint64 *)uptr(reg(\"{REGISTER}\") + {}), {MAX_BYTES})",
                 at * 8,
                 at * 8 + 8
             )),

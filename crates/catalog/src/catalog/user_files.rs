@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A pattern stands for at most so many files.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// The paths of the files, as they are shown.
 ///
@@ -77,7 +77,7 @@ fn expand(folder: &str, parts: &[&str], found: &mut Vec<String>) {
     };
     let glob = Glob::new(*part);
     let mut go_on = |path: String| match rest.is_empty() {
-        true if found.len() < MOST && is_program(&path) => found.push(path),
+        true if found.len() < MAX && is_program(&path) => found.push(path),
         true => {}
         false => expand(&format!("{path}/"), rest, found),
     };
@@ -132,7 +132,7 @@ fn mapped(catalog: &Catalog, process: u32, pattern: &str) -> Result<Vec<String>>
             fs::metadata(path).is_ok_and(|ours| (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()));
         Some(if same { path.to_owned() } else { inside }).filter(|path| is_program(path))
     });
-    let found: Vec<String> = found.take(MOST).collect();
+    let found: Vec<String> = found.take(MAX).collect();
     match found.is_empty() {
         false => Ok(found),
         true => Err(Error::Object {

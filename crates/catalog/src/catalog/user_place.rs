@@ -54,7 +54,7 @@ fn probed(file: &Executable, place: &str) -> Option<u64> {
 /// The address of the one place of a mark, as the file has it.
 fn marked(file: &Executable, mark: &str) -> Option<u64> {
     let (provider, name) = mark.split_once(':')?;
-    match file.places_of_mark(provider, name).ok()?.as_slice() {
+    match file.usdt_probes_named(provider, name).ok()?.as_slice() {
         [one] => file.address_of(one.offset),
         _ => None,
     }

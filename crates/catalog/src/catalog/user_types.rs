@@ -11,11 +11,11 @@ use std::cell::Cell;
 use std::collections::HashSet;
 
 /// Bytes of a value that registers carry: two words.
-const MOST_IN_REGISTERS: u64 = 16;
+const MAX_IN_REGISTERS: u64 = 16;
 /// Types in types are looked at so deep.
 const DEPTH: u32 = 16;
 /// For the parameters of a function so many types are looked at.
-const MOST_TYPES: u32 = 1 << 16;
+const MAX_TYPES: u32 = 1 << 16;
 
 /// Register class of a word of a value (System V).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Convention<'_> {
     /// The classes of the words of a value; `None` where memory carries it.
     fn classes(&self, ty: TypeId) -> Option<Vec<Class>> {
         let size = self.types.size_of(ty)?;
-        if size > MOST_IN_REGISTERS {
+        if size > MAX_IN_REGISTERS {
             return None;
         }
         let mut words = [None; 2];
@@ -82,7 +82,7 @@ impl Convention<'_> {
             Type::Float { .. } if size <= 8 => mark(Class::Vector),
             Type::Array { element, count, .. } => {
                 let step = self.types.size_of(element)?;
-                for place in 0..u64::from(count).min(MOST_IN_REGISTERS) {
+                for place in 0..u64::from(count).min(MAX_IN_REGISTERS) {
                     self.classify(element, at + place * step, words, depth + 1)?;
                 }
                 Some(())
@@ -196,7 +196,7 @@ pub(super) fn fields(known: &Described, signature: &Signature, is_copy: bool) ->
     let convention = Convention {
         types: &known.types,
         by_address: &known.by_address,
-        left: Cell::new(MOST_TYPES),
+        left: Cell::new(MAX_TYPES),
     };
     let mut taken = Taken::default();
     if convention.returns_in_memory(signature.returns) {

@@ -5,9 +5,9 @@
 
 mod decode;
 pub use decode::starts;
+mod cache;
 mod flow;
 mod function;
-mod known;
 mod kprobe_table;
 mod location;
 mod location_spec;
@@ -15,9 +15,9 @@ pub mod misses;
 mod reserved;
 mod unpatched;
 
+pub use cache::CodeCache;
 pub use flow::Follow;
 pub use function::{CodePlace, Function, Instruction, Patch, Why};
-pub use known::KnownCode;
 pub use location::KERNEL;
 pub use location_spec::LocationSpec;
 pub use misses::{Registered, registered};
@@ -35,7 +35,7 @@ use unpatched::Originals;
 /// The code of one kernel, as it is while this lives.
 #[derive(Debug)]
 pub struct Code<'c> {
-    known: &'c KnownCode,
+    known: &'c CodeCache,
     memory: Kcore,
     /// Read when it is first needed: the kernel's table of probes may be long.
     originals: OnceCell<Originals>,
@@ -57,7 +57,7 @@ impl<'c> Code<'c> {
     ///
     /// # Errors
     /// When /proc/kcore cannot be opened: the kernel has none, or is locked down.
-    pub fn new(known: &'c KnownCode) -> Result<Self> {
+    pub fn new(known: &'c CodeCache) -> Result<Self> {
         let memory = Kcore::open(known.host())?;
         Ok(Self {
             known,

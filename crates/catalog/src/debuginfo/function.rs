@@ -44,7 +44,7 @@ pub struct Signature {
 }
 
 /// A function has at most so many parameters.
-const MOST_PARAMETERS: usize = 255;
+const MAX_PARAMETERS: usize = 255;
 
 /// The entries of functions that begin at addresses, in one unit.
 pub(super) fn find<'d>(root: &Die<'d>, addresses: &[u64]) -> HashMap<u64, Die<'d>> {
@@ -106,7 +106,7 @@ fn parameters_of<'d>(die: &Die<'d>) -> Vec<Die<'d>> {
         let children = die.children().into_iter();
         let children = children.filter(|child| child.tag() == dw::DW_TAG_formal_parameter);
         let children: Vec<Die<'d>> = children
-            .take(MOST_PARAMETERS)
+            .take(MAX_PARAMETERS)
             .map(|child| die.beside(child.offset()))
             .collect();
         (!children.is_empty()).then_some(children)

@@ -8,11 +8,11 @@ use std::cell::Cell;
 /// Types in types are spelled at most so deep.
 const DEPTH: u32 = 16;
 /// A type is spelled of at most so many.
-const MOST: u32 = 256;
+const MAX: u32 = 256;
 
 /// The type of a parameter or of what a function returns; `void` where it has none.
 pub(super) fn spelled(die: &Die<'_>) -> String {
-    of(die, 0, &Cell::new(MOST))
+    of(die, 0, &Cell::new(MAX))
 }
 
 fn of(die: &Die<'_>, depth: u32, left: &Cell<u32>) -> String {

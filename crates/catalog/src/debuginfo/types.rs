@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 /// Types in types are at most so deep.
 const DEPTH: u32 = 64;
 /// A program's types are at most so many: more have no members.
-const MOST_TYPES: usize = 1 << 17;
+const MAX_TYPES: usize = 1 << 17;
 /// Members of a struct, which BTF counts in 16 bits.
-const MOST_MEMBERS: usize = u16::MAX as usize;
+const MAX_MEMBERS: usize = u16::MAX as usize;
 
 /// Makes BTF of entries, each once.
 pub(super) struct Types<'d> {
@@ -31,7 +31,7 @@ impl<'d> Types<'d> {
     /// Types over those of the base.
     pub(super) fn over(base: Option<&Btf>) -> Self {
         Self {
-            builder: base.map_or_else(Builder::new, Builder::beside),
+            builder: base.map_or_else(Builder::new, Builder::split_without_sizes),
             known: HashMap::new(),
             open: Vec::new(),
             by_address: HashSet::new(),
@@ -64,7 +64,7 @@ impl<'d> Types<'d> {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        if depth > DEPTH || self.known.len() > MOST_TYPES {
+        if depth > DEPTH || self.known.len() > MAX_TYPES {
             return TypeId::VOID;
         }
         // A circle of foreign bytes ends here.
@@ -172,7 +172,7 @@ impl<'d> Types<'d> {
         };
         let mut named = Vec::new();
         for child in die.children() {
-            if child.tag() != dw::DW_TAG_enumerator || named.len() >= MOST_MEMBERS {
+            if child.tag() != dw::DW_TAG_enumerator || named.len() >= MAX_MEMBERS {
                 continue;
             }
             let value = constant(&child, dw::DW_AT_const_value);
@@ -263,7 +263,7 @@ impl<'d> Types<'d> {
             // What a member does not lie in whole is damaged.
             if ty != TypeId::VOID
                 && u64::from(bit_offset) <= u64::from(size) * 8
-                && members.len() < MOST_MEMBERS
+                && members.len() < MAX_MEMBERS
             {
                 members.push((name, ty, bit_offset, bits));
             }

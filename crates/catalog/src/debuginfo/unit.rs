@@ -23,7 +23,7 @@ pub(super) struct Units<'d> {
 type Located<'d> = (Rc<Unit<Slice<'d>>>, UnitOffset);
 
 /// Units of one file are at most so many: those behind are not seen.
-const MOST_UNITS: usize = 1 << 18;
+const MAX_UNITS: usize = 1 << 18;
 
 impl<'d> Units<'d> {
     pub(super) fn new(dwarf: Dwarf<Slice<'d>>) -> Rc<Self> {
@@ -33,7 +33,7 @@ impl<'d> Units<'d> {
             if let Some(begin) = header.debug_info_offset() {
                 headers.push((begin.0, header));
             }
-            if headers.len() >= MOST_UNITS {
+            if headers.len() >= MAX_UNITS {
                 break;
             }
         }

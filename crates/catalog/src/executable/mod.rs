@@ -4,12 +4,12 @@ mod archive;
 pub mod language;
 mod library_cache;
 mod lookup;
-mod marks;
 mod site;
+mod usdt;
 
 pub use lookup::find;
-pub use marks::{Argument, ArgumentPlace, Description, Field, FieldKind, Mark, Marks, arguments};
 pub use site::Site;
+pub use usdt::{Argument, ArgumentPlace, Description, Field, FieldKind, UsdtProbe, UsdtProbes, arguments};
 
 use crate::bounded_read;
 use crate::debuginfo::{self, DebugInfo, Identity};

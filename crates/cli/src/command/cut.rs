@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
     }
     let mut choice = options.filter.choose(&mut trace, false)?;
-    let beside = directory::beside_of(&options.output);
+    let beside = directory::staging_path(&options.output);
     let cut = write(options, &mut trace, &mut choice, &beside);
     let (all, records, written) = match cut {
         Ok(cut) => cut,

@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     for remark in merge.remarks() {
         remark!("{}", shown(remark));
     }
-    let beside = directory::beside_of(&options.output);
+    let beside = directory::staging_path(&options.output);
     let Merged { records, written } = match merge.write(&beside, options.compress) {
         Ok(merged) => merged,
         Err(error) => {

@@ -63,12 +63,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         file: Some(file),
     };
     let started = store.start(name, plan, &catalog, options.table.as_deref(), origin)?;
-    for event in &started.left_out {
+    for event in &started.skipped {
         eprintln!("  left out {}: {}", event.event, event.why);
     }
     if options.verbose {
-        for detour in &started.detours {
-            eprintln!("  {} by {}: {}", detour.event, detour.way, detour.why);
+        for detour in &started.fallbacks {
+            eprintln!("  {} by {}: {}", detour.event, detour.used, detour.why);
         }
     }
     let active = started.session.active().map_or("none", |table| &table.name);

@@ -11,7 +11,7 @@ use kestrel::Error;
 use kestrel::kernel::Host;
 use kestrel::kernel::process::allow_open_files;
 use kestrel::kernel::procfs;
-use kestrel::session::per_cpu::Unattended;
+use kestrel::session::hotplug::Unattended;
 use kestrel::session::status::{MapStatus, Status, age};
 use kestrel_trace::print::{counted, thousands};
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! How the view looks: where the recording is from, the histogram over time, tabs, a table or lines, keys.
 
 use super::explorer::{Explorer, Mode, Typing};
-use super::missing::{is_whole, missing};
+use super::losses::{is_whole, losses_line};
 use super::tables::{self, Tab};
 use super::{help, timeline};
 use crate::terminal::{Help, draw_help, draw_table, key_line, line, theme};
@@ -103,7 +103,7 @@ fn draw_head(explorer: &Explorer, frame: &mut Frame<'_>, area: Rect) {
     );
     let parts = vec![
         Span::styled(events, theme::title()),
-        Span::styled(format!("  {}", missing(report)), style),
+        Span::styled(format!("  {}", losses_line(report)), style),
         Span::raw(format!(" {host}")),
     ];
     frame.render_widget(Paragraph::new(Line::from(parts)), area);

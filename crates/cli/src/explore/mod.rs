@@ -17,7 +17,7 @@ mod help;
 mod index;
 mod jobs;
 mod level;
-mod missing;
+mod losses;
 mod pass;
 mod records;
 mod scope;

@@ -1,7 +1,7 @@
 //! Groups of records, and what one number is in each, as a table and as JSON.
 
 use super::columns::{Column, Columns};
-use kestrel_query::{Group, Grouped, Spread};
+use kestrel_query::{Distribution, Group, Grouped};
 use kestrel_trace::print::{counted, shown, thousands};
 use serde_json::{Map, Value as Json, json};
 
@@ -61,7 +61,7 @@ fn key_column(groups: &[Group], key: usize) -> Column {
     }
 }
 
-fn figures_of(values: &Spread) -> [String; 6] {
+fn figures_of(values: &Distribution) -> [String; 6] {
     if values.count() == 0 {
         return FIGURES.map(|_| "-".to_owned());
     }

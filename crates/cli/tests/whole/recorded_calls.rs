@@ -13,7 +13,7 @@ fn what_arguments_point_to_is_read_as_it_was_live() {
     let kestrel = Path::new(env!("CARGO_BIN_EXE_kestrel"));
     let lines = testkit::snoops::compare(kestrel, folder.path()).unwrap();
     assert_eq!(lines.live, lines.later);
-    for (word, least) in testkit::snoops::LEAST {
+    for (word, least) in testkit::snoops::MIN {
         let count = lines.live.iter().filter(|line| line.starts_with(word)).count();
         assert!(count >= *least, "{count} of {word}: {:#?}", lines.live);
     }

@@ -29,8 +29,8 @@ pub use row::Builtin;
 pub(crate) use row::{Gather, Use};
 pub(crate) use text::str::STR;
 
+use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker, Reported};
-use crate::check::gathering::Gathering;
 use crate::check::tree::{Expr, StatementKind};
 use crate::lang::ast::{Arg, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -198,7 +198,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
 }
 
 /// Aggregation of a use, if it is one.
-pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<Gathering>> {
+pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<PendingAggregation>> {
     match find(usage.name)?.kind {
         BuiltinKind::Aggregation { check, .. } => {
             Some(taught(checker, usage, |checker| check(checker, usage)))

@@ -1,7 +1,7 @@
 //! The row of a built-in: its name, usage, type and code; and a use of one in a text.
 
+use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker};
-use crate::check::gathering::Gathering;
 use crate::check::tree::{Expr, ExprKind, Intrinsic, MapPlace, StatementKind, Type};
 use crate::codegen::lower::Lower;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::ir::Vreg;
 use crate::lang::ast::{self, Arg, Span};
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::action::Verb;
-use kestrel_trace::aggregate::Gathered;
+use kestrel_trace::aggregate::Aggregation;
 
 /// A name that the language knows.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) enum BuiltinKind {
     /// An aggregation of a map.
     Aggregation {
         /// How, and the value that is added, if it takes one.
-        check: fn(&mut Checker<'_>, &Use<'_>) -> Checked<Gathering>,
+        check: fn(&mut Checker<'_>, &Use<'_>) -> Checked<PendingAggregation>,
         /// Adds a value (1 where it takes none) to what a map holds.
         lower: Gather,
     },
@@ -57,7 +57,7 @@ impl std::fmt::Debug for BuiltinKind {
 }
 
 /// Emits code that adds a value to what a function keeps.
-pub(crate) type Gather = fn(&mut Lower<'_>, &MapPlace, &Gathered, Vreg) -> Result<(), Error>;
+pub(crate) type Gather = fn(&mut Lower<'_>, &MapPlace, &Aggregation, Vreg) -> Result<(), Error>;
 
 /// A place where a name is used.
 pub(crate) struct Use<'a> {

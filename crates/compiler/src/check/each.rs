@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Most bytes of a text that is looked for: each is compared by instructions of its own.
-const MOST_SOUGHT: u32 = 128;
+const MAX_SOUGHT: u32 = 128;
 /// Repetitions that a program makes by itself: the verifier goes through each.
 const BY_ITSELF: i64 = 256;
 
@@ -112,7 +112,7 @@ impl Checker<'_> {
                 };
                 return match gathered.function.as_number() {
                     Some(number) => Ok(Expr::new(
-                        ExprKind::Gathering(place),
+                        ExprKind::Aggregate(place),
                         super::map::gathered_type(gathered, number),
                         span,
                     )),
@@ -192,8 +192,8 @@ impl Checker<'_> {
     /// Where a text that is not known now begins in another, or -1: a helper goes over the places.
     pub(crate) fn find_unknown(&mut self, text: Expr, part: Expr, span: Span) -> Checked<Expr> {
         let (long, short) = (room(&text), room(&part));
-        if short > MOST_SOUGHT {
-            let message = format!("a text of up to {MOST_SOUGHT} bytes can be looked for");
+        if short > MAX_SOUGHT {
+            let message = format!("a text of up to {MAX_SOUGHT} bytes can be looked for");
             return Err(self.error(part.span, message));
         }
         let set = |variable, value| Statement {

@@ -74,7 +74,7 @@ impl Checker<'_> {
         match (named(value), &checked.kind) {
             (Some(what), ExprKind::Text(_)) => Ok(self.event_number(what, value.span)),
             // A number whose names are this handler's own says nothing to the others.
-            _ => Ok(super::text::spelled(checked)),
+            _ => Ok(super::text::ternary_as_string(checked)),
         }
     }
 

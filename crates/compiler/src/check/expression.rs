@@ -246,7 +246,7 @@ impl Checker<'_> {
         match value.kind {
             ExprKind::Bytes { .. } | ExprKind::Text(_) => Ok(Expr { ty, span, ..value }),
             _ if value.ty.is_scalar() => {
-                let address = Expr::new(ExprKind::Gathered(vec![value]), Type::hexadecimal(8), span);
+                let address = Expr::new(ExprKind::FrameWords(vec![value]), Type::hexadecimal(8), span);
                 let kind = ExprKind::Bytes {
                     address: Box::new(address),
                     offset: 0,
@@ -345,14 +345,15 @@ impl Checker<'_> {
         if let Some((ty, yes, no)) = named_choice(then.as_ref(), &otherwise) {
             return self.choice(condition, Some(yes), no, ty, span);
         }
-        let is_text = |side: &Expr| text::choosable(side).is_some();
+        let is_text = |side: &Expr| text::ternary_side_size(side).is_some();
         let (then, otherwise) = match then {
-            Some(then) if is_text(&then) => (Some(then), text::spelled(otherwise)),
-            Some(then) if is_text(&otherwise) => (Some(text::spelled(then)), otherwise),
+            Some(then) if is_text(&then) => (Some(then), text::ternary_as_string(otherwise)),
+            Some(then) if is_text(&otherwise) => (Some(text::ternary_as_string(then)), otherwise),
             then => (then, otherwise),
         };
         if let Some(then) = &then
-            && let (Some(yes), Some(no)) = (text::choosable(then), text::choosable(&otherwise))
+            && let (Some(yes), Some(no)) =
+                (text::ternary_side_size(then), text::ternary_side_size(&otherwise))
         {
             if let Some(value) = condition.constant() {
                 return Ok(if value == 0 { otherwise } else { then.clone() });
@@ -370,7 +371,7 @@ impl Checker<'_> {
         }
         let first = then.as_ref().unwrap_or(&condition);
         for side in [first, &otherwise] {
-            if !side.ty.is_scalar() && text::choosable(side).is_some() {
+            if !side.ty.is_scalar() && text::ternary_side_size(side).is_some() {
                 let message =
                     "\"?:\" chooses between two texts or two numbers, not between a text and a number";
                 return Err(self.error(side.span, message.to_owned()));

@@ -117,7 +117,7 @@ impl<'a> Checker<'a> {
                     .iter()
                     .map(|source| self.input(source, Type::U64, span))
                     .collect();
-                let address = Expr::new(ExprKind::Gathered(words?), Type::U64, span);
+                let address = Expr::new(ExprKind::FrameWords(words?), Type::U64, span);
                 let spot = MemoryPlace {
                     address,
                     offset: 0,

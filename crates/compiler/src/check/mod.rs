@@ -25,6 +25,7 @@
 //!
 //! What the built-in names mean is not here: [`crate::builtin`].
 
+pub(crate) mod aggregation;
 pub(crate) mod checker;
 mod control;
 mod declared;
@@ -33,7 +34,6 @@ mod event;
 mod expression;
 mod field;
 mod fold;
-pub(crate) mod gathering;
 pub mod globals;
 mod holding;
 mod map;

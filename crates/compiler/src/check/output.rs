@@ -13,7 +13,7 @@ use kestrel_trace::action::Action as Asked;
 use kestrel_trace::layout::{Field, FieldType, Layout};
 use kestrel_trace::packet::CAPACITY;
 use kestrel_trace::print::printf::{Format, Wrong};
-use kestrel_trace::stack_pieces::{MOST, PIECE_BYTES};
+use kestrel_trace::stack_pieces::{MAX, PIECE_BYTES};
 
 /// Most values of a line that the kernel writes (MAX_BPRINTF_VARARGS).
 const KERNEL_VALUES: usize = 12;
@@ -105,7 +105,7 @@ impl Checker<'_> {
         };
         let fields: Option<Vec<_>> = layout.fields().iter().zip(values).map(kept).collect();
         let whole = Layout::new(fields?);
-        (self.globals.infers_types && (CAPACITY + 1..=MOST).contains(&whole.max_size())).then_some(whole)
+        (self.globals.infers_types && (CAPACITY + 1..=MAX).contains(&whole.max_size())).then_some(whole)
     }
 
     /// `printf("format", values…)` and others that take a format.
@@ -186,7 +186,7 @@ impl Checker<'_> {
         let number = |value: u64| constant(value, Type::U64, span);
         let data = match words.is_empty() {
             true => number(0),
-            false => Expr::new(ExprKind::Gathered(words), Type::U64, span),
+            false => Expr::new(ExprKind::FrameWords(words), Type::U64, span),
         };
         statements.push(statement(StatementKind::Perform {
             verb: "debugf",
@@ -253,7 +253,7 @@ impl Checker<'_> {
 
     /// Checks a value that is to be printed.
     pub(crate) fn printable(&mut self, value: &ast::Expr) -> Checked<Expr> {
-        let checked = super::text::spelled(self.expression(value)?);
+        let checked = super::text::ternary_as_string(self.expression(value)?);
         match (&checked.ty, &checked.kind) {
             // An empty text is written as a NUL, so that its field has a byte.
             (Type::Text { .. }, ExprKind::Text(known)) if known.is_empty() => {

@@ -1,7 +1,7 @@
 //! Types of variables and maps, inferred over all their uses: each use widens it, and texts are checked again until nothing grows any more.
 
 use super::tree::{Pointee, Pointer, Show, TupleMember, TupleType, Type};
-use kestrel_trace::aggregate::Gathered;
+use kestrel_trace::aggregate::Aggregation;
 use kestrel_trace::layout::{Base, EventName, FieldType, Frames, HeldStack, Space, StackMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub(super) enum Clearing {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stored {
     Value(Type),
-    Gathered(Gathered),
+    Gathered(Aggregation),
 }
 
 /// The type that holds values of both; `None` where there is none.

@@ -471,7 +471,7 @@ impl Checker<'_> {
                 self.without_value.insert(name.clone());
             })?,
         };
-        let value = super::text::spelled(value);
+        let value = super::text::ternary_as_string(value);
         match self.find_variable(name) {
             Some(id) => {
                 if op.is_none() {
@@ -502,7 +502,7 @@ impl Checker<'_> {
         let written = ty.map(|ty| self.written_type(ty)).transpose()?;
         let literal = value;
         let value = match value {
-            Some(value) => Some(super::text::spelled(self.expression(value)?)),
+            Some(value) => Some(super::text::ternary_as_string(self.expression(value)?)),
             None => None,
         };
         let ty = match (written, &value) {

@@ -7,10 +7,10 @@ use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 
 /// Most bytes of two texts that are compared one by one up to their NUL.
-const MOST: u32 = 128;
+const MAX: u32 = 128;
 
 /// Least size of the string type of `c ? "a" : "b"`: handlers that share a map may have longer constants.
-const CHOICE: u32 = 64;
+const MIN_TERNARY_STRING: u32 = 64;
 
 impl Checker<'_> {
     /// `left == right`, `left != right`.
@@ -52,15 +52,15 @@ impl Checker<'_> {
             }
             _ => {
                 let longest = room(&left).max(room(&right));
-                if longest > MOST && self.globals.infers_types {
+                if longest > MAX && self.globals.infers_types {
                     // Byte by byte this would be too many ways through the program.
                     return Ok(same_bytes(left, right, longest + 1, negated, span));
                 }
-                room(&left).min(room(&right)).min(MOST)
+                room(&left).min(room(&right)).min(MAX)
             }
         };
-        if bytes > MOST && !self.globals.infers_types {
-            let message = format!("texts of more than {MOST} bytes cannot be compared");
+        if bytes > MAX && !self.globals.infers_types {
+            let message = format!("texts of more than {MAX} bytes cannot be compared");
             return Err(self.error(right.span, message));
         }
         let kind = ExprKind::TextEqual {
@@ -93,7 +93,7 @@ fn capacity(text: &Expr) -> u32 {
 }
 
 /// `c ? "a" : "b"` as a string: by itself it is a number whose values have names.
-pub(super) fn spelled(side: Expr) -> Expr {
+pub(super) fn ternary_as_string(side: Expr) -> Expr {
     let Type::Integer {
         show: Show::Names(names),
         ..
@@ -124,9 +124,9 @@ pub(super) fn spelled(side: Expr) -> Expr {
     let (Some(yes), Some(no)) = (text(then), text(otherwise)) else {
         return side;
     };
-    let longer = choosable(&yes).max(choosable(&no)).unwrap_or(0);
+    let longer = ternary_side_size(&yes).max(ternary_side_size(&no)).unwrap_or(0);
     // Both texts go through one stack slot, which is written in words of 8 bytes.
-    let size = longer.next_multiple_of(8).max(CHOICE);
+    let size = longer.next_multiple_of(8).max(MIN_TERNARY_STRING);
     let kind = ExprKind::Ternary {
         condition: condition.clone(),
         then: Some(yes),
@@ -136,7 +136,7 @@ pub(super) fn spelled(side: Expr) -> Expr {
 }
 
 /// Bytes that a text takes as one side of `?:`, a NUL among them; `None` of what is no text.
-pub(super) fn choosable(side: &Expr) -> Option<u32> {
+pub(super) fn ternary_side_size(side: &Expr) -> Option<u32> {
     match (&side.kind, &side.ty) {
         (ExprKind::Text(text), ty) if ty.is_text() => Some(text.len() as u32 + 1),
         (_, Type::Text { size }) if *size > 0 => Some(*size),

@@ -202,20 +202,20 @@ pub(crate) fn shortened(value: Expr, to: u32) -> Expr {
 
 /// Note with the names that there are in place of `name`: the nearest names, or else the first ones.
 pub(crate) fn there_are(name: &str, all: &[&str]) -> String {
-    const MOST: usize = 16;
+    const MAX: usize = 16;
     if all.is_empty() {
         return "it has none".to_owned();
     }
     let near = nearest(name, all.iter().copied());
-    if all.len() > MOST && !near.is_empty() {
+    if all.len() > MAX && !near.is_empty() {
         return format!("near it: {} ({} in all)", near.join(", "), all.len());
     }
-    let more = if all.len() > MOST {
+    let more = if all.len() > MAX {
         format!(", … ({} in all)", all.len())
     } else {
         String::new()
     };
-    let shown: Vec<&str> = all.iter().copied().take(MOST).collect();
+    let shown: Vec<&str> = all.iter().copied().take(MAX).collect();
     format!("there are: {}{more}", shown.join(", "))
 }
 

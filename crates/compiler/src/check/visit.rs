@@ -174,7 +174,7 @@ macro_rules! operands {
                 $all.push(otherwise);
             }
             ExprKind::Elements(values)
-            | ExprKind::Gathered(values)
+            | ExprKind::FrameWords(values)
             | ExprKind::Tuple(values)
             | ExprKind::HelperCall { operands: values, .. } => $all.extend(values.$iter()),
             ExprKind::Constant(_)
@@ -192,7 +192,7 @@ macro_rules! operands {
             | ExprKind::StackCopy { .. }
             | ExprKind::MapValue(_)
             | ExprKind::Generation(_)
-            | ExprKind::Gathering(_)
+            | ExprKind::Aggregate(_)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber
             | ExprKind::DividedByZero
@@ -235,7 +235,7 @@ impl Expr {
         match &self.kind {
             ExprKind::MapValue(place)
             | ExprKind::HasKey(place)
-            | ExprKind::Gathering(place)
+            | ExprKind::Aggregate(place)
             | ExprKind::MapCopy(place, _) => Some(place),
             _ => None,
         }
@@ -245,7 +245,7 @@ impl Expr {
         match &mut self.kind {
             ExprKind::MapValue(place)
             | ExprKind::HasKey(place)
-            | ExprKind::Gathering(place)
+            | ExprKind::Aggregate(place)
             | ExprKind::MapCopy(place, _) => Some(place),
             _ => None,
         }

@@ -50,7 +50,7 @@ const OTHERS: &[(&str, i64)] = &[
 ];
 
 /// More than there are system calls.
-const MOST_CALLS: i32 = 1024;
+const MAX_CALLS: i32 = 1024;
 
 /// The number of a name that the kernel's headers define: `AF_INET`, `O_CLOEXEC`, `ENOENT`.
 ///
@@ -69,7 +69,7 @@ pub fn constant(name: &str) -> Option<i64> {
     };
     let call = || {
         let call = name.strip_prefix("__NR_").or_else(|| name.strip_prefix("SYS_"))?;
-        (0..MOST_CALLS)
+        (0..MAX_CALLS)
             .find(|number| system_call(*number) == call)
             .map(i64::from)
     };

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Most bytes of a type.
-const MOST_BYTES: u64 = 1 << 24;
+const MAX_BYTES: u64 = 1 << 24;
 /// Most levels of types in types.
 const DEPTH: u32 = 64;
 
@@ -51,7 +51,7 @@ pub fn overlay(
     let mut maker = Maker {
         base,
         constant,
-        builder: base.map_or_else(Builder::new, |base| Builder::beside(base)),
+        builder: base.map_or_else(Builder::new, |base| Builder::split_without_sizes(base)),
         composites: HashMap::new(),
         enumerations: HashMap::new(),
         names: HashMap::new(),
@@ -82,7 +82,7 @@ pub fn overlay(
 type Measure = (u64, u64);
 
 /// A `struct` or `union` of the script.
-struct Known<'d> {
+struct ScriptComposite<'d> {
     id: TypeId,
     ty: &'d CType,
 }
@@ -91,7 +91,7 @@ struct Maker<'d> {
     base: Option<&'d Arc<Btf>>,
     constant: &'d dyn Fn(&str) -> Option<i64>,
     builder: Builder,
-    composites: HashMap<(bool, &'d str), Known<'d>>,
+    composites: HashMap<(bool, &'d str), ScriptComposite<'d>>,
     enumerations: HashMap<&'d str, (TypeId, u64)>,
     /// Names by `typedef`: their types.
     names: HashMap<&'d str, (TypeId, &'d CTypeUse)>,
@@ -136,7 +136,7 @@ impl<'d> Maker<'d> {
                         true => self.builder.declare_union(shown(key)),
                         false => self.builder.declare(shown(key)),
                     };
-                    self.composites.insert((union, key), Known { id, ty });
+                    self.composites.insert((union, key), ScriptComposite { id, ty });
                 }
             }
         }
@@ -215,8 +215,8 @@ impl<'d> Maker<'d> {
             return;
         };
         self.measure_own(key, ty, ty.span);
-        let (fields, packed, least) = self.fields(ty);
-        let (size, align, placed) = lay_out(&fields, key.0, packed, least);
+        let (fields, packed, min_align) = self.fields(ty);
+        let (size, align, placed) = lay_out(&fields, key.0, packed, min_align);
         let mut ids = Vec::with_capacity(members.len());
         for member in members {
             ids.push(self.type_of(&member.ty));
@@ -254,17 +254,17 @@ impl<'d> Maker<'d> {
         for member in members {
             let (size, align) = self.measure(&member.ty, 0).unwrap_or((0, 1));
             let bits = member.bits.as_ref().map(|bits| self.width(bits, size));
-            let least = member.align.as_ref().map_or(1, |align| self.alignment(align));
+            let min_align = member.align.as_ref().map_or(1, |align| self.alignment(align));
             fields.push(Field {
                 size,
                 align,
-                least,
+                min_align,
                 bits,
                 named: !member.name.node.is_empty(),
             });
         }
-        let least = align.as_ref().map_or(1, |align| self.alignment(align));
-        (fields, *packed, least)
+        let min_align = align.as_ref().map_or(1, |align| self.alignment(align));
+        (fields, *packed, min_align)
     }
 
     fn width(&mut self, bits: &Expr, size: u64) -> u8 {
@@ -304,7 +304,7 @@ impl<'d> Maker<'d> {
             }
         }
         let (size, align) = self.measure_named(ty, depth)?;
-        match size.checked_mul(count).filter(|size| *size <= MOST_BYTES) {
+        match size.checked_mul(count).filter(|size| *size <= MAX_BYTES) {
             Some(size) => Some((size, align)),
             None => {
                 self.error(ty.span, "this type is too large");
@@ -315,7 +315,7 @@ impl<'d> Maker<'d> {
 
     fn length(&mut self, length: &Expr) -> u64 {
         match self.number(length).map(u64::try_from) {
-            Some(Ok(length)) if length <= MOST_BYTES => length,
+            Some(Ok(length)) if length <= MAX_BYTES => length,
             Some(_) => {
                 self.error(length.span, "this is no length of an array");
                 0
@@ -373,8 +373,8 @@ impl<'d> Maker<'d> {
             None => {}
         }
         self.measured.insert(key, None);
-        let (fields, packed, least) = self.fields(ty);
-        let (size, align, _) = lay_out(&fields, key.0, packed, least);
+        let (fields, packed, min_align) = self.fields(ty);
+        let (size, align, _) = lay_out(&fields, key.0, packed, min_align);
         self.measured.insert(key, Some((size, align)));
         Some((size, align))
     }

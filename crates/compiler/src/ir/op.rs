@@ -370,7 +370,7 @@ pub enum Op {
 }
 
 /// Registers that an operation reads at most: the arguments of a call.
-const MOST_READ: usize = 5;
+const MAX_READ: usize = 5;
 
 impl Op {
     /// The register it writes.
@@ -424,7 +424,7 @@ impl Op {
     /// The registers it reads.
     pub fn uses(&self) -> impl Iterator<Item = Vreg> + use<> {
         // Asked for every operation by every pass, so nothing is allocated.
-        let mut uses = [None; MOST_READ];
+        let mut uses = [None; MAX_READ];
         match self {
             Self::Const { .. }
             | Self::SlotAddress { .. }

@@ -4,7 +4,7 @@ use kestrel_trace::print::raw;
 use std::ops::RangeInclusive;
 
 /// Most bytes that a pattern describes, `*` not counted: where a text may be in the pattern is a bit of one word.
-const MOST_ITEMS: usize = 63;
+const MAX_ITEMS: usize = 63;
 
 /// An item of a pattern: the set of bytes that match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,9 @@ impl Glob {
         let mut rest: &[u8] = &pattern;
         while let [first, behind @ ..] = rest {
             rest = behind;
-            if *first != b'*' && items.len() == MOST_ITEMS {
+            if *first != b'*' && items.len() == MAX_ITEMS {
                 return Err(format!(
-                    "a pattern has at most {MOST_ITEMS} characters beside its `*`"
+                    "a pattern has at most {MAX_ITEMS} characters beside its `*`"
                 ));
             }
             let item = match (first, rest) {

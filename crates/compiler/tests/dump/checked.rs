@@ -244,7 +244,7 @@ impl Dump<'_> {
                 let parts: Vec<String> = parts.iter().map(|p| self.expr(p)).collect();
                 format!("[{}]", parts.join(" "))
             }
-            ExprKind::Gathered(parts) => {
+            ExprKind::FrameWords(parts) => {
                 let parts: Vec<String> = parts.iter().map(|p| self.expr(p)).collect();
                 format!("gathered({})", parts.join(" "))
             }
@@ -252,7 +252,7 @@ impl Dump<'_> {
             ExprKind::MapValue(place) => self.place(place),
             ExprKind::HasKey(place) => format!("(has {})", self.place(place)),
             ExprKind::MapCopy(place, size) => format!("(copy {} {size})", self.place(place)),
-            ExprKind::Gathering(place) => format!("(gathered {})", self.place(place)),
+            ExprKind::Aggregate(place) => format!("(gathered {})", self.place(place)),
             ExprKind::Generation(map) => format!("(generation @{})", map.name),
             ExprKind::VariableAddress(id) => format!("(address ${})", id.0),
             ExprKind::Tuple(parts) => {

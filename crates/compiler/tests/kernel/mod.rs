@@ -76,7 +76,7 @@ fn types() -> Types {
         bit_offset,
         bits: Some(bits),
     };
-    let flags = b.layout(
+    let flags = b.struct_at_offsets(
         "task_flags",
         8,
         &[

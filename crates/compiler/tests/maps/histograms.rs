@@ -2,7 +2,7 @@
 
 use crate::sharing::{Maps, after};
 use kestrel_trace::aggregate;
-use kestrel_trace::aggregate::gather::Metric;
+use kestrel_trace::aggregate::aggregation::Metric;
 
 #[test]
 fn histograms() {

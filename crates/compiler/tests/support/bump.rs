@@ -2,7 +2,7 @@
 
 use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand, Vreg, Width};
-use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
+use kestrel_compiler::sink::{Number, Reservation, Sink, SinkError, Size};
 
 /// Where records begin.
 pub const DATA: u32 = 64;
@@ -36,10 +36,10 @@ impl Sink for Bump {
         number: Number,
         size: Size,
         _to: &Destination,
-        refused: BlockId,
-    ) -> Result<Reservation, Refused> {
+        skip: BlockId,
+    ) -> Result<Reservation, SinkError> {
         if size.max() > 4096 {
-            return Err(Refused(format!("a record of {} bytes", size.max())));
+            return Err(SinkError(format!("a record of {} bytes", size.max())));
         }
         let map = b.external(MAP);
         let base = b.map_value(map, 0);
@@ -50,7 +50,7 @@ impl Sink for Bump {
             0,
             size.operand(),
         );
-        b.branch_if(Condition::Greater, old, ROOM - 4096, refused);
+        b.branch_if(Condition::Greater, old, ROOM - 4096, skip);
         let offset = b.and(old, i64::from(ROOM - 1) & !7);
         let data = b.map_value(map, DATA);
         let record = b.add(data, offset);
@@ -64,7 +64,7 @@ impl Sink for Bump {
             kept: vec![base],
             size,
             counted: true,
-            apart: None,
+            subprogram_map: None,
         })
     }
 
@@ -72,7 +72,7 @@ impl Sink for Bump {
         b.atomic_add(Width::B8, reservation.kept[0], 8, 1);
     }
 
-    fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
+    fn start_time(&self, b: &mut Builder) -> Result<Vreg, SinkError> {
         let map = b.external(MAP);
         let base = b.map_value(map, 0);
         Ok(b.load(Width::B8, base, START))
@@ -82,7 +82,7 @@ impl Sink for Bump {
         8192
     }
 
-    fn wants_program_whole(&self) -> bool {
+    fn wants_preemption_off_throughout(&self) -> bool {
         self.whole
     }
 

@@ -5,7 +5,7 @@
 use super::bump::Bump;
 use kestrel_compiler::check::tree::{Action, Destination};
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg, Width};
-use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
+use kestrel_compiler::sink::{Number, Reservation, Sink, SinkError, Size};
 
 /// The map's name.
 pub const MAP: &str = "steer";
@@ -48,11 +48,11 @@ pub struct Steered {
 }
 
 impl Steered {
-    fn place(known: &[String], name: &str) -> Result<u32, Refused> {
+    fn place(known: &[String], name: &str) -> Result<u32, SinkError> {
         let place = known.iter().position(|k| k == name);
         place
             .map(|p| p as u32)
-            .ok_or_else(|| Refused(format!("there is no {name}")))
+            .ok_or_else(|| SinkError(format!("there is no {name}")))
     }
 
     fn word(b: &mut Builder, index: u32) -> Vreg {
@@ -71,7 +71,7 @@ impl Sink for Steered {
         matches!(self.chosen, Chosen::ByInstance(_))
     }
 
-    fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, refused: BlockId) {
+    fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, skip: BlockId) {
         let go = |b: &mut Builder, value: Vreg, number: usize, to: BlockId| {
             let next = b.block();
             b.branch(Condition::Equal, value, number as i64, to, next);
@@ -94,10 +94,10 @@ impl Sink for Steered {
                 }
             }
         }
-        b.jump(refused);
+        b.jump(skip);
     }
 
-    fn act(&self, b: &mut Builder, action: &Action) -> Result<(), Refused> {
+    fn act(&self, b: &mut Builder, action: &Action) -> Result<(), SinkError> {
         let buffer = |name| Self::place(&self.buffers, name);
         match action {
             Action::UseTable(name) => Self::set(b, word::ACTIVE, Self::place(&self.tables, name)? + 1),
@@ -114,7 +114,7 @@ impl Sink for Steered {
         Ok(())
     }
 
-    fn parameter(&self, b: &mut Builder, name: &str) -> Result<Vreg, Refused> {
+    fn parameter(&self, b: &mut Builder, name: &str) -> Result<Vreg, SinkError> {
         let word = Self::word(b, word::PARAMETERS + Self::place(&self.parameters, name)?);
         Ok(b.load(Width::B8, word, 0))
     }
@@ -125,20 +125,20 @@ impl Sink for Steered {
         number: Number,
         size: Size,
         to: &Destination,
-        refused: BlockId,
-    ) -> Result<Reservation, Refused> {
+        skip: BlockId,
+    ) -> Result<Reservation, SinkError> {
         let mark = match to {
             Destination::Current => 0,
             Destination::Buffer(name) => {
                 let place = Self::place(&self.buffers, name)?;
                 let word = Self::word(b, word::FROZEN + place);
                 let frozen = b.load(Width::B8, word, 0);
-                b.branch_if(Condition::NotEqual, frozen, 0, refused);
+                b.branch_if(Condition::NotEqual, frozen, 0, skip);
                 place as u16 + 1
             }
             Destination::Messages => MESSAGES,
         };
-        let reservation = Bump::default().reserve(b, number, size, to, refused)?;
+        let reservation = Bump::default().reserve(b, number, size, to, skip)?;
         b.store(Width::B2, reservation.record, 2, i64::from(mark));
         Ok(reservation)
     }
@@ -147,7 +147,7 @@ impl Sink for Steered {
         Bump::default().commit(b, reservation, alone);
     }
 
-    fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
+    fn start_time(&self, b: &mut Builder) -> Result<Vreg, SinkError> {
         Bump::default().start_time(b)
     }
 

@@ -55,11 +55,15 @@ impl<M: Memory> Ring<M> {
     ///
     /// # Errors
     /// Those of `take`; what it did not take is kept.
-    pub fn lend(&self, cpu: u32, take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>) -> Result<usize> {
+    pub fn borrow_pages(
+        &self,
+        cpu: u32,
+        take: &mut dyn FnMut(&M, Range<usize>) -> Result<()>,
+    ) -> Result<usize> {
         let end = self.in_use(cpu);
         let mut pages = 0;
         loop {
-            match self.lend_run(cpu, end, take)? {
+            match self.borrow_run(cpu, end, take)? {
                 0 => return Ok(pages),
                 more => pages += more,
             }
@@ -70,7 +74,7 @@ impl<M: Memory> Ring<M> {
     ///
     /// # Errors
     /// As [`Ring::lend`].
-    pub fn lend_run(
+    pub fn borrow_run(
         &self,
         cpu: u32,
         end: u64,

@@ -3,9 +3,9 @@
 
 pub mod bell;
 pub mod borrow;
+pub mod checkpoint;
 pub mod cursor;
 pub mod layout;
-pub mod mark;
 pub mod memory;
 pub mod name;
 pub mod reader;

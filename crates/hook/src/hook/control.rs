@@ -50,15 +50,15 @@ const CURRENT: u32 = 8192;
 const PROBES: u32 = 24576;
 
 /// Most buffers of a session.
-pub const MOST_BUFFERS: u32 = 32;
+pub const MAX_BUFFERS: u32 = 32;
 /// Most parameters of a session.
-pub const MOST_PARAMETERS: u32 = 256;
+pub const MAX_PARAMETERS: u32 = 256;
 /// Most tables of a session.
-pub const MOST_TABLES: u32 = 512;
+pub const MAX_TABLES: u32 = 512;
 /// Most named probes of a session.
-pub const MOST_PROBES: u32 = 4096;
+pub const MAX_PROBES: u32 = 4096;
 /// The most processors that have a current buffer of their own; a power of two.
-pub const MOST_CPUS: u32 = 4096;
+pub const MAX_CPUS: u32 = 4096;
 
 /// A table as the active word names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,14 +213,14 @@ impl Control {
 
     /// Says what `use_table` makes active for the table at a place.
     pub fn set_table(&self, place: u32, table: Table) {
-        if place < MOST_TABLES {
+        if place < MAX_TABLES {
             self.set(TABLES + place * 8, table.0);
         }
     }
 
     /// Table that `use_table` makes active for the table at a place.
     pub fn table(&self, place: u32) -> Table {
-        if place < MOST_TABLES {
+        if place < MAX_TABLES {
             Table(self.get(TABLES + place * 8))
         } else {
             Table::NONE
@@ -229,14 +229,14 @@ impl Control {
 
     /// Sets a parameter.
     pub fn set_parameter(&self, index: usize, value: u64) {
-        if index < MOST_PARAMETERS as usize {
+        if index < MAX_PARAMETERS as usize {
             self.set(PARAMETERS + index as u32 * 8, value);
         }
     }
 
     /// A parameter's value.
     pub fn parameter(&self, index: usize) -> u64 {
-        if index < MOST_PARAMETERS as usize {
+        if index < MAX_PARAMETERS as usize {
             self.get(PARAMETERS + index as u32 * 8)
         } else {
             0
@@ -247,14 +247,14 @@ impl Control {
 impl Control {
     /// Writes a named probe's word: its own lets it work from the next event on, none or another's keep it still.
     pub fn set_probe(&self, place: u32, word: ProbeWord) {
-        if place < MOST_PROBES {
+        if place < MAX_PROBES {
             self.set(probe_at(place), word.0);
         }
     }
 
     /// A named probe's word.
     pub fn probe(&self, place: u32) -> ProbeWord {
-        match place < MOST_PROBES {
+        match place < MAX_PROBES {
             true => ProbeWord(self.get(probe_at(place))),
             false => ProbeWord::NONE,
         }
@@ -288,26 +288,26 @@ const fn probe_at(place: u32) -> u32 {
 impl Control {
     /// Lets a buffer take records again, or no more.
     pub fn freeze(&self, buffer: u32, frozen: bool) {
-        if buffer < MOST_BUFFERS {
+        if buffer < MAX_BUFFERS {
             self.set(frozen_at(buffer), u64::from(frozen));
         }
     }
 
     /// Whether a buffer takes no records.
     pub fn is_frozen(&self, buffer: u32) -> bool {
-        buffer < MOST_BUFFERS && self.get(frozen_at(buffer)) != 0
+        buffer < MAX_BUFFERS && self.get(frozen_at(buffer)) != 0
     }
 
     /// Forgets what a buffer holds from before `now` (ns of CLOCK_MONOTONIC).
     pub fn reset(&self, buffer: u32, now: u64) {
-        if buffer < MOST_BUFFERS {
+        if buffer < MAX_BUFFERS {
             self.set(reset_at(buffer), now);
         }
     }
 
     /// The number of the buffer that a CPU's records go to.
     pub fn current(&self, cpu: u32) -> u32 {
-        let at = CURRENT + (cpu & (MOST_CPUS - 1)) * 4;
+        let at = CURRENT + (cpu & (MAX_CPUS - 1)) * 4;
         let pair = self.get(at & !7);
         if at & 4 == 0 {
             pair as u32
@@ -318,7 +318,7 @@ impl Control {
 
     /// Sends the records of a CPU that name no buffer to this one.
     pub fn set_current(&self, cpu: u32, buffer: u32) {
-        let at = CURRENT + (cpu & (MOST_CPUS - 1)) * 4;
+        let at = CURRENT + (cpu & (MAX_CPUS - 1)) * 4;
         let shift = if at & 4 == 0 { 0 } else { 32 };
         if let Some(word) = self.word(at & !7) {
             let changed =
@@ -330,7 +330,7 @@ impl Control {
 
     /// Since when (ns of CLOCK_MONOTONIC) a buffer's records count.
     pub fn since(&self, buffer: u32) -> u64 {
-        if buffer < MOST_BUFFERS {
+        if buffer < MAX_BUFFERS {
             self.get(reset_at(buffer))
         } else {
             0
@@ -368,7 +368,7 @@ pub fn emit_reset(b: &mut Builder, buffer: u32) {
 /// Address of the word with the number of the buffer that this CPU's records go to.
 fn current(b: &mut Builder) -> Vreg {
     let cpu = b.helper(helper::GET_SMP_PROCESSOR_ID, &[]);
-    let cpu = b.and(cpu, i64::from(MOST_CPUS - 1));
+    let cpu = b.and(cpu, i64::from(MAX_CPUS - 1));
     let at = b.shift_left(cpu, 2);
     let words = address(b, CURRENT);
     b.add(words, at)
@@ -399,18 +399,18 @@ pub fn emit_active(b: &mut Builder) -> Vreg {
 }
 
 /// Leaves unless a table is active; gives the active word.
-pub fn emit_any_active(b: &mut Builder, refused: BlockId) -> Vreg {
+pub fn emit_any_active(b: &mut Builder, skip: BlockId) -> Vreg {
     let active = emit_active(b);
-    b.branch_if(Condition::Equal, active, 0, refused);
+    b.branch_if(Condition::Equal, active, 0, skip);
     active
 }
 
 /// Leaves unless a named probe is enabled, whichever of its programs are in force.
-pub fn emit_probe(b: &mut Builder, place: u32, number: u32, refused: BlockId) {
+pub fn emit_probe(b: &mut Builder, place: u32, number: u32, skip: BlockId) {
     // The low half comes first.
     let word = address(b, probe_at(place));
     let own = b.load(Width::B4, word, 0);
-    b.branch_if(Condition::NotEqual, own, i64::from(number), refused);
+    b.branch_if(Condition::NotEqual, own, i64::from(number), skip);
 }
 
 /// A named probe's word: what its hooks read first, once.
@@ -420,10 +420,10 @@ pub fn emit_probe_word(b: &mut Builder, place: u32) -> Vreg {
 }
 
 /// Leaves where all named probes are kept still.
-pub fn emit_probes_on(b: &mut Builder, refused: BlockId) {
+pub fn emit_probes_on(b: &mut Builder, skip: BlockId) {
     let silent = address(b, SILENT);
     let silent = b.load(Width::B8, silent, 0);
-    b.branch_if(Condition::NotEqual, silent, 0, refused);
+    b.branch_if(Condition::NotEqual, silent, 0, skip);
 }
 
 /// Makes the table at a place active.

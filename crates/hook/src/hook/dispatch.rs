@@ -22,10 +22,10 @@ use kestrel_bpf::helper;
 use kestrel_compiler::check::tree::{Action, CheckedProbe, Destination, StatementKind};
 use kestrel_compiler::codegen::lower::emit_preemption_on;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
-use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size};
+use kestrel_compiler::sink::{Number, Reservation, Sink, SinkError, Size};
 
 /// Name by which a hook refers to the program array of handlers that were loaded after it.
-pub const SLOTS: &str = "slots";
+pub const SLOTS_MAP: &str = "slots";
 
 /// Choice of the handler for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum HandlerChoice {
     /// serves; empty where it is for all of them.
     Instances(Vec<Vec<u16>>),
     /// The program is called from a slot, for the handler at this place alone.
-    Row(usize),
+    Handler(usize),
     /// The handler of a named probe, whatever table is active. Where it has `slots`, its word may name one: a program that was made after the hook.
     Named {
         /// The named probe.
@@ -55,7 +55,7 @@ pub enum HandlerChoice {
         slots: bool,
     },
     /// The handler of a named probe, recompiled: it is called from a slot, so the probe's word was read before.
-    Renewed(named::ProbeIdentity),
+    Recompiled(named::ProbeIdentity),
 }
 
 /// Changes of a session's buffers while its hooks run, for which their code must then check.
@@ -82,19 +82,19 @@ impl BufferPolicy {
 
     /// Policy for these handlers.
     pub fn of<'t>(handlers: impl IntoIterator<Item = &'t CheckedProbe>) -> Self {
-        let mut steering = Self::default();
+        let mut policy = Self::default();
         for handler in handlers {
             for statement in handler.statements() {
                 match &statement.kind {
-                    StatementKind::Act(Action::UseBuffer(name)) if !steering.current.contains(name) => {
-                        steering.current.push(name.clone());
+                    StatementKind::Act(Action::UseBuffer(name)) if !policy.current.contains(name) => {
+                        policy.current.push(name.clone());
                     }
-                    StatementKind::Act(Action::Freeze(_)) => steering.freezing = true,
+                    StatementKind::Act(Action::Freeze(_)) => policy.freezing = true,
                     _ => {}
                 }
             }
         }
-        steering
+        policy
     }
 }
 
@@ -106,7 +106,7 @@ pub struct Dispatch {
     /// Buffers that are for one process, by number.
     pub owners: Vec<(u32, Owner)>,
     /// What may happen to them meanwhile.
-    pub steering: BufferPolicy,
+    pub buffer_policy: BufferPolicy,
     /// Whether failures of helpers are counted.
     pub counts_failures: bool,
     /// Whether divisions by zero are, and loops that the kernel ends.
@@ -122,49 +122,49 @@ pub struct Dispatch {
     /// How the handler is found.
     pub choice: HandlerChoice,
     /// Where another hook on its event looks at the active word for it.
-    pub relay: Option<Relay>,
+    pub taken_from: Option<Relay>,
     /// Relayed hooks that take the active word from this hook.
-    pub leads: Vec<Relay>,
+    pub relayed_hooks: Vec<Relay>,
     /// Set in the stand-in program of a relayed handler: where it stores the active word for the relayed hook instead of calling the handler.
-    pub passing: Option<RelayedHandler>,
+    pub passes_to: Option<RelayedHandler>,
     /// Where the hook is several programs: which of them this is.
     pub place: Option<ProgramPlace>,
     /// Where the kernel counts how often the thread was switched out, if that is known.
     pub switches: Option<Switches>,
     /// Whether the program runs with preemption off from its first instruction to its last.
-    pub whole: bool,
+    pub preemption_off: bool,
     /// Whether the check for second chances may be a BPF subprogram.
-    pub apart: bool,
+    pub subprogram: bool,
 }
 
 impl HandlerChoice {
     /// Whether the program is called by the one that is attached.
     pub fn is_called(&self) -> bool {
-        matches!(self, Self::Instances(_) | Self::Row(_) | Self::Renewed(_))
+        matches!(self, Self::Instances(_) | Self::Handler(_) | Self::Recompiled(_))
     }
 }
 
 impl Dispatch {
     /// The number of a buffer.
-    fn number(&self, name: &str) -> Result<u32, Refused> {
+    fn number(&self, name: &str) -> Result<u32, SinkError> {
         let found = self.buffers.iter().position(|(known, _)| known == name);
-        let number = found.ok_or_else(|| Refused(format!("there is no buffer {name}")))?;
+        let number = found.ok_or_else(|| SinkError(format!("there is no buffer {name}")))?;
         Ok(number as u32)
     }
 
     /// Numbers of the buffers that a record may go to; the last where none of the others is meant.
-    fn possible(&self, to: &Destination) -> Result<Vec<u32>, Refused> {
+    fn possible(&self, to: &Destination) -> Result<Vec<u32>, SinkError> {
         match to {
             Destination::Buffer(name) => Ok(vec![self.number(name)?]),
             Destination::Messages => match self.number(MESSAGES) {
                 Ok(number) => Ok(vec![number]),
-                Err(_) => Err(Refused(
+                Err(_) => Err(SinkError(
                     "this session has no buffer for messages to the agent".to_owned(),
                 )),
             },
             Destination::Current => {
                 let mut possible = Vec::new();
-                for name in &self.steering.current {
+                for name in &self.buffer_policy.current {
                     possible.push(self.number(name)?);
                 }
                 possible.extend(self.owners.iter().map(|(number, _)| *number));
@@ -184,19 +184,19 @@ impl Dispatch {
         buffer: u32,
         number: Number,
         size: Size,
-        refused: BlockId,
-    ) -> Result<Reservation, Refused> {
+        skip: BlockId,
+    ) -> Result<Reservation, SinkError> {
         let found = self.buffers.get(buffer as usize);
-        let (name, ring) = found.ok_or_else(|| Refused("there is no buffer".to_owned()))?;
-        if self.steering.freezing && name != MESSAGES {
+        let (name, ring) = found.ok_or_else(|| SinkError("there is no buffer".to_owned()))?;
+        if self.buffer_policy.freezing && name != MESSAGES {
             let frozen = control::emit_frozen(b, buffer);
             let (refuse, open) = (b.cold_block(), b.block());
             b.branch(Condition::NotEqual, frozen, 0, refuse, open);
             b.switch_to(refuse);
-            ring.emit_lose_frozen(b, number, refused);
+            ring.emit_lose_frozen(b, number, skip);
             b.switch_to(open);
         }
-        ring.reserve(b, number, size, &Destination::Current, refused)
+        ring.reserve(b, number, size, &Destination::Current, skip)
     }
 }
 
@@ -245,28 +245,28 @@ fn branch_runs(b: &mut Builder, value: Vreg, runs: &[(u64, u64, BlockId)], other
 
 /// Calls the handler that stands in the slot that a word names, if any: does not come back from it. No program can be called with preemption off, so
 /// one that runs `whole` switches it on.
-fn call_slot(b: &mut Builder, word: Vreg, whole: bool, refused: BlockId) {
+fn call_slot(b: &mut Builder, word: Vreg, whole: bool, skip: BlockId) {
     let slot = b.shift_right(word, 32);
-    b.branch_if(Condition::Equal, slot, 0, refused);
+    b.branch_if(Condition::Equal, slot, 0, skip);
     let slot = b.sub(slot, 1);
     if whole {
         emit_preemption_on(b);
     }
-    let slots = b.external(SLOTS);
+    let slots = b.external(SLOTS_MAP);
     let slots = b.map_pointer(slots);
     let context = b.context();
     b.helper(helper::TAIL_CALL, &[context.into(), slots.into(), slot.into()]);
     match whole {
         true => b.exit(0),
-        false => b.jump(refused),
+        false => b.jump(skip),
     }
 }
 
 impl Sink for Dispatch {
-    fn admit(&self, b: &mut Builder, refused: BlockId) {
+    fn admit(&self, b: &mut Builder, skip: BlockId) {
         // One that is called has been let in by its caller.
         if let Some(place) = self.place.filter(|_| !self.choice.is_called()) {
-            second_chance::emit_enter(b, place, self.switches, self.apart, refused);
+            second_chance::emit_enter(b, place, self.switches, self.subprogram, skip);
         }
     }
 
@@ -282,19 +282,19 @@ impl Sink for Dispatch {
         matches!(&self.choice, HandlerChoice::Instances(sets) if sets.iter().any(|set| !set.is_empty()))
     }
 
-    fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, refused: BlockId) {
-        for relay in self.leads.iter().filter(|_| self.choice.is_called()) {
+    fn choose(&self, b: &mut Builder, handlers: &[BlockId], instance: Option<Vreg>, skip: BlockId) {
+        for relay in self.relayed_hooks.iter().filter(|_| self.choice.is_called()) {
             // A hit before this one may have left a word that its other hook never took.
             relay::emit_clear(b, *relay);
         }
-        let first = handlers.first().copied().unwrap_or(refused);
+        let first = handlers.first().copied().unwrap_or(skip);
         match &self.choice {
             HandlerChoice::Only => {
-                control::emit_any_active(b, refused);
+                control::emit_any_active(b, skip);
             }
             HandlerChoice::Named { own, slots: false } => {
-                control::emit_probe(b, own.place, own.number, refused);
-                control::emit_probes_on(b, refused);
+                control::emit_probe(b, own.place, own.number, skip);
+                control::emit_probes_on(b, skip);
             }
             HandlerChoice::Named { own, slots: true } => {
                 let word = control::emit_probe_word(b, own.place);
@@ -303,23 +303,23 @@ impl Sink for Dispatch {
                 b.branch(Condition::Equal, word, i64::from(own.number), known, other);
                 b.switch_to(other);
                 let number = b.and(word, i64::from(u32::MAX));
-                b.branch_if(Condition::NotEqual, number, i64::from(own.number), refused);
-                control::emit_probes_on(b, refused);
-                call_slot(b, word, self.whole, refused);
+                b.branch_if(Condition::NotEqual, number, i64::from(own.number), skip);
+                control::emit_probes_on(b, skip);
+                call_slot(b, word, self.preemption_off, skip);
                 b.switch_to(known);
-                control::emit_probes_on(b, refused);
+                control::emit_probes_on(b, skip);
             }
             HandlerChoice::Always => {
                 b.jump(first);
                 return;
             }
-            HandlerChoice::Renewed(_) => {}
+            HandlerChoice::Recompiled(_) => {}
             HandlerChoice::Tables { tables, slots } => {
-                let active = match self.relay {
-                    Some(relay) => relay::emit_take(b, relay, refused),
+                let active = match self.taken_from {
+                    Some(relay) => relay::emit_take(b, relay, skip),
                     None => control::emit_active(b),
                 };
-                let none = if *slots { b.block() } else { refused };
+                let none = if *slots { b.block() } else { skip };
                 let known = b.block();
                 let number = b.and(active, i64::from(u32::MAX));
                 b.jump(known);
@@ -329,72 +329,72 @@ impl Sink for Dispatch {
                 branch_runs(b, number, &runs(tables, &to), none);
                 if *slots {
                     b.switch_to(none);
-                    call_slot(b, active, self.whole, refused);
+                    call_slot(b, active, self.preemption_off, skip);
                 }
                 for (entry, handler) in to.into_iter().zip(handlers) {
                     b.switch_to(entry);
                     if self.followed {
-                        process_filter::emit_admit(b, refused);
+                        process_filter::emit_admit(b, skip);
                     }
                     b.jump(*handler);
                 }
                 return;
             }
-            HandlerChoice::Row(row) => {
+            HandlerChoice::Handler(row) => {
                 if self.followed {
-                    process_filter::emit_admit(b, refused);
+                    process_filter::emit_admit(b, skip);
                 }
-                b.jump(handlers.get(*row).copied().unwrap_or(refused));
+                b.jump(handlers.get(*row).copied().unwrap_or(skip));
                 return;
             }
             HandlerChoice::Instances(sets) => {
                 if self.followed {
-                    process_filter::emit_admit(b, refused);
+                    process_filter::emit_admit(b, skip);
                 }
                 match instance {
-                    Some(instance) => branch_runs(b, instance, &runs(sets, handlers), refused),
+                    Some(instance) => branch_runs(b, instance, &runs(sets, handlers), skip),
                     None => b.jump(first),
                 }
                 return;
             }
         }
         if self.followed {
-            process_filter::emit_admit(b, refused);
+            process_filter::emit_admit(b, skip);
         }
         b.jump(first);
     }
 
-    fn entered(&self, b: &mut Builder, refused: BlockId) {
-        if let HandlerChoice::Named { own, .. } | HandlerChoice::Renewed(own) = &self.choice
+    fn entered(&self, b: &mut Builder, skip: BlockId) {
+        if let HandlerChoice::Named { own, .. } | HandlerChoice::Recompiled(own) = &self.choice
             && own.counted
         {
-            named::emit_hit(b, *own, refused);
+            named::emit_hit(b, *own, skip);
         }
     }
 
-    fn act(&self, b: &mut Builder, action: &Action) -> Result<(), Refused> {
+    fn act(&self, b: &mut Builder, action: &Action) -> Result<(), SinkError> {
         match action {
             Action::UseTable(name) => {
                 let place = self.tables.iter().position(|known| known == name);
-                let place = place.ok_or_else(|| Refused(format!("there is no table {name}")))?;
+                let place = place.ok_or_else(|| SinkError(format!("there is no table {name}")))?;
                 control::emit_use_table(b, place as u32);
             }
             Action::Leave => control::emit_deactivate(b),
             Action::Call { object, program } => {
-                if let Some(passing) = self.passing {
+                if let Some(passing) = self.passes_to {
                     relay::emit_pass(b, passing);
                     return Ok(());
                 }
                 let call = |call: &&Call| call.object == *object && call.program == *program;
                 let call = self.calls.iter().find(call);
                 let call = call
-                    .ok_or_else(|| Refused(format!("the object {object} is not loaded in this session")))?;
+                    .ok_or_else(|| SinkError(format!("the object {object} is not loaded in this session")))?;
                 if self.place.is_some_and(|place| place.number > 0) {
                     // Its author relies on the kernel: no program runs twice at once on one CPU.
-                    second_chance::emit_in_vain(b);
+                    second_chance::emit_missed(b);
                     return Ok(());
                 }
-                let slots = b.external(SLOTS);
+                let slots = b.external(SLOTS_MAP);
                 let slots = b.map_pointer(slots);
                 let context = b.context();
                 b.helper(
@@ -410,13 +410,13 @@ impl Sink for Dispatch {
         Ok(())
     }
 
-    fn parameter(&self, b: &mut Builder, name: &str) -> Result<Vreg, Refused> {
+    fn parameter(&self, b: &mut Builder, name: &str) -> Result<Vreg, SinkError> {
         let index = self.parameters.iter().position(|known| known == name);
-        let index = index.ok_or_else(|| Refused(format!("there is no parameter {name}")))?;
+        let index = index.ok_or_else(|| SinkError(format!("there is no parameter {name}")))?;
         Ok(control::emit_parameter(b, index as u32))
     }
 
-    fn is_target(&self, b: &mut Builder, thread: Vreg) -> Result<Vreg, Refused> {
+    fn is_target(&self, b: &mut Builder, thread: Vreg) -> Result<Vreg, SinkError> {
         Ok(process_filter::emit_is_followed(b, thread))
     }
 
@@ -426,12 +426,12 @@ impl Sink for Dispatch {
         number: Number,
         size: Size,
         to: &Destination,
-        refused: BlockId,
-    ) -> Result<Reservation, Refused> {
+        skip: BlockId,
+    ) -> Result<Reservation, SinkError> {
         let possible = self.possible(to)?;
         let (others, last) = match possible.as_slice() {
-            [] => return Err(Refused("there is no buffer".to_owned())),
-            [only] => return self.reserve_in(b, *only, number, size, refused),
+            [] => return Err(SinkError("there is no buffer".to_owned())),
+            [only] => return self.reserve_in(b, *only, number, size, skip),
             [others @ .., last] => (others, *last),
         };
         let blocks: Vec<(u32, BlockId)> = others.iter().map(|number| (*number, b.block())).collect();
@@ -450,14 +450,14 @@ impl Sink for Dispatch {
         let current = control::emit_current(b);
         let joined = b.block();
         let mut join: Option<Reservation> = None;
-        let mut into = |b: &mut Builder, buffer: u32| -> Result<(), Refused> {
-            let mut one = self.reserve_in(b, buffer, number, size, refused)?;
+        let mut into = |b: &mut Builder, buffer: u32| -> Result<(), SinkError> {
+            let mut one = self.reserve_in(b, buffer, number, size, skip)?;
             let join = join.get_or_insert_with(|| Reservation {
                 record: b.vreg(),
                 kept: (0..one.kept.len().max(kept)).map(|_| b.vreg()).collect(),
                 size,
                 counted: one.counted,
-                apart: None,
+                subprogram_map: None,
             });
             // One commit serves all of them. In rings whose records wake no reader, the word that it looks at is 0 or makes it wake one too early.
             if kept > one.kept.len() {
@@ -479,7 +479,7 @@ impl Sink for Dispatch {
         }
         into(b, last)?;
         b.switch_to(joined);
-        join.ok_or_else(|| Refused("there is no buffer".to_owned()))
+        join.ok_or_else(|| SinkError("there is no buffer".to_owned()))
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
@@ -487,14 +487,14 @@ impl Sink for Dispatch {
             .buffers
             .iter()
             .map(|(_, ring)| ring)
-            .find(|ring| reservation.apart.as_ref() == Some(&ring.map));
+            .find(|ring| reservation.subprogram_map.as_ref() == Some(&ring.map));
         match ring {
             Some(ring) => ring.commit_apart(b, &reservation, alone),
             None => RingSink::emit_commit(b, reservation, alone),
         }
     }
 
-    fn start_time(&self, b: &mut Builder) -> Result<Vreg, Refused> {
+    fn start_time(&self, b: &mut Builder) -> Result<Vreg, SinkError> {
         Ok(control::emit_start(b))
     }
 
@@ -506,8 +506,8 @@ impl Sink for Dispatch {
             .unwrap_or(0)
     }
 
-    fn wants_program_whole(&self) -> bool {
-        self.whole
+    fn wants_preemption_off_throughout(&self) -> bool {
+        self.preemption_off
     }
 
     fn wants_preemption_off(&self) -> bool {

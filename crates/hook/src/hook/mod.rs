@@ -10,7 +10,7 @@ pub mod second_chance;
 pub mod thread_names;
 
 /// Handlers of tables that were loaded later that a hook has room for.
-pub const SLOTS: u32 = 512;
+pub const MAX_TABLE_SLOTS: u32 = 512;
 /// Programs of compiled objects that a hook's handlers have room for, behind the slots.
 pub const CALLS: u32 = 64;
 

@@ -4,7 +4,7 @@ use kestrel_bpf::helper;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Width};
 
 /// Slots of a hook: one for the programs that are in force, where they were made anew, and one for the next.
-pub const SLOTS: u32 = 2;
+pub const PROBE_SLOTS: u32 = 2;
 /// Name by which programs refer to the counts of hits.
 pub const HITS: &str = "hits";
 
@@ -20,14 +20,14 @@ pub struct ProbeIdentity {
 }
 
 /// Counts a hit on this CPU.
-pub(crate) fn emit_hit(b: &mut Builder, own: ProbeIdentity, refused: BlockId) {
+pub(crate) fn emit_hit(b: &mut Builder, own: ProbeIdentity, skip: BlockId) {
     let key = b.slot(4, 4);
     let key = b.slot_address(key, 0);
     b.store(Width::B4, key, 0, i64::from(own.place));
     let hits = b.external(HITS);
     let hits = b.map_pointer(hits);
     let found = b.helper(helper::MAP_LOOKUP_ELEM, &[hits.into(), key.into()]);
-    b.branch_if(Condition::Equal, found, 0, refused);
+    b.branch_if(Condition::Equal, found, 0, skip);
     // Another event may interrupt this one on this CPU.
     b.atomic_add(Width::B8, found, 0, 1);
 }

@@ -9,7 +9,7 @@ use super::{control, process_filter};
 use kestrel_compiler::check::globals::Parameter;
 use kestrel_compiler::check::tree::Type;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Operand};
-use kestrel_compiler::sink::Refused;
+use kestrel_compiler::sink::SinkError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -94,7 +94,7 @@ pub(crate) fn emit_route(
     b: &mut Builder,
     owners: &[(&Owner, BlockId)],
     parameters: &[String],
-) -> Result<(), Refused> {
+) -> Result<(), SinkError> {
     if owners.is_empty() {
         return Ok(());
     }
@@ -104,7 +104,7 @@ pub(crate) fn emit_route(
             Owner::Process(pid) => Operand::from(i64::from(*pid)),
             Owner::Parameter(name) => {
                 let place = parameters.iter().position(|known| known == name);
-                let place = place.ok_or_else(|| Refused(format!("there is no parameter {name}")))?;
+                let place = place.ok_or_else(|| SinkError(format!("there is no parameter {name}")))?;
                 control::emit_parameter(b, place as u32).into()
             }
         };

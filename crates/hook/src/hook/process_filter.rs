@@ -149,11 +149,11 @@ pub fn emit_is_followed(b: &mut Builder, thread: Vreg) -> Vreg {
     b.and(word, 1)
 }
 
-/// Emits a jump to `refused` unless the current thread is followed.
-pub fn emit_admit(b: &mut Builder, refused: BlockId) {
+/// Emits a jump to `skip` unless the current thread is followed.
+pub fn emit_admit(b: &mut Builder, skip: BlockId) {
     let current = tid(b);
     let followed = emit_is_followed(b, current);
-    b.branch_if(Condition::Equal, followed, 0, refused);
+    b.branch_if(Condition::Equal, followed, 0, skip);
 }
 
 /// Emits the bit of a thread in its word.
@@ -335,10 +335,10 @@ mod tests {
 
     fn admitted() -> Code {
         let mut b = Builder::new();
-        let refused = b.block();
-        emit_admit(&mut b, refused);
+        let skip = b.block();
+        emit_admit(&mut b, skip);
         b.exit(1);
-        b.switch_to(refused);
+        b.switch_to(skip);
         b.exit(0);
         generate(b)
     }

@@ -87,10 +87,10 @@ fn cell(b: &mut Builder, relay: Relay) -> (Vreg, Vreg) {
 }
 
 /// In a relay: gives the word that was passed on for this hit; leaves where there is none.
-pub(crate) fn emit_take(b: &mut Builder, relay: Relay, refused: BlockId) -> Vreg {
+pub(crate) fn emit_take(b: &mut Builder, relay: Relay, skip: BlockId) -> Vreg {
     let (key, cell) = cell(b, relay);
     let whose = b.load(Width::B8, cell, 0);
-    b.branch_if(Condition::NotEqual, whose, key, refused);
+    b.branch_if(Condition::NotEqual, whose, key, skip);
     let word = b.load(Width::B8, cell, WORD);
     b.store(Width::B8, cell, 0, 0);
     word
@@ -154,11 +154,11 @@ mod tests {
         };
         let take = |machine: &mut Machine, relay| {
             let mut b = Builder::new();
-            let refused = b.block();
-            let word = emit_take(&mut b, relay, refused);
+            let skip = b.block();
+            let word = emit_take(&mut b, relay, skip);
             let number = b.and(word, 0xff);
             b.exit(number);
-            b.switch_to(refused);
+            b.switch_to(skip);
             b.exit(0);
             machine.run(&generate(b), &[0; 8]).unwrap()
         };

@@ -31,7 +31,7 @@
 //! no other takes it, needs no cell. A mark that no program will free (its hit was skipped in the last program) goes when its address has another hit, when it
 //! is in the way and its stack has had a newer one, or when it was in the way for [`OLD`]. (A thread's contexts lie at 64 addresses or so: the kernel shifts its stack by chance at each system call.)
 //!
-//! *Preemption is off in handlers* (`Sink::wants_program_whole`), and is switched on again while interrupts are off, so that no thread is preempted there: what is left are
+//! *Preemption is off in handlers* (`Sink::wants_preemption_off_throughout`), and is switched on again while interrupts are off, so that no thread is preempted there: what is left are
 //! the few instructions around the handlers. Switched on with interrupts on, it would be in the program that the thread is preempted.
 //!
 //! *Counts stay exact*: hits that the kernel skipped in the first program or that it left to others, less those that a later one took, are what no program saw.
@@ -49,7 +49,7 @@ use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 /// Programs of a hook. It misses nothing while fewer threads than this are preempted inside of them on one CPU: four busy threads on one miss none.
 pub const PROGRAMS: u32 = 4;
 /// With more hooks than this on one function none of them is several programs: a function takes 38 of all tracers together.
-pub const MOST_ON_A_FUNCTION: usize = 4;
+pub const MAX_ON_A_FUNCTION: usize = 4;
 /// Position of a program in a hook that consists of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramPlace {
@@ -76,9 +76,9 @@ const PAIR: u32 = 16;
 /// Hits that a later program took: a u64 behind the cells.
 const TAKEN: u32 = PAIRS * PAIR;
 /// Of these, hits that are missed all the same: their handler is a program of a compiled object, which only the first program calls.
-const IN_VAIN: u32 = TAKEN + 8;
+const MISSED_BY_OBJECTS: u32 = TAKEN + 8;
 /// Hits that the first program left to others.
-const LEFT: u32 = IN_VAIN + 8;
+const LEFT: u32 = MISSED_BY_OBJECTS + 8;
 /// The newest hits by stack: address and number, as they stand in marks.
 const NEWEST: u32 = LEFT + 8;
 /// Number of these stacks.
@@ -167,7 +167,7 @@ fn difference(value: &[u8]) -> i64 {
             .and_then(|bytes| bytes.try_into().ok())
             .map_or(0, i64::from_ne_bytes)
     };
-    word(TAKEN) - word(IN_VAIN) - word(LEFT)
+    word(TAKEN) - word(MISSED_BY_OBJECTS) - word(LEFT)
 }
 
 /// The two cells of this hit, and what they hold.
@@ -179,7 +179,7 @@ struct Cells {
     /// Where it stands how often the thread was switched out.
     switches: Option<Switches>,
     /// Whether what is rarely needed is a function.
-    apart: bool,
+    subprogram: bool,
     pair: Vreg,
     held: [Vreg; 2],
     /// `held` less the address.
@@ -187,10 +187,10 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(b: &mut Builder, address: Vreg, switches: Option<Switches>, apart: bool) -> Self {
+    fn of(b: &mut Builder, address: Vreg, switches: Option<Switches>, subprogram: bool) -> Self {
         let pair = Self::pair(b, address);
         let held = [0, 8].map(|offset| b.load(Width::B8, pair, offset));
-        Self::holding(b, address, (pair, held), (switches, apart))
+        Self::holding(b, address, (pair, held), (switches, subprogram))
     }
 
     /// The place of an address's two cells.
@@ -207,7 +207,7 @@ impl Cells {
         b: &mut Builder,
         address: Vreg,
         (pair, held): (Vreg, [Vreg; 2]),
-        (switches, apart): (Option<Switches>, bool),
+        (switches, subprogram): (Option<Switches>, bool),
     ) -> Self {
         let hit = b.shift_left(address, HIGH);
         let rest = held.map(|held| b.alu(AluOp::Xor, Bits::B64, held, hit));
@@ -215,7 +215,7 @@ impl Cells {
             hit,
             address,
             switches,
-            apart,
+            subprogram,
             pair,
             held,
             rest,
@@ -274,7 +274,7 @@ impl Cells {
         }
         b.jump(others);
         b.switch_to(others);
-        if !self.apart {
+        if !self.subprogram {
             return self.replace(b, mark, take, lost);
         }
         let (switches, [first, second]) = (self.switches, self.held);
@@ -354,12 +354,12 @@ fn branch_over(b: &mut Builder, mark: Vreg, over: BlockId, not: BlockId) {
         b.shift_left(address, LOW)
     };
     let [newest, mark] = [newest, mark].map(|mark| address(b, mark));
-    let apart = b.sub(newest, mark);
+    let distance = b.sub(newest, mark);
     let other = b.cold_block();
-    b.branch(Condition::Equal, apart, 0, not, other);
+    b.branch(Condition::Equal, distance, 0, not, other);
     b.switch_to(other);
-    let apart = b.shift_right(apart, HIGH);
-    let near = b.add(apart, NEAR);
+    let distance = b.shift_right(distance, HIGH);
+    let near = b.add(distance, NEAR);
     let near = b.shift_left(near, HIGH);
     let far = b.shift_right(near, HIGH + 1 + i64::from(NEAR.trailing_zeros()));
     b.branch(Condition::Equal, far, 0, over, not);
@@ -405,14 +405,14 @@ pub(crate) fn emit_enter(
     b: &mut Builder,
     place: ProgramPlace,
     switches: Option<Switches>,
-    apart: bool,
+    subprogram: bool,
     leave: BlockId,
 ) {
     let context = b.context();
     let map = b.external(MAP);
     let cells = b.map_value(map, 0);
     let address = b.sub(context, cells);
-    if !apart {
+    if !subprogram {
         return enter(b, address, place, (switches, false), leave);
     }
     b.own("enter", |b, [address]| {
@@ -430,11 +430,11 @@ fn enter(
     b: &mut Builder,
     address: Vreg,
     place: ProgramPlace,
-    (switches, apart): (Option<Switches>, bool),
+    (switches, subprogram): (Option<Switches>, bool),
     leave: BlockId,
 ) {
     let number = i64::from(place.number) + 1;
-    let cells = Cells::of(b, address, switches, apart);
+    let cells = Cells::of(b, address, switches, subprogram);
     let own = [b.block(), b.cold_block()];
     let (take, lost) = (b.block(), b.cold_block());
     for (rest, own) in cells.rest.into_iter().zip(own) {
@@ -487,8 +487,8 @@ fn enter(
 }
 
 /// Counts a hit that this copy took and that is missed all the same: only the first copy calls an object's program.
-pub(crate) fn emit_in_vain(b: &mut Builder) {
-    count(b, IN_VAIN);
+pub(crate) fn emit_missed(b: &mut Builder) {
+    count(b, MISSED_BY_OBJECTS);
 }
 
 fn count(b: &mut Builder, at: u32) {

@@ -14,7 +14,7 @@ use kestrel_trace::process::Processes;
 /// Name by which programs refer to the hash of names: thread number to 16 bytes.
 pub const MAP: &str = "names";
 /// Threads remembered; the ones not heard of for longest go first.
-const MOST: u32 = 8192;
+const MAX: u32 = 8192;
 /// `TASK_COMM_LEN`.
 const NAME: u32 = 16;
 
@@ -25,7 +25,7 @@ pub fn create_map() -> Result<Map> {
         "kestrel_names",
         4,
         NAME,
-        MOST,
+        MAX,
     ))?)
 }
 

@@ -3,7 +3,7 @@
 use super::{BufferSpec, IMPLICIT, TableFile, TableSpec};
 use crate::buffer::layout::{MAX_BYTES, MIN_BYTES, Mode};
 use crate::buffer::name::MESSAGES;
-use crate::hook::control::{MOST_BUFFERS, MOST_PARAMETERS, MOST_TABLES};
+use crate::hook::control::{MAX_BUFFERS, MAX_PARAMETERS, MAX_TABLES};
 use crate::hook::owner::Owner;
 use kestrel_compiler::check::{globals::Parameter, parameters};
 use kestrel_compiler::lang::ast::{Buffer, Expr, ExprKind, Item, Probe, Script, Span, Spanned, Table};
@@ -11,7 +11,7 @@ use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_compiler::lang::parse_script;
 
 /// Most keys that the maps of a file may have: they are made before they are used.
-const MOST_KEYS: u64 = 1 << 20;
+const MAX_KEYS: u64 = 1 << 20;
 /// Longest name of a table or buffer: it names files in bpffs and maps.
 const LONGEST_NAME: usize = 64;
 
@@ -105,11 +105,11 @@ impl Reader {
             return self.error(Diagnostic::error(name.span, message).hint(hint));
         }
         match &value.kind {
-            ExprKind::Integer { value: keys, .. } if (1..=MOST_KEYS).contains(keys) => {
+            ExprKind::Integer { value: keys, .. } if (1..=MAX_KEYS).contains(keys) => {
                 self.max_map_keys = u32::try_from(*keys).ok();
             }
             _ => {
-                let message = format!("the keys of a map are 1 to {MOST_KEYS}");
+                let message = format!("the keys of a map are 1 to {MAX_KEYS}");
                 self.error(Diagnostic::error(value.span, message));
             }
         }
@@ -213,9 +213,9 @@ impl Reader {
         let buffers: Vec<Span> = self.buffers.iter().map(|b| b.span).collect();
         let parameters = std::mem::take(&mut self.parameters);
         for (spans, most, what) in [
-            (tables, MOST_TABLES, "tables"),
-            (buffers, MOST_BUFFERS, "buffers"),
-            (parameters, MOST_PARAMETERS, "parameters"),
+            (tables, MAX_TABLES, "tables"),
+            (buffers, MAX_BUFFERS, "buffers"),
+            (parameters, MAX_PARAMETERS, "parameters"),
         ] {
             if let Some(&span) = spans.get(most as usize) {
                 let message = format!(

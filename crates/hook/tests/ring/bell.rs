@@ -10,7 +10,7 @@ use kestrel_trace::packet::{self, PAGE};
 /// A ring of 16 pages, the bell's map, and a program whose record fills a quarter of a page.
 fn bench(bell: Bell) -> (Bench, MapRef, Recorder) {
     let mut bench = Bench::new(Mode::Stream, 16, &[(1, 1000)]);
-    let map = bench.machine.add_map(interp::MapKind::Events, 0, 0);
+    let map = bench.machine.add_map(interp::MapKind::RingBuffer, 0, 0);
     let program = Recorder::ringing(bench.geometry, bell, 1, Shape::Constant(1000));
     (bench, map, program)
 }

@@ -49,7 +49,7 @@ fn pages<M: Memory>(ring: &Ring<M>, dies: bool, events: &EventTable, file: &mut 
         ring.acknowledge(0, rest.end);
     }
     loop {
-        let lent = ring.lend_run(0, end, &mut |memory, range| {
+        let lent = ring.borrow_run(0, end, &mut |memory, range| {
             let at = file.len();
             file.resize(at + range.len(), 0);
             memory.copy_out(range.start, &mut file[at..])?;

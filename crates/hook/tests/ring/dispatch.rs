@@ -9,7 +9,7 @@ use kestrel_compiler::ir::{Builder, Operand, Width};
 use kestrel_compiler::sink::{Sink, Size};
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
-use kestrel_hook::buffer::writer::{Apart, RingSink, map_name};
+use kestrel_hook::buffer::writer::{Outlined, RingSink, map_name};
 use kestrel_hook::hook::control;
 use kestrel_hook::hook::dispatch::{BufferPolicy, Dispatch, HandlerChoice, MESSAGES};
 use kestrel_hook::hook::owner::Owner;
@@ -25,12 +25,12 @@ const BUFFERS: [(&str, Mode, u32); 4] = [
 struct Bench {
     machine: Machine,
     readers: Vec<Reader>,
-    gate: Dispatch,
+    dispatch: Dispatch,
     control: MapRef,
 }
 
 impl Bench {
-    fn new(steering: BufferPolicy) -> Self {
+    fn new(policy: BufferPolicy) -> Self {
         let mut machine = Machine::new();
         machine.environment.clock = BEGIN;
         let array = |entries| interp::MapKind::Array { entries };
@@ -49,31 +49,31 @@ impl Bench {
                     geometry,
                     reentrant: false,
                     bell: Bell::Silent,
-                    apart: Apart::Nothing,
+                    outlined: Outlined::None,
                 },
             ));
         }
         Self {
             machine,
             readers,
-            gate: Dispatch {
+            dispatch: Dispatch {
                 counts_failures: false,
                 counts_divisions: false,
                 buffers,
                 owners: Vec::new(),
-                steering,
+                buffer_policy: policy,
                 tables: Vec::new(),
                 parameters: Vec::new(),
                 followed: false,
                 calls: Vec::new(),
                 choice: HandlerChoice::Only,
-                relay: None,
-                leads: Vec::new(),
-                passing: None,
+                taken_from: None,
+                relayed_hooks: Vec::new(),
+                passes_to: None,
                 place: None,
                 switches: None,
-                whole: false,
-                apart: false,
+                preemption_off: false,
+                subprogram: false,
             },
             control,
         }
@@ -83,7 +83,7 @@ impl Bench {
     fn builder(&self) -> Builder {
         let mut b = Builder::new();
         b.external(control::MAP);
-        for (_, ring) in &self.gate.buffers {
+        for (_, ring) in &self.dispatch.buffers {
             b.external(&ring.map);
         }
         b
@@ -103,7 +103,7 @@ impl Bench {
             Size::Constant(16)
         };
         let number = Operand::Imm(number.into());
-        let room = self.gate.reserve(&mut b, number, size, to, refused).unwrap();
+        let room = self.dispatch.reserve(&mut b, number, size, to, refused).unwrap();
         b.store(Width::B8, room.record, 8, payload);
         if let Size::Variable { value, .. } = size {
             let end = b.add(room.record, value);
@@ -111,14 +111,14 @@ impl Bench {
             let count = b.sub(value, 18);
             b.store(Width::B2, room.record, 16, count);
         }
-        self.gate.commit(&mut b, room, true);
+        self.dispatch.commit(&mut b, room, true);
         b.exit(1);
         codegen::generate(&b.finish()).unwrap().code
     }
 
     fn act(&mut self, action: &Action) {
         let mut b = self.builder();
-        self.gate.act(&mut b, action).unwrap();
+        self.dispatch.act(&mut b, action).unwrap();
         b.exit(1);
         let code = codegen::generate(&b.finish()).unwrap().code;
         assert_eq!(self.machine.run(&code, &[0; 8]).unwrap(), 1);
@@ -197,12 +197,12 @@ fn each_cpu_writes_where_it_was_sent() {
 #[test]
 fn a_process_has_a_buffer_of_its_own() {
     let mut bench = Bench::new(BufferPolicy::default());
-    bench.gate.parameters = vec!["other".to_owned(), "wanted".to_owned()];
-    bench.gate.owners = vec![
+    bench.dispatch.parameters = vec!["other".to_owned(), "wanted".to_owned()];
+    bench.dispatch.owners = vec![
         (1, Owner::Process(42)),
         (2, Owner::Parameter("wanted".to_owned())),
     ];
-    bench.gate.steering.current = vec!["rest".to_owned()];
+    bench.dispatch.buffer_policy.current = vec!["rest".to_owned()];
     let current = bench.recorder(&Destination::Current, 1, false);
     let variable = bench.recorder(&Destination::Current, 7, true);
     let named = bench.recorder(&Destination::Buffer("main".to_owned()), 2, false);
@@ -302,7 +302,7 @@ fn what_is_not_there_is_refused() {
     let refused = b.block();
     let mut reserve = |to| {
         bench
-            .gate
+            .dispatch
             .reserve(&mut b, Operand::Imm(1), Size::Constant(16), &to, refused)
             .is_err()
     };
@@ -311,7 +311,7 @@ fn what_is_not_there_is_refused() {
     let mut b = Builder::new();
     assert!(
         bench
-            .gate
+            .dispatch
             .act(&mut b, &Action::Freeze("nowhere".to_owned()))
             .is_err()
     );

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 const SIZES: [(u16, u32); 5] = [(1, 40), (2, 64), (3, 2400), (4, CAPACITY - 40), (5, 40)];
 
 /// Pages of the least ring that there is, and of one in that a page lies between that written and that left before.
-const LEAST: u32 = 2;
+const MIN: u32 = 2;
 const SOME: u32 = 4;
 
 /// The programs of a ring: small, middling, large, variable, and one that leaves exactly room for a small one.
@@ -53,7 +53,7 @@ impl Programs {
     fn of(geometry: Geometry, locking: Locking) -> &'static Self {
         static MADE: [OnceLock<Programs>; 16] = [const { OnceLock::new() }; 16];
         let overwrite = usize::from(geometry.mode == Mode::Overwrite);
-        let large = usize::from(geometry.pages > LEAST);
+        let large = usize::from(geometry.pages > MIN);
         MADE[locking as usize * 4 + large * 2 + overwrite].get_or_init(|| Self::new(geometry, locking))
     }
 
@@ -262,7 +262,7 @@ fn one_interrupt_anywhere() {
 
 #[test]
 fn one_interrupt_anywhere_in_the_least_ring() {
-    one_interrupt(LEAST);
+    one_interrupt(MIN);
 }
 
 fn one_interrupt(ring: u32) {

@@ -11,7 +11,7 @@ use kestrel_hook::buffer::cursor::{Begin, Policy, Unread, View};
 use kestrel_hook::buffer::layout::{Geometry, Mode};
 use kestrel_hook::buffer::memory::Memory;
 use kestrel_hook::buffer::reader::{Ring, RingSpec};
-use kestrel_hook::buffer::writer::{Apart, RingSink, map_name};
+use kestrel_hook::buffer::writer::{Outlined, RingSink, map_name};
 use kestrel_trace::ctf::packet::{Continuity, Packet, State};
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::event::{EventClass, EventId};
@@ -221,10 +221,10 @@ impl Recorder {
             reentrant: false,
             bell,
             // All forms are to behave alike: each test has them all in one ring.
-            apart: match shape {
-                Shape::Constant(size) if size % 16 == 0 => Apart::All,
-                Shape::Constant(_) => Apart::Nothing,
-                Shape::Variable => Apart::Rest,
+            outlined: match shape {
+                Shape::Constant(size) if size % 16 == 0 => Outlined::All,
+                Shape::Constant(_) => Outlined::None,
+                Shape::Variable => Outlined::SlowPath,
             },
         };
         let mut b = Builder::new();

@@ -48,7 +48,7 @@ fn each_record_is_shown_once_or_known_to_be_missing() {
                 let table = bench.table.clone();
                 let Bench { machine, reader, .. } = &mut bench;
                 let (mut cursor, begin) = reader.with(machine, |ring| {
-                    (ring.cursor(0, Begin::Start), ring.mark_at_start(0))
+                    (ring.cursor(0, Begin::Start), ring.checkpoint_at_start(0))
                 });
                 let mut shown = Vec::new();
                 reader.with(machine, |ring| look(ring, &mut cursor, &table, 1, &mut shown));
@@ -61,7 +61,7 @@ fn each_record_is_shown_once_or_known_to_be_missing() {
                 });
                 let racing = |ring: &Ring<Window>| look(ring, &mut cursor, &table, 2, &mut shown);
                 let (went, ()) = reader.racing(machine, access, writers, racing);
-                let end = reader.with(machine, |ring| ring.mark(0));
+                let end = reader.with(machine, |ring| ring.checkpoint(0));
                 reader.with(machine, |ring| look(ring, &mut cursor, &table, 7, &mut shown));
                 assert!(
                     shown.is_sorted_by(|a, b| a < b),

@@ -220,10 +220,10 @@ fn pages_are_lent_as_they_would_be_copied() {
         let Bench { machine, reader, .. } = &mut copied;
         let pages = reader.with(machine, |ring| drain(ring, &mut expected));
         let Bench { machine, reader, .. } = &mut lent;
-        let refused = reader.with(machine, |ring| ring.lend(0, &mut |_, _| Err(no_space())));
+        let refused = reader.with(machine, |ring| ring.borrow_pages(0, &mut |_, _| Err(no_space())));
         assert_eq!(refused.is_err(), pages > 0);
         let taken = reader.with(machine, |ring| {
-            ring.lend(0, &mut |memory, range| {
+            ring.borrow_pages(0, &mut |memory, range| {
                 let at = got.len();
                 got.resize(at + range.len(), 0);
                 runs.push(range.clone());

@@ -23,7 +23,7 @@ impl CpuList {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let first: u32 = first.parse().map_err(|_| wrong())?;
             let last: u32 = last.parse().map_err(|_| wrong())?;
-            if last < first || last > MOST_CPUS {
+            if last < first || last > MAX_CPUS {
                 return Err(wrong());
             }
             cpus.extend(first..=last);
@@ -55,7 +55,7 @@ impl CpuList {
 }
 
 /// Greatest number of a CPU, far above what any kernel supports, so that a damaged file cannot make lists of gigabytes.
-const MOST_CPUS: u32 = 1 << 16;
+const MAX_CPUS: u32 = 1 << 16;
 
 /// The CPUs that the running kernel could ever have, for which per-CPU maps have values.
 ///

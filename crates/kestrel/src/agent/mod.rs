@@ -6,7 +6,7 @@
 pub mod dumps;
 pub mod limit;
 pub mod log;
-pub mod mail;
+pub mod message_queue;
 pub mod metrics;
 pub mod run;
 pub mod user;
@@ -20,7 +20,7 @@ use kestrel_kernel::procfs;
 use kestrel_trace::action::Action;
 use kestrel_trace::decode::EventTable;
 use kestrel_trace::record::Record;
-use mail::Mail;
+use message_queue::MessageQueue;
 use std::os::fd::BorrowedFd;
 
 /// The name of the buffer that messages go through.
@@ -39,9 +39,9 @@ pub enum Answer {
 
 /// The messages buffer of a session as it is read: what its records ask, and how far that was done.
 #[derive(Debug)]
-pub struct Messages {
+pub struct MessageReader {
     events: EventTable,
-    mail: Mail,
+    mail: MessageQueue,
     /// Whether what was lost is asked for the first time.
     first: bool,
 }
@@ -52,7 +52,7 @@ pub struct Inbox {
     buffer: Buffer,
     /// What the writers of messages ring.
     doorbell: Option<Doorbell>,
-    messages: Messages,
+    messages: MessageReader,
 }
 
 /// Messages that a session's buffer lost.
@@ -88,7 +88,7 @@ impl Inbox {
         Self {
             buffer,
             doorbell: None,
-            messages: Messages::new(events),
+            messages: MessageReader::new(events),
         }
     }
 
@@ -97,7 +97,7 @@ impl Inbox {
     pub fn renewed(&mut self, now: Self) -> Self {
         let before = &mut self.messages;
         Self {
-            messages: Messages {
+            messages: MessageReader {
                 mail: std::mem::take(&mut before.mail),
                 first: before.first,
                 ..now.messages
@@ -139,12 +139,12 @@ impl Inbox {
 /// Does what a record asks.
 pub type Act<'a> = dyn FnMut(&Action, &Record<'_>) -> Result<Answer> + 'a;
 
-impl Messages {
+impl MessageReader {
     /// A reader that has read nothing yet; these are the session's events.
     pub fn new(events: EventTable) -> Self {
         Self {
             events,
-            mail: Mail::default(),
+            mail: MessageQueue::default(),
             first: true,
         }
     }

@@ -110,7 +110,7 @@ pub struct Runner {
 type Request = (String, u32, u64, String);
 
 /// Most requests that wait at a time; more are left out.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 impl Runner {
     /// A runner with nothing running yet.
@@ -137,7 +137,7 @@ impl Runner {
             .limits
             .entry(command.to_owned())
             .or_insert_with(|| Bucket::new(self.policy.rate, self.policy.burst));
-        if !waited && (self.waiting.len() >= MOST_WAITING || !bucket.take(procfs::monotonic())) {
+        if !waited && (self.waiting.len() >= MAX_WAITING || !bucket.take(procfs::monotonic())) {
             return StartOutcome::Limited;
         }
         if self.jobs.len() >= self.policy.jobs.max(1) {

@@ -39,46 +39,46 @@ fn functions(probe: &Probe, at_return: bool) -> Option<&str> {
 }
 
 /// Adds the way of a program that sees both ends of a call, as the best one.
-pub(super) fn add_way(events: &mut Resolved) {
-    for one in events.apart.iter_mut() {
-        add_way(one);
+pub(super) fn add_strategy(events: &mut Resolved) {
+    for one in events.members.iter_mut() {
+        add_strategy(one);
     }
     // One function that ftrace does not list takes no such link.
     let unlisted = matches!(events.instances.as_slice(), [one] if one.identity.is_some());
     if unlisted {
         return;
     }
-    if let Some(way) = events.ways.first().and_then(Strategy::of_call) {
-        events.ways.insert(0, way);
+    if let Some(strategy) = events.strategies.first().and_then(Strategy::of_call) {
+        events.strategies.insert(0, strategy);
     }
 }
 
 /// Joins the hooks at both ends of the same functions into one program; from those that have nothing to share it with that way is taken.
 pub(super) fn join(hooks: &mut [Hook]) {
-    let wanted: Vec<Option<u32>> = hooks.iter_mut().map(|hook| hook.call.take()).collect();
+    let wanted: Vec<Option<u32>> = hooks.iter_mut().map(|hook| hook.entry_exit_id.take()).collect();
     for entry in 0..hooks.len() {
         let other = |at: &usize| {
             wanted[entry].is_some()
                 && wanted[*at] == wanted[entry]
-                && hooks[*at].call.is_none()
+                && hooks[*at].entry_exit_id.is_none()
                 && end(&hooks[entry]) == Some(false)
                 && end(&hooks[*at]) == Some(true)
                 && symbols(&hooks[*at]).eq(symbols(&hooks[entry]))
         };
         if let Some(at_return) = (0..hooks.len()).find(other) {
             let call = Some(entry as u32);
-            (hooks[entry].call, hooks[at_return].call) = (call, call);
+            (hooks[entry].entry_exit_id, hooks[at_return].entry_exit_id) = (call, call);
         }
     }
-    for hook in hooks.iter_mut().filter(|hook| hook.call.is_none()) {
-        hook.ways
-            .retain(|way| !matches!(way.mechanism, Mechanism::Calls(_)));
+    for hook in hooks.iter_mut().filter(|hook| hook.entry_exit_id.is_none()) {
+        hook.strategies
+            .retain(|strategy| !matches!(strategy.mechanism, Mechanism::Calls(_)));
     }
 }
 
 /// Whether the best way of a hook is the return's part of a program that sees both ends, or the entry's, or neither.
 fn end(hook: &Hook) -> Option<bool> {
-    match &hook.ways.first()?.mechanism {
+    match &hook.strategies.first()?.mechanism {
         Mechanism::Calls(call) => Some(call.at_return),
         _ => None,
     }

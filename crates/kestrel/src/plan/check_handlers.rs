@@ -86,7 +86,7 @@ impl CalledProgram {
         &self,
         handler: &mut CheckedProbe,
         probe: &Probe,
-        way: &Strategy,
+        strategy: &Strategy,
         events: &[Instance],
     ) -> Result<(), Diagnostic> {
         let span = probe.object.as_ref().map_or(probe.span, |object| object.span);
@@ -100,7 +100,7 @@ impl CalledProgram {
             Self::Known(path, program) => (path.clone(), program.clone()),
             Self::Of(file, wanted) | Self::There(file, wanted) => {
                 let is_there = matches!(self, Self::There(..));
-                let found = file.program(wanted.as_deref(), (&way.mechanism, is_there), events);
+                let found = file.program(wanted.as_deref(), (&strategy.mechanism, is_there), events);
                 (
                     file.path().to_owned(),
                     found.map_err(|why| Diagnostic::error(span, why))?,
@@ -146,7 +146,7 @@ pub(crate) fn check_set(
     candidates: &[Candidate<'_>],
     globals: &mut Globals,
 ) -> Result<Vec<Checked>, Refused> {
-    let apart = std::mem::take(&mut resolved.apart);
+    let apart = std::mem::take(&mut resolved.members);
     match check_rows(resolved, candidates, globals) {
         Ok(checked) if checked.refused.is_empty() || apart.is_empty() => Ok(vec![checked]),
         Err(refused) if apart.is_empty() => Err(refused),
@@ -163,7 +163,7 @@ pub(crate) fn without_set(
     candidates: &[Candidate<'_>],
     globals: &mut Globals,
 ) -> Result<Checked, Refused> {
-    resolved.apart.clear();
+    resolved.members.clear();
     check_rows(resolved, candidates, globals)
 }
 
@@ -172,7 +172,7 @@ type Outcome = Result<(CheckedProbe, Vec<Diagnostic>), Vec<Diagnostic>>;
 
 /// A way with the outcome for every candidate.
 struct Tried {
-    way: Strategy,
+    strategy: Strategy,
     outcomes: Vec<Outcome>,
 }
 
@@ -190,34 +190,34 @@ pub(super) fn members(context: &Context, events: &[Instance]) -> Arc<[Member]> {
 
 impl Tried {
     fn new(
-        mut way: Strategy,
+        mut strategy: Strategy,
         candidates: &[Candidate<'_>],
         events: &[Instance],
         globals: &mut Globals,
     ) -> Self {
-        way.context.members = members(&way.context, events);
+        strategy.context.members = members(&strategy.context, events);
         let one = |candidate: &Candidate<'_>| {
-            let guarded = way.guard.as_ref().map(|condition| {
+            let guarded = strategy.guard.as_ref().map(|condition| {
                 let mut probe = candidate.probe.clone();
                 guard(&mut probe, condition, &candidate.source);
                 probe
             });
             let probe = guarded.as_ref().unwrap_or(candidate.probe);
-            match check(probe, &way.context, true, globals) {
+            match check(probe, &strategy.context, true, globals) {
                 (Some(mut handler), remarks) => {
                     if let Some(wanted) = &candidate.object {
                         wanted
-                            .bind(&mut handler, candidate.probe, &way, events)
+                            .bind(&mut handler, candidate.probe, &strategy, events)
                             .map_err(|why| vec![why])?;
                     }
-                    let guarded = way.guard.is_some();
+                    let guarded = strategy.guard.is_some();
                     Ok((CheckedProbe { guarded, ..handler }, remarks))
                 }
                 (None, diagnostics) => Err(diagnostics),
             }
         };
         let outcomes = candidates.iter().map(one).collect();
-        Self { way, outcomes }
+        Self { strategy, outcomes }
     }
 
     fn holds(&self, candidate: usize) -> bool {
@@ -241,9 +241,9 @@ fn check_rows(
 ) -> Result<Checked, Refused> {
     let names = resolved.instances.iter().map(|i| i.name.clone()).collect();
     let mut tried: Vec<Tried> = resolved
-        .ways
+        .strategies
         .into_iter()
-        .map(|way| Tried::new(way, candidates, &resolved.instances, globals))
+        .map(|strategy| Tried::new(strategy, candidates, &resolved.instances, globals))
         .collect();
     let score = |tried: &Tried| {
         let holds = |required| {
@@ -285,9 +285,11 @@ fn check_rows(
             }
         }
     }
-    let ways: Vec<PlannedStrategy> = tried.into_iter().map(|t| planned(t, &kept)).collect();
+    let strategies: Vec<PlannedStrategy> = tried.into_iter().map(|t| planned(t, &kept)).collect();
     let rows = kept.iter().enumerate().map(|(place, &candidate)| {
-        let written = ways.first().map_or(&[][..], |way| &way.handlers[place..=place]);
+        let written = strategies
+            .first()
+            .map_or(&[][..], |strategy| &strategy.checked[place..=place]);
         PlannedHandler {
             source: candidates[candidate].source.clone(),
             span: candidates[candidate].probe.span,
@@ -298,7 +300,7 @@ fn check_rows(
     let rows: Vec<PlannedHandler> = rows.collect();
     let optional = kept.iter().all(|&c| !candidates[c].required);
     let mut hook =
-        (!rows.is_empty()).then(|| Hook::new(resolved.kind, resolved.instances, rows, ways, optional));
+        (!rows.is_empty()).then(|| Hook::new(resolved.kind, resolved.instances, rows, strategies, optional));
     let companions = hook.as_mut().map_or_else(Vec::new, entry_exit::companions);
     Ok(Checked {
         hook,
@@ -315,13 +317,13 @@ fn planned(tried: Tried, kept: &[usize]) -> PlannedStrategy {
         context,
         companions,
         ..
-    } = tried.way;
+    } = tried.strategy;
     let handlers = tried.outcomes.into_iter().enumerate();
     let handlers = handlers.filter(|(candidate, _)| kept.contains(candidate));
     PlannedStrategy {
         mechanism,
         context,
-        handlers: handlers
+        checked: handlers
             .filter_map(|(_, outcome)| Some(outcome.ok()?.0))
             .collect(),
         companions,

@@ -1,8 +1,8 @@
 //! A hook compiled to a BPF program: for one of its strategies, with the buffers and tables of its plan.
 
 use super::check_handlers::members;
+use super::constant_records;
 use super::hook::{Hook, PlannedStrategy, Slot, layouts};
-use super::known;
 use super::planned::{BufferPlan, Plan};
 use kestrel_bpf::btf::{Btf, Kind};
 use kestrel_catalog::attach::Mechanism;
@@ -10,8 +10,8 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::Context;
 use kestrel_compiler::{Program, compile_hook};
-use kestrel_hook::buffer::writer::{Apart, RingSink, map_name};
-use kestrel_hook::hook::SLOTS;
+use kestrel_hook::buffer::writer::{Outlined, RingSink, map_name};
+use kestrel_hook::hook::MAX_TABLE_SLOTS;
 use kestrel_hook::hook::dispatch::{Dispatch, HandlerChoice};
 use kestrel_hook::hook::named;
 use kestrel_hook::hook::process_filter::ProcessFilter;
@@ -30,26 +30,26 @@ impl Hook {
     /// How many programs that are made later its program array has room for: one for each table, or the next of a named probe, whose programs are
     /// made anew where they refer to buffers.
     pub(crate) fn slots(&self, plan: &Plan) -> u32 {
-        match self.own {
+        match self.named_probe {
             _ if !plan.slots => 0,
-            None => SLOTS,
-            Some(_) if self.records > 0 => named::SLOTS,
+            None => MAX_TABLE_SLOTS,
+            Some(_) if self.records > 0 => named::PROBE_SLOTS,
             Some(_) => 0,
         }
     }
 
     /// Way in which its code finds the handler that an event meets.
-    fn choice(&self, way: &PlannedStrategy, plan: &Plan) -> HandlerChoice {
-        if matches!(way.mechanism, Mechanism::OnRequest(_)) {
+    fn choice(&self, strategy: &PlannedStrategy, plan: &Plan) -> HandlerChoice {
+        if matches!(strategy.mechanism, Mechanism::OnRequest(_)) {
             return HandlerChoice::Always;
         }
-        match (self.own, &self.slot, self.rows.as_slice()) {
-            (Some(own), Some(_), _) => HandlerChoice::Renewed(own),
+        match (self.named_probe, &self.slot, self.handlers.as_slice()) {
+            (Some(own), Some(_), _) => HandlerChoice::Recompiled(own),
             (Some(own), None, _) => HandlerChoice::Named {
                 own,
                 slots: self.slots(plan) > 0,
             },
-            (None, Some(Slot { only: Some(row), .. }), _) => HandlerChoice::Row(*row),
+            (None, Some(Slot { only: Some(row), .. }), _) => HandlerChoice::Handler(*row),
             (None, Some(slot), _) => HandlerChoice::Instances(slot.sets.clone()),
             (None, None, [_]) if plan.tables.len() == 1 && !plan.slots => HandlerChoice::Only,
             (None, None, rows) => HandlerChoice::Tables {
@@ -65,15 +65,15 @@ impl Hook {
     /// As [`Hook::compile`].
     pub(crate) fn compile_shared(
         &self,
-        way: &PlannedStrategy,
+        strategy: &PlannedStrategy,
         plan: &Plan,
         place: Option<ProgramPlace>,
     ) -> Result<Program> {
-        let own = self.compile(way, plan, place)?;
-        let (Mechanism::Calls(call), Some(other)) = (&way.mechanism, plan.other_end(self)) else {
+        let own = self.compile(strategy, plan, place)?;
+        let (Mechanism::Calls(call), Some(other)) = (&strategy.mechanism, plan.other_end(self)) else {
             return Ok(own);
         };
-        let Some(its_way) = other.ways.first() else {
+        let Some(its_way) = other.strategies.first() else {
             return Ok(own);
         };
         let other = other.compile(its_way, plan, place)?;
@@ -93,34 +93,36 @@ impl Hook {
     /// When a record is too large for a page, or needs more stack than BPF has.
     pub fn compile(
         &self,
-        way: &PlannedStrategy,
+        strategy: &PlannedStrategy,
         plan: &Plan,
         place: Option<ProgramPlace>,
     ) -> Result<Program> {
-        let mut context = way.context.clone();
-        context.number = context.number.numbered(self.first, self.records.max(1));
+        let mut context = strategy.context.clone();
+        context.number = context.number.numbered(self.first_record_id, self.records.max(1));
         context.members = members(&context, &self.instances);
-        let calls = self.calls(way);
+        let calls = self.calls(strategy);
         let features = &context.features;
         let can = context.preemptible && features.preempt_disable && features.irq_save;
         // Linux 6.10 to 6.14 take no call, with preemption off, of a function that is verified apart. Programs that call others keep their few bytes of stack.
-        let choice = self.choice(way, plan);
+        let choice = self.choice(strategy, plan);
         let calls_none = calls.is_empty() && !plan.slots && !choice.is_called();
         let may =
             calls_none && (!(context.preemptible && features.preempt_disable) || knows_who_sleeps(&context));
-        let records = way.handlers.iter().flat_map(CheckedProbe::records).count();
+        let records = strategy.checked.iter().flat_map(CheckedProbe::records).count();
         let apart = match may {
-            false => Apart::Nothing,
+            false => Outlined::None,
             // What writes much, or runs once, is verified sooner; what writes one record writes it sooner without calls.
-            true if plan.buffers.len() == 1 && (records > 1 || choice == HandlerChoice::Always) => Apart::All,
-            true => Apart::Rest,
+            true if plan.buffers.len() == 1 && (records > 1 || choice == HandlerChoice::Always) => {
+                Outlined::All
+            }
+            true => Outlined::SlowPath,
         };
         let ring_of = |buffer: &BufferPlan| RingSink {
             map: map_name(&buffer.name),
             geometry: buffer.geometry,
             reentrant: place.is_some(),
             bell: buffer.bell,
-            apart,
+            outlined: apart,
         };
         let sink = Dispatch {
             buffers: plan
@@ -132,25 +134,25 @@ impl Hook {
                 .zip(&plan.buffers)
                 .filter_map(|(number, buffer)| Some((number, buffer.process.clone()?)))
                 .collect(),
-            steering: plan.steering(),
+            buffer_policy: plan.buffer_policy(),
             counts_failures: plan.globals.counts_failures,
             counts_divisions: plan.globals.keeps_failures(),
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, ProcessFilter::Command(_)) && self.about.is_empty(),
             // A program that calls another one lets itself be preempted.
-            whole: place.is_some() && can && calls.is_empty(),
+            preemption_off: place.is_some() && can && calls.is_empty(),
             calls,
             choice,
-            apart: may,
-            relay: self.relay,
-            leads: self.leads.clone(),
-            passing: self.passing,
+            subprogram: may,
+            taken_from: self.taken_from,
+            relayed_hooks: self.relayed_hooks.clone(),
+            passes_to: self.passes_to,
             place,
             switches: place.and(context.types.as_deref()).and_then(Switches::find),
         };
-        let split = known::split(way);
-        let handlers = split.as_ref().map_or(&way.handlers, |split| &split.rest);
+        let split = constant_records::split(strategy);
+        let handlers = split.as_ref().map_or(&strategy.checked, |split| &split.rest);
         let handlers: Vec<&CheckedProbe> = handlers.iter().collect();
         let program = compile_hook(&handlers, &context, &sink).map_err(|e| Error::Compile {
             event: context.name.clone(),
@@ -159,7 +161,7 @@ impl Hook {
         Ok(match split {
             None => program,
             Some(_) => Program {
-                layouts: layouts(&way.handlers),
+                layouts: layouts(&strategy.checked),
                 ..program
             },
         })

@@ -19,7 +19,7 @@ pub struct TableEvent {
     /// The line of the file where the handler stands, from 1.
     pub line: Option<usize>,
     /// The strategy, in words.
-    pub way: String,
+    pub strategy: String,
 }
 
 /// The table of this number: its events by kind and name.
@@ -29,9 +29,12 @@ pub fn describe(plan: &Plan, number: u32) -> Vec<TableEvent> {
     let mut texts: HashMap<&str, String> = HashMap::new();
     // What only serves another hook is no event of the table.
     for hook in plan.hooks.iter().filter(|hook| !hook.companion) {
-        let row = hook.rows.iter().find(|row| row.tables.contains(&number));
+        let row = hook.handlers.iter().find(|row| row.tables.contains(&number));
         let handler = row.map(|row| texts.entry(row.text()).or_insert_with(|| handler(row)).clone());
-        let way = hook.ways.first().map_or_else(String::new, ToString::to_string);
+        let strategy = hook
+            .strategies
+            .first()
+            .map_or_else(String::new, ToString::to_string);
         for instance in &hook.instances {
             all.push(TableEvent {
                 kind: hook.kind,
@@ -39,7 +42,7 @@ pub fn describe(plan: &Plan, number: u32) -> Vec<TableEvent> {
                 class: class::of(&instance.name).map(|class| class.name),
                 handler: handler.clone(),
                 line: row.map(line),
-                way: way.clone(),
+                strategy: strategy.clone(),
             });
         }
     }

@@ -7,15 +7,16 @@ use kestrel_compiler::context::Context;
 
 /// The companions of a hook, where one of its handlers needs them. Its other ways go: what is kept is kept for the first.
 pub(super) fn companions(hook: &mut Hook) -> Vec<Hook> {
-    let Some(way) = hook.ways.first() else {
+    let Some(strategy) = hook.strategies.first() else {
         return Vec::new();
     };
-    let wanted = way.handlers.iter().any(|handler| handler.pair.is_some());
-    let (Some(companions), Some(pair), true) = (way.companions.clone(), way.context.pair.clone(), wanted)
+    let wanted = strategy.checked.iter().any(|handler| handler.pair.is_some());
+    let (Some(companions), Some(pair), true) =
+        (strategy.companions.clone(), strategy.context.pair.clone(), wanted)
     else {
         return Vec::new();
     };
-    hook.ways.truncate(1);
+    hook.strategies.truncate(1);
     let mut hooks = Vec::new();
     if let (Some(aborted), Some((context, _))) = (&companions.aborted, &pair.aborted) {
         hooks.push(companion(hook, aborted, context, |pair| &pair.aborted));
@@ -33,7 +34,10 @@ fn companion(
     context: &Context,
     body: fn(&CheckedPair) -> &Vec<Statement>,
 ) -> Hook {
-    let handlers = served.ways.first().map_or(&[][..], |way| &way.handlers);
+    let handlers = served
+        .strategies
+        .first()
+        .map_or(&[][..], |strategy| &strategy.checked);
     let handler = |handler: &CheckedProbe| CheckedProbe {
         predicate: None,
         body: handler.pair.as_ref().map(body).cloned().unwrap_or_default(),
@@ -46,10 +50,10 @@ fn companion(
         records: 0,
         ..row.clone()
     };
-    let way = PlannedStrategy {
+    let strategy = PlannedStrategy {
         mechanism: companion.mechanism.clone(),
         context: context.clone(),
-        handlers: handlers.iter().map(handler).collect(),
+        checked: handlers.iter().map(handler).collect(),
         companions: None,
     };
     Hook {
@@ -57,8 +61,8 @@ fn companion(
         ..Hook::new(
             served.kind,
             companion.instances(&served.instances),
-            served.rows.iter().map(row).collect(),
-            vec![way],
+            served.handlers.iter().map(row).collect(),
+            vec![strategy],
             served.optional,
         )
     }

@@ -52,7 +52,7 @@ impl Event {
 struct Set {
     kind: &'static str,
     family: String,
-    ways: Vec<Strategy>,
+    strategies: Vec<Strategy>,
 }
 
 /// An event that a pattern matched.
@@ -109,7 +109,7 @@ impl<'a> Events<'a> {
             // One hook follows as many calls as any row asks for; an event of a pattern for many may be known without some of its ways.
             let single = &mut self.all[event].single;
             if single.as_ref().is_none_or(|known| {
-                known.calls() < resolved.calls() || known.ways.len() < resolved.ways.len()
+                known.calls() < resolved.calls() || known.strategies.len() < resolved.strategies.len()
             }) {
                 *single = Some(resolved);
             }
@@ -123,10 +123,10 @@ impl<'a> Events<'a> {
         let Resolved {
             kind,
             instances,
-            ways,
-            apart,
+            strategies,
+            members: apart,
         } = resolved;
-        let set = self.set(kind, ways);
+        let set = self.set(kind, strategies);
         for instance in instances {
             let event = self.place(kind, &instance);
             // Only as one of a set it says what tells it apart.
@@ -231,18 +231,24 @@ impl<'a> Events<'a> {
         !is_name(spec) && known && !self.catalog.has_group(&group.text)
     }
 
-    fn set(&mut self, kind: &'static str, ways: Vec<Strategy>) -> usize {
-        let family = ways.first().map_or_else(String::new, |way| match way.mechanism {
-            Mechanism::Tracepoints(attach::Tracepoints) => family(&way.context),
-            _ => way.context.name.clone(),
-        });
-        let first = ways.first().map(|way| &way.mechanism);
+    fn set(&mut self, kind: &'static str, strategies: Vec<Strategy>) -> usize {
+        let family = strategies
+            .first()
+            .map_or_else(String::new, |strategy| match strategy.mechanism {
+                Mechanism::Tracepoints(attach::Tracepoints) => family(&strategy.context),
+                _ => strategy.context.name.clone(),
+            });
+        let first = strategies.first().map(|strategy| &strategy.mechanism);
         let known = self.sets.iter().position(|set| {
-            let known = set.ways.first().map(|way| &way.mechanism);
+            let known = set.strategies.first().map(|strategy| &strategy.mechanism);
             set.kind == kind && set.family == family && known == first
         });
         known.unwrap_or_else(|| {
-            self.sets.push(Set { kind, family, ways });
+            self.sets.push(Set {
+                kind,
+                family,
+                strategies,
+            });
             self.sets.len() - 1
         })
     }
@@ -286,7 +292,11 @@ impl<'a> Events<'a> {
     /// One event seen by this mechanism, if there is such a way: an event that only a pattern for many named may be known without it.
     pub(super) fn one_at(&self, kind: &str, name: &str, mechanism: &Mechanism) -> Option<Resolved> {
         let one = self.one_called(kind, name)?;
-        match one.ways.iter().any(|way| way.mechanism.is_at(mechanism)) {
+        match one
+            .strategies
+            .iter()
+            .any(|strategy| strategy.mechanism.is_at(mechanism))
+        {
             true => Some(one),
             false => self.anew(name).or(Some(one)),
         }
@@ -317,8 +327,8 @@ impl<'a> Events<'a> {
             Some(Resolved {
                 kind,
                 instances: vec![instance.clone()],
-                ways: set.ways.clone(),
-                apart: Vec::new(),
+                strategies: set.strategies.clone(),
+                members: Vec::new(),
             })
         })
     }
@@ -335,8 +345,8 @@ impl<'a> Events<'a> {
         Resolved {
             kind: self.sets[set].kind,
             instances: events.iter().map(|&e| self.all[e].instance.clone()).collect(),
-            ways: self.sets[set].ways.clone(),
-            apart: apart.unwrap_or_default(),
+            strategies: self.sets[set].strategies.clone(),
+            members: apart.unwrap_or_default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One program to attach: its strategies, its rows, the slot that it is for, and the object programs that it calls.
+//! One program to attach: its strategies, its handlers, the slot that it is for, and the object programs that it calls.
 
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::kind::HelperHooks;
@@ -8,7 +8,7 @@ use kestrel_compiler::context::Context;
 use kestrel_compiler::lang::ast::Span;
 use kestrel_hook::hook::named::ProbeIdentity;
 use kestrel_hook::hook::relay::{Relay, RelayedHandler};
-use kestrel_hook::hook::{Call, SLOTS};
+use kestrel_hook::hook::{Call, MAX_TABLE_SLOTS};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ pub struct Hook {
     /// Events that the program serves.
     pub instances: Vec<Instance>,
     /// The number of the first instance's first record; each instance has `records` of them.
-    pub first: u16,
+    pub first_record_id: u16,
     /// Handlers of a program that are one here, because they are of the same event.
-    pub handlers: usize,
-    /// Kinds of record that the handlers write, all rows together.
+    pub merged_probes: usize,
+    /// Kinds of record that the handlers write, all together.
     pub records: u16,
     /// The handlers that the event has in the tables: each differs from the others, each stands in at least one table.
-    pub rows: Vec<PlannedHandler>,
-    /// Ways to see it, best first.
-    pub ways: Vec<PlannedStrategy>,
+    pub handlers: Vec<PlannedHandler>,
+    /// Strategies to see it, best first.
+    pub strategies: Vec<PlannedStrategy>,
     /// Whether the session may do without it where the kernel does not let it be attached: a pattern matched the event, no text names it.
     pub optional: bool,
     /// Whether it may do so where the kernel loads its program and refuses to attach it, by `missing_probes`.
@@ -37,9 +37,9 @@ pub struct Hook {
     /// Where it is no hook of its own but a program that a hook of a running session calls.
     pub slot: Option<Slot>,
     /// Which named probe it is a part of.
-    pub own: Option<ProbeIdentity>,
+    pub named_probe: Option<ProbeIdentity>,
     /// The number that it has in common with the hook at the other end of the same functions' calls, where one program sees both.
-    pub(crate) call: Option<u32>,
+    pub(crate) entry_exit_id: Option<u32>,
     /// Whether it only serves another hook: its hits are not what the user asked for.
     pub companion: bool,
     /// The fields by which its events may be about the targets: its handlers themselves ask for these, and for the thread that runs.
@@ -49,11 +49,11 @@ pub struct Hook {
     /// Where they stand, if that is decided already.
     pub(crate) known_calls: Vec<Call>,
     /// Where another hook on its event looks at the active word for it.
-    pub(crate) relay: Option<Relay>,
+    pub(crate) taken_from: Option<Relay>,
     /// Relayed hooks that take the active word from the hook that calls this program.
-    pub(crate) leads: Vec<Relay>,
+    pub(crate) relayed_hooks: Vec<Relay>,
     /// Set in the stand-in program of a relayed handler: where it stores the active word for the relayed hook.
-    pub(crate) passing: Option<RelayedHandler>,
+    pub(crate) passes_to: Option<RelayedHandler>,
 }
 
 /// An event's name with its kind, which those of tracepoints do not have.
@@ -116,8 +116,8 @@ pub struct PlannedStrategy {
     pub mechanism: Mechanism,
     /// The event as the compiler sees it.
     pub context: Context,
-    /// One per row of the hook.
-    pub handlers: Vec<CheckedProbe>,
+    /// One per handler of the hook.
+    pub checked: Vec<CheckedProbe>,
     /// The hooks that the context's pair needs beside this one.
     pub(crate) companions: Option<HelperHooks>,
 }
@@ -147,29 +147,29 @@ impl Hook {
         kind: &'static str,
         instances: Vec<Instance>,
         rows: Vec<PlannedHandler>,
-        ways: Vec<PlannedStrategy>,
+        strategies: Vec<PlannedStrategy>,
         optional: bool,
     ) -> Self {
         Self {
             kind,
             instances,
-            first: 0,
-            handlers: 1,
+            first_record_id: 0,
+            merged_probes: 1,
             records: rows.iter().map(|row| row.records).sum(),
-            rows,
-            ways,
+            handlers: rows,
+            strategies,
             optional,
             may_be_missing: false,
             slot: None,
-            own: None,
-            call: None,
+            named_probe: None,
+            entry_exit_id: None,
             companion: false,
             about: Vec::new(),
-            first_call: SLOTS,
+            first_call: MAX_TABLE_SLOTS,
             known_calls: Vec::new(),
-            relay: None,
-            leads: Vec::new(),
-            passing: None,
+            taken_from: None,
+            relayed_hooks: Vec::new(),
+            passes_to: None,
         }
     }
 
@@ -181,13 +181,20 @@ impl Hook {
 
     /// The name of its program's function: the event's, as the kernel may have it, and the number of its first record, which no other hook has.
     pub(crate) fn function(&self) -> String {
-        format!("{}_{}", whole_name(self.kind, &self.event()), self.first)
+        format!(
+            "{}_{}",
+            whole_name(self.kind, &self.event()),
+            self.first_record_id
+        )
     }
 
     /// Leaves only instances that a row of its slot is for, where the program finds out by a table of numbers which one it is: records of
     /// the others need no numbers.
     pub(crate) fn leave_out_idle(&mut self) {
-        let selected = self.ways.iter().all(|way| way.context.selector.is_some());
+        let selected = self
+            .strategies
+            .iter()
+            .all(|strategy| strategy.context.selector.is_some());
         let Some(slot) = self.slot.as_ref().filter(|_| selected) else {
             return;
         };
@@ -228,7 +235,7 @@ impl Hook {
     /// The numbers of its events (each that of the event's first record), with the events' names.
     pub fn numbers(&self) -> impl Iterator<Item = (i64, String)> {
         let stride = i64::from(self.records.max(1));
-        let numbers = (i64::from(self.first)..).step_by(stride as usize);
+        let numbers = (i64::from(self.first_record_id)..).step_by(stride as usize);
         numbers.zip(self.instances.iter().map(|i| i.name.clone()))
     }
 
@@ -239,12 +246,12 @@ impl Hook {
     }
 
     /// The programs of objects that its handlers call when attached in this way.
-    pub(crate) fn calls(&self, way: &PlannedStrategy) -> Vec<Call> {
+    pub(crate) fn calls(&self, strategy: &PlannedStrategy) -> Vec<Call> {
         let mut calls = self.known_calls.clone();
         if !calls.is_empty() {
             return calls;
         }
-        for (object, program) in way.handlers.iter().filter_map(called) {
+        for (object, program) in strategy.checked.iter().filter_map(called) {
             if calls
                 .iter()
                 .any(|known| known.object == object && known.program == program)
@@ -262,19 +269,19 @@ impl Hook {
 
     /// How many these are at most, whichever way it is attached.
     pub(crate) fn most_calls(&self) -> usize {
-        self.ways
+        self.strategies
             .iter()
-            .map(|way| self.calls(way).len())
+            .map(|strategy| self.calls(strategy).len())
             .max()
             .unwrap_or(0)
     }
 
     /// The event classes that this hook writes when attached in this way.
-    pub fn classes(&self, way: &PlannedStrategy) -> Vec<EventClass> {
-        let records = || way.handlers.iter().flat_map(CheckedProbe::records);
+    pub fn classes(&self, strategy: &PlannedStrategy) -> Vec<EventClass> {
+        let records = || strategy.checked.iter().flat_map(CheckedProbe::records);
         // Of a program the planner has made it so.
-        let is_whole = whole_name(self.kind, &way.context.name) == way.context.name;
-        let mut id = self.first;
+        let is_whole = whole_name(self.kind, &strategy.context.name) == strategy.context.name;
+        let mut id = self.first_record_id;
         let mut classes = Vec::new();
         for instance in &self.instances {
             let probe = match is_whole {

@@ -76,7 +76,7 @@ pub fn plan_load(
     for mut hook in planner.hooks(groups, &[number]) {
         // Only companions: what a table names was given to the hooks that are there before.
         if let Some(place) = place_of(&hook, existing) {
-            let sets = vec![Vec::new(); hook.rows.len()];
+            let sets = vec![Vec::new(); hook.handlers.len()];
             hook.slot = Some(Slot {
                 hook: place,
                 sets,
@@ -237,13 +237,15 @@ fn into_slot(
     let Some(mut resolved) = resolved else {
         return Err(gone(hook));
     };
-    resolved.ways.retain(|way| way.mechanism.is_at(&hook.mechanism));
-    if resolved.ways.is_empty() {
+    resolved
+        .strategies
+        .retain(|strategy| strategy.mechanism.is_at(&hook.mechanism));
+    if resolved.strategies.is_empty() {
         return Err(gone(hook));
     }
     few_calls(&resolved, hook)?;
-    for way in &mut resolved.ways {
-        way.mechanism = hook.mechanism.clone();
+    for strategy in &mut resolved.strategies {
+        strategy.mechanism = hook.mechanism.clone();
     }
     let mut globals = planner.globals.clone();
     let (mut candidates, own) = planner.candidates(cells, &numbers);
@@ -268,7 +270,10 @@ fn into_slot(
                     few_bodies(&planned)?;
                     drop(candidates);
                     planner.globals = apart;
-                    planned.rows.iter_mut().for_each(|row| row.tables = vec![number]);
+                    planned
+                        .handlers
+                        .iter_mut()
+                        .for_each(|row| row.tables = vec![number]);
                     planned.slot = Some(Slot {
                         hook: place,
                         sets,
@@ -302,7 +307,7 @@ fn into_slot(
         .filter(|c| !out.contains(c))
         .map(|c| own[c])
         .collect();
-    for row in &mut planned.rows {
+    for row in &mut planned.handlers {
         row.tables = vec![number];
     }
     planned.slot = Some(Slot {
@@ -426,11 +431,11 @@ fn not_alone(name: &str, of_set: &Diagnostic) -> Diagnostic {
 
 /// Handlers that one program for a slot may have where each is for events of its own: the verifier follows all of them, in an emulated guest
 /// for seconds.
-const MOST_BODIES: usize = 32;
+const MAX_BODIES: usize = 32;
 
 fn few_bodies(hook: &Hook) -> Result<()> {
-    let bodies = hook.rows.len();
-    if bodies <= MOST_BODIES {
+    let bodies = hook.handlers.len();
+    if bodies <= MAX_BODIES {
         return Ok(());
     }
     Err(Error::Unsupported {
@@ -439,14 +444,17 @@ fn few_bodies(hook: &Hook) -> Result<()> {
             hook.instances.first().map_or("an event", |event| &event.name)
         ),
         why: format!(
-            "one program of the running session serves them all and has room for {MOST_BODIES}; name fewer events, or start the session anew with this table in its file"
+            "one program of the running session serves them all and has room for {MAX_BODIES}; name fewer events, or start the session anew with this table in its file"
         ),
     })
 }
 
 /// The hook that is there follows as many calls as it was attached for.
 fn few_calls(wanted: &Resolved, hook: &ExistingHook) -> Result<()> {
-    let (wanted, has) = (wanted.ways[0].mechanism.maxactive(), hook.mechanism.maxactive());
+    let (wanted, has) = (
+        wanted.strategies[0].mechanism.maxactive(),
+        hook.mechanism.maxactive(),
+    );
     let Some(number) = wanted.filter(|_| wanted > has) else {
         return Ok(());
     };
@@ -469,7 +477,7 @@ fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()
         .slot
         .as_ref()
         .map_or_else(Vec::new, |slot| slot.sets.clone());
-    for (row, served) in companion.rows.iter_mut().zip(&served.rows) {
+    for (row, served) in companion.handlers.iter_mut().zip(&served.handlers) {
         row.tables.clone_from(&served.tables);
     }
     match place_of(companion, existing) {
@@ -496,7 +504,7 @@ fn beside(companion: &mut Hook, served: &Hook, existing: &Existing) -> Result<()
 fn place_of(hook: &Hook, existing: &Existing) -> Option<usize> {
     let same = |known: &ExistingHook| {
         known.kind == hook.kind
-            && known.mechanism == hook.ways[0].mechanism
+            && known.mechanism == hook.strategies[0].mechanism
             && known.instances.iter().eq(hook.instances.iter().map(|i| &i.name))
     };
     existing.hooks.iter().position(same)

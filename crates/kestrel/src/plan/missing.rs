@@ -112,7 +112,7 @@ impl Planner<'_> {
     /// Refuses a program of more probes or programs than its settings allow.
     pub(super) fn within_limits(&self, program: &ProgramText, hooks: &[Hook]) -> Result<()> {
         let own = || hooks.iter().filter(|hook| !hook.companion);
-        let probes: usize = own().map(|hook| hook.instances.len() * hook.handlers).sum();
+        let probes: usize = own().map(|hook| hook.instances.len() * hook.merged_probes).sum();
         let (limits, programs) = (&program.config, own().count());
         let (message, setting) = if probes as u64 > limits.max_probes {
             let limit = limits.max_probes;

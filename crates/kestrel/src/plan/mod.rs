@@ -3,6 +3,7 @@
 mod calls;
 mod check_handlers;
 mod compile;
+pub(crate) mod constant_records;
 mod declared_maps;
 mod describe;
 mod entry_exit;
@@ -10,7 +11,6 @@ mod events;
 mod existing;
 mod findings;
 mod hook;
-pub(crate) mod known;
 mod load;
 mod missing;
 mod own_events;
@@ -233,7 +233,7 @@ fn program_hooks(
         let grown = planner.globals.shapes.clone();
         if grown == shapes {
             let mut hooks = planned?;
-            known::give_to_reader(&mut hooks);
+            constant_records::give_to_reader(&mut hooks);
             for hook in &mut hooks {
                 // What the kernel does not let be attached is missing, too; not what another needs beside it.
                 hook.may_be_missing =

@@ -45,15 +45,15 @@ fn alone(events: &[Instance]) -> Option<&'static str> {
 
 /// Leaves out of events what is about this process alone.
 pub(super) fn leave_out(events: &mut Resolved, own: u32) {
-    for one in &mut events.apart {
+    for one in &mut events.members {
         leave_out(one, own);
     }
     let Some(alone) = alone(&events.instances) else {
         return;
     };
     let others = format!("!({})", alone.replace("OWN", &own.to_string()));
-    for way in &mut events.ways {
-        way.guard = Some(match way.guard.take() {
+    for strategy in &mut events.strategies {
+        strategy.guard = Some(match strategy.guard.take() {
             None => others.clone(),
             Some(guard) => format!("({guard}) && {others}"),
         });

@@ -22,7 +22,7 @@ impl<'s> Apart<'s> {
         Self {
             set,
             rows: Vec::new(),
-            handlers: vec![Vec::new(); set.ways.len()],
+            handlers: vec![Vec::new(); set.strategies.len()],
         }
     }
 
@@ -47,8 +47,12 @@ impl<'s> Apart<'s> {
         candidate: &Candidate<'_>,
         globals: &mut Globals,
     ) -> Option<Hook> {
-        let ways = self.set.ways.iter().map(|way| alike(way, &one.ways));
-        one.ways = ways.collect::<Option<_>>()?;
+        let strategies = self
+            .set
+            .strategies
+            .iter()
+            .map(|strategy| alike(strategy, &one.strategies));
+        one.strategies = strategies.collect::<Option<_>>()?;
         self.whole(without_set(one, std::slice::from_ref(candidate), globals).ok()?)
     }
 
@@ -58,40 +62,40 @@ impl<'s> Apart<'s> {
         let fits = checked.refused.is_empty() && checked.companions.is_empty();
         checked
             .hook
-            .filter(|hook| fits && hook.ways.len() == self.set.ways.len())
+            .filter(|hook| fits && hook.strategies.len() == self.set.strategies.len())
     }
 
     /// The row from `first` on that does on every way what this hook's handler does.
     pub(crate) fn same(&self, first: usize, hook: &Hook) -> Option<usize> {
         let same = |row: &usize| {
-            let mut ways = self.handlers.iter().zip(&hook.ways);
-            ways.all(|(known, way)| known.get(*row) == way.handlers.first())
+            let mut strategies = self.handlers.iter().zip(&hook.strategies);
+            strategies.all(|(known, strategy)| known.get(*row) == strategy.checked.first())
         };
         (first..self.rows.len()).find(same)
     }
 
     /// Puts a hook's handler behind the others.
     pub(crate) fn add(&mut self, hook: Hook) {
-        for (handlers, way) in self.handlers.iter_mut().zip(hook.ways) {
-            handlers.extend(way.handlers);
+        for (handlers, strategy) in self.handlers.iter_mut().zip(hook.strategies) {
+            handlers.extend(strategy.checked);
         }
-        self.rows.extend(hook.rows);
+        self.rows.extend(hook.handlers);
     }
 
     /// The hook of all of them.
     pub(crate) fn into_hook(self, optional: bool) -> Hook {
-        let ways = self.set.ways.iter().zip(self.handlers);
-        let ways = ways.map(|(way, handlers)| PlannedStrategy {
-            mechanism: way.mechanism.clone(),
-            context: way.context.clone(),
-            handlers,
+        let strategies = self.set.strategies.iter().zip(self.handlers);
+        let strategies = strategies.map(|(strategy, handlers)| PlannedStrategy {
+            mechanism: strategy.mechanism.clone(),
+            context: strategy.context.clone(),
+            checked: handlers,
             companions: None,
         });
         Hook::new(
             self.set.kind,
             self.set.instances.clone(),
             self.rows,
-            ways.collect(),
+            strategies.collect(),
             optional,
         )
     }
@@ -99,15 +103,15 @@ impl<'s> Apart<'s> {
 
 /// The way to see one event that reads what a way to see its set reads; distinguished as the set's events are, so that its own number need not be
 /// asked again.
-fn alike(set: &Strategy, ways: &[Strategy]) -> Option<Strategy> {
-    let same = |way: &&Strategy| {
-        way.context.program == set.context.program
-            && way.context.direct_loads == set.context.direct_loads
-            && (way.mechanism == set.mechanism
+fn alike(set: &Strategy, strategies: &[Strategy]) -> Option<Strategy> {
+    let same = |strategy: &&Strategy| {
+        strategy.context.program == set.context.program
+            && strategy.context.direct_loads == set.context.direct_loads
+            && (strategy.mechanism == set.mechanism
                 || set.mechanism == Mechanism::Tracepoints(attach::Tracepoints))
     };
-    let mut way = ways.iter().find(same)?.clone();
-    way.context.selector.clone_from(&set.context.selector);
-    way.guard.clone_from(&set.guard);
-    Some(way)
+    let mut strategy = strategies.iter().find(same)?.clone();
+    strategy.context.selector.clone_from(&set.context.selector);
+    strategy.guard.clone_from(&set.guard);
+    Some(strategy)
 }

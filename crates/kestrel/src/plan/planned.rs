@@ -66,7 +66,7 @@ pub struct Plan {
 pub fn number(hooks: &mut [Hook], mut next: u32) -> Result<u32> {
     for hook in hooks {
         let numbers = hook.instances.len() as u32 * u32::from(hook.records.max(1));
-        hook.first = u16::try_from(next).map_err(|_| too_many())?;
+        hook.first_record_id = u16::try_from(next).map_err(|_| too_many())?;
         next += numbers;
     }
     if next > u32::from(u16::MAX) {
@@ -91,22 +91,26 @@ pub(crate) fn room_to_grow(numbers: u32) -> u32 {
 impl Plan {
     /// Whether records go through a buffer of their own because they ask something of user space.
     pub(super) fn asks(&self) -> bool {
-        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
-        let mut records = ways.flat_map(|way| way.handlers.iter().flat_map(CheckedProbe::records));
+        let strategies = self.hooks.iter().flat_map(|hook| &hook.strategies);
+        let mut records =
+            strategies.flat_map(|strategy| strategy.checked.iter().flat_map(CheckedProbe::records));
         records.any(|record| record.to == Destination::Messages)
     }
 
     /// The hook at the other end of the calls whose end a hook is at, where one program is to see both.
     pub(crate) fn other_end(&self, hook: &Hook) -> Option<&Hook> {
-        let call = hook.call?;
-        let mut others = self.hooks.iter().filter(|other| other.call == Some(call));
+        let call = hook.entry_exit_id?;
+        let mut others = self
+            .hooks
+            .iter()
+            .filter(|other| other.entry_exit_id == Some(call));
         others.find(|other| other.kind != hook.kind)
     }
 
     /// Whether threads of processes must be followed: those of a command, or others that a handler asks for.
     pub fn follows(&self) -> bool {
-        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
-        let mut handlers = ways.flat_map(|way| &way.handlers);
+        let strategies = self.hooks.iter().flat_map(|hook| &hook.strategies);
+        let mut handlers = strategies.flat_map(|strategy| &strategy.checked);
         matches!(self.target, ProcessFilter::Command(_))
             || self.target.has_threads() && handlers.any(|handler| handler.uses().targets)
     }
@@ -130,11 +134,11 @@ impl Plan {
     }
 
     /// Policy for the buffers while the hooks run: in a persistent session, anything.
-    pub fn steering(&self) -> BufferPolicy {
+    pub fn buffer_policy(&self) -> BufferPolicy {
         if self.globals.persistent {
             return BufferPolicy::any(&self.globals.buffers);
         }
-        let ways = self.hooks.iter().flat_map(|hook| &hook.ways);
-        BufferPolicy::of(ways.flat_map(|way| &way.handlers))
+        let strategies = self.hooks.iter().flat_map(|hook| &hook.strategies);
+        BufferPolicy::of(strategies.flat_map(|strategy| &strategy.checked))
     }
 }

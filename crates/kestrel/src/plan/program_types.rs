@@ -43,12 +43,12 @@ pub(super) fn overlay_definitions(
     let known = |name: &str| kernel.as_ref()?.enumerator(name).map(|found| found.value);
     // The events of a set have the same.
     let mut last: Option<(Arc<Btf>, Arc<Btf>)> = None;
-    let apart = events.apart.iter_mut().flat_map(|one| &mut one.ways);
-    for way in events.ways.iter_mut().chain(apart) {
-        let own = way.context.types.take();
+    let apart = events.members.iter_mut().flat_map(|one| &mut one.strategies);
+    for strategy in events.strategies.iter_mut().chain(apart) {
+        let own = strategy.context.types.take();
         let own = own.filter(|own| kernel.as_ref().is_none_or(|kernel| !Arc::ptr_eq(own, kernel)));
         let Some(own) = own else {
-            way.context.types = Some(over_kernel.clone());
+            strategy.context.types = Some(over_kernel.clone());
             continue;
         };
         let over = match &last {
@@ -56,7 +56,7 @@ pub(super) fn overlay_definitions(
             _ => overlay(definitions, Some(&own), &known).0,
         };
         last = over.clone().map(|over| (own, over));
-        way.context.types = over;
+        strategy.context.types = over;
     }
 }
 

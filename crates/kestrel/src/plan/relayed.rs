@@ -21,7 +21,10 @@ pub(super) fn misfit(cells: &Cells, hook: &ExistingHook, planner: &Planner<'_>) 
         return None;
     }
     let other = planner.events.one_called(&hook.kind, name)?;
-    let serves = other.ways.iter().any(|way| wanted.fits(&way.mechanism));
+    let serves = other
+        .strategies
+        .iter()
+        .any(|strategy| wanted.fits(&strategy.mechanism));
     (serves || hook.is_relay).then_some(event)
 }
 
@@ -48,11 +51,12 @@ pub(super) fn hook(
     let groups = planner.groups(&[alone])?;
     let mut hooks = planner.hooks(groups, &[number]);
     for hook in hooks.iter_mut().filter(|hook| !hook.companion) {
-        let first = hook.ways.first();
-        let channel = first.map_or(0, |way| channel(&way.mechanism));
+        let first = hook.strategies.first();
+        let channel = first.map_or(0, |strategy| channel(&strategy.mechanism));
         // All ways of one type: the hook's number and its type are the place where words are passed on.
-        hook.ways.retain(|way| self::channel(&way.mechanism) == channel);
-        hook.relay = Some(Relay {
+        hook.strategies
+            .retain(|strategy| self::channel(&strategy.mechanism) == channel);
+        hook.taken_from = Some(Relay {
             from: from.number,
             channel,
         });

@@ -59,7 +59,7 @@ pub fn show(plan: &Plan, code: bool) -> Result<String> {
 }
 
 fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<()> {
-    let Some(way) = hook.ways.first() else {
+    let Some(strategy) = hook.strategies.first() else {
         return Ok(());
     };
     let names: Vec<&str> = hook.instances.iter().take(3).map(|i| i.name.as_str()).collect();
@@ -70,20 +70,20 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
         String::new()
     };
     let _ = writeln!(out, "\n{}{more}", names.join(", "));
-    let _ = writeln!(out, "  attach: {way}");
-    for other in hook.ways.iter().skip(1) {
+    let _ = writeln!(out, "  attach: {strategy}");
+    for other in hook.strategies.iter().skip(1) {
         let _ = writeln!(out, "  else:   {other}");
     }
     if !hook.about.is_empty() {
         let _ = writeln!(out, "  of these, and about these by {}", hook.about.join(", "));
     }
-    let program = hook.compile(way, plan, None)?;
+    let program = hook.compile(strategy, plan, None)?;
     let _ = writeln!(
         out,
         "  program: {}",
         counted(program.code.insns.len() as u64, "instruction")
     );
-    for class in hook.classes(way).iter().take(1) {
+    for class in hook.classes(strategy).iter().take(1) {
         let size = class.layout.constant_size().map_or_else(
             || format!("at most {}", counted(class.layout.max_size() as u64, "byte")),
             |size| counted(size as u64, "byte"),

@@ -11,9 +11,9 @@ pub(super) fn apart(events: Resolved, options: &Options) -> Vec<Resolved> {
     let mut rows = events.instances.iter().map(|event| about(&event.name));
     let first = rows.next().unwrap_or_default();
     let alike = options.target == ProcessFilter::All || options.only_own || rows.all(|row| row == first);
-    match alike || events.apart.is_empty() {
+    match alike || events.members.is_empty() {
         true => vec![events],
-        false => events.apart,
+        false => events.members,
     }
 }
 
@@ -48,8 +48,8 @@ fn fields(events: &Resolved, options: &Options) -> Vec<&'static str> {
         return Vec::new();
     }
     let has = |field: &&&str| {
-        let mut ways = events.ways.iter();
-        ways.all(|way| way.context.fields.iter().any(|known| known.name == **field))
+        let mut strategies = events.strategies.iter();
+        strategies.all(|strategy| strategy.context.fields.iter().any(|known| known.name == **field))
     };
     known.iter().filter(has).copied().collect()
 }
@@ -97,13 +97,13 @@ fn cpus(list: &CpuList) -> Option<String> {
 
 /// Puts a condition behind those that say which event it is.
 fn guard(events: &mut Resolved, condition: &str) {
-    for way in &mut events.ways {
-        way.guard = Some(match way.guard.take() {
+    for strategy in &mut events.strategies {
+        strategy.guard = Some(match strategy.guard.take() {
             None => condition.to_owned(),
             Some(before) => format!("({before}) && {condition}"),
         });
     }
-    for one in &mut events.apart {
+    for one in &mut events.members {
         guard(one, condition);
     }
 }

@@ -15,9 +15,9 @@ pub(super) fn check(file: &TableFile, plan: Plan) -> Result<Plan> {
     let Some(objection) = &file.objection else {
         return Ok(plan);
     };
-    let ways = plan.hooks.iter().flat_map(|hook| &hook.ways);
+    let strategies = plan.hooks.iter().flat_map(|hook| &hook.strategies);
     let statements = || {
-        let handlers = ways.clone().flat_map(|way| &way.handlers);
+        let handlers = strategies.clone().flat_map(|strategy| &strategy.checked);
         handlers.flat_map(CheckedProbe::statements)
     };
     let runs = |statement: &Statement| match &statement.kind {

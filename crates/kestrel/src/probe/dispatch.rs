@@ -74,13 +74,13 @@ impl Dispatch {
     ) -> Self {
         let mut routes = HashMap::new();
         for hook in &plan.hooks {
-            let source = hook.rows.first().map(|row| row.source.as_ref());
+            let source = hook.handlers.first().map(|row| row.source.as_ref());
             let Some(text) = texts.iter().find(|text| Some(text.text.as_str()) == source) else {
                 continue;
             };
             let arguments = arguments(hook);
             // Each event of a set has as many numbers as its handlers have kinds of record.
-            let numbers = (hook.first..).step_by(usize::from(hook.records.max(1)));
+            let numbers = (hook.first_record_id..).step_by(usize::from(hook.records.max(1)));
             for (first, instance) in numbers.zip(&hook.instances) {
                 for id in first..first + hook.records {
                     let class = session.classes().iter().find(|class| class.id.0 == id);
@@ -224,7 +224,7 @@ impl Dispatch {
 
 /// Names by which handlers read a function's arguments.
 fn arguments(hook: &Hook) -> Vec<String> {
-    let context = hook.ways.first().map(|way| &way.context);
+    let context = hook.strategies.first().map(|way| &way.context);
     let typed = context.into_iter().flat_map(|context| &context.fields);
     let typed = typed.map(|field| field.name.clone());
     let raw = context.map_or(0, |context| context.arguments.len());

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 /// The number of functions with the same handler from which on they share one text, and so one request to the kernel.
 const MANY: usize = 17;
 /// Parameters of a session that can be had, of 64 switches each.
-const MOST: usize = 256 * 64;
+const MAX: usize = 256 * 64;
 
 /// Under which names the default handlers record what is no field of the event.
 pub(super) const COMM: &str = "__comm";
@@ -86,7 +86,7 @@ impl Texts {
     /// The texts of one probe, behind a switch of its own.
     fn single(&mut self, number: usize, probe: &Probe) -> Result<()> {
         let switch = self.switches.iter().flatten().count();
-        let guard = (switch < MOST).then(|| {
+        let guard = (switch < MAX).then(|| {
             self.switches[number] = Some(switch);
             self.words.resize(switch / 64 + 1, 0);
             self.words[switch / 64] |= u64::from(!probe.disabled) << (switch % 64);
@@ -120,7 +120,7 @@ impl Texts {
             let Owners::ByEvent(owners) = &mut text.owners else {
                 continue;
             };
-            let mine = |hook: &&Hook| hook.rows.first().is_some_and(|row| *row.source == *text.text);
+            let mine = |hook: &&Hook| hook.handlers.first().is_some_and(|row| *row.source == *text.text);
             let planned: Vec<&Instance> = hooks.iter().filter(mine).flat_map(|h| &h.instances).collect();
             let names: HashSet<&str> = planned.iter().map(|instance| instance.name.as_str()).collect();
             let lacking = owners.keys().filter(|name| !names.contains(name.as_str()));

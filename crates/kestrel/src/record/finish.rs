@@ -2,7 +2,7 @@
 
 use super::pieces::{self, Totals};
 use super::{Recorded, Recorder};
-use crate::postprocess::{Progress, counts, review, tally};
+use crate::postprocess::{Progress, counts, postprocess, tally};
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_trace::aggregate::KeptMaps;
@@ -37,7 +37,7 @@ impl Recorder {
         if let Some(code) = &mut code {
             code.end()?;
         }
-        let mut seen = review(
+        let mut seen = postprocess(
             &self.path,
             classes,
             names,

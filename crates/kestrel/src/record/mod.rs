@@ -3,7 +3,7 @@
 mod finish;
 mod pieces;
 
-use crate::agent::{Act, Lost, Messages};
+use crate::agent::{Act, Lost, MessageReader};
 use crate::session::Session;
 use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::Result;
@@ -43,8 +43,8 @@ pub use pieces::{Piece, piece_at};
 
 /// Bytes of the disk set aside for the summary: so many for each event and ring, but not fewer and not more than these.
 const ROW: u64 = 192;
-const LEAST_RESERVE: u64 = 8 << 10;
-const MOST_RESERVE: u64 = 1 << 20;
+const MIN_RESERVE: u64 = 8 << 10;
+const MAX_RESERVE: u64 = 1 << 20;
 
 /// A recording in progress.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub struct Recorder {
     /// Of the pages that could not be written those that were all the same: the first so many of that buffer and CPU.
     spared: BTreeMap<(u32, u32), u64>,
     /// What records ask of user space: not in the trace.
-    messages: Messages,
+    messages: MessageReader,
     /// Whether a writer woke the reader for the last poll.
     woken: bool,
     /// Records in the pages that were written.
@@ -142,7 +142,7 @@ impl Recorder {
     pub fn create_packed(session: Session, path: &Path, replace: bool, level: Option<u8>) -> Result<Self> {
         let writer = begin(&session, path, replace, level)?;
         let events = EventTable::new(session.classes().iter().cloned());
-        let messages = Messages::new(events.clone());
+        let messages = MessageReader::new(events.clone());
         let wanted = holds_user_stacks(session.classes()) || session.has_user_stacks_in_maps();
         let code = match wanted {
             true => Some(UserCode::follow(session.host())?),
@@ -289,7 +289,7 @@ impl Recorder {
                     })?;
                     pages += 1;
                 }
-                pages += ring.lend(cpu, &mut |memory, range| {
+                pages += ring.borrow_pages(cpu, &mut |memory, range| {
                     let mut write = |stream: &mut StreamOut, done| {
                         write_lent(memory, range.start + done..range.end, stream)
                     };
@@ -418,7 +418,7 @@ fn begin(session: &Session, path: &Path, replace: bool, level: Option<u8>) -> Re
     let rows = rings.sum::<usize>() * session.classes().len();
     writer
         .folder()
-        .reserve((rows as u64 * ROW).clamp(LEAST_RESERVE, MOST_RESERVE));
+        .reserve((rows as u64 * ROW).clamp(MIN_RESERVE, MAX_RESERVE));
     Ok(writer)
 }
 

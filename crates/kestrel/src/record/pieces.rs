@@ -1,7 +1,7 @@
 //! Recordings in several directories: what ends one of them, on a thread of its own, while the rings are drained into the next.
 
 use super::{Recorder, begin, give, recorded};
-use crate::postprocess::{Tally, counts, review, tally};
+use crate::postprocess::{Tally, counts, postprocess, tally};
 use crate::session::Session;
 use crate::user_symbols::UserCode;
 use kestrel_catalog::{Error, Result};
@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime};
 
 /// Directories that are being ended at once, beside the one that is written: then a switch has to wait.
-const MOST_ENDING: usize = 4;
+const MAX_ENDING: usize = 4;
 
 /// User code of processes, shared between threads: followed while a recording runs, asked when one of its directories ends.
 pub(super) type SharedCode = Arc<Mutex<UserCode>>;
@@ -60,7 +60,7 @@ pub(super) fn frozen(session: &Session) -> u64 {
 impl Recorder {
     /// Whether a switch would have to wait for directories that are being ended.
     pub fn is_ending_many(&self) -> bool {
-        self.endings.iter().filter(|ended| !ended.is_ready()).count() >= MOST_ENDING
+        self.endings.iter().filter(|ended| !ended.is_ready()).count() >= MAX_ENDING
     }
 
     /// Goes on in another directory, which must be empty or not exist: each record is in the one or the other. The records of pages in use are the old
@@ -223,7 +223,7 @@ impl Ending {
             // While the directory before this one was ended, changes had to wait.
             code.poll()?;
         }
-        let mut seen = review(
+        let mut seen = postprocess(
             &self.path,
             &info.events,
             self.names,

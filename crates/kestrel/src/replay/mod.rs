@@ -17,7 +17,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs::possible_cpus;
-use kestrel_replay::{HandlerId, Replay, Subject, Written};
+use kestrel_replay::{HandlerId, Replay, RunOutput, Subject};
 use kestrel_trace::aggregate::read::Snapshot;
 use kestrel_trace::calls::Renames;
 use kestrel_trace::ctf::directory::Trace;
@@ -66,7 +66,7 @@ struct Tick {
 /// Ticks between two records that are always run.
 const FREE_TICKS: u64 = 1000;
 /// How many more are run in all times between records: three hours at one a millisecond.
-const MOST_IDLE: u64 = 10_000_000;
+const MAX_IDLE: u64 = 10_000_000;
 
 /// The maps of a program at a time.
 struct Maps<'r> {
@@ -166,7 +166,7 @@ impl Replaying {
             end,
             ticks: every.into_iter().map(tick).collect(),
             due_ns: u64::MAX,
-            idle_ticks: MOST_IDLE,
+            idle_ticks: MAX_IDLE,
             skipped_ticks: 0,
             processes: trace.processes.clone(),
             learner: Learner::default(),
@@ -241,7 +241,7 @@ impl Replaying {
         }
         self.now_ns = record.time_ns;
         let (exit, now_ns) = (&mut self.exit, self.now_ns);
-        let each = &mut |replay: &mut Replay, written: Written| -> std::result::Result<(), Failed> {
+        let each = &mut |replay: &mut Replay, written: RunOutput| -> std::result::Result<(), Failed> {
             Ok(performed(replay, &written, now_ns, perform, exit)?)
         };
         self.replay
@@ -339,7 +339,7 @@ impl Replaying {
 /// Performs what a run has written.
 fn performed(
     replay: &mut Replay,
-    written: &Written,
+    written: &RunOutput,
     now_ns: u64,
     perform: &mut Perform,
     exit: &mut Option<i64>,

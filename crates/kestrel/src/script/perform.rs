@@ -23,7 +23,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// Default of the most bytes that `cat` shows of a file.
-const MOST_OF_A_FILE: u64 = 10_240;
+const MAX_OF_A_FILE: u64 = 10_240;
 
 /// Outcome of performing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Perform {
             json,
             escaped: false,
             trailer: Form::TEXT.trailer.to_owned(),
-            max_cat: MOST_OF_A_FILE,
+            max_cat: MAX_OF_A_FILE,
             lines: true,
             unwound: Vec::new(),
             not_unwound: BTreeSet::new(),

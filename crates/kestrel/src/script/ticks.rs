@@ -4,7 +4,7 @@
 //! exactly one interval: the thread raises the map's generation as a kernel program would, and the record is performed after the last program has ended that may
 //! still count into the generation before.
 
-use crate::plan::known::{KnownRecord, Turn};
+use crate::plan::constant_records::{ConstantRecord, Turn};
 use crate::session::Session;
 use crate::session::maps::Generations;
 use kestrel_hook::hook::control::Table;
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Records that wait for the reader at most: what it writes to may stand still for hours.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 
 /// The intervals of a program, until they are dropped.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Shared {
 /// An interval.
 struct Tick {
     period: u64,
-    records: Vec<(EventId, KnownRecord)>,
+    records: Vec<(EventId, ConstantRecord)>,
     /// CLOCK_MONOTONIC of its next tick, ns.
     due: u64,
 }
@@ -135,7 +135,7 @@ impl Shared {
         // Locked until all records are pushed: a reader that takes the list has every record up to its time.
         let mut waiting = self.made();
         for tick in due {
-            let has_room = waiting.len() < MOST_WAITING && tick.has_room(generations);
+            let has_room = waiting.len() < MAX_WAITING && tick.has_room(generations);
             if !are_active() {
                 // Nothing is to be printed any more.
             } else if !has_room {
@@ -158,7 +158,7 @@ impl Shared {
 impl Tick {
     /// Whether its maps can be cleared now: its reader may be far behind. Then this interval goes on until the next tick.
     fn has_room(&self, generations: &Generations) -> bool {
-        let has_room = |record: &KnownRecord| {
+        let has_room = |record: &ConstantRecord| {
             let changed = record.generation.as_ref().filter(|of| of.turn != Turn::Unchanged);
             changed.is_none_or(|of| generations.has_room(&of.map))
         };
@@ -167,7 +167,7 @@ impl Tick {
 
     /// Does what the records say, and gives their bytes, which have no time yet.
     fn make(&self, generations: &Generations) -> Vec<(EventId, Vec<u8>)> {
-        let make = |(id, record): &(EventId, KnownRecord)| {
+        let make = |(id, record): &(EventId, ConstantRecord)| {
             let generation = match &record.generation {
                 None => 0,
                 Some(of) => match of.turn {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn ticks_are_skipped_and_counted_where_nobody_takes_their_records() {
-        let known = KnownRecord {
+        let known = ConstantRecord {
             record: 0,
             bytes: vec![0; 8],
             generation: None,
@@ -228,10 +228,10 @@ mod tests {
         }];
         let shared = Shared::default();
         let generations = Generations::default();
-        for _ in 0..MOST_WAITING / 2 + 3 {
+        for _ in 0..MAX_WAITING / 2 + 3 {
             shared.tick(&mut ticks, &generations, &|| true);
         }
-        assert_eq!(shared.made().len(), MOST_WAITING);
+        assert_eq!(shared.made().len(), MAX_WAITING);
         assert_eq!(shared.skipped.load(Ordering::Relaxed), 3);
         shared.tick(&mut ticks, &generations, &|| false);
         assert_eq!(shared.skipped.load(Ordering::Relaxed), 3, "one that is masked");

@@ -5,7 +5,7 @@ use super::pins::{self, Directory};
 use super::state::{CallState, ObjectMapState, ObjectState, ProgramState};
 use crate::plan::{Call, Hook, PlannedStrategy};
 use kestrel_catalog::{Error, Result};
-use kestrel_hook::hook::{CALLS, SLOTS};
+use kestrel_hook::hook::{CALLS, MAX_TABLE_SLOTS};
 use kestrel_kernel::bpf::{Map, ProgramKind};
 use kestrel_object::BpfMap;
 use kestrel_object::HandlerFile;
@@ -86,13 +86,13 @@ impl Objects {
     pub(super) fn describe_calls(
         &self,
         hook: &Hook,
-        way: Option<&PlannedStrategy>,
+        strategy: Option<&PlannedStrategy>,
         state: &mut ProgramState,
     ) {
-        let Some(way) = way else { return };
-        let calls = hook.calls(way);
+        let Some(strategy) = strategy else { return };
+        let calls = hook.calls(strategy);
         let inner = self.inner();
-        for (handler, row) in way.handlers.iter().zip(&mut state.rows) {
+        for (handler, row) in strategy.checked.iter().zip(&mut state.rows) {
             let call = crate::plan::called(handler).and_then(|(object, program)| {
                 calls.iter().find(|c| c.object == object && c.program == program)
             });
@@ -189,7 +189,7 @@ pub(super) fn found(directory: &Directory, object: &ObjectState, state: &ObjectM
 pub(super) fn free(programs: &[ProgramState], many: usize) -> Option<u32> {
     let taken: BTreeSet<u32> = entries(programs).collect();
     let fits = |first: &u32| (*first..*first + many as u32).all(|entry| !taken.contains(&entry));
-    (SLOTS..(SLOTS + CALLS + 1).saturating_sub(many as u32)).find(fits)
+    (MAX_TABLE_SLOTS..(MAX_TABLE_SLOTS + CALLS + 1).saturating_sub(many as u32)).find(fits)
 }
 
 /// Places of calls that programs use.

@@ -8,7 +8,7 @@ pub struct Fallback {
     /// The event's name.
     pub event: String,
     /// How it is traced now, in words.
-    pub way: String,
+    pub used: String,
     /// Why the planned way failed.
     pub why: String,
 }
@@ -28,18 +28,18 @@ pub struct Missed {
     /// The program's event; for a set of events, the first.
     pub event: String,
     /// Number of further events that the program serves: the kernel counts the missed hits of all together.
-    pub others: usize,
+    pub further_events: usize,
     /// Whether only the events of some processes are traced: the kernel counts the missed hits of all processes.
-    pub chosen: bool,
+    pub filtered: bool,
     /// Number of missed hits, or why it is not known. For returns it is reported even if it is zero.
     pub count: std::result::Result<u64, String>,
     /// Kind of hits that the program sees.
-    pub what: Hits,
+    pub hits: HitKind,
 }
 
 /// Kind of hits that a program sees, which decides why it can miss some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hits {
+pub enum HitKind {
     /// Hits of a place in code, or of an event.
     Any,
     /// Returns of functions, of which the kernel follows a limited number of calls at once.
@@ -68,8 +68,10 @@ const EVERYBODYS: &str = " (counted for all processes, not only for those traced
 
 impl std::fmt::Display for Missed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { count, what, .. } = self;
-        let event = match self.others {
+        let Self {
+            count, hits: what, ..
+        } = self;
+        let event = match self.further_events {
             0 => self.event.clone(),
             others => format!("{} and {}", self.event, counted(others as u64, "other")),
         };
@@ -79,33 +81,33 @@ impl std::fmt::Display for Missed {
                 return write!(f, "how many hits of {event} were missed is not known: {why}");
             }
         };
-        let whose = if self.chosen { EVERYBODYS } else { "" };
-        let wider = if self.others == 0 {
+        let whose = if self.filtered { EVERYBODYS } else { "" };
+        let wider = if self.further_events == 0 {
             event.as_str()
         } else {
             "kretprobe:FUNCTION"
         };
         match (what, count) {
-            (Hits::Any, _) if is_passed_by_others(&self.event) => write!(
+            (HitKind::Any, _) if is_passed_by_others(&self.event) => write!(
                 f,
                 "{} where {event} is seen {} missed: a program was running already on that CPU; arrivals from elsewhere are counted, too, so at most so many hits{whose}",
                 counted(*count, "arrival"),
                 were(*count)
             ),
-            (Hits::Any, _) => write!(
+            (HitKind::Any, _) => write!(
                 f,
                 "{} of {event} {} missed: a program was running already on that CPU{whose}",
                 counted(*count, "hit"),
                 were(*count)
             ),
-            (Hits::Calls, _) => write!(
+            (HitKind::Calls, _) => write!(
                 f,
                 "{} of {event} {} missed, entry and return: a program was running already on that CPU, or more calls were on their way than the kernel follows{whose}",
                 counted(*count, "call"),
                 were(*count)
             ),
-            (Hits::Returns, 0) => write!(f, "0 returns of {event} were missed"),
-            (Hits::Returns, _) => write!(
+            (HitKind::Returns, 0) => write!(f, "0 returns of {event} were missed"),
+            (HitKind::Returns, _) => write!(
                 f,
                 "{} of {event} {} missed: more calls at once than the kernel follows{whose}; {wider}:maxactive=N follows more, fexit follows all",
                 counted(*count, "return"),
@@ -125,32 +127,32 @@ mod tests {
             let event = "kretprobe:a".to_owned();
             let missed = Missed {
                 event,
-                others,
-                chosen,
+                further_events: others,
+                filtered: chosen,
                 count: Ok(count),
-                what,
+                hits: what,
             };
             missed.to_string()
         };
         assert_eq!(
-            missed(0, false, Hits::Returns, 1),
+            missed(0, false, HitKind::Returns, 1),
             "1 return of kretprobe:a was missed: more calls at once than the kernel follows; kretprobe:a:maxactive=N follows more, fexit follows all"
         );
-        let of_set = missed(2, true, Hits::Returns, 226);
+        let of_set = missed(2, true, HitKind::Returns, 226);
         assert!(
             of_set.starts_with("226 returns of kretprobe:a and 2 others were missed: "),
             "{of_set}"
         );
         assert!(of_set.contains("not only for those traced); kretprobe:FUNCTION:maxactive=N"));
         assert_eq!(
-            missed(1, true, Hits::Returns, 0),
+            missed(1, true, HitKind::Returns, 0),
             "0 returns of kretprobe:a and 1 other were missed"
         );
         assert!(
-            missed(0, false, Hits::Calls, 2)
+            missed(0, false, HitKind::Calls, 2)
                 .starts_with("2 calls of kretprobe:a were missed, entry and return: ")
         );
-        assert!(missed(0, true, Hits::Any, 3).ends_with("not only for those traced)"));
+        assert!(missed(0, true, HitKind::Any, 3).ends_with("not only for those traced)"));
     }
 
     #[test]
@@ -158,10 +160,10 @@ mod tests {
         let said = |event: &str| {
             let missed = Missed {
                 event: event.to_owned(),
-                others: 0,
-                chosen: false,
+                further_events: 0,
+                filtered: false,
                 count: Ok(17),
-                what: Hits::Any,
+                hits: HitKind::Any,
             };
             missed.to_string()
         };

@@ -35,7 +35,7 @@ pub(super) struct Resources {
     /// Processes of the traced command.
     pub(super) targets: Option<Map>,
     /// Names of threads.
-    pub(super) names: Map,
+    pub(super) thread_names: Map,
     /// Hits of named probes, where there have been any.
     pub(super) hits: Option<Map>,
     /// Words that hooks pass on to others, where there are any.
@@ -87,7 +87,7 @@ impl Resources {
             message_bell: (rings && is_persistent).then(Doorbell::create).transpose()?,
             bells,
             targets: plan.follows().then(process_filter::create_map).transpose()?,
-            names: thread_names::create_map()?,
+            thread_names: thread_names::create_map()?,
             hits: None,
             relay: None,
             license: license.and_then(|it| CString::new(it).ok()),
@@ -168,7 +168,7 @@ impl Resources {
         match (name.as_str(), &self.targets) {
             (control::MAP, _) => Ok(self.control.map().as_fd()),
             (process_filter::MAP, Some(map)) => Ok(map.as_fd()),
-            (thread_names::MAP, _) => Ok(self.names.as_fd()),
+            (thread_names::MAP, _) => Ok(self.thread_names.as_fd()),
             _ => Err(Error::Compile {
                 event: name.clone(),
                 why: "it names a map that the session does not have".to_owned(),

@@ -16,7 +16,7 @@ use kestrel_trace::value::Value;
 /// The map in which hits are counted; one of the user's has another name.
 const MAP: &str = "kestrel_causes";
 /// Most keys of that map, and of the handlers' own: more than the usual 4,096, as there is one for each event of each process.
-const MOST_KEYS: u32 = 1 << 14;
+const MAX_KEYS: u32 = 1 << 14;
 
 /// A session that counts who causes its events.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Causes {
             leave_out: own,
             mode: Some(Mode::Overwrite),
             buffer_bytes: Some(MIN_BYTES),
-            max_map_keys: Some(MOST_KEYS),
+            max_map_keys: Some(MAX_KEYS),
             ..options.clone()
         };
         // Errors in a text refer to the text as it was typed.

@@ -9,16 +9,16 @@
 //!                   └──► traced (session) ─┴─► Count { event, part, amount }
 //! ```
 
-mod arranged;
+mod assignment;
 mod causes;
 mod cgroup;
 mod count;
+mod count_spec;
 mod counters;
-mod plain;
+mod kernel_counters;
 mod request;
 mod scope;
 mod traced;
-mod wanted;
 
 pub use causes::{Cause, CauseCounts, Causes};
 pub use cgroup::Cgroup;
@@ -29,7 +29,8 @@ pub use request::Request;
 pub use scope::{Scope, Split};
 
 use crate::session::Session;
-use arranged::{Arranged, ordered};
+use assignment::{Arranged, ordered};
+use count_spec::CountSpec;
 use counters::Counters;
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
@@ -37,7 +38,6 @@ use kestrel_catalog::catalog::counter::counted;
 use kestrel_compiler::lang::diag::Diagnostic;
 use kestrel_kernel::procfs;
 use traced::Traced;
-use wanted::CountSpec;
 
 /// The counters and programs that serve one [`Request`].
 #[derive(Debug)]
@@ -58,9 +58,9 @@ impl Stat {
     pub fn prepare(request: &Request, catalog: &Catalog) -> Result<Self> {
         let wanted = match request.events.as_slice() {
             [] => vec![CountSpec::Counters(counted::usual(), false, 0)],
-            texts => wanted::parse(texts, catalog.host())?,
+            texts => count_spec::parse(texts, catalog.host())?,
         };
-        let mut plain = plain::of(&wanted, request, catalog);
+        let mut plain = kernel_counters::of(&wanted, request, catalog);
         let mut counters = Counters::open(
             &Arranged::of(&wanted, &plain, request).groups,
             request,
@@ -69,7 +69,7 @@ impl Stat {
         if counters.may_miss && plain.iter().any(Option::is_some) {
             // A thread that began while counters were opened for its process has none, and its tracepoints would be missed. Programs see the events of such
             // threads, too, so all tracepoints are counted by programs.
-            plain = plain::none(&wanted);
+            plain = kernel_counters::none(&wanted);
             counters = Counters::open(
                 &Arranged::of(&wanted, &plain, request).groups,
                 request,

@@ -22,7 +22,7 @@ use kestrel_trace::value::Value;
 use std::collections::BTreeMap;
 
 /// Most keys of a map whose counts are split by thread or value: more than the usual 4,096, which a busy system's threads fill in a minute.
-const MOST_KEYS: u32 = 1 << 16;
+const MAX_KEYS: u32 = 1 << 16;
 
 /// A text of `-e` as a handler.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Traced {
             via: request.via,
             // No record is written.
             buffer_bytes: Some(MIN_BYTES),
-            max_map_keys: split.then_some(MOST_KEYS),
+            max_map_keys: split.then_some(MAX_KEYS),
             ..Options::default()
         };
         let plan = plan::plan(Source::Events(&handlers), &options, catalog)?;
@@ -321,7 +321,7 @@ fn shown(value: Value<'_>) -> String {
 /// The events that a text stands for on this kernel.
 fn names(plan: &Plan, handler: &str) -> Vec<String> {
     let hooks = plan.hooks.iter().filter(|hook| !hook.companion);
-    let of_text = hooks.filter(|hook| hook.rows.iter().any(|row| *row.source == *handler));
+    let of_text = hooks.filter(|hook| hook.handlers.iter().any(|row| *row.source == *handler));
     let mut names: Vec<String> = of_text
         .flat_map(|hook| hook.instances.iter().map(|instance| instance.name.clone()))
         .collect();

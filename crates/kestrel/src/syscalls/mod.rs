@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The number and the result.
-    Times,
+    NumberAndResult,
     /// Arguments, and the texts that they point to; also the calls that change what descriptors mean.
-    Lines,
+    ArgumentsToo,
 }
 
 /// The calls to be recorded.
@@ -55,8 +55,8 @@ impl Calls {
             return Err(unknown(word, &names));
         }
         let events = match detail {
-            Detail::Times => times(set, &signatures),
-            Detail::Lines => lines(set, &signatures),
+            Detail::NumberAndResult => times(set, &signatures),
+            Detail::ArgumentsToo => lines(set, &signatures),
         };
         Ok(Self {
             events,
@@ -66,12 +66,12 @@ impl Calls {
     }
 
     /// Whether some calls are left out.
-    pub fn is_choice(&self) -> bool {
+    pub fn is_subset(&self) -> bool {
         self.signatures.iter().any(|(_, it)| !it.is_in(&self.set))
     }
 
     /// Calls that are not in the set although they are later variants of calls that are: `openat` of `open`, `newfstatat` of `stat`.
-    pub fn later(&self) -> Vec<String> {
+    pub fn newer_variants(&self) -> Vec<String> {
         let names = |shown: bool| {
             let own = self.signatures.of(Abi::Native);
             let of = own.filter(move |(_, it)| it.is_in(&self.set) == shown);
@@ -85,13 +85,13 @@ impl Calls {
 
 /// Whether a call's name is another's with a suffix of later variants.
 fn is_later(name: &str, other: &str) -> bool {
-    const BEHIND: [&str; 8] = ["at", "at2", "2", "3", "4", "64", "x", "_pwait"];
+    const SUFFIXES: [&str; 8] = ["at", "at2", "2", "3", "4", "64", "x", "_pwait"];
     let names = [Some(name), name.strip_prefix("new"), name.strip_prefix("newf")];
     let mut behind = names
         .into_iter()
         .flatten()
         .filter_map(|name| name.strip_prefix(other));
-    behind.any(|behind| BEHIND.contains(&behind))
+    behind.any(|behind| SUFFIXES.contains(&behind))
 }
 
 fn unknown(word: &str, calls: &[(String, Vec<String>)]) -> Error {

@@ -9,8 +9,8 @@ use super::watermark::Watermark;
 use crate::session::pinned::{PinnedSession, ThreadNames};
 use crate::session::store::Store;
 use kestrel_catalog::{Error, Result};
+use kestrel_hook::buffer::checkpoint::Checkpoint;
 use kestrel_hook::buffer::cursor::{Begin, Cursor, Policy, View};
-use kestrel_hook::buffer::mark::Mark;
 use kestrel_hook::buffer::{Buffer, numbered};
 use kestrel_kernel::procfs;
 use kestrel_trace::ctf::packet::Packet;
@@ -62,9 +62,9 @@ struct Watched {
     /// Earliest time of records that are shown, ns.
     since_ns: u64,
     /// Position from which records are counted, and the number recorded there.
-    begin: Option<Mark>,
+    begin: Option<Checkpoint>,
     /// Position up to which they are counted.
-    end: Option<Mark>,
+    end: Option<Checkpoint>,
     /// Records shown between the two.
     shown: u64,
 }
@@ -132,7 +132,7 @@ impl Watch {
             let ring = buffer.ring();
             for cpu in ring.cpus() {
                 // Before the cursor: records between the two would be shown and not counted.
-                let begin = ring.mark(cpu);
+                let begin = ring.checkpoint(cpu);
                 let since_ns = match since_ns {
                     0 => 0,
                     since_ns => since_ns.max(watch.reset(number)),
@@ -231,7 +231,7 @@ impl Watch {
         let mut shown = self.poll(show)?;
         for watched in &mut self.rings {
             if let Some(buffer) = numbered(&self.buffers, watched.number) {
-                watched.end = buffer.ring().mark(watched.cursor.cpu());
+                watched.end = buffer.ring().checkpoint(watched.cursor.cpu());
             }
         }
         // More than once round a ring is not what there was at the end.
@@ -354,7 +354,7 @@ impl Watch {
                 continue;
             }
             if let Some(buffer) = numbered(&self.buffers, watched.number) {
-                watched.end = buffer.ring().mark(watched.cursor.cpu());
+                watched.end = buffer.ring().checkpoint(watched.cursor.cpu());
             }
             self.overwritten_before += watched.cursor.unread().overwritten;
             self.gone = self.gone.zip(watched.missing()).map(|(gone, more)| gone + more);
@@ -372,7 +372,7 @@ impl Watch {
                     number,
                     cursor: ring.cursor(cpu, Begin::Start),
                     since_ns: 0,
-                    begin: ring.mark_at_start(cpu),
+                    begin: ring.checkpoint_at_start(cpu),
                     end: None,
                     shown: 0,
                 });

@@ -14,7 +14,7 @@ use kestrel_trace::user_symbol::{Binary, Code, Mapping, UserSymbols, code_addres
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Mappings that are known at most: those of processes that ended long ago go with all others, which are found again.
-const MOST_MAPPINGS: usize = 1 << 16;
+const MAX_MAPPINGS: usize = 1 << 16;
 
 /// Follows the memory of all processes, and names the places that records have.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl LiveNames {
         if !self.mappings.insert((pid, key_of(mapping))) {
             return;
         }
-        if self.mappings.len() > MOST_MAPPINGS {
+        if self.mappings.len() > MAX_MAPPINGS {
             self.mappings = [(pid, key_of(mapping))].into();
             self.generated.clear();
             user.forget_processes();

@@ -9,7 +9,7 @@ use kestrel_trace::value::StackCopy;
 use std::collections::HashMap;
 
 /// Most frames of a stack, to end a walk that goes astray.
-const MOST: usize = 1024;
+const MAX: usize = 1024;
 /// Most processes whose unwinders are kept. Records come in the order of their times, so few processes alternate.
 const READY: usize = 256;
 /// Greatest distance from the copy at which an address still belongs to the stack: the usual limit of a stack's size.
@@ -115,7 +115,7 @@ impl Process {
         let (unwinder, cache, ranges) = (&self.unwinder, &mut self.cache, &self.ranges);
         let mut frames = unwinder.iter_frames(copy.ip, registers, cache, &mut read);
         let mut found = FoundFrames::default();
-        while found.addresses.len() < MOST {
+        while found.addresses.len() < MAX {
             match frames.next() {
                 Ok(Some(frame)) => {
                     let address = frame.address();
@@ -269,7 +269,7 @@ mod tests {
             };
             let found = unwinding.borrow_mut().frames(&copy, 7, mappings.iter(), &binaries);
             prop_assert_eq!(found.addresses.first(), Some(&copy.ip));
-            prop_assert!(found.addresses.len() <= MOST);
+            prop_assert!(found.addresses.len() <= MAX);
         });
     }
 }

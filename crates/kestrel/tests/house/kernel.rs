@@ -62,7 +62,7 @@ fn types() -> Vec<u8> {
         place("exit_state", int, task::EXIT_STATE),
         place("comm", comm, task::COMM),
     ];
-    let task = b.layout("task_struct", task::SIZE as u32, &members);
+    let task = b.struct_at_offsets("task_struct", task::SIZE as u32, &members);
     let task = b.pointer(task);
     let void = b.pointer(kestrel_bpf::btf::TypeId::VOID);
     let parameters = [

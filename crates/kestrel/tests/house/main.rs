@@ -61,7 +61,7 @@ fn run_on(
     let plan = plan(Source::Events(&[event.to_owned()]), &options, catalog)
         .unwrap_or_else(|error| panic!("{error}: {error:?}"));
     let hook = &plan.hooks[0];
-    let way = hook.ways.iter().find(|way| wanted(way)).unwrap();
+    let way = hook.strategies.iter().find(|way| wanted(way)).unwrap();
     let program = hook.compile(way, &plan, None).unwrap();
 
     let mut machine = Machine::new();
@@ -257,7 +257,7 @@ fn code_that_options_add_comes_from_no_part_of_the_text() {
             ..kestrel::plan::Options::default()
         };
         let plan = plan(Source::Events(&[text.to_owned()]), &options, &catalog).unwrap();
-        for way in &plan.hooks[0].ways {
+        for way in &plan.hooks[0].strategies {
             let code = plan.hooks[0].compile(way, &plan, None).unwrap().code;
             let sources = code.lines.iter().map(|line| line.source);
             let inside: Vec<&str> = sources

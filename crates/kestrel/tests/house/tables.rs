@@ -6,7 +6,7 @@ use kestrel::buffer::layout::{Geometry, Mode};
 use kestrel::buffer::writer::{RingSink, map_name};
 use kestrel::catalog::Via;
 use kestrel::session::control;
-use kestrel::session::dispatch::{BufferPolicy, Dispatch, HandlerChoice, MESSAGES, SLOTS};
+use kestrel::session::dispatch::{BufferPolicy, Dispatch, HandlerChoice, MESSAGES, SLOTS_MAP};
 use kestrel_bpf::code::{Code, MapRef, RelocationTarget};
 use kestrel_bpf::interp::{self, Machine};
 use kestrel_compiler::check::check;
@@ -61,7 +61,7 @@ impl Session {
         let catalog = kernel::build(tree.path());
         let (probe, _) = parse_events("kprobe:vfs_read");
         let mut resolved = catalog.resolve(&probe.events[0], Via::Auto).unwrap();
-        let context = resolved.remove(0).ways.remove(0).context;
+        let context = resolved.remove(0).strategies.remove(0).context;
 
         let mut machine = Machine::new();
         machine.environment.clock = BEGIN;
@@ -71,8 +71,8 @@ impl Session {
             control::MAP.to_owned(),
             machine.add_map(array(1), 4, control::SIZE),
         );
-        let slots = interp::MapKind::Programs { entries: 64 };
-        maps.insert(SLOTS.to_owned(), machine.add_map(slots, 4, 4));
+        let slots = interp::MapKind::ProgramArray { entries: 64 };
+        maps.insert(SLOTS_MAP.to_owned(), machine.add_map(slots, 4, 4));
         let geometry = Geometry::new(Mode::Overwrite, 64 << 10, NUMBERS);
         let mut readers = Vec::new();
         for name in BUFFERS {
@@ -116,33 +116,33 @@ impl Session {
             geometry: self.geometry,
             reentrant: false,
             bell: kestrel::buffer::bell::Bell::Silent,
-            apart: kestrel::buffer::writer::Apart::Nothing,
+            outlined: kestrel::buffer::writer::Outlined::None,
         };
-        let gate = Dispatch {
+        let dispatch = Dispatch {
             counts_failures: false,
             counts_divisions: false,
             buffers: BUFFERS.map(|name| (name.to_owned(), ring(name))).into(),
             owners: Vec::new(),
-            steering: BufferPolicy::any(&self.globals.buffers),
+            buffer_policy: BufferPolicy::any(&self.globals.buffers),
             tables: self.globals.tables.clone(),
             parameters: self.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: false,
             calls: Vec::new(),
             choice,
-            relay: None,
-            leads: Vec::new(),
-            passing: None,
+            taken_from: None,
+            relayed_hooks: Vec::new(),
+            passes_to: None,
             place: None,
             switches: None,
             // The harder way: what calls another program, or ends, must have switched preemption on.
-            whole: true,
-            apart: false,
+            preemption_off: true,
+            subprogram: false,
         };
         let context = Context {
             number,
             ..self.context.clone()
         };
-        let program = compile_hook(&handlers, &context, &gate).unwrap();
+        let program = compile_hook(&handlers, &context, &dispatch).unwrap();
         self.keep_layouts(&program, number);
         self.linked(&program)
     }
@@ -202,7 +202,7 @@ impl Session {
     }
 
     fn put_in_slot(&mut self, slot: u32, code: Code) {
-        self.machine.set_program(self.maps[SLOTS], slot, code);
+        self.machine.set_program(self.maps[SLOTS_MAP], slot, code);
     }
 
     /// Reads so many bytes, as the event sees it.

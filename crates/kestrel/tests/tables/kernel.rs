@@ -118,7 +118,7 @@ pub fn hook_of<'p>(plan: &'p Plan, event: &str) -> Option<&'p Hook> {
 
 /// What an event meets in each table, by number: the handler's text.
 pub fn handlers(plan: &Plan, event: &str) -> Vec<(u32, String)> {
-    let rows = hook_of(plan, event).map_or(&[][..], |hook| &hook.rows);
+    let rows = hook_of(plan, event).map_or(&[][..], |hook| &hook.handlers);
     let mut all: Vec<(u32, String)> = Vec::new();
     for row in rows {
         all.extend(row.tables.iter().map(|t| (*t, kestrel::plan::handler(row))));
@@ -128,7 +128,7 @@ pub fn handlers(plan: &Plan, event: &str) -> Vec<(u32, String)> {
 }
 
 pub fn is_functions(hook: &Hook) -> bool {
-    hook.ways.iter().all(|w| {
+    hook.strategies.iter().all(|w| {
         matches!(
             w.mechanism,
             Mechanism::Functions(attach::Functions { at_return: false, .. })

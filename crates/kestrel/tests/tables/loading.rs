@@ -13,7 +13,7 @@ fn existing(plan: &Plan) -> Existing {
         is_relay: false,
         kind: hook.kind.to_owned(),
         instances: hook.instances.iter().map(|i| i.name.clone()).collect(),
-        mechanism: hook.ways[0].mechanism.clone(),
+        mechanism: hook.strategies[0].mechanism.clone(),
     };
     Existing {
         tables: plan.tables.clone(),
@@ -77,7 +77,7 @@ fn events_that_are_seen_already_get_slots_and_others_hooks() {
     assert!(
         plan.hooks
             .iter()
-            .flat_map(|h| &h.rows)
+            .flat_map(|h| &h.handlers)
             .all(|row| row.tables == [7])
     );
     assert_eq!(
@@ -86,8 +86,8 @@ fn events_that_are_seen_already_get_slots_and_others_hooks() {
         "a new table has the place after the others"
     );
     for hook in &plan.hooks {
-        assert!(hook.first >= 100);
-        hook.compile(&hook.ways[0], &plan, None).unwrap();
+        assert!(hook.first_record_id >= 100);
+        hook.compile(&hook.strategies[0], &plan, None).unwrap();
     }
 }
 
@@ -112,14 +112,14 @@ fn a_set_keeps_its_order_and_several_handlers_their_places() {
             "kprobe:vfs_write"
         ]
     );
-    let texts: Vec<String> = hook.rows.iter().map(kestrel::plan::handler).collect();
+    let texts: Vec<String> = hook.handlers.iter().map(kestrel::plan::handler).collect();
     let mut found: Vec<(&str, &Vec<u16>)> = texts.iter().map(String::as_str).zip(&slot.sets).collect();
     found.sort();
     assert_eq!(
         found,
         [("{ record(comm) }", &vec![1, 3]), ("{ record(tid) }", &vec![2])]
     );
-    hook.compile(&hook.ways[0], &plan, None).unwrap();
+    hook.compile(&hook.strategies[0], &plan, None).unwrap();
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn children_start_from_their_parents_rows() {
     ];
     assert_eq!(wakeup, all);
     assert_eq!(
-        hook_of(&plan, "sched:sched_wakeup").unwrap().rows.len(),
+        hook_of(&plan, "sched:sched_wakeup").unwrap().handlers.len(),
         1,
         "one handler, three tables"
     );
@@ -73,7 +73,7 @@ fn equal_handlers_are_one() {
         "table a { sched:sched_switch { record(pid) } }\ntable b { sched:sched_switch { record(pid) } }";
     let hook = right(text);
     let hook = hook_of(&hook, "sched:sched_switch").unwrap();
-    assert_eq!((hook.rows.len(), &hook.rows[0].tables), (1, &vec![1, 2]));
+    assert_eq!((hook.handlers.len(), &hook.handlers[0].tables), (1, &vec![1, 2]));
     assert_eq!(hook.records, 1);
 }
 
@@ -105,7 +105,7 @@ fn numbers_of_records_do_not_overlap() {
     let plan = right(text);
     let mut seen = std::collections::HashSet::new();
     for hook in &plan.hooks {
-        for class in hook.classes(&hook.ways[0]) {
+        for class in hook.classes(&hook.strategies[0]) {
             assert!(seen.insert(class.id), "{class:?}");
         }
     }
@@ -132,7 +132,7 @@ fn every_hook_compiles_with_every_row() {
         let plan = kestrel::plan::plan(Source::File(&file), &options, &catalog).unwrap();
         assert_eq!(plan.slots, stays);
         for hook in &plan.hooks {
-            for way in &hook.ways {
+            for way in &hook.strategies {
                 let program = hook.compile(way, &plan, None).unwrap();
                 assert!(!program.code.insns.is_empty());
             }
@@ -269,7 +269,7 @@ fn two_hundred_tables_of_fifteen_hundred_events() {
     let masked = (0..200).filter(|n| n % 30 == 3).count();
     assert_eq!(of("group3:event_3").len(), 201 - masked);
     let hook = hook_of(&plan, "group3:event_3").unwrap();
-    assert!(hook.compile(&hook.ways[0], &plan, None).is_ok());
+    assert!(hook.compile(&hook.strategies[0], &plan, None).is_ok());
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn texts_and_tables_join_and_dedupe_alike() {
         let hook = |hook: &kestrel::plan::Hook| {
             let mut names: Vec<String> = hook.instances.iter().map(|i| i.name.clone()).collect();
             names.sort();
-            (names, hook.ways[0].to_string())
+            (names, hook.strategies[0].to_string())
         };
         plan.hooks.iter().map(hook).collect()
     };
@@ -337,7 +337,7 @@ fn every_text_adds_its_handler_and_a_later_row_replaces_one() {
         "sched:sched_switch { record(comm) }".to_owned(),
     ];
     let both = plan(Source::Events(&texts), &options, &catalog).unwrap();
-    let written: Vec<&str> = both.hooks.iter().map(|hook| hook.rows[0].text()).collect();
+    let written: Vec<&str> = both.hooks.iter().map(|hook| hook.handlers[0].text()).collect();
     assert_eq!(
         written,
         [

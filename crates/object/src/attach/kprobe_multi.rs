@@ -10,7 +10,7 @@ use kestrel_kernel::bpf::{Program, ProgramKind};
 use kestrel_kernel::feature::{Feature, Features, Support};
 
 /// Most functions that are attached one by one: more take minutes to attach and detach.
-const MOST_ONE_BY_ONE: usize = 64;
+const MAX_ONE_BY_ONE: usize = 64;
 
 pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
     functions(request)?;
@@ -60,11 +60,11 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: Progr
     let functions = functions(request)?;
     let at_return = request.at_return || request.kind.hook == Hook::KretprobeMulti;
     if kind == ProgramKind::Kprobe {
-        if functions.len() > MOST_ONE_BY_ONE {
+        if functions.len() > MAX_ONE_BY_ONE {
             return Err(Error::Unsupported {
                 what: format!("{} functions match {}", functions.len(), request.target),
                 why: format!(
-                    "this kernel has no probes on many functions at once (FPROBE), and more than {MOST_ONE_BY_ONE} one by one take too long"
+                    "this kernel has no probes on many functions at once (FPROBE), and more than {MAX_ONE_BY_ONE} one by one take too long"
                 ),
             });
         }

@@ -7,7 +7,7 @@ use super::request::{AttachRequest, Binding};
 use crate::map::BpfMap;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{Links, UserPlaces};
-use kestrel_catalog::executable::{self, Argument, ArgumentPlace, Mark, arguments};
+use kestrel_catalog::executable::{self, Argument, ArgumentPlace, UsdtProbe, arguments};
 use kestrel_kernel::bpf::{Program, ProgramKind, ValueCheck};
 use kestrel_kernel::perf::UprobePlace;
 use std::path::Path;
@@ -24,10 +24,10 @@ fn split<'r>(request: &'r AttachRequest<'_>) -> Result<(String, &'r str, &'r str
     }
 }
 
-fn marks(request: &AttachRequest<'_>) -> Result<(String, Vec<Mark>)> {
+fn marks(request: &AttachRequest<'_>) -> Result<(String, Vec<UsdtProbe>)> {
     let (path, provider, name) = split(request)?;
     let file = request.kernel.known.executables().get(Path::new(&path))?;
-    let found = file.places_of_mark(provider, name)?;
+    let found = file.usdt_probes_named(provider, name)?;
     Ok((path, found))
 }
 
@@ -66,7 +66,7 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: Progr
 const SPECIFICATIONS: &str = "__bpf_usdt_specs";
 /// The element: 12 arguments of 16 bytes, a cookie for users, the count of arguments, padding.
 const ELEMENT: usize = 208;
-const MOST_ARGUMENTS: usize = 12;
+const MAX_ARGUMENTS: usize = 12;
 const COUNT_AT: usize = 200;
 /// A byte of the padding: the element is in use. libbpf's programs do not read it.
 const USED_AT: usize = 202;
@@ -103,8 +103,8 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
         let Argument { size, signed, place } = argument;
         let room = element
             .get_mut(count * 16..count * 16 + 16)
-            .filter(|_| count < MOST_ARGUMENTS);
-        let room = room.ok_or_else(|| format!("the mark has more than {MOST_ARGUMENTS} arguments"))?;
+            .filter(|_| count < MAX_ARGUMENTS);
+        let room = room.ok_or_else(|| format!("the mark has more than {MAX_ARGUMENTS} arguments"))?;
         let (value, how, register) = match place {
             ArgumentPlace::Constant(value) => (value, 0, 0),
             ArgumentPlace::Register(register) => (0, 1, register),

@@ -14,9 +14,9 @@ use kestrel_trace::layout::Space;
 const EFAULT: i64 = -14;
 
 /// Frames that a stack has at most, as in the kernel.
-const MOST_FRAMES: usize = 127;
+const MAX_FRAMES: usize = 127;
 /// Times that a loop is repeated: the kernel ends one that goes on (`BPF_MAX_LOOPS`), and here it is given up.
-const MOST_TIMES: u64 = (1 << 23) - 1;
+const MAX_TIMES: u64 = (1 << 23) - 1;
 
 /// Why a helper did not answer.
 pub(crate) enum Stopped {
@@ -228,7 +228,7 @@ fn stack(m: &mut Machine, to: u64, size: u64, flags: u64, subject: &Subject<'_>)
 
 fn stack_number(m: &mut Machine, map: u64, flags: u64, subject: &Subject<'_>) -> Answer {
     let table = m.tables.get_mut(number(map)?).ok_or(Stopped::Malformed)?;
-    let Some(mut found) = frames(flags, (table.key_size / 8).min(MOST_FRAMES), subject) else {
+    let Some(mut found) = frames(flags, (table.key_size / 8).min(MAX_FRAMES), subject) else {
         return Ok(EFAULT.cast_unsigned());
     };
     found.resize(table.key_size, 0);
@@ -272,7 +272,7 @@ fn repeat(
     while done < count as u32 as u64 {
         let mut registers = [0; 16];
         (registers[1], registers[2]) = (done, context);
-        if done >= MOST_TIMES {
+        if done >= MAX_TIMES {
             return Err(Stopped::Inside(Error::Endless(done)));
         }
         done += 1;

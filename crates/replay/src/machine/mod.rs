@@ -16,7 +16,7 @@ const FRAME: usize = 512;
 /// Frames of a program, as in the kernel.
 const FRAMES: usize = 8;
 /// Jumps back of one run after which it is given up.
-const MOST_JUMPS: u64 = 1 << 24;
+const MAX_JUMPS: u64 = 1 << 24;
 
 /// A processor with its memory.
 #[derive(Debug)]
@@ -95,8 +95,8 @@ impl Machine {
                     Ok(Some(to)) => {
                         if to as usize <= at {
                             self.jumps += 1;
-                            if self.jumps > MOST_JUMPS {
-                                return Err(Error::Endless(MOST_JUMPS));
+                            if self.jumps > MAX_JUMPS {
+                                return Err(Error::Endless(MAX_JUMPS));
                             }
                         }
                         at = to as usize;

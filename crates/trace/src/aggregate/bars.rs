@@ -1,6 +1,6 @@
 //! Histograms written as bars of text and as JSON.
 
-use super::gather::json_number;
+use super::aggregation::json_number;
 use super::histogram::{Buckets, Label};
 use crate::print::{counted, decimal, separate};
 use serde_json::Value as Json;

@@ -32,20 +32,20 @@ pub struct Label {
 
 impl Buckets {
     /// Most bits of [`Buckets::Powers`].
-    pub const MOST_BITS: u8 = 5;
+    pub const MAX_BITS: u8 = 5;
     /// Most buckets of [`Buckets::Linear`] between the two outer ones.
-    pub const MOST_LINEAR: u32 = 1000;
+    pub const MAX_LINEAR: u32 = 1000;
 
     /// Number of buckets.
     pub fn count(self) -> u32 {
         match self {
             Self::Powers { bits, .. } => {
-                ((64 - u32::from(bits.min(Self::MOST_BITS))) << bits.min(Self::MOST_BITS)) + 1
+                ((64 - u32::from(bits.min(Self::MAX_BITS))) << bits.min(Self::MAX_BITS)) + 1
             }
             Self::Linear { min, max, step } => {
                 let (width, step) = (i128::from(max) - i128::from(min), i128::from(step.max(1)));
                 let inner = (width + step - 1) / step;
-                inner.clamp(0, i128::from(Self::MOST_LINEAR)) as u32 + 2
+                inner.clamp(0, i128::from(Self::MAX_LINEAR)) as u32 + 2
             }
         }
     }
@@ -54,9 +54,9 @@ impl Buckets {
     pub fn index(self, value: u64) -> u32 {
         match self {
             Self::Powers { .. } if (value as i64) < 0 => 0,
-            Self::Powers { bits } if value < 1 << bits.min(Self::MOST_BITS) => value as u32 + 1,
+            Self::Powers { bits } if value < 1 << bits.min(Self::MAX_BITS) => value as u32 + 1,
             Self::Powers { bits } => {
-                let bits = bits.min(Self::MOST_BITS);
+                let bits = bits.min(Self::MAX_BITS);
                 let up = value.ilog2() - u32::from(bits);
                 ((up + 1) << bits) + ((value >> up) as u32 & ((1 << bits) - 1)) + 1
             }
@@ -80,7 +80,7 @@ impl Buckets {
                 to: Some(-1),
             },
             Self::Powers { bits, .. } => {
-                let (index, bits) = (index - 1, u32::from(bits.min(Self::MOST_BITS)));
+                let (index, bits) = (index - 1, u32::from(bits.min(Self::MAX_BITS)));
                 let (group, part) = (index >> bits, i128::from(index & ((1 << bits) - 1)));
                 match group.checked_sub(1) {
                     None => between(part, 1),

@@ -1,6 +1,6 @@
 //! Contents of maps at the end of a recording, as a file of its trace; how it is shown is `text`'s and `json`'s.
 
-use super::map_type::{MOST_KEY, MapType, ValueKind};
+use super::map_type::{MAX_KEY, MapType, ValueKind};
 use super::read::Snapshot;
 use crate::error::{Error, Result};
 use crate::layout::FieldType;
@@ -18,7 +18,7 @@ pub struct KeptMaps {
 }
 
 /// Most keys of a map: those of a tuple are as many as there is room for in [`MOST_KEY`] bytes.
-const MOST_KEYS: usize = MOST_KEY as usize / 8;
+const MAX_KEYS: usize = MAX_KEY as usize / 8;
 
 #[derive(Deserialize, Serialize)]
 struct File<'m> {
@@ -99,7 +99,7 @@ impl Snapshot {
 impl MapType {
     fn is_sound(&self) -> bool {
         let key = |ty: &FieldType| match ty {
-            FieldType::Text { size } => (1..=MOST_KEY).contains(size),
+            FieldType::Text { size } => (1..=MAX_KEY).contains(size),
             FieldType::Stack { .. } => true,
             ty => ty.is_sound(),
         };
@@ -109,14 +109,14 @@ impl MapType {
             ValueKind::Whole(ty) => ty.is_sound(),
             ValueKind::Gathered(gathered) => gathered.function.is_sound(gathered),
         };
-        value && self.keys.len() <= MOST_KEYS && self.keys.iter().all(key) && self.key_size() <= MOST_KEY
+        value && self.keys.len() <= MAX_KEYS && self.keys.iter().all(key) && self.key_size() <= MAX_KEY
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::function::{COUNT, LHIST};
-    use super::super::{Gathered, json, text};
+    use super::super::{Aggregation, json, text};
     use super::*;
     use crate::layout::Base;
     use proptest::prelude::*;
@@ -153,14 +153,14 @@ mod tests {
         let counts = ty(
             "n",
             vec![text, number],
-            ValueKind::Gathered(Gathered::new(COUNT, false)),
+            ValueKind::Gathered(Aggregation::new(COUNT, false)),
         );
         let symbol = FieldType::Pointer { symbolic: true };
         let last = ty("last", vec![], ValueKind::Scalar(symbol));
         let sizes = ty(
             "h",
             vec![],
-            ValueKind::Gathered(Gathered::with(LHIST, true, vec![0, 10, 5])),
+            ValueKind::Gathered(Aggregation::with(LHIST, true, vec![0, 10, 5])),
         );
         let buckets: Vec<u8> = [0u64, 3, 0, 1].iter().flat_map(|n| n.to_le_bytes()).collect();
         let maps = vec![

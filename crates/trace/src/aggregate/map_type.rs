@@ -1,6 +1,6 @@
 //! The type of a map: its keys, what it holds, and where both lie in the kernel's map.
 
-use super::gather::Gathered;
+use super::aggregation::Aggregation;
 use super::state;
 use crate::layout::{EventName, FieldType, Frames, Names, Space};
 use crate::symbol::has_addresses;
@@ -8,7 +8,7 @@ use crate::user_symbol::has_code;
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of a key, the generation included.
-pub const MOST_KEY: u32 = 16 << 10;
+pub const MAX_KEY: u32 = 16 << 10;
 /// Bytes of a key that kernels before 5.16 take, too.
 pub const EVERY_KEY: u32 = 512;
 /// Default number of entries of a map.
@@ -66,7 +66,7 @@ pub enum ValueKind {
     /// bytes.
     Whole(FieldType),
     /// What a function gathers, on each CPU for itself.
-    Gathered(Gathered),
+    Gathered(Aggregation),
 }
 
 fn yes() -> bool {

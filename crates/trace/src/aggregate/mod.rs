@@ -11,9 +11,9 @@
 //! A map without keys has no generation either: it is an array of one element. `clear(@x)` is one addition to the map's generation: what
 //! was kept under older ones is as good as gone, at once and for every CPU.
 
+pub mod aggregation;
 mod bars;
 pub mod function;
-pub mod gather;
 mod histogram;
 mod json;
 mod kept;
@@ -23,10 +23,10 @@ pub mod read;
 pub mod state;
 mod text;
 
+pub use aggregation::Aggregation;
 pub use bars::{json as histogram_json, text as histogram_text};
-pub use gather::Gathered;
 pub use histogram::{Buckets, Label};
 pub use json::{json, json_line};
 pub use kept::KeptMaps;
-pub use map_type::{ENTRIES, EVERY_KEY, MOST_KEY, MapType, ValueKind};
+pub use map_type::{ENTRIES, EVERY_KEY, MAX_KEY, MapType, ValueKind};
 pub use text::{Entry, Show, entries, shown, text, written};

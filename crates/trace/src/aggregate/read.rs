@@ -8,7 +8,7 @@ use crate::value::{Stacks, Value, ValueContext};
 use serde::{Deserialize, Serialize};
 
 /// Most frames of a stack, as the kernel has them.
-const MOST_FRAMES: usize = 127;
+const MAX_FRAMES: usize = 127;
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
@@ -141,7 +141,7 @@ impl Row {
         };
         value
             && self.key.len() == ty.key_size() as usize
-            && self.stacks.iter().all(|it| it.len() <= MOST_FRAMES * 32)
+            && self.stacks.iter().all(|it| it.len() <= MAX_FRAMES * 32)
     }
 }
 
@@ -383,7 +383,7 @@ fn stack_number(bytes: &[u8], max: u32) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::super::function::{COUNT, FUNCTIONS, LHIST, MIN, STATS};
-    use super::super::{Gathered, json, text};
+    use super::super::{Aggregation, json, text};
     use super::*;
     use crate::layout::{Base, Space};
     use crate::symbol::Symbols;
@@ -412,8 +412,8 @@ mod tests {
         }
     }
 
-    fn gathered(function: &'static dyn super::super::gather::Function) -> ValueKind {
-        ValueKind::Gathered(Gathered::new(function, false))
+    fn gathered(function: &'static dyn super::super::aggregation::Function) -> ValueKind {
+        ValueKind::Gathered(Aggregation::new(function, false))
     }
 
     /// Bytes of words.
@@ -517,12 +517,12 @@ mod tests {
         };
         assert_eq!(
             one(
-                ValueKind::Gathered(Gathered::new(STATS, true)),
+                ValueKind::Gathered(Aggregation::new(STATS, true)),
                 &[4, -8i64 as u64]
             ),
             serde_json::json!({ "type": "stats", "data": { "@x": { "count": 4, "average": -2, "total": -8 } } })
         );
-        let buckets = Gathered::with(LHIST, true, vec![0, 20, 10]);
+        let buckets = Aggregation::with(LHIST, true, vec![0, 20, 10]);
         assert_eq!(
             one(ValueKind::Gathered(buckets), &[3, 0, 5, 1]),
             serde_json::json!({ "type": "hist", "data": { "@x": [
@@ -541,7 +541,11 @@ mod tests {
             (0..FUNCTIONS.len(), any::<bool>(), any::<[i64; 3]>(), 0..4usize).prop_map(
                 |(which, signed, numbers, count)| {
                     let function = FUNCTIONS[which];
-                    ValueKind::Gathered(Gathered::with(function, signed, numbers[..count.min(3)].to_vec()))
+                    ValueKind::Gathered(Aggregation::with(
+                        function,
+                        signed,
+                        numbers[..count.min(3)].to_vec(),
+                    ))
                 }
             ),
         ]

@@ -3,17 +3,17 @@
 /// Name by which programs refer to the state map.
 pub const MAP: &str = "map_state";
 /// Most maps of a session.
-pub const MOST_MAPS: u32 = 256;
+pub const MAX_MAPS: u32 = 256;
 /// Bytes per map.
 const PER_MAP: u32 = 24;
 /// Offset of the words of [`written`]: apart from the others, which CPUs read that do not write the map.
-const WRITTEN: u32 = MOST_MAPS * PER_MAP;
+const WRITTEN: u32 = MAX_MAPS * PER_MAP;
 /// Offset of the zeroes, where nothing is ever written: the first value under a key is made from them.
-pub const ZEROES: u32 = WRITTEN + MOST_MAPS * 8;
+pub const ZEROES: u32 = WRITTEN + MAX_MAPS * 8;
 /// Most bytes of a map's value.
-pub const MOST_VALUE: u32 = 16384;
+pub const MAX_VALUE: u32 = 16384;
 /// Bytes of the state map's one value.
-pub const SIZE: u32 = ZEROES + MOST_VALUE;
+pub const SIZE: u32 = ZEROES + MAX_VALUE;
 
 /// Offset of a map's generation, to which `clear` adds 1.
 pub const fn generation(number: u32) -> u32 {

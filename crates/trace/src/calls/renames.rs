@@ -59,9 +59,9 @@ enum Number {
 /// `PR_SET_NAME` of prctl(2).
 const PR_SET_NAME: u64 = 15;
 /// Most bytes of a name.
-const MOST: usize = 15;
+const MAX: usize = 15;
 /// Most calls that have begun and not ended; with more all are forgotten.
-const MOST_PENDING: usize = 1 << 12;
+const MAX_PENDING: usize = 1 << 12;
 
 impl Call {
     fn of(name: &str) -> Option<Self> {
@@ -203,10 +203,10 @@ impl Renames {
         };
         match name.filter(|name| !name.is_empty()) {
             Some(name) => {
-                if self.pending.len() >= MOST_PENDING {
+                if self.pending.len() >= MAX_PENDING {
                     self.pending.clear();
                 }
-                let name = name[..name.len().min(MOST)].to_vec();
+                let name = name[..name.len().min(MAX)].to_vec();
                 self.pending.insert(key(record, call), (call, name));
             }
             None => drop(self.pending.remove(&key(record, call))),

@@ -32,7 +32,7 @@ impl Ctf {
     fn new(mut recording: Recording, place: &Place) -> Result<Self> {
         let path = place.path().to_owned();
         directory::is_free(&path)?;
-        let new = directory::beside_of(&path);
+        let new = directory::staging_path(&path);
         recording.info.buffers.truncate(1);
         let buffer = recording.info.buffers.first().map_or(0, |buffer| buffer.number);
         Ok(Self {

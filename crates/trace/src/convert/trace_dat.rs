@@ -79,7 +79,7 @@ struct Cpu {
 }
 
 /// CPUs that files have places for, up to the greatest number of one: more than any kernel is built for (8,192).
-const MOST_CPUS: u32 = 1 << 16;
+const MAX_CPUS: u32 = 1 << 16;
 
 impl TraceDat {
     fn new(recording: Recording, place: Place) -> Self {
@@ -97,7 +97,7 @@ impl TraceDat {
     }
 
     fn cpu(&mut self, number: u32) -> Result<&mut Cpu> {
-        if number >= MOST_CPUS {
+        if number >= MAX_CPUS {
             let why = format!("the recording says that it has a CPU {number}: it is damaged");
             return Err(self.place.failed()(std::io::Error::new(
                 std::io::ErrorKind::InvalidData,

@@ -182,7 +182,7 @@ impl<R: Read + Seek + Send + 'static> Source for Ahead<R> {
     }
 
     fn heads_alone(&mut self) {
-        self.wanted.depth = Depth::Heads;
+        self.wanted.depth = Depth::Index;
     }
 
     fn damage(&mut self) -> Option<String> {

@@ -27,7 +27,7 @@ impl BlockRequest {
     fn of(&self, block: &BlockHeader) -> Depth {
         match block.end_ns >= *self.within.start() && block.begin_ns <= *self.within.end() {
             true => self.depth,
-            false => Depth::Headers,
+            false => Depth::PacketHeaders,
         }
     }
 }

@@ -24,7 +24,7 @@ use contents::{beside, clear, foreign, is_begun, is_trace, ours};
 use lock::Lock;
 pub use mending::{Tail, mend, sync};
 pub use opening::{Trace, open};
-pub use placing::{beside_of, create_folder, discard, is_free, publish, set_aside};
+pub use placing::{create_folder, discard, is_free, keep_old, publish, staging_path};
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

@@ -266,7 +266,7 @@ impl<R: Read + Seek> Source for Unpacked<R> {
     }
 
     fn heads_alone(&mut self) {
-        self.wanted.depth = Depth::Heads;
+        self.wanted.depth = Depth::Index;
     }
 
     fn damage(&mut self) -> Option<String> {

@@ -18,7 +18,7 @@ pub(super) const OTHERS_MAY_WRITE: u32 = 0o022;
 /// The sticky bit: in such a directory a file is replaced by its owner only, or the directory's.
 pub(super) const STICKY: u32 = 0o1000;
 /// As many links as the kernel follows.
-const MOST_LINKS: u32 = 40;
+const MAX_LINKS: u32 = 40;
 /// The type of the file system whose links lead to what is open, not to where their text says.
 const PROC: i64 = 0x9fa0;
 /// Types of file systems whose files are the kernel's answers, by include/uapi/linux/magic.h: proc, sysfs, debugfs, tracefs, securityfs, configfs, bpf, pstore, cgroup, cgroup2.
@@ -172,7 +172,7 @@ impl Walk {
                         continue;
                     }
                     links += 1;
-                    if links > MOST_LINKS {
+                    if links > MAX_LINKS {
                         return Err(Errno::LOOP.into());
                     }
                     self.look_at_link(&about, &here);

@@ -12,7 +12,7 @@ const PT_LOAD: u32 = 1;
 /// In `e_phnum`: the number stands in `sh_info` of the first section header.
 const PN_XNUM: u16 = 0xffff;
 /// Program headers read at most: of 64 KiB of memory each, 64 GiB; real files have hundreds.
-const MOST: u64 = 1 << 20;
+const MAX: u64 = 1 << 20;
 
 const fn broken(what: &'static str) -> Unreadable {
     Unreadable::Broken {
@@ -92,7 +92,7 @@ pub(super) fn runs(file: &impl ReadAt) -> Result<Vec<Run>, Unreadable> {
     // The file may be cut: only as many headers as can be there.
     let table = (class.long)(&fields, class.phoff);
     let room = file.size()?.saturating_sub(table) / u64::from(size);
-    let mut bytes = vec![0; (number.min(room).min(MOST) * u64::from(size)) as usize];
+    let mut bytes = vec![0; (number.min(room).min(MAX) * u64::from(size)) as usize];
     let read = read_full(file, table, &mut bytes)?;
     let headers = bytes[..read].chunks_exact(usize::from(size));
     let runs: Vec<Run> = headers

@@ -164,10 +164,10 @@ impl FieldType {
                 }
                 Self::Array { element, count } => {
                     let size = element.fixed_size().checked_mul(*count);
-                    size.is_some_and(|size| size <= Self::MOST) && element.is_sound_within(depth + 1)
+                    size.is_some_and(|size| size <= Self::MAX) && element.is_sound_within(depth + 1)
                 }
-                Self::Composite(composite) => composite.size <= Self::MOST && composite.is_sound(depth),
-                ty => !ty.is_variable() && ty.fixed_size() <= Self::MOST,
+                Self::Composite(composite) => composite.size <= Self::MAX && composite.is_sound(depth),
+                ty => !ty.is_variable() && ty.fixed_size() <= Self::MAX,
             }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Effect, Form, MapShown, Sites};
 use crate::action::Action;
 use crate::aggregate::read::Snapshot;
-use crate::aggregate::{Gathered, MapType, ValueKind, function};
+use crate::aggregate::{Aggregation, MapType, ValueKind, function};
 use crate::event::{EventClass, EventId};
 use crate::layout::{Base, Composite, CompositeKind, FieldType, Layout, Names};
 use crate::names::KnownNames;
@@ -288,7 +288,7 @@ fn maps_have_their_greatest_values_divided() {
         shown(&plain, Form::JSON, 2, 1),
         "{\"type\": \"map\", \"data\": {\"@a\": {\"4\": 5, \"1\": 7}}}\n"
     );
-    let gathered = |function| ValueKind::Gathered(Gathered::new(function, true));
+    let gathered = |function| ValueKind::Gathered(Aggregation::new(function, true));
     let averages = snapshot(
         gathered(function::AVG),
         &[(1, &[1, 10]), (2, &[1, 20]), (3, &[1, 30]), (4, &[1, 40])],
@@ -306,7 +306,7 @@ fn maps_have_their_greatest_values_divided() {
         shown(&stats, Form::JSON, 0, 1),
         "{\"type\": \"stats\", \"data\": {\"@a\": {\"1\": {\"count\": 2, \"average\": 7, \"total\": 14}}}}\n"
     );
-    let linear = ValueKind::Gathered(Gathered::with(function::LHIST, true, vec![0, 10240, 1024]));
+    let linear = ValueKind::Gathered(Aggregation::with(function::LHIST, true, vec![0, 10240, 1024]));
     let linear = snapshot(linear, &[(1, &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0])]);
     let bar = "@".repeat(52);
     assert_eq!(
@@ -316,7 +316,7 @@ fn maps_have_their_greatest_values_divided() {
     let mut powers = vec![0; 65];
     (powers[0], powers[4]) = (4, 2);
     let powers = snapshot(
-        ValueKind::Gathered(Gathered::with(function::HIST, true, vec![0])),
+        ValueKind::Gathered(Aggregation::with(function::HIST, true, vec![0])),
         &[(1, &powers)],
     );
     let half = "@".repeat(26);

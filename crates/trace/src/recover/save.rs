@@ -96,7 +96,7 @@ impl Session {
                 path: path.to_owned(),
             });
         }
-        let beside = directory::beside_of(path);
+        let beside = directory::staging_path(path);
         let saved = match self.write(image, path, &beside, progress) {
             // Another process writes a trace to the same place.
             Err(Error::Busy { .. }) => {

@@ -1,6 +1,6 @@
 //! Arguments that point to structures: a table of calls and arguments, what lies there, how many, and when it can be read.
 
-use super::shape::{self, ADDRESS, BUFFER, COUNTED, MOST, Shape, Show, Width};
+use super::shape::{self, ADDRESS, BUFFER, COUNTED, MAX, Shape, Show, Width};
 use super::{Kind, Meaning};
 
 /// Number of elements where an argument points.
@@ -273,7 +273,7 @@ impl Kind {
         match self {
             Self::InBuffer(place) => plain(When::Both, Length::Argument(place, 1), BUFFER),
             Self::OutBuffer => plain(When::After, Length::Returned(1), BUFFER),
-            Self::OutPath => plain(When::After, Length::Returned(1), MOST),
+            Self::OutPath => plain(When::After, Length::Returned(1), MAX),
             Self::Remaining(structure) => {
                 let size = structure.size as u32;
                 plain(When::After, Length::Fixed(size), size)
@@ -311,8 +311,8 @@ impl Pointed {
             (Shape::TextCount(_), _) => (Length::Fixed(COUNTED), COUNTED),
             (_, ElementCount::Two) => (Length::Fixed(2 * size), 2 * size),
             (_, ElementCount::One) => (Length::Fixed(size), size),
-            (_, ElementCount::Argument(place)) => (Length::Argument(place, size), MOST),
-            (_, ElementCount::Returned) => (Length::Returned(size), MOST),
+            (_, ElementCount::Argument(place)) => (Length::Argument(place, size), MAX),
+            (_, ElementCount::Returned) => (Length::Returned(size), MAX),
             (_, ElementCount::Bytes(place)) => (Length::Argument(place, 1), ADDRESS),
             (_, ElementCount::Behind(place)) => (Length::Behind(place), ADDRESS),
         };

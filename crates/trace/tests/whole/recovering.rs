@@ -107,7 +107,7 @@ fn every_record_comes_back_from_every_kind_of_image() {
             packets
         );
         assert_eq!(directory::open(&path).unwrap().reader.info(), &info());
-        let beside = directory::beside_of(&path);
+        let beside = directory::staging_path(&path);
         assert!(!beside.exists(), "{name}");
     }
 }
@@ -263,7 +263,7 @@ fn gaps_are_counted_and_other_peoples_files_left_alone() {
         matches!(refused, Err(kestrel_trace::Error::Occupied { .. })),
         "{refused:?}"
     );
-    assert!(!directory::beside_of(&occupied).exists());
+    assert!(!directory::staging_path(&occupied).exists());
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn what_a_writer_left_that_was_killed_before_there_was_metadata_is_no_obstacle()
         // A whole trace takes its place, too.
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join(".metadata.new"), left).unwrap();
-        let beside = directory::beside_of(&path);
+        let beside = directory::staging_path(&path);
         write(&beside, 300);
         directory::publish(&beside, &path).unwrap();
         assert!(names(&path).contains(&"metadata".to_owned()));

@@ -48,7 +48,7 @@ fn through_page(code: usize, byte: u8) -> io::Result<()> {
 
 /// Makes every running thread of the process fetch its instructions anew, where the kernel can do that: a written byte is then in force when this returns.
 #[allow(unsafe_code, reason = "system calls")]
-pub(super) fn settle() {
+pub(super) fn sync_cores() {
     static ASKED: OnceLock<()> = OnceLock::new();
     // SAFETY: the calls take numbers and touch no memory of ours.
     let barrier = |command: libc::c_int| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };

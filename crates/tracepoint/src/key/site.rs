@@ -50,6 +50,6 @@ pub(crate) fn turn(event: &'static Event, on: bool) -> io::Result<()> {
         }
         done.push(site.code());
     }
-    patch::settle();
+    patch::sync_cores();
     Ok(())
 }

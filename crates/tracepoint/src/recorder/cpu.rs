@@ -21,7 +21,7 @@ fn is_quick() -> bool {
             && core::arch::x86_64::__cpuid_count(7, 0).ecx & (1 << 22) != 0
     };
     // The thread may move between the two questions.
-    has && (0..100).any(|_| asked() == read())
+    has && (0..100).any(|_| getcpu() == rdpid())
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -32,7 +32,7 @@ fn is_quick() -> bool {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[allow(unsafe_code, reason = "an instruction")]
 #[inline(always)]
-fn read() -> u32 {
+fn rdpid() -> u32 {
     let word: u64;
     // SAFETY: called where the processor has it; it reads a register that the kernel keeps the CPU in: 12 bits, the node above.
     unsafe { core::arch::asm!("rdpid {}", out(reg) word, options(nomem, nostack, preserves_flags)) };
@@ -40,12 +40,12 @@ fn read() -> u32 {
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn read() -> u32 {
+fn rdpid() -> u32 {
     0
 }
 
 #[allow(unsafe_code, reason = "a system call")]
-fn asked() -> u32 {
+fn getcpu() -> u32 {
     // SAFETY: asks for a number.
     let cpu = unsafe { libc::sched_getcpu() };
     u32::try_from(cpu).unwrap_or(0)
@@ -53,17 +53,17 @@ fn asked() -> u32 {
 
 /// The CPU, where asking costs next to nothing; else `page`, the one on which the page was begun.
 #[inline(always)]
-pub(crate) fn now(page: u32) -> u32 {
+pub(crate) fn current_or(page: u32) -> u32 {
     match IS_QUICK.load(Ordering::Relaxed) {
-        true => read(),
+        true => rdpid(),
         false => page,
     }
 }
 
 /// The CPU on which the thread runs, whatever asking costs.
-pub(crate) fn ask() -> u32 {
+pub(crate) fn current() -> u32 {
     match IS_QUICK.load(Ordering::Relaxed) {
-        true => read(),
-        false => asked(),
+        true => rdpid(),
+        false => getcpu(),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Most threads with a name; later ones are shown by the name of the process, and counted.
-const MOST: usize = 1 << 16;
+const MAX: usize = 1 << 16;
 
 /// A thread's name as the kernel has it, with NULs behind it.
 type Name = [u8; 16];
@@ -51,7 +51,7 @@ impl Names {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if name[0] == 0 {
             all.remove(&tid);
-        } else if all.len() < MOST || all.contains_key(&tid) {
+        } else if all.len() < MAX || all.contains_key(&tid) {
             all.insert(tid, name);
         } else {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl Write for Lines<'_> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 #[cfg(test)]
 mod tests {
-    use super::{MOST, Name, Names, Path};
+    use super::{MAX, Name, Names, Path};
     use kestrel_layout::packet::PAGE;
     use std::os::unix::ffi::OsStrExt as _;
 
@@ -195,7 +195,7 @@ mod tests {
         let file = folder.path().join("processes");
         let names = Names::of_process();
         let others = (1..).filter(|tid| *tid != std::process::id());
-        for tid in others.clone().take(MOST - 1 + 5) {
+        for tid in others.clone().take(MAX - 1 + 5) {
             names.insert(tid, name(b"short"));
         }
         assert_eq!(names.dropped(), 5);
@@ -204,12 +204,12 @@ mod tests {
         assert_eq!(names.dropped(), 5);
         // Many pages, each line whole.
         let text = written(&names, &file);
-        assert_eq!(text.lines().count(), MOST);
+        assert_eq!(text.lines().count(), MAX);
         let line = format!("{again} newest");
         assert_eq!(text.lines().filter(|other| *other == line).count(), 1);
         assert_eq!(
             text.lines().filter(|line| line.ends_with(" short")).count(),
-            MOST - 2
+            MAX - 2
         );
     }
 

@@ -180,7 +180,7 @@ impl Ring {
             &mut *writer
         };
         let now = clock::now();
-        if (writer.at + size > PAGE || cpu::now(writer.cpu) != writer.cpu)
+        if (writer.at + size > PAGE || cpu::current_or(writer.cpu) != writer.cpu)
             && let Err(refused) = self.turn(writer, size, now)
         {
             compiler_fence(Ordering::SeqCst);
@@ -268,7 +268,7 @@ impl Ring {
         let number = self.control.open();
         let page = self.page(number);
         writer.page = page;
-        writer.cpu = cpu::ask();
+        writer.cpu = cpu::current();
         writer.committed = 0;
         writer.at = HEADER;
         writer.is_open = true;

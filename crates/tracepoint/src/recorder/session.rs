@@ -16,7 +16,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
 /// Most rings of a session, which is the number of threads that can record at once.
-const MOST: usize = 16_384;
+const MAX: usize = 16_384;
 
 /// A recording. It is never freed, because running threads may still look at it.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Session {
             head: made.head,
             pid: std::process::id(),
             memory: made.memory,
-            rings: (0..MOST).map(|_| none()).collect(),
+            rings: (0..MAX).map(|_| none()).collect(),
             count: AtomicUsize::new(0),
             making: Mutex::new(()),
             names: Names::of_process(),
@@ -193,7 +193,7 @@ impl Session {
     /// All rings, the one that only counts among them.
     #[allow(unsafe_code, reason = "rings by their addresses")]
     pub(crate) fn rings(&self) -> impl Iterator<Item = &'static Ring> {
-        let count = self.count.load(Ordering::Acquire).min(MOST);
+        let count = self.count.load(Ordering::Acquire).min(MAX);
         // SAFETY: addresses of rings, which are never freed, or null.
         self.rings[..count]
             .iter()

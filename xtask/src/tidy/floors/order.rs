@@ -7,7 +7,7 @@ pub(super) struct Order {
     /// Tables of rows, one file each: lower rooms look rows up, and a row says with their types what it does.
     pub(super) tables: &'static [&'static str],
     /// Rooms whose files and folders do not import each other: what two of them need lies in a lower room.
-    pub(super) apart: &'static [&'static str],
+    pub(super) independent: &'static [&'static str],
 }
 
 pub(super) const ORDERS: &[Order] = &[
@@ -32,7 +32,7 @@ pub(super) const ORDERS: &[Order] = &[
             "recover",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/catalog/src/",
@@ -51,19 +51,19 @@ pub(super) const ORDERS: &[Order] = &[
             "catalog",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/tracing/src/",
         rooms: &["events", "text", "layer", "forward"],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/tracepoint-macros/src/",
         rooms: &["parse", "print", "expand"],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/tracepoint/src/",
@@ -77,7 +77,7 @@ pub(super) const ORDERS: &[Order] = &[
             "place",
             "print",
             "describe",
-            "mark",
+            "usdt",
             "arguments",
             "event",
             "record",
@@ -94,13 +94,13 @@ pub(super) const ORDERS: &[Order] = &[
             "fork",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/hook/src/",
         rooms: &["buffer", "hook", "table"],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/object/src/",
@@ -109,7 +109,7 @@ pub(super) const ORDERS: &[Order] = &[
             "running", "typed", "output", "handler",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/kernel/src/",
@@ -135,7 +135,7 @@ pub(super) const ORDERS: &[Order] = &[
             "privilege",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/trace/src/",
@@ -178,7 +178,7 @@ pub(super) const ORDERS: &[Order] = &[
             "browser",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/bpf/src/",
@@ -198,7 +198,7 @@ pub(super) const ORDERS: &[Order] = &[
             "verifier_log",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/compiler/src/",
@@ -219,7 +219,7 @@ pub(super) const ORDERS: &[Order] = &[
             "builtin",
         ],
         tables: &["builtin"],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/query/src/",
@@ -229,7 +229,7 @@ pub(super) const ORDERS: &[Order] = &[
             "recent",
             "open",
             "pattern",
-            "spread",
+            "distribution",
             "words",
             "context",
             "code",
@@ -245,7 +245,7 @@ pub(super) const ORDERS: &[Order] = &[
             "latency",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/replay/src/",
@@ -267,7 +267,7 @@ pub(super) const ORDERS: &[Order] = &[
             "replay",
         ],
         tables: &[],
-        apart: &[],
+        independent: &[],
     },
     Order {
         sources: "crates/cli/src/",
@@ -301,7 +301,7 @@ pub(super) const ORDERS: &[Order] = &[
             "habits",
         ],
         tables: &[],
-        apart: &["command"],
+        independent: &["command"],
     },
 ];
 

@@ -10,7 +10,7 @@ const ARRAY: u32 = 2;
 const PROGRAM_READ_ONLY: u32 = 1 << 7;
 const MMAPABLE: u32 = 1 << 10;
 /// Largest section of variables in bytes. A larger one is a mistake or damage, and the kernel would have to hold it in memory.
-const MOST: u64 = 64 << 20;
+const MAX: u64 = 64 << 20;
 
 /// Whether a section holds variables, and whether programs may only read them.
 pub(in crate::object) fn is_data(name: &str) -> Option<bool> {
@@ -29,9 +29,9 @@ pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
         let Some(read_only) = is_data(&section.name).filter(|_| section.size > 0) else {
             continue;
         };
-        if section.size > MOST {
+        if section.size > MAX {
             return Err(Error::Object(format!(
-                "its section {} has {} bytes; at most {MOST} are served",
+                "its section {} has {} bytes; at most {MAX} are served",
                 section.name, section.size
             )));
         }

@@ -11,7 +11,7 @@ pub use declared::{Content, Filling, Inner, KconfigVariable, Map, Pinning};
 use crate::Error;
 
 /// Most maps of an object; the kernel lets a program use 64.
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 
 /// A way to declare maps.
 struct Style {
@@ -51,9 +51,9 @@ pub(super) fn read(source: &Source<'_>) -> Result<Vec<Map>, Error> {
             });
         }
     }
-    if maps.len() > MOST {
+    if maps.len() > MAX {
         return Err(Error::Object(format!(
-            "it declares {} maps; more than {MOST} is a mistake",
+            "it declares {} maps; more than {MAX} is a mistake",
             maps.len()
         )));
     }

@@ -35,7 +35,7 @@ pub(super) fn resolved_by(
     mechanism: Mechanism,
 ) -> Resolved {
     let program = ProgramKind::PerfEvent;
-    let way = Strategy::new(
+    let strategy = Strategy::new(
         mechanism,
         Context {
             types: catalog.types().ok(),
@@ -48,8 +48,8 @@ pub(super) fn resolved_by(
     Resolved {
         kind,
         instances: vec![Instance::named(name)],
-        ways: vec![way],
-        apart: Vec::new(),
+        strategies: vec![strategy],
+        members: Vec::new(),
     }
 }
 

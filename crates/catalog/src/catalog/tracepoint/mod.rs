@@ -131,23 +131,24 @@ impl Tracepoint {
 impl Resolved {
     /// Whether it is a system call's entry or return that is seen on the raw tracepoint of all calls: each program there runs for every call.
     pub fn is_on_all_calls(&self) -> bool {
-        let of_all = |way: &Strategy| {
+        let of_all = |strategy: &Strategy| {
             matches!(
-                way.mechanism,
+                strategy.mechanism,
                 Mechanism::TypedTracepoint(_) | Mechanism::RawTracepoint(_)
             )
         };
         let is_call = |instance: &Instance| instance.name.starts_with("syscalls:");
-        self.ways.first().is_some_and(of_all) && self.instances.iter().all(is_call)
+        self.strategies.first().is_some_and(of_all) && self.instances.iter().all(is_call)
     }
 
     /// The event without ways that see a tracepoint's event at a function behind the tracepoint: many kprobes take long to go.
     pub(super) fn at_tracepoints(mut self) -> Self {
-        let elsewhere = |way: &Strategy| matches!(way.mechanism, Mechanism::Entry(attach::Entry { .. }));
+        let elsewhere =
+            |strategy: &Strategy| matches!(strategy.mechanism, Mechanism::Entry(attach::Entry { .. }));
         if self.kind == "tracepoint" {
-            self.ways.retain(|way| !elsewhere(way));
+            self.strategies.retain(|strategy| !elsewhere(strategy));
         }
-        self.apart = self.apart.into_iter().map(Self::at_tracepoints).collect();
+        self.members = self.members.into_iter().map(Self::at_tracepoints).collect();
         self
     }
 }

@@ -13,7 +13,7 @@ use kestrel_kernel::tracefs::{Field, Format, Location};
 
 /// The ways to see a tracepoint through a rule: reading directly, then by probe reads. Empty where the rule does not cover
 /// the running kernel's entry field by field.
-pub(super) fn ways(catalog: &Catalog, name: &str, format: &Format, rule: &Rule<'_>) -> Vec<Strategy> {
+pub(super) fn strategies(catalog: &Catalog, name: &str, format: &Format, rule: &Rule<'_>) -> Vec<Strategy> {
     let Some(target) = raw_tracepoint::target(catalog, rule.raw) else {
         return Vec::new();
     };
@@ -79,7 +79,7 @@ fn of_target(
     guard: Option<String>,
     typed_first: bool,
 ) -> Vec<Strategy> {
-    let way = |mechanism, program, trusted, direct| Strategy {
+    let strategy = |mechanism, program, trusted, direct| Strategy {
         mechanism,
         context: Context {
             // However it is seen, a tracepoint has fields, not arguments: those are the raw tracepoint's.
@@ -103,13 +103,13 @@ fn of_target(
     let untyped = Mechanism::RawTracepoint(attach::RawTracepoint { name: raw.to_owned() });
     // The verifier lets no program load an argument that points to something without a structure (`work_func_t function`) where it knows types
     // (`btf_ctx_access`); here, arguments are plain numbers.
-    let untyped = way(untyped, ProgramKind::RawTracepoint, false, false);
+    let untyped = strategy(untyped, ProgramKind::RawTracepoint, false, false);
     if !typed_first {
         return vec![untyped];
     }
     vec![
-        way(typed(), ProgramKind::TracingTracepoint, true, true),
-        way(typed(), ProgramKind::TracingTracepoint, true, false),
+        strategy(typed(), ProgramKind::TracingTracepoint, true, true),
+        strategy(typed(), ProgramKind::TracingTracepoint, true, false),
         untyped,
     ]
 }

@@ -17,34 +17,34 @@ pub(super) fn split(name: &str) -> (&str, &str) {
 pub(super) fn resolve_one(catalog: &Catalog, full: &str, via: Via) -> Result<Resolved> {
     let (group, name) = split(full);
     let format = catalog.tracefs()?.format(group, name)?;
-    let mut ways = Vec::new();
+    let mut strategies = Vec::new();
     if via != Via::Classic {
         let rules = rules::of(full, name);
-        ways = rules
-            .flat_map(|rule| raw::ways(catalog, full, &format, &rule))
+        strategies = rules
+            .flat_map(|rule| raw::strategies(catalog, full, &format, &rule))
             .collect();
-        if ways.is_empty() {
-            ways = syscall::ways(catalog, group, name, &format, via);
+        if strategies.is_empty() {
+            strategies = syscall::strategies(catalog, group, name, &format, via);
         }
     }
-    if via == Via::Raw && ways.is_empty() {
+    if via == Via::Raw && strategies.is_empty() {
         return Err(Error::Unsupported {
             what: format!("reading {full} raw"),
             why: "there is no rule for its fields on this kernel; leave out --via".to_owned(),
         });
     }
     if via != Via::Raw {
-        ways.push(classic_way(catalog, group, name, &format));
+        strategies.push(classic_strategy(catalog, group, name, &format));
     }
     Ok(Resolved {
         kind: "tracepoint",
         instances: vec![Instance::named(full)],
-        ways,
-        apart: Vec::new(),
+        strategies,
+        members: Vec::new(),
     })
 }
 
-fn classic_way(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Strategy {
+fn classic_strategy(catalog: &Catalog, group: &str, name: &str, format: &Format) -> Strategy {
     Strategy::new(
         Mechanism::Tracepoint(attach::Tracepoint {
             group: group.to_owned(),

@@ -62,11 +62,14 @@ pub(super) fn set_of(catalog: &Catalog, names: &[String], via: Via) -> Result<Op
 
 /// The fields of an event that can be one of a set: it is read the classic way, and there is no other.
 fn fields(single: &Resolved) -> Option<&[EventField]> {
-    let [way] = single.ways.as_slice() else {
+    let [strategy] = single.strategies.as_slice() else {
         return None;
     };
-    let classic = matches!(way.mechanism, Mechanism::Tracepoint(attach::Tracepoint { .. }));
-    (classic && way.context.features.attach_cookie).then_some(&way.context.fields)
+    let classic = matches!(
+        strategy.mechanism,
+        Mechanism::Tracepoint(attach::Tracepoint { .. })
+    );
+    (classic && strategy.context.features.attach_cookie).then_some(&strategy.context.fields)
 }
 
 /// Much the same for the same fields in the same places; what it leaves out is compared later.
@@ -90,16 +93,16 @@ pub fn family(context: &Context) -> String {
 /// Several that are alike, as one.
 fn set(apart: Vec<Resolved>) -> Option<Resolved> {
     let first = apart.first()?;
-    let mut context = first.ways.first()?.context.clone();
+    let mut context = first.strategies.first()?.context.clone();
     let names: Vec<&str> = context.fields.iter().map(|f| f.name.as_str()).collect();
     context.name = format!("tracepoints with {}", names.join(", "));
     context.number = EventNumber::Cookie { first: 0, stride: 1 };
-    let way = Strategy::new(Mechanism::Tracepoints(attach::Tracepoints), context);
+    let strategy = Strategy::new(Mechanism::Tracepoints(attach::Tracepoints), context);
     let instances = apart.iter().flat_map(|one| one.instances.iter());
     Some(Resolved {
         kind: first.kind,
         instances: instances.cloned().collect::<Vec<Instance>>(),
-        ways: vec![way],
-        apart,
+        strategies: vec![strategy],
+        members: apart,
     })
 }

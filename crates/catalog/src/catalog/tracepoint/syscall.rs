@@ -17,7 +17,13 @@ use kestrel_kernel::tracefs::{Field, Format, Location};
 use kestrel_trace::layout::{Base, FieldType, Layout, UNUSED};
 
 /// The ways to see a system-call tracepoint raw; empty if this is none, or its number is not known.
-pub(super) fn ways(catalog: &Catalog, group: &str, name: &str, format: &Format, via: Via) -> Vec<Strategy> {
+pub(super) fn strategies(
+    catalog: &Catalog,
+    group: &str,
+    name: &str,
+    format: &Format,
+    via: Via,
+) -> Vec<Strategy> {
     let arch = arch::current();
     let full = format!("{group}:{name}");
     if group == "raw_syscalls" {
@@ -91,16 +97,16 @@ fn entry(
     format: &Format,
     via: Via,
 ) -> Vec<Strategy> {
-    let mut ways = Vec::new();
+    let mut strategies = Vec::new();
     if via != Via::Raw {
-        ways.extend(at_function(catalog, full, number, arch, format));
+        strategies.extend(at_function(catalog, full, number, arch, format));
     }
     // Where the kernel reads for the entry what arguments point to (6.19), its formatted tracepoint costs other calls nothing; but it misses hits where threads are
     // preempted in its programs.
     if via == Via::Raw || !format.fields.iter().any(is_withheld) || catalog.preemption().tracepoints {
-        ways.extend(by_arguments(catalog, full, number, arch, format));
+        strategies.extend(by_arguments(catalog, full, number, arch, format));
     }
-    ways
+    strategies
 }
 
 /// The call's entry as a kprobe on the function that does it, which is called with the same registers right behind the tracepoint. Where threads are preempted
@@ -209,13 +215,13 @@ fn withheld_of(format: &Format) -> impl Iterator<Item = EventField> {
 /// The ways to see a call's entry that have its number and its arguments, and no more.
 fn by_arguments(catalog: &Catalog, full: &str, number: u32, arch: &Arch, format: &Format) -> Vec<Strategy> {
     let guard = Some(guard("args.id", number));
-    let mut ways = values(format, arch, "id").map_or(Vec::new(), |f| {
+    let mut strategies = values(format, arch, "id").map_or(Vec::new(), |f| {
         from_expressions(catalog, full, "sys_enter", f, guard)
     });
-    for way in &mut ways {
-        way.context.fields.extend(withheld_of(format));
+    for strategy in &mut strategies {
+        strategy.context.fields.extend(withheld_of(format));
     }
-    ways
+    strategies
 }
 
 /// One system call's entry as the program of a set of them can see it: with its arguments, whatever else its tracepoint has.
@@ -230,12 +236,12 @@ pub(super) fn member(catalog: &Catalog, full: &str) -> Result<Option<Resolved>> 
     let format = catalog
         .tracefs()?
         .format("syscalls", &format!("sys_enter_{call}"))?;
-    let ways = by_arguments(catalog, full, number, arch, &format);
-    Ok((!ways.is_empty()).then(|| Resolved {
+    let strategies = by_arguments(catalog, full, number, arch, &format);
+    Ok((!strategies.is_empty()).then(|| Resolved {
         kind: "tracepoint",
         instances: vec![Instance::named(full)],
-        ways,
-        apart: Vec::new(),
+        strategies,
+        members: Vec::new(),
     }))
 }
 
@@ -269,7 +275,10 @@ pub(super) fn resolve(catalog: &Catalog, names: Vec<String>, via: Via) -> Result
         {
             Some(set) => {
                 let apart = apart.into_iter().map(Resolved::at_tracepoints).collect();
-                all.push(Resolved { apart, ..set });
+                all.push(Resolved {
+                    members: apart,
+                    ..set
+                });
             }
             None => all.extend(apart),
         }
@@ -331,13 +340,13 @@ fn set(catalog: &Catalog, side: &[(String, u32)], at_exit: bool, arch: &Arch) ->
     let raw = if at_exit { "sys_exit" } else { "sys_enter" };
     // Calls of the 32-bit ABI have other numbers (see `guard`).
     let guard = Some("(curtask->thread_info.status & 2) == 0".to_owned());
-    let mut ways = from_expressions(catalog, name, raw, fields, guard);
-    if ways.is_empty() {
+    let mut strategies = from_expressions(catalog, name, raw, fields, guard);
+    if strategies.is_empty() {
         return Ok(None);
     }
-    for way in &mut ways {
-        way.context.number = EventNumber::Selected { first: 0, stride: 1 };
-        way.context.selector = Some(Selector {
+    for strategy in &mut strategies {
+        strategy.context.number = EventNumber::Selected { first: 0, stride: 1 };
+        strategy.context.selector = Some(Selector {
             value: number.clone(),
             map: format!("numbers:{raw}"),
         });
@@ -349,8 +358,8 @@ fn set(catalog: &Catalog, side: &[(String, u32)], at_exit: bool, arch: &Arch) ->
     Ok(Some(Resolved {
         kind: "tracepoint",
         instances,
-        ways,
-        apart: Vec::new(),
+        strategies,
+        members: Vec::new(),
     }))
 }
 

@@ -52,7 +52,7 @@ const SYSTEM: &[&str] = &[
     "/usr/include/x86_64-linux-gnu",
 ];
 /// Most bytes of a file that is taken in.
-const MOST: u64 = 4 << 20;
+const MAX: u64 = 4 << 20;
 
 impl Files for ScriptFiles<'_> {
     fn import(&self, path: &str, from: &str) -> Result<Vec<ImportedText>, String> {
@@ -171,8 +171,8 @@ fn read(path: &Path) -> Result<ImportedText, String> {
     let size = fs::metadata(path)
         .map_err(|error| crate::style::system_words(&error))?
         .len();
-    if size > MOST {
-        return Err(format!("it has {size} bytes, more than the {MOST} that are read"));
+    if size > MAX {
+        return Err(format!("it has {size} bytes, more than the {MAX} that are read"));
     }
     let text = fs::read_to_string(path).map_err(|error| crate::style::system_words(&error))?;
     Ok(ImportedText { name, text })

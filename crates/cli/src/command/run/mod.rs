@@ -106,14 +106,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut foreground = Foreground::new(None)?.with_target(&target, catalog.host());
     let session = Session::start(&plan, &catalog, &crate::arguments::command_line())?;
     if program.config.missing_probes == MissingProbes::Warn && !options.no_warnings {
-        for skipped in session.left_out() {
+        for skipped in session.skipped() {
             eprintln!(
                 "WARNING: could not attach {}, skipping: {}",
                 skipped.event, skipped.why
             );
         }
     }
-    if let (None, Some(first)) = (session.attached(&plan).next(), session.left_out().first()) {
+    if let (None, Some(first)) = (session.attached(&plan).next(), session.skipped().first()) {
         let why = format!("{}: {}", first.event, first.why);
         return Err(Failure::new(Exit::Failed, "Attachment failed for all probes.").hint(why));
     }
@@ -217,7 +217,7 @@ fn formatted(options: &Options) -> Result<Exit, Failure> {
 }
 
 /// Most numbers of processes that Linux gives out.
-const MOST_PROCESSES: u64 = 1 << 22;
+const MAX_PROCESSES: u64 = 1 << 22;
 
 /// The process that is probed.
 fn target(options: &Options, host: &Host) -> Result<ProcessFilter, Failure> {
@@ -227,7 +227,7 @@ fn target(options: &Options, host: &Host) -> Result<ProcessFilter, Failure> {
     let wrong = |message: String| Err(Failure::new(Exit::Usage, message));
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     match word.parse::<u64>() {
-        Ok(pid @ 1..=MOST_PROCESSES) => {
+        Ok(pid @ 1..=MAX_PROCESSES) => {
             check_process(pid as u32, host)?;
             Ok(ProcessFilter::Processes(vec![pid as u32]))
         }

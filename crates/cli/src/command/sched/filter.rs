@@ -42,14 +42,14 @@ pub(super) fn numbers(ranges: &[(u32, u32)]) -> Vec<u32> {
 }
 
 /// The highest number of a CPU that is taken: no kernel has more.
-const MOST: u32 = 8191;
+const MAX: u32 = 8191;
 
 /// Parses `2` or `2-5`.
 pub(super) fn range(text: &str) -> Result<(u32, u32), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| {
         let number = text.trim().parse().ok();
-        let number = number.filter(|number| *number <= MOST);
+        let number = number.filter(|number| *number <= MAX);
         number.ok_or_else(|| format!("`{text}` is no number of a CPU"))
     };
     let (first, last) = (number(first)?, number(last)?);

@@ -332,7 +332,7 @@ fn print_missed(stat: &Stat, run: &Run) -> Result<(), Failure> {
     let Some(session) = stat.session() else {
         return Ok(());
     };
-    for left_out in session.left_out() {
+    for left_out in session.skipped() {
         eprintln!("not counted: {}: {}", left_out.event, left_out.why);
     }
     for gap in session.module_gaps() {

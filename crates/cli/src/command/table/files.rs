@@ -102,8 +102,8 @@ fn check_one(options: &CheckOptions, name: &str, catalog: &Catalog) -> Result<()
     warn(&file, plan.warnings.iter().map(|(_, warning)| warning));
     // What only code generation can refuse is part of being right.
     for hook in &plan.hooks {
-        for way in hook.ways.iter().take(1) {
-            hook.compile(way, &plan, None)?;
+        for strategy in hook.strategies.iter().take(1) {
+            hook.compile(strategy, &plan, None)?;
         }
     }
     if !options.quiet {
@@ -229,12 +229,12 @@ fn text(
         };
         let class = row.class.unwrap_or("-");
         let handler = row.handler.as_deref().unwrap_or("masked");
-        let way = if verbose {
-            format!("[{}]", row.way)
+        let strategy = if verbose {
+            format!("[{}]", row.strategy)
         } else {
             String::new()
         };
-        columns.row("  ", [event, class.to_owned(), handler.to_owned(), way]);
+        columns.row("  ", [event, class.to_owned(), handler.to_owned(), strategy]);
     }
     out.write_all(columns.text().as_bytes())?;
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -253,7 +253,7 @@ fn json(out: &mut Vec<u8>, plan: &Plan, name: &str, rows: &[TableEvent]) -> std:
     for row in rows {
         let object = serde_json::json!({
             "table": name, "first": first, "kind": row.kind, "event": row.event, "class": row.class,
-            "handler": row.handler, "line": row.line, "way": row.way,
+            "handler": row.handler, "line": row.line, "way": row.strategy,
         });
         writeln!(out, "{object}")?;
     }

@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let mut change = store.change(options.session.as_deref())?;
     let loaded = change.load(&file, &names, &catalog, Via::Auto)?;
     warn_of_plan(&file, &loaded.warnings);
-    for event in &loaded.left_out {
+    for event in &loaded.skipped {
         eprintln!("  left out {}: {}", event.event, event.why);
     }
     for event in &loaded.moved {

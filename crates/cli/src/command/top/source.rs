@@ -73,7 +73,7 @@ impl<'c> Own<'c> {
                 crate::style::diagnostics(std::slice::from_ref(warning), text)
             );
         }
-        for left_out in causes.session().left_out() {
+        for left_out in causes.session().skipped() {
             eprintln!("not counted: {}: {}", left_out.event, left_out.why);
         }
         causes.begin();

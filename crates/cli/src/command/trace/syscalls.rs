@@ -59,8 +59,8 @@ pub(super) fn run(
         false => selection::start_held(selection)?,
     };
     let detail = match options.summary {
-        true => Detail::Times,
-        false => Detail::Lines,
+        true => Detail::NumberAndResult,
+        false => Detail::ArgumentsToo,
     };
     let (asked, events) = traced(set, selection, &catalog, detail)?;
     let mode = (Mode::Stream, Bell::Records);
@@ -119,7 +119,7 @@ pub(super) fn run(
         }
     }
     write_out(&mut out)?;
-    if !options.summary && asked.is_choice() && calls.lines() == 0 && tally.lost == 0 {
+    if !options.summary && asked.is_subset() && calls.lines() == 0 && tally.lost == 0 {
         hint_at_others(&asked, options.failed_only, tally.came());
     }
     let shown = (format, selection.verbose);
@@ -226,7 +226,7 @@ impl Work for LiveCalls {
 /// Says that none of the calls came that were asked for, and which others may have come in their place.
 fn hint_at_others(calls: &kestrel::syscalls::Calls, failed_only: bool, records: u64) {
     let came = if failed_only { "failed" } else { "came" };
-    match calls.later().as_slice() {
+    match calls.newer_variants().as_slice() {
         // That nothing came at all is said anyway.
         [] if records == 0 => {}
         [] => remark!("hint: none of these calls {came}"),

@@ -1,28 +1,28 @@
 //! Functions that gather values: the checks and the code that they share.
 
 use crate::builtin::row::Use;
+use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker};
-use crate::check::gathering::Gathering;
 use crate::check::tree::MapPlace;
 use crate::codegen::lower::Lower;
 use crate::error::Error;
 use crate::ir::{Condition, Vreg, Width};
-use kestrel_trace::aggregate::Gathered;
-use kestrel_trace::aggregate::gather::Function;
+use kestrel_trace::aggregate::Aggregation;
+use kestrel_trace::aggregate::aggregation::Function;
 
 /// An aggregation of one number.
 pub(super) fn of_number(
     checker: &mut Checker<'_>,
     usage: &Use<'_>,
     function: &'static dyn Function,
-) -> Checked<Gathering> {
+) -> Checked<PendingAggregation> {
     let args = usage.positional(checker, 1, 1)?;
     let value = match args.first() {
         Some(value) => checker.number(value)?,
         None => return Err(checker.error(usage.span, "a number is missing")),
     };
-    Ok(Gathering {
-        gathered: Gathered::new(function, value.ty.is_signed()),
+    Ok(PendingAggregation {
+        aggregation: Aggregation::new(function, value.ty.is_signed()),
         value: Some(value),
     })
 }
@@ -31,11 +31,11 @@ pub(super) fn of_number(
 pub(super) fn add(
     lower: &mut Lower<'_>,
     place: &MapPlace,
-    gathered: &Gathered,
+    aggregation: &Aggregation,
     value: Vreg,
 ) -> Result<(), Error> {
     // Where all values are more than 0, no sum is 0.
-    let condition = match gathered.signed {
+    let condition = match aggregation.signed {
         true => Condition::SignedLessEqual,
         false => Condition::Equal,
     };
@@ -49,7 +49,7 @@ pub(super) fn add(
 pub(super) fn add_with_count(
     lower: &mut Lower<'_>,
     place: &MapPlace,
-    _: &Gathered,
+    _: &Aggregation,
     value: Vreg,
 ) -> Result<(), Error> {
     lower.on_element(place, &mut |lower, element, _| {

@@ -2,8 +2,8 @@
 
 use super::adding::add;
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::gathering::Gathering;
-use kestrel_trace::aggregate::{Gathered, function};
+use crate::check::aggregation::PendingAggregation;
+use kestrel_trace::aggregate::{Aggregation, function};
 
 pub(crate) static COUNT: Builtin = Builtin {
     name: "count",
@@ -13,8 +13,8 @@ pub(crate) static COUNT: Builtin = Builtin {
     kind: BuiltinKind::Aggregation {
         check: |checker, usage| {
             usage.alone(checker)?;
-            Ok(Gathering {
-                gathered: Gathered::new(function::COUNT, false),
+            Ok(PendingAggregation {
+                aggregation: Aggregation::new(function::COUNT, false),
                 value: None,
             })
         },

@@ -1,8 +1,8 @@
 //! The built-in `hist`: a histogram by powers of two.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::gathering::Gathering;
-use kestrel_trace::aggregate::{Buckets, Gathered, function};
+use crate::check::aggregation::PendingAggregation;
+use kestrel_trace::aggregate::{Aggregation, Buckets, function};
 
 pub(crate) static HIST: Builtin = Builtin {
     name: "hist",
@@ -19,21 +19,21 @@ pub(crate) static HIST: Builtin = Builtin {
             let bits = match args.get(1) {
                 Some(bits) => checker.whole(
                     bits,
-                    0..=i64::from(Buckets::MOST_BITS),
+                    0..=i64::from(Buckets::MAX_BITS),
                     "the precision of a histogram",
                 )?,
                 None => 0,
             };
-            Ok(Gathering {
-                gathered: Gathered::with(function::HIST, true, vec![bits]),
+            Ok(PendingAggregation {
+                aggregation: Aggregation::with(function::HIST, true, vec![bits]),
                 value: Some(value),
             })
         },
-        lower: |lower, place, gathered, value| {
+        lower: |lower, place, aggregation, value| {
             lower.count_in(
                 place,
                 Buckets::Powers {
-                    bits: gathered.parameter(0) as u8,
+                    bits: aggregation.parameter(0) as u8,
                 },
                 value,
             )

@@ -1,8 +1,8 @@
 //! The built-in `lhist`: a histogram with steps of equal width.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::gathering::Gathering;
-use kestrel_trace::aggregate::{Buckets, Gathered, function};
+use crate::check::aggregation::PendingAggregation;
+use kestrel_trace::aggregate::{Aggregation, Buckets, function};
 
 pub(crate) static LHIST: Builtin = Builtin {
     name: "lhist",
@@ -25,17 +25,17 @@ pub(crate) static LHIST: Builtin = Builtin {
             if span <= 0 {
                 return Err(checker.error(max.span, "the histogram ends before it begins"));
             }
-            if span > i128::from(width) * i128::from(Buckets::MOST_LINEAR) {
-                let message = format!("a histogram has at most {} steps", Buckets::MOST_LINEAR);
+            if span > i128::from(width) * i128::from(Buckets::MAX_LINEAR) {
+                let message = format!("a histogram has at most {} steps", Buckets::MAX_LINEAR);
                 return Err(checker.error(step.span, message));
             }
-            Ok(Gathering {
-                gathered: Gathered::with(function::LHIST, true, vec![least, most, width]),
+            Ok(PendingAggregation {
+                aggregation: Aggregation::with(function::LHIST, true, vec![least, most, width]),
                 value: Some(value),
             })
         },
-        lower: |lower, place, gathered, value| {
-            let [min, max, step] = [0, 1, 2].map(|index| gathered.parameter(index));
+        lower: |lower, place, aggregation, value| {
+            let [min, max, step] = [0, 1, 2].map(|index| aggregation.parameter(index));
             lower.count_in(place, Buckets::Linear { min, max, step }, value)
         },
     },

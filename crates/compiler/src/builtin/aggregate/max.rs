@@ -11,8 +11,8 @@ pub(crate) static MAX: Builtin = Builtin {
     about: "keep the greatest value",
     kind: BuiltinKind::Aggregation {
         check: |checker, usage| of_number(checker, usage, function::MAX),
-        lower: |lower, place, gathered, value| {
-            let rank = lower.rank(value, gathered.signed);
+        lower: |lower, place, aggregation, value| {
+            let rank = lower.rank(value, aggregation.signed);
             lower.raise(place, rank)
         },
     },

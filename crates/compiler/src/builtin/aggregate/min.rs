@@ -12,8 +12,8 @@ pub(crate) static MIN: Builtin = Builtin {
     about: "keep the least value",
     kind: BuiltinKind::Aggregation {
         check: |checker, usage| of_number(checker, usage, function::MIN),
-        lower: |lower, place, gathered, value| {
-            let rank = lower.rank(value, gathered.signed);
+        lower: |lower, place, aggregation, value| {
+            let rank = lower.rank(value, aggregation.signed);
             let complement = lower.b.alu(AluOp::Xor, Bits::B64, rank, -1);
             lower.raise(place, complement)
         },

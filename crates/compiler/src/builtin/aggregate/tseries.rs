@@ -4,15 +4,15 @@
 //! the other takes exactly itself away from; only a least or greatest value of it may go, in the few instructions in which an interval begins.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
-use crate::check::gathering::Gathering;
+use crate::check::aggregation::PendingAggregation;
 use crate::check::tree::{Expr, ExprKind as ExprNode, MapPlace, Type};
 use crate::codegen::lower::Lower;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Condition, Vreg, Width};
 use crate::lang::ast::ExprKind;
 use kestrel_bpf::helper;
-use kestrel_trace::aggregate::Gathered;
-use kestrel_trace::aggregate::function::tseries::{self, Combine, HOW, MOST, WORDS};
+use kestrel_trace::aggregate::Aggregation;
+use kestrel_trace::aggregate::function::tseries::{self, COMBINES, Combine, MAX, WORDS};
 
 pub(crate) static TSERIES: Builtin = Builtin {
     name: "tseries",
@@ -27,19 +27,21 @@ pub(crate) static TSERIES: Builtin = Builtin {
             };
             let value = checker.number(value);
             let interval = checker.whole(interval, 1..=i64::MAX, "the interval of a time series");
-            let count = checker.whole(count, 1..=MOST, "the number of intervals");
+            let count = checker.whole(count, 1..=MAX, "the number of intervals");
             let how = match how.first().map(|how| (&how.kind, how.span)) {
                 None => 0,
-                Some((ExprKind::String(word), span)) => match HOW.iter().position(|(how, _)| how == word) {
-                    Some(how) => how as i64,
-                    None => {
-                        let words: Vec<&str> = HOW.iter().map(|(how, _)| *how).collect();
-                        let words = words.join(", ");
-                        let message =
-                            format!("no values are put together by \"{word}\": it is one of {words}");
-                        return Err(checker.error(span, message));
+                Some((ExprKind::String(word), span)) => {
+                    match COMBINES.iter().position(|(how, _)| how == word) {
+                        Some(how) => how as i64,
+                        None => {
+                            let words: Vec<&str> = COMBINES.iter().map(|(how, _)| *how).collect();
+                            let words = words.join(", ");
+                            let message =
+                                format!("no values are put together by \"{word}\": it is one of {words}");
+                            return Err(checker.error(span, message));
+                        }
                     }
-                },
+                }
                 Some((_, span)) => {
                     return Err(
                         checker.error(span, "how values are put together is a word in quotes: \"max\"")
@@ -63,12 +65,12 @@ pub(crate) static TSERIES: Builtin = Builtin {
                 Some(map) => {
                     parameters.push(1);
                     let time = checker.map_value(&map, &[], usage.span)?;
-                    let both = ExprNode::Gathered(vec![value, time]);
+                    let both = ExprNode::FrameWords(vec![value, time]);
                     Expr::new(both, Type::U64, usage.span)
                 }
             };
-            Ok(Gathering {
-                gathered: Gathered::with(tseries::TSERIES, signed, parameters),
+            Ok(PendingAggregation {
+                aggregation: Aggregation::with(tseries::TSERIES, signed, parameters),
                 value: Some(value),
             })
         },
@@ -81,10 +83,15 @@ const SIZE: u32 = WORDS * 8;
 const VALUE: i16 = 8;
 const BESIDE: i16 = 16;
 
-fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vreg) -> Result<(), Error> {
-    let [interval, count] = [0, 1].map(|index| gathered.parameter(index));
-    let how = Combine::of(gathered);
-    let (value, now) = match tseries::has_own_clock(gathered) {
+fn lower(
+    lower: &mut Lower<'_>,
+    place: &MapPlace,
+    aggregation: &Aggregation,
+    value: Vreg,
+) -> Result<(), Error> {
+    let [interval, count] = [0, 1].map(|index| aggregation.parameter(index));
+    let how = Combine::of(aggregation);
+    let (value, now) = match tseries::has_own_clock(aggregation) {
         false => (value, lower.b.helper(helper::KTIME_GET_NS, &[])),
         // The value is an address: the number lies there, and its time behind it.
         true => (
@@ -92,7 +99,7 @@ fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vr
             lower.b.load(Width::B8, value, 8),
         ),
     };
-    let dated = match tseries::ahead(gathered) {
+    let dated = match tseries::ahead(aggregation) {
         0 => now,
         ahead => lower.b.add(now, ahead),
     };
@@ -100,9 +107,9 @@ fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vr
     let index = lower.b.alu(AluOp::Mod, Bits::B64, number, count);
     let number = lower.b.add(number, 1);
     let ranked = match how {
-        Combine::Most => lower.rank(value, gathered.signed),
-        Combine::Least => {
-            let rank = lower.rank(value, gathered.signed);
+        Combine::Max => lower.rank(value, aggregation.signed),
+        Combine::Min => {
+            let rank = lower.rank(value, aggregation.signed);
             lower.b.alu(AluOp::Xor, Bits::B64, rank, -1)
         }
         Combine::Last | Combine::Mean | Combine::Sum => value,
@@ -116,7 +123,7 @@ fn lower(lower: &mut Lower<'_>, place: &MapPlace, gathered: &Gathered, value: Vr
                 lower.b.atomic_add(Width::B8, at, BESIDE, 1);
             }
             Combine::Sum => lower.b.atomic_add(Width::B8, at, VALUE, ranked),
-            Combine::Most | Combine::Least => lower.raise_word(at, VALUE, ranked, lost),
+            Combine::Max | Combine::Min => lower.raise_word(at, VALUE, ranked, lost),
             Combine::Last => {
                 lower.b.store(Width::B8, at, VALUE, ranked);
                 lower.b.store(Width::B8, at, BESIDE, now);
@@ -142,7 +149,7 @@ fn begin(lower: &mut Lower<'_>, at: Vreg, number: Vreg, how: Combine, lost: Bloc
                 let less = lower.b.sub(zero, before);
                 lower.b.atomic_add(Width::B8, at, word, less);
             }
-            Combine::Most | Combine::Least => {
+            Combine::Max | Combine::Min => {
                 let zero = lower.b.constant(0);
                 lower.b.compare_exchange(Width::B8, at, word, before, zero);
             }

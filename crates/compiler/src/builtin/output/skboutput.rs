@@ -9,7 +9,7 @@ use crate::packets::Packets;
 use kestrel_bpf::helper;
 
 /// Bytes at the begin of a packet that can be left out: more than any headers below IP take.
-const MOST_LEFT_OUT: u64 = 0xffff;
+const MAX_LEFT_OUT: u64 = 0xffff;
 
 pub(crate) static SKBOUTPUT: Builtin = Builtin {
     name: "skboutput",
@@ -28,8 +28,8 @@ pub(crate) static SKBOUTPUT: Builtin = Builtin {
         let Some(offset) = checker.expression(offset)?.constant() else {
             return Err(checker.error(offset_span, "the offset must be known before the program runs"));
         };
-        if offset > MOST_LEFT_OUT {
-            let message = format!("the offset is more than {MOST_LEFT_OUT}");
+        if offset > MAX_LEFT_OUT {
+            let message = format!("the offset is more than {MAX_LEFT_OUT}");
             return Err(checker.error(offset_span, message));
         }
         let packet = checker.expression(packet)?;

@@ -6,7 +6,7 @@ use crate::check::tree::{Expr, ExprKind, Type};
 use crate::lang::ast::Span;
 use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::StackMode;
-use kestrel_trace::stack_pieces::{MOST, USUAL};
+use kestrel_trace::stack_pieces::{MAX, USUAL};
 
 pub(crate) static USTACK_COPY: Builtin = Builtin {
     name: "ustack_copy",
@@ -17,7 +17,7 @@ pub(crate) static USTACK_COPY: Builtin = Builtin {
         let args = usage.positional(checker, 0, 1)?;
         let bytes = match args.first() {
             Some(bytes) => {
-                let bytes = checker.limit(bytes, MOST, "the size of a copied stack, in bytes,")?;
+                let bytes = checker.limit(bytes, MAX, "the size of a copied stack, in bytes,")?;
                 bytes.next_multiple_of(8)
             }
             None => USUAL,

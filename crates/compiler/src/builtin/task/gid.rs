@@ -1,6 +1,6 @@
 //! The built-in `gid`: the group that the process runs as.
 
-use super::half::half;
+use super::id_pair::lower_or_upper;
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::Intrinsic;
 use kestrel_bpf::helper;
@@ -12,6 +12,10 @@ pub(crate) static GID: Builtin = Builtin {
     about: "the group that the process runs as",
     kind: BuiltinKind::Value(|checker, usage| {
         usage.alone(checker)?;
-        Ok(half(usage, Intrinsic::fixed(helper::GET_CURRENT_UID_GID), true))
+        Ok(lower_or_upper(
+            usage,
+            Intrinsic::fixed(helper::GET_CURRENT_UID_GID),
+            true,
+        ))
     }),
 };

@@ -5,7 +5,7 @@ pub(super) mod cgroupid;
 pub(super) mod comm;
 pub(super) mod curtask;
 pub(super) mod gid;
-mod half;
+mod id_pair;
 pub(super) mod is_target;
 pub(super) mod pid;
 pub(super) mod signal;

@@ -1,6 +1,6 @@
 //! The built-in `pid`: the number of the process that runs.
 
-use super::half::{half, numbering};
+use super::id_pair::{lower_or_upper, numbering};
 use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static PID: Builtin = Builtin {
@@ -10,6 +10,6 @@ pub(crate) static PID: Builtin = Builtin {
     about: "the process's number (the kernel's tgid), in the PID namespace that Kestrel runs in or in the first one",
     kind: BuiltinKind::Value(|checker, usage| {
         let which = numbering(checker, usage)?;
-        Ok(half(usage, which, true))
+        Ok(lower_or_upper(usage, which, true))
     }),
 };

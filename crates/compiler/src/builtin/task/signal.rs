@@ -53,9 +53,9 @@ pub(super) fn sent(
     };
     if number
         .constant()
-        .is_some_and(|number| !(1..=MOST).contains(&number))
+        .is_some_and(|number| !(1..=MAX).contains(&number))
     {
-        return Err(checker.error(value.span, format!("signals have the numbers 1 to {MOST}")));
+        return Err(checker.error(value.span, format!("signals have the numbers 1 to {MAX}")));
     }
     Ok(StatementKind::Perform {
         verb,
@@ -65,7 +65,7 @@ pub(super) fn sent(
 }
 
 /// The last real-time signal.
-const MOST: u64 = 64;
+const MAX: u64 = 64;
 
 /// A table: the signals by name, as `kill -l` has them; their numbers are those of x86 and ARM (`asm-generic/signal.h`).
 const SIGNALS: &[(u64, &str)] = &[

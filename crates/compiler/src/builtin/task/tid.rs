@@ -1,6 +1,6 @@
 //! The built-in `tid`: the number of the thread that runs.
 
-use super::half::{half, numbering};
+use super::id_pair::{lower_or_upper, numbering};
 use crate::builtin::row::{Builtin, BuiltinKind};
 
 pub(crate) static TID: Builtin = Builtin {
@@ -10,6 +10,6 @@ pub(crate) static TID: Builtin = Builtin {
     about: "the thread's number (the kernel's pid), in the PID namespace that Kestrel runs in or in the first one",
     kind: BuiltinKind::Value(|checker, usage| {
         let which = numbering(checker, usage)?;
-        Ok(half(usage, which, false))
+        Ok(lower_or_upper(usage, which, false))
     }),
 };

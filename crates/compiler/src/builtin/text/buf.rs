@@ -8,7 +8,7 @@ use crate::lang::ast;
 use kestrel_trace::layout::Space;
 
 /// Most bytes.
-const MOST: u32 = 1023;
+const MAX: u32 = 1023;
 /// Most bytes where the length is not a constant and the third argument is left out.
 const USUAL: u32 = 63;
 
@@ -54,7 +54,7 @@ fn limits(
 ) -> Checked<(Expr, u32)> {
     let room = match checker.globals.infers_types {
         true => checker.longest(),
-        false => MOST,
+        false => MAX,
     };
     let Some(bytes) = bytes else {
         return match own {
@@ -69,7 +69,7 @@ fn limits(
     let max = match (most, length.constant()) {
         (Some(most), _) => checker.limit(most, room, "the most bytes of memory")?,
         (None, Some(known)) if checker.globals.infers_types => known.clamp(1, room.into()) as u32,
-        (None, Some(_)) => checker.limit(bytes, MOST, "a number of bytes of memory")?,
+        (None, Some(_)) => checker.limit(bytes, MAX, "a number of bytes of memory")?,
         (None, None) if checker.globals.infers_types => own.unwrap_or(room).clamp(1, room),
         (None, None) => USUAL,
     };
@@ -93,7 +93,7 @@ fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Ex
                 word[..bytes.len()].copy_from_slice(bytes);
                 constant(u64::from_le_bytes(word), Type::U64, span)
             });
-            let kind = ExprKind::Gathered(words.collect());
+            let kind = ExprKind::FrameWords(words.collect());
             return Ok((Expr::new(kind, Type::U64, span), Some(Space::Kernel)));
         }
         _ => value,

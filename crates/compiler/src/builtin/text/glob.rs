@@ -8,7 +8,7 @@ use crate::lang::diag::Diagnostic;
 use crate::lang::glob::Glob;
 
 /// Most bytes of a text that are looked at: each takes instructions of its own.
-const MOST: u32 = 128;
+const MAX: u32 = 128;
 
 pub(crate) static GLOB: Builtin = Builtin {
     name: "glob",
@@ -35,10 +35,10 @@ pub(crate) static GLOB: Builtin = Builtin {
         }
         let value = match room(&value) {
             // How long it is, is known when it is read.
-            0 => checker.string(value, MOST - 1, None, text.span)?,
+            0 => checker.string(value, MAX - 1, None, text.span)?,
             _ => value,
         };
-        let bytes = room(&value).min(MOST);
+        let bytes = room(&value).min(MAX);
         let kind = match value.kind {
             ExprKind::Text(known) => ExprKind::Constant(u64::from(glob.matches(&known))),
             _ => ExprKind::TextGlob {

@@ -7,7 +7,7 @@ use crate::lang::ast;
 use kestrel_trace::layout::Space;
 
 /// Most bytes that are compared.
-const MOST: u32 = 1024;
+const MAX: u32 = 1024;
 
 pub(crate) static MEMCMP: Builtin = Builtin {
     name: "memcmp",
@@ -19,7 +19,7 @@ pub(crate) static MEMCMP: Builtin = Builtin {
         let [left, right, bytes] = args.as_slice() else {
             return Err(checker.error(usage.span, "two values and a number of bytes are wanted"));
         };
-        let size = checker.limit(bytes, MOST, "the number of bytes")?;
+        let size = checker.limit(bytes, MAX, "the number of bytes")?;
         let (left, right) = (
             memory(checker, usage, left, size)?,
             memory(checker, usage, right, size)?,

@@ -7,7 +7,7 @@ use crate::lang::diag::Diagnostic;
 use kestrel_bpf::helper;
 
 /// Most bytes of a path with its NUL (PATH_MAX).
-const MOST: u32 = 4096;
+const MAX: u32 = 4096;
 
 pub(crate) static PATH: Builtin = Builtin {
     name: "path",
@@ -18,8 +18,8 @@ pub(crate) static PATH: Builtin = Builtin {
         let args = usage.positional(checker, 1, 2)?;
         let span = usage.span;
         let max = match args.get(1) {
-            Some(bytes) => checker.limit(bytes, MOST, "the length of a path")?,
-            None => (checker.longest() + 1).min(MOST),
+            Some(bytes) => checker.limit(bytes, MAX, "the length of a path")?,
+            None => (checker.longest() + 1).min(MAX),
         };
         let Some(path) = args.first() else {
             return Err(checker.error(span, "a path is missing"));

@@ -7,7 +7,7 @@ use crate::check::value::{constant, operation, text_constant};
 use kestrel_trace::layout::Space;
 
 /// Most bytes of a text without its NUL.
-const MOST: u32 = 1023;
+const MAX: u32 = 1023;
 
 /// `str(address[, bytes])` in `space`, or in the address's own. With a length that is no constant at most so many bytes are read: arguments of
 /// system calls have a length and no NUL.
@@ -45,7 +45,7 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         let max = match (checker.globals.infers_types, length.constant()) {
             // The NUL counts.
             (true, Some(known)) => known.saturating_sub(1).clamp(1, longest.into()) as u32,
-            _ => checker.limit(bytes, MOST.max(longest), "the length of a text")?,
+            _ => checker.limit(bytes, MAX.max(longest), "the length of a text")?,
         };
         return checker.string(address?, max, space, usage.span);
     }

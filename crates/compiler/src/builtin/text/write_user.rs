@@ -6,7 +6,7 @@ use crate::check::value::{comparison, constant};
 use kestrel_bpf::helper;
 
 /// Most bytes that are written at once.
-const MOST: u32 = 4096;
+const MAX: u32 = 4096;
 
 pub(crate) static WRITE_USER: Builtin = Builtin {
     name: "write_user",
@@ -22,7 +22,7 @@ pub(crate) static WRITE_USER: Builtin = Builtin {
                 "an address, what to write there and its length are wanted",
             ));
         };
-        let size = checker.limit(bytes, MOST, "the number of bytes")?;
+        let size = checker.limit(bytes, MAX, "the number of bytes")?;
         let to = checker.expression(to)?;
         if !to.ty.is_scalar() {
             let message = format!("{} is not an address", checker.describe(&to.ty));

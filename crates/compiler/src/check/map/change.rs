@@ -2,10 +2,10 @@
 
 use super::place::Usage;
 use crate::builtin;
+use crate::check::aggregation::PendingAggregation;
 use crate::check::checker::{Checked, Checker, Reported};
-use crate::check::gathering::Gathering;
 use crate::check::shape::Stored;
-use crate::check::text::spelled;
+use crate::check::text::ternary_as_string;
 use crate::check::tree::{Expr, ExprKind, MapChange, MapPlace, Statement, StatementKind, Type, UnaryOp};
 use crate::check::value::{constant, scaled, widened};
 use crate::lang::ast::{self, Span};
@@ -28,11 +28,11 @@ impl Checker<'_> {
         let keys: Vec<&ast::Expr> = keys.iter().collect();
         if let (None, ast::ExprKind::Call { name: function, args }) = (op, &value.kind) {
             let usage = builtin::used(&function.node, function.span, Some(args), value.span);
-            if let Some(gathered) = builtin::aggregation(self, &usage) {
-                let Gathering { gathered, value } = gathered?;
+            if let Some(aggregation) = builtin::aggregation(self, &usage) {
+                let PendingAggregation { aggregation, value } = aggregation?;
                 let shape = self.globals.shapes.maps.entry(name.to_owned()).or_default();
-                shape.value = Some(Stored::Gathered(gathered.clone()));
-                let kind = ValueKind::Gathered(gathered);
+                shape.value = Some(Stored::Gathered(aggregation.clone()));
+                let kind = ValueKind::Gathered(aggregation);
                 let place = self.map_place(name, &keys, Some(&kind), &kind, Usage::Writes, span)?;
                 return Ok(StatementKind::Map(place, MapChange::Aggregate(value)));
             }
@@ -79,10 +79,10 @@ impl Checker<'_> {
         let (MapChange::Set(stored) | MapChange::Add(stored)) = &change else {
             return Err(Reported);
         };
-        let holding = self.holding(&spelled(stored.clone()), true);
+        let holding = self.holding(&ternary_as_string(stored.clone()), true);
         let holding = holding?;
         let stored_type = self.map_shape(name, holding.clone());
-        let narrow = self.holding(&spelled(stored.clone()), false)?;
+        let narrow = self.holding(&ternary_as_string(stored.clone()), false)?;
         self.globals.shapes.notes_stored(name, narrow);
         let class = |ty: &Type| (ty.is_scalar(), ty.is_text());
         if class(&holding) != class(&stored_type) {
@@ -111,10 +111,10 @@ impl Checker<'_> {
     }
 
     /// An aggregation that names no map: one by the event's number.
-    pub(crate) fn gather(&mut self, gathering: Gathering, span: Span) -> Checked<StatementKind> {
-        let Gathering { gathered, value } = gathering;
-        let function = gathered.function.name();
-        let kind = ValueKind::Gathered(gathered);
+    pub(crate) fn gather(&mut self, pending: PendingAggregation, span: Span) -> Checked<StatementKind> {
+        let PendingAggregation { aggregation, value } = pending;
+        let function = aggregation.function.name();
+        let kind = ValueKind::Gathered(aggregation);
         // The second hist() of a handler is another map than the first; so is one of another kind.
         if !self.bare.contains(&(function, span)) {
             self.bare.push((function, span));

@@ -34,12 +34,12 @@ impl Checker<'_> {
                 true => size.next_multiple_of(8),
                 false => text_size(value),
             };
-            if size <= state::MOST_VALUE {
+            if size <= state::MAX_VALUE {
                 return Ok(ValueKind::Text { size });
             }
         }
         match self.kept_type(ty) {
-            Some(kept) if kept.fixed_size() <= state::MOST_VALUE => Ok(ValueKind::Whole(kept)),
+            Some(kept) if kept.fixed_size() <= state::MAX_VALUE => Ok(ValueKind::Whole(kept)),
             _ => {
                 let message = format!("{} in a map", self.describe(ty));
                 Err(self.not_yet(value.span, &message))
@@ -201,6 +201,6 @@ fn held_words(kind: &ValueKind) -> String {
         ValueKind::Scalar(_) => "a number".to_owned(),
         ValueKind::Text { size } => format!("a text of up to {size} bytes"),
         ValueKind::Whole(_) => "values of several parts".to_owned(),
-        ValueKind::Gathered(gathered) => gathered.function.described(gathered),
+        ValueKind::Gathered(aggregation) => aggregation.function.described(aggregation),
     }
 }

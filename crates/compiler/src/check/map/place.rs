@@ -9,7 +9,7 @@ use crate::check::value::constant;
 use crate::context::END;
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
-use kestrel_trace::aggregate::{EVERY_KEY, MOST_KEY, MapType, ValueKind, state};
+use kestrel_trace::aggregate::{EVERY_KEY, MAX_KEY, MapType, ValueKind, state};
 use kestrel_trace::layout::FieldType;
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Checker<'_> {
                     self.globals.shapes.maps.get(name).and_then(|s| s.value.clone()),
                 ) {
                     (Usage::Writes, _) | (_, None) => None,
-                    (_, Some(Stored::Gathered(gathered))) => Some(ValueKind::Gathered(gathered)),
+                    (_, Some(Stored::Gathered(aggregation))) => Some(ValueKind::Gathered(aggregation)),
                     (_, Some(Stored::Value(ty))) => {
                         let nothing = constant(0, Type::I64, span);
                         self.held(&nothing, &ty)
@@ -144,7 +144,7 @@ impl Checker<'_> {
         let shape = self.globals.shapes.maps.get(name).cloned()?;
         let (keys, value) = (shape.keys?, shape.value?);
         let kind = match value {
-            Stored::Gathered(gathered) => ValueKind::Gathered(gathered),
+            Stored::Gathered(aggregation) => ValueKind::Gathered(aggregation),
             Stored::Value(ty) => {
                 let kind = self.held(&constant(0, Type::I64, span), &ty).ok()?;
                 self.globals.held.insert(self.next_map(), ty);
@@ -171,8 +171,8 @@ impl Checker<'_> {
         span: Span,
     ) -> Checked<MapType> {
         let number = self.next_map();
-        if number >= state::MOST_MAPS {
-            return Err(self.error(span, format!("there can be at most {} maps", state::MOST_MAPS)));
+        if number >= state::MAX_MAPS {
+            return Err(self.error(span, format!("there can be at most {} maps", state::MAX_MAPS)));
         }
         let declared = self.globals.declared.get(&name);
         let evicts = declared.is_some_and(|map| map.evicts) && !keys.is_empty();
@@ -189,7 +189,7 @@ impl Checker<'_> {
             first: self.context.name.clone(),
         };
         let most = match self.globals.infers_types {
-            true => MOST_KEY,
+            true => MAX_KEY,
             false => EVERY_KEY,
         };
         if map.key_size() > most {
@@ -236,9 +236,9 @@ impl Checker<'_> {
     /// The number of the next map. One that a session has let go of leaves its number behind.
     fn next_map(&self) -> u32 {
         let taken = |number: &u32| self.globals.maps.iter().any(|map| map.number == *number);
-        (0..state::MOST_MAPS)
+        (0..state::MAX_MAPS)
             .find(|number| !taken(number))
-            .unwrap_or(state::MOST_MAPS)
+            .unwrap_or(state::MAX_MAPS)
     }
 
     /// How many keys a new map has room for.

@@ -6,8 +6,8 @@ use crate::check::checker::{Checked, Checker};
 use crate::check::tree::{Access, Expr, ExprKind, Show, Type};
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::Diagnostic;
-use kestrel_trace::aggregate::gather::AsNumber;
-use kestrel_trace::aggregate::{Gathered, MapType, ValueKind};
+use kestrel_trace::aggregate::aggregation::AsNumber;
+use kestrel_trace::aggregate::{Aggregation, MapType, ValueKind};
 use kestrel_trace::layout::FieldType;
 use std::sync::Arc;
 
@@ -37,12 +37,12 @@ impl Checker<'_> {
                 };
                 return Ok(Expr::new(kind, ty, span));
             }
-            ValueKind::Gathered(gathered) if gathered.function.as_number().is_some() => {
-                let ty = match gathered.function.as_number() {
-                    Some(number) => gathered_type(gathered, number),
+            ValueKind::Gathered(aggregation) if aggregation.function.as_number().is_some() => {
+                let ty = match aggregation.function.as_number() {
+                    Some(number) => gathered_type(aggregation, number),
                     None => Type::I64,
                 };
-                return Ok(Expr::new(ExprKind::Gathering(place), ty, span));
+                return Ok(Expr::new(ExprKind::Aggregate(place), ty, span));
             }
             other => {
                 let function = other.function().unwrap_or_default();
@@ -98,7 +98,7 @@ pub(in crate::check) fn read_type(ty: &FieldType) -> Type {
 }
 
 /// The type of what is gathered as one number.
-pub(in crate::check) fn gathered_type(gathered: &Gathered, number: AsNumber) -> Type {
+pub(in crate::check) fn gathered_type(aggregation: &Aggregation, number: AsNumber) -> Type {
     let own = number == AsNumber::Sum { signed: true };
-    Type::integer(8, gathered.signed || own)
+    Type::integer(8, aggregation.signed || own)
 }

@@ -63,7 +63,7 @@ pub enum ExprKind {
         signed: bool,
     },
     /// The address of a frame object filled with these words in order, such as a struct passed in registers.
-    Gathered(Vec<Expr>),
+    FrameWords(Vec<Expr>),
     /// A value that a helper of the kernel gives.
     Intrinsic(Intrinsic),
     /// The result of a helper with these operands, called anew each time.
@@ -181,7 +181,7 @@ pub enum ExprKind {
     /// How often the map was cleared so far.
     Generation(Arc<MapType>),
     /// An aggregated value of a map as one number, all CPUs together; 0 where the map holds nothing.
-    Gathering(MapPlace),
+    Aggregate(MapPlace),
     /// Whether bytes stand in a text (a constant needle), each up to its NUL; at most so many bytes are looked at.
     TextFind {
         text: Box<Expr>,
@@ -221,7 +221,7 @@ pub struct MapPlace {
 /// Method of reading memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// The hook's context, or a frame object: the address is [`ExprKind::ContextPointer`] or [`ExprKind::Gathered`] itself and the offset constant; a
+    /// The hook's context, or a frame object: the address is [`ExprKind::ContextPointer`] or [`ExprKind::FrameWords`] itself and the offset constant; a
     /// plain load.
     Context,
     /// Through a pointer whose BTF type the verifier knows: a plain load, zero where it faults.

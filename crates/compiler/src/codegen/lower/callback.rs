@@ -23,7 +23,7 @@ const INSTANCE: i16 = 16;
 const CAPTURED: i16 = 24;
 
 /// Greatest index of an iteration: the kernel repeats at most 2^23 times (`BPF_MAX_LOOPS`).
-const MOST_TIMES: i64 = (1 << 23) - 1;
+const MAX_TIMES: i64 = (1 << 23) - 1;
 
 /// Registers of a callback function with the memory that its caller shares, and with the element.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Lower<'_> {
     pub(super) fn for_each(&mut self, over: &LoopRange, body: &[Statement], span: Span) -> Result<(), Error> {
         let times = match over {
             LoopRange::Times(count) => Some(self.operand(count)?),
-            LoopRange::Endless => Some((MOST_TIMES + 1).into()),
+            LoopRange::Endless => Some((MAX_TIMES + 1).into()),
             LoopRange::Map(_) => None,
         };
         let inner = variables_in(body);
@@ -173,7 +173,7 @@ impl Lower<'_> {
             LoopRange::Times(_) | LoopRange::Endless => {
                 let [key, shared] = self.b.parameters(1);
                 // Gives the verifier an upper bound of the index.
-                let key = self.b.and(key, MOST_TIMES);
+                let key = self.b.and(key, MAX_TIMES);
                 CallbackFrame {
                     shared,
                     key,
@@ -208,7 +208,7 @@ impl Lower<'_> {
         if matches!(over, LoopRange::Endless) {
             // The body does not run in the last iteration: reaching it means that the loop did not end by its condition or by break.
             let (last, on) = (self.b.cold_block(), self.b.block());
-            self.b.branch(Condition::Equal, entered.key, MOST_TIMES, last, on);
+            self.b.branch(Condition::Equal, entered.key, MAX_TIMES, last, on);
             self.b.switch_to(last);
             self.ended_by_kernel();
             // Inside another callback loop the whole handler is left: the outer loop might run this one as often again.

@@ -429,7 +429,7 @@ impl Lower<'_> {
         gather(self, place, gathered, value)
     }
 
-    /// Code for [`kestrel_trace::aggregate::gather::rank`].
+    /// Code for [`kestrel_trace::aggregate::aggregation::rank`].
     pub(crate) fn rank(&mut self, value: Vreg, signed: bool) -> Vreg {
         if signed {
             self.b.alu(AluOp::Xor, Bits::B64, value, i64::MIN)

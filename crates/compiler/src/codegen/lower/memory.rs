@@ -28,7 +28,7 @@ impl Lower<'_> {
         let bound = (max + 1).next_power_of_two() - 1;
         let slot = self.b.slot(bound + 1, 8);
         // The program's own memory is always there, and the verifier lets nobody look at where it lies.
-        let own = matches!(address.kind, ExprKind::Gathered(_));
+        let own = matches!(address.kind, ExprKind::FrameWords(_));
         let address = self.value(address)?;
         let length = self.value(length)?;
         // Kernels before 6.3 (check_mem_size_reg in kernel/bpf/verifier.c) want to see all bytes set where a helper may write fewer.

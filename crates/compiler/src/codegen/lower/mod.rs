@@ -1,10 +1,10 @@
 //! The checked tree becomes intermediate code: one probe, one function; the sink says how a record is kept.
 
+mod aggregation;
 mod bucket;
 mod callback;
 mod composite;
 mod failure;
-mod gathering;
 mod glob;
 mod long_record;
 mod map;
@@ -65,7 +65,7 @@ pub fn lower(handlers: &[&CheckedProbe], context: &Context, sink: &dyn Sink) -> 
         mentions: BTreeMap::new(),
         shapes: Vec::new(),
         records: handlers.iter().flat_map(|probe| probe.records()).collect(),
-        whole: sink.wants_program_whole(),
+        whole: sink.wants_preemption_off_throughout(),
     };
     if lower.whole {
         lower.b.kfunc("bpf_preempt_disable", &[]);

@@ -4,7 +4,7 @@ use super::Lower;
 use crate::check::tree::Access;
 use crate::context::{PreemptCount, ProgramKind};
 use crate::ir::{AluOp, Bits, Condition, Vreg, Width, helper};
-use kestrel_bpf::btf::PreemptCountWay;
+use kestrel_bpf::btf::PreemptCountSource;
 
 /// The bits of the preemption count that count how often it was switched off (include/linux/preempt.h, `PREEMPT_MASK`).
 const PREEMPTION_OFF: i64 = 0xff;
@@ -13,13 +13,13 @@ impl Lower<'_> {
     /// The CPU's preemption count without what the program's own caller, and the program, have added.
     pub(super) fn preempt_count(&mut self, of: PreemptCount) -> Vreg {
         let width = if of.place.is_wide { Width::B8 } else { Width::B4 };
-        let count = match of.place.way {
-            PreemptCountWay::Symbol { id, offset } => {
+        let count = match of.place.source {
+            PreemptCountSource::Symbol { id, offset } => {
                 let variable = self.b.kernel_variable(id.0);
                 let here = self.b.helper(helper::THIS_CPU_PTR, &[variable.into()]);
                 self.b.load(width, here, offset as i16)
             }
-            PreemptCountWay::RunQueue {
+            PreemptCountSource::RunQueue {
                 fair_queue,
                 queue,
                 distance,

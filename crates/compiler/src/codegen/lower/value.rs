@@ -57,7 +57,7 @@ impl Lower<'_> {
                 let value = self.value(value)?;
                 Ok(self.bit_field(value, u32::from(*shift), u32::from(*bits), *signed))
             }
-            ExprKind::Gathered(words) => {
+            ExprKind::FrameWords(words) => {
                 let slot = self.b.slot(words.len() as u32 * 8, 8);
                 let words: Vec<Vreg> = words
                     .iter()
@@ -144,7 +144,7 @@ impl Lower<'_> {
             ExprKind::MapValue(place) => self.map_scalar(place),
             ExprKind::HasKey(place) => self.has_key(place),
             ExprKind::Generation(map) => Ok(self.generation(map)),
-            ExprKind::Gathering(place) => self.gathering(place),
+            ExprKind::Aggregate(place) => self.gathering(place),
             ExprKind::TextFind {
                 text,
                 needle,

@@ -58,7 +58,7 @@ const LICENSES: &[&str] = &[
     "GPL",
 ];
 
-const MOST: u64 = 1 << 32;
+const MAX: u64 = 1 << 32;
 
 const fn row(name: &'static str, kind: Kind, meaning: &'static str) -> Setting {
     Setting {
@@ -107,7 +107,7 @@ pub const SETTINGS: &[Setting] = &[
         "log_size",
         Kind::Number {
             least: 0,
-            most: MOST,
+            most: MAX,
             part: |c| &mut c.log_size,
         },
         "the bytes that the verifier may say about a program that it refuses",
@@ -116,7 +116,7 @@ pub const SETTINGS: &[Setting] = &[
         "max_bpf_progs",
         Kind::Number {
             least: 1,
-            most: MOST,
+            most: MAX,
             part: |c| &mut c.max_bpf_progs,
         },
         "how many programs a script may turn into",
@@ -126,7 +126,7 @@ pub const SETTINGS: &[Setting] = &[
         "max_cat_bytes",
         Kind::Number {
             least: 0,
-            most: MOST,
+            most: MAX,
             part: |c| &mut c.max_cat_bytes,
         },
         "the bytes that cat() prints of a file",
@@ -136,7 +136,7 @@ pub const SETTINGS: &[Setting] = &[
         "max_map_keys",
         Kind::Number {
             least: 1,
-            most: MOST,
+            most: MAX,
             part: |c| &mut c.max_map_keys,
         },
         "the keys that a map holds unless its declaration says otherwise",
@@ -146,7 +146,7 @@ pub const SETTINGS: &[Setting] = &[
         "max_probes",
         Kind::Number {
             least: 0,
-            most: MOST,
+            most: MAX,
             part: |c| &mut c.max_probes,
         },
         "how many events a script may attach to",

@@ -3,29 +3,29 @@
 
 use crate::lang::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 
-/// A value that is known.
+/// A constant, evaluated before types are known.
 #[derive(Clone, Debug, PartialEq)]
-enum Known {
-    Number { value: u64, unsigned: bool },
-    Text(String),
-    Truth(bool),
+enum Constant {
+    Integer { value: u64, unsigned: bool },
+    String(String),
+    Bool(bool),
 }
 
 /// The number that an expression of numbers is, in 64 bits; names are asked of `named`.
 pub fn number(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     match known(expr, named)? {
-        Known::Number { value, .. } => Some(value.cast_signed()),
-        Known::Truth(value) => Some(i64::from(value)),
-        Known::Text(_) => None,
+        Constant::Integer { value, .. } => Some(value.cast_signed()),
+        Constant::Bool(value) => Some(i64::from(value)),
+        Constant::String(_) => None,
     }
 }
 
 /// Whether an expression is true, if that is known.
 pub(super) fn truth(expr: &Expr) -> Option<bool> {
     Some(match known(expr, &|_| None)? {
-        Known::Number { value, .. } => value != 0,
-        Known::Truth(value) => value,
-        Known::Text(text) => !text.is_empty(),
+        Constant::Integer { value, .. } => value != 0,
+        Constant::Bool(value) => value,
+        Constant::String(text) => !text.is_empty(),
     })
 }
 
@@ -48,7 +48,7 @@ pub(super) fn literal(expr: &Expr) -> Option<ExprKind> {
         _ => {}
     }
     Some(match known(expr, &|_| None)? {
-        Known::Number { value, unsigned } => {
+        Constant::Integer { value, unsigned } => {
             let value_signed = value.cast_signed();
             // Negative numbers are written with their sign.
             if !unsigned
@@ -69,31 +69,31 @@ pub(super) fn literal(expr: &Expr) -> Option<ExprKind> {
             }
             ExprKind::Integer { value, unsigned }
         }
-        Known::Text(text) => ExprKind::String(text),
-        Known::Truth(value) => ExprKind::Bool(value),
+        Constant::String(text) => ExprKind::String(text),
+        Constant::Bool(value) => ExprKind::Bool(value),
     })
 }
 
-fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Known> {
-    let signed = |value: i64| Known::Number {
+fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Constant> {
+    let signed = |value: i64| Constant::Integer {
         value: value.cast_unsigned(),
         unsigned: false,
     };
     Some(match &expr.kind {
-        ExprKind::Integer { value, unsigned } => Known::Number {
+        ExprKind::Integer { value, unsigned } => Constant::Integer {
             value: *value,
             unsigned: *unsigned || i64::try_from(*value).is_err(),
         },
-        ExprKind::String(text) => Known::Text(text.clone()),
-        ExprKind::Bool(value) => Known::Truth(*value),
+        ExprKind::String(text) => Constant::String(text.clone()),
+        ExprKind::Bool(value) => Constant::Bool(*value),
         ExprKind::Identifier(name) => signed(named(name)?),
         ExprKind::Comptime(inner) => known(inner, named)?,
         ExprKind::Block(block) if block.statements.is_empty() => known(block.value.as_ref()?, named)?,
         ExprKind::Unary { op, value } => match (op, known(value, named)?) {
-            (UnaryOp::Not, Known::Number { value, .. }) => Known::Truth(value == 0),
-            (UnaryOp::Not, Known::Truth(value)) => Known::Truth(!value),
-            (UnaryOp::Negate, Known::Number { value, .. }) => signed(value.cast_signed().wrapping_neg()),
-            (UnaryOp::BitNot, Known::Number { value, unsigned }) => Known::Number {
+            (UnaryOp::Not, Constant::Integer { value, .. }) => Constant::Bool(value == 0),
+            (UnaryOp::Not, Constant::Bool(value)) => Constant::Bool(!value),
+            (UnaryOp::Negate, Constant::Integer { value, .. }) => signed(value.cast_signed().wrapping_neg()),
+            (UnaryOp::BitNot, Constant::Integer { value, unsigned }) => Constant::Integer {
                 value: !value,
                 unsigned,
             },
@@ -106,9 +106,9 @@ fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Known> {
         } => {
             let condition = known(condition, named)?;
             let holds = match &condition {
-                Known::Number { value, .. } => *value != 0,
-                Known::Truth(value) => *value,
-                Known::Text(_) => return None,
+                Constant::Integer { value, .. } => *value != 0,
+                Constant::Bool(value) => *value,
+                Constant::String(_) => return None,
             };
             match (holds, then) {
                 (true, Some(then)) => known(then, named)?,
@@ -133,45 +133,45 @@ fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Known> {
     })
 }
 
-fn combined(op: BinaryOp, left: &Known, right: &Known) -> Option<Known> {
+fn combined(op: BinaryOp, left: &Constant, right: &Constant) -> Option<Constant> {
     use BinaryOp as Op;
-    let truth = |known: &Known| match known {
-        Known::Number { value, .. } => Some(*value != 0),
-        Known::Truth(value) => Some(*value),
-        Known::Text(_) => None,
+    let truth = |known: &Constant| match known {
+        Constant::Integer { value, .. } => Some(*value != 0),
+        Constant::Bool(value) => Some(*value),
+        Constant::String(_) => None,
     };
     match op {
-        Op::And => return Some(Known::Truth(truth(left)? && truth(right)?)),
-        Op::Or => return Some(Known::Truth(truth(left)? || truth(right)?)),
+        Op::And => return Some(Constant::Bool(truth(left)? && truth(right)?)),
+        Op::Or => return Some(Constant::Bool(truth(left)? || truth(right)?)),
         _ => {}
     }
-    if let (Known::Text(left), Known::Text(right)) = (left, right) {
+    if let (Constant::String(left), Constant::String(right)) = (left, right) {
         return match op {
-            Op::Equal => Some(Known::Truth(left == right)),
-            Op::NotEqual => Some(Known::Truth(left != right)),
+            Op::Equal => Some(Constant::Bool(left == right)),
+            Op::NotEqual => Some(Constant::Bool(left != right)),
             _ => None,
         };
     }
-    let number = |known: &Known| match known {
-        Known::Number { value, unsigned } => Some((*value, *unsigned)),
-        Known::Truth(value) => Some((u64::from(*value), false)),
-        Known::Text(_) => None,
+    let number = |known: &Constant| match known {
+        Constant::Integer { value, unsigned } => Some((*value, *unsigned)),
+        Constant::Bool(value) => Some((u64::from(*value), false)),
+        Constant::String(_) => None,
     };
     let ((a, left_unsigned), (b, right_unsigned)) = (number(left)?, number(right)?);
     let unsigned = left_unsigned || right_unsigned;
     let (x, y) = (a.cast_signed(), b.cast_signed());
     let less = if unsigned { a < b } else { x < y };
     let value = match op {
-        Op::Equal => return Some(Known::Truth(a == b)),
-        Op::NotEqual => return Some(Known::Truth(a != b)),
-        Op::Less => return Some(Known::Truth(less)),
-        Op::GreaterEqual => return Some(Known::Truth(!less)),
-        Op::LessEqual => return Some(Known::Truth(less || a == b)),
-        Op::Greater => return Some(Known::Truth(!less && a != b)),
+        Op::Equal => return Some(Constant::Bool(a == b)),
+        Op::NotEqual => return Some(Constant::Bool(a != b)),
+        Op::Less => return Some(Constant::Bool(less)),
+        Op::GreaterEqual => return Some(Constant::Bool(!less)),
+        Op::LessEqual => return Some(Constant::Bool(less || a == b)),
+        Op::Greater => return Some(Constant::Bool(!less && a != b)),
         Op::Add => a.wrapping_add(b),
         // A difference is signed, as that of values which are known only when the program runs (`result_type` in check/operator.rs).
         Op::Subtract => {
-            return Some(Known::Number {
+            return Some(Constant::Integer {
                 value: a.wrapping_sub(b),
                 unsigned: false,
             });
@@ -189,5 +189,5 @@ fn combined(op: BinaryOp, left: &Known, right: &Known) -> Option<Known> {
         Op::BitXor => a ^ b,
         Op::And | Op::Or => return None,
     };
-    Some(Known::Number { value, unsigned })
+    Some(Constant::Integer { value, unsigned })
 }

@@ -7,9 +7,9 @@ use crate::lang::parse::{ParsedFile, parse_file};
 use crate::lang::source::Sources;
 
 /// Most files that a script may take in.
-const MOST_FILES: usize = 256;
+const MAX_FILES: usize = 256;
 /// Most bytes of all texts.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Parsed contents of all files of a script.
 pub(super) struct ParsedFiles {
@@ -207,7 +207,7 @@ impl Reader<'_> {
             self.files[by].takes.push(known);
             return;
         }
-        if self.files.len() >= MOST_FILES || self.sources.text().len() + text.text.len() > MOST_BYTES {
+        if self.files.len() >= MAX_FILES || self.sources.text().len() + text.text.len() > MAX_BYTES {
             let message = format!("\"{}\" is one file too many, or too large", text.name);
             self.refused.push(Diagnostic::error(place, message));
             return;

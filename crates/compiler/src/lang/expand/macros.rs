@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// A macro and where it comes from.
 #[derive(Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct OriginatedMacro<'a> {
     pub(super) macro_: &'a Macro,
     /// Whether it is from the library, and not from the script.
     pub(super) library: bool,
@@ -15,7 +15,7 @@ pub(super) struct Known<'a> {
 /// All macros by name. Those of one name differ in the kinds of their parameters.
 #[derive(Debug, Default)]
 pub(super) struct Macros<'a> {
-    by_name: BTreeMap<&'a str, Vec<Known<'a>>>,
+    by_name: BTreeMap<&'a str, Vec<OriginatedMacro<'a>>>,
 }
 
 impl<'a> Macros<'a> {
@@ -42,13 +42,13 @@ impl<'a> Macros<'a> {
             found.push(Diagnostic::error(macro_.name.span, message).label(first.macro_.name.span, "here"));
             return;
         }
-        all.push(Known { macro_, library });
+        all.push(OriginatedMacro { macro_, library });
     }
 
     /// The macro that a call means, of those with its name and number of parameters: one that takes these arguments before one that does not, one of the
     /// script before one of the library, then the one with the most parameters of exactly the kind. Macros of the library do not see those of scripts.
-    pub(super) fn find(&self, name: &str, args: &[Arg], from_library: bool) -> Option<&Known<'a>> {
-        let fitting = |known: &&Known<'a>| {
+    pub(super) fn find(&self, name: &str, args: &[Arg], from_library: bool) -> Option<&OriginatedMacro<'a>> {
+        let fitting = |known: &&OriginatedMacro<'a>| {
             known.macro_.parameters.len() == args.len() && (known.library || !from_library)
         };
         let all = self.by_name.get(name)?.iter().filter(fitting);

@@ -48,7 +48,7 @@ impl Options {
 
 impl Expander<'_> {
     /// Expands a call that needs no types (`getopt()`, `str()` of a positional parameter, `config()`, …); `None` for all others.
-    pub(super) fn known_call(
+    pub(super) fn expand_builtin_call(
         &mut self,
         name: &str,
         args: &[Arg],

@@ -444,7 +444,7 @@ impl<'a> Expander<'a> {
         }
         let word = own.unwrap_or(word);
         let kind = match matches!(word, "config" | "default_str_length") {
-            true => self.known_call(word, &[], scope, depth, span),
+            true => self.expand_builtin_call(word, &[], scope, depth, span),
             false => None,
         };
         Expr {
@@ -468,7 +468,7 @@ impl<'a> Expander<'a> {
             return expr;
         }
         let word = own.unwrap_or(&name.node);
-        if let Some(kind) = self.known_call(word, args, scope, depth, span) {
+        if let Some(kind) = self.expand_builtin_call(word, args, scope, depth, span) {
             return Expr { kind, span };
         }
         let kind = ExprKind::Call {

@@ -7,7 +7,7 @@ use crate::lang::ast::{
 
 impl Printer<'_> {
     /// An expression as a statement: a call that is too long for its line goes on in the next ones.
-    pub(super) fn broken(&mut self, expr: &Expr) -> String {
+    pub(super) fn wrapped(&mut self, expr: &Expr) -> String {
         let text = self.expr(expr);
         let ExprKind::Call { name, args } = &expr.kind else {
             return text;
@@ -128,12 +128,12 @@ impl Printer<'_> {
                 };
                 let value = self.expr(value);
                 // `- -x` must not become `--x`, nor `& &x` `&&x`.
-                let apart = if value.starts_with(op) && matches!(op, "-" | "&") {
+                let space = if value.starts_with(op) && matches!(op, "-" | "&") {
                     " "
                 } else {
                     ""
                 };
-                format!("{op}{apart}{value}")
+                format!("{op}{space}{value}")
             }
             Kind::Binary { op, left, right } => {
                 format!("{} {} {}", self.expr(left), operator(*op), self.expr(right))
@@ -174,12 +174,12 @@ impl Printer<'_> {
                     .collect();
                 format!("({})", all.join(", "))
             }
-            Kind::Block(block) => self.apart(|printer| printer.value_block(block)),
+            Kind::Block(block) => self.captured(|printer| printer.value_block(block)),
             Kind::If {
                 condition,
                 then,
                 otherwise,
-            } => self.apart(|printer| printer.condition(condition, then, otherwise.as_ref())),
+            } => self.captured(|printer| printer.condition(condition, then, otherwise.as_ref())),
             Kind::Comptime(value) => format!("comptime {}", self.expr(value)),
             Kind::Sizeof(of) => format!("sizeof({})", self.operand(of)),
             Kind::Typeof(of) => format!("typeof({})", self.operand(of)),
@@ -200,7 +200,7 @@ impl Printer<'_> {
     }
 
     /// Output of a block as a text of its own.
-    fn apart(&mut self, write: impl FnOnce(&mut Self)) -> String {
+    fn captured(&mut self, write: impl FnOnce(&mut Self)) -> String {
         let before = std::mem::take(&mut self.out);
         write(self);
         std::mem::replace(&mut self.out, before)

@@ -111,7 +111,7 @@ impl Printer<'_> {
     fn statement(&mut self, statement: &Statement) {
         use StatementKind as Kind;
         let text = match &statement.kind {
-            Kind::Expr(expr) => self.broken(expr),
+            Kind::Expr(expr) => self.wrapped(expr),
             Kind::Discard(expr) => format!("_ = {}", self.expr(expr)),
             Kind::Assign { target, op, value } => {
                 let op = op.map_or("=", assigning);

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Most tokens that the defined names of one text may turn into.
-const MOST_TOKENS: u32 = 100_000;
+const MAX_TOKENS: u32 = 100_000;
 /// Most levels of calls in the arguments of calls.
-const MOST_LEVELS: u32 = 32;
+const MAX_LEVELS: u32 = 32;
 /// Most conditions that are open at once.
-const MOST_CONDITIONS: usize = 64;
+const MAX_CONDITIONS: usize = 64;
 
 /// Replacement of a defined name.
 #[derive(Debug)]
@@ -273,7 +273,7 @@ impl<'a> Lexer<'a> {
     /// Opens a condition and goes to the branch that is read.
     fn open(&mut self, place: Span, holds: bool, found: &mut Vec<Diagnostic>) {
         let conditions = self.conditions();
-        if conditions.len() >= MOST_CONDITIONS {
+        if conditions.len() >= MAX_CONDITIONS {
             found.push(Diagnostic::error(place, "conditions are nested too deeply"));
             return;
         }
@@ -462,7 +462,7 @@ impl<'a> Lexer<'a> {
                         Some(argument) => all.extend(argument.iter().cloned()),
                         None => all.push(placed(token, place)),
                     }
-                    if all.len() > MOST_TOKENS as usize {
+                    if all.len() > MAX_TOKENS as usize {
                         break;
                     }
                 }
@@ -472,7 +472,7 @@ impl<'a> Lexer<'a> {
         if let Some(preprocessor) = &mut self.preprocessor {
             let more = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
             preprocessor.expanded = preprocessor.expanded.saturating_add(more);
-            if preprocessor.expanded > MOST_TOKENS || preprocessor.level > MOST_LEVELS {
+            if preprocessor.expanded > MAX_TOKENS || preprocessor.level > MAX_LEVELS {
                 let message = format!("\"{name}\" and the names before it stand for too much");
                 found.push(Diagnostic::error(place, message));
                 preprocessor.names = Rc::default();

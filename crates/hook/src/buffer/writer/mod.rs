@@ -51,13 +51,13 @@ mod own_function;
 mod reserve;
 mod ring;
 
-pub use ring::{Apart, RingSink, map_name};
+pub use ring::{Outlined, RingSink, map_name};
 
 use super::bell::Bell;
 use super::layout::{Mode, SLACK};
 use kestrel_compiler::check::tree::Destination;
 use kestrel_compiler::ir::{BlockId, Builder, Condition};
-use kestrel_compiler::sink::{Number, Refused, Reservation, Sink, Size, is_piece};
+use kestrel_compiler::sink::{Number, Reservation, Sink, SinkError, Size, is_piece};
 use kestrel_trace::packet::CAPACITY;
 use own_function::outcome;
 use reserve::Attempt;
@@ -70,14 +70,14 @@ impl Sink for RingSink {
         size: Size,
         _to: &Destination,
         lost: BlockId,
-    ) -> Result<Reservation, Refused> {
+    ) -> Result<Reservation, SinkError> {
         if size.max() > CAPACITY {
-            return Err(Refused(format!(
+            return Err(SinkError(format!(
                 "it may take {} bytes, and one page of the ring holds {CAPACITY}",
                 size.max()
             )));
         }
-        if self.apart == Apart::All && !is_piece(number) {
+        if self.outlined == Outlined::All && !is_piece(number) {
             return Ok(self.reserve_apart(b, number, size, lost));
         }
         let region = self.region(b, lost);
@@ -93,7 +93,7 @@ impl Sink for RingSink {
         };
         self.attempt(b, &first, size, first_cross);
         let begin = first.begin;
-        match self.apart != Apart::Nothing && !is_piece(number) {
+        match self.outlined != Outlined::None && !is_piece(number) {
             true => {
                 let (rest, taken) = (b.cold_block(), b.block());
                 for from in [first_cross, anew] {
@@ -133,12 +133,12 @@ impl Sink for RingSink {
             kept,
             size,
             counted,
-            apart: None,
+            subprogram_map: None,
         })
     }
 
     fn commit(&self, b: &mut Builder, reservation: Reservation, alone: bool) {
-        match reservation.apart {
+        match reservation.subprogram_map {
             Some(_) => self.commit_apart(b, &reservation, alone),
             None => Self::emit_commit(b, reservation, alone),
         }

@@ -1,7 +1,7 @@
 //! Reserving and committing by functions of the program's own, which the verifier goes through once and not for every record.
 
 use super::reserve::{Attempt, Repeated};
-use super::ring::{Apart, RingSink};
+use super::ring::{Outlined, RingSink};
 use crate::buffer::bell::Bell;
 use kestrel_compiler::ir::{BlockId, Builder, Condition, Vreg};
 use kestrel_compiler::sink::{Number, Reservation, Size};
@@ -22,7 +22,7 @@ impl RingSink {
         let name = format!("reserve {}", self.map);
         b.own(&name, |b, [number, size]| {
             let (full, leave) = (b.block(), b.block());
-            let tries = self.most_tries() + i64::from(self.apart == Apart::All);
+            let tries = self.most_tries() + i64::from(self.outlined == Outlined::All);
             let found = b.vreg();
             for tried in 0..tries {
                 let one = self.attempt_apart(b, size, tried);
@@ -99,7 +99,7 @@ impl RingSink {
             kept: vec![begin, b.materialize(number)],
             size,
             counted: true,
-            apart: Some(self.map.clone()),
+            subprogram_map: Some(self.map.clone()),
         }
     }
 
@@ -128,7 +128,7 @@ impl RingSink {
                     max: CAPACITY,
                 },
                 counted: true,
-                apart: None,
+                subprogram_map: None,
             };
             Self::emit_commit(b, whole, alone);
             b.jump(out);

@@ -24,19 +24,19 @@ pub struct RingSink {
     pub reentrant: bool,
     /// What wakes the buffer's reader.
     pub bell: Bell,
-    /// What is a function of the program's own.
-    pub apart: Apart,
+    /// The part of its code that is a BPF subprogram.
+    pub outlined: Outlined,
 }
 
-/// What of the writer's code is a function of the program's own, which the verifier goes through once and not for every record. Where programs call
+/// Degree of outlining: the part of the writer's code that is a BPF subprogram, which the verifier goes through once and not for every record. Where programs call
 /// others (tail calls), or have switched preemption off, the kernel takes no such functions or not everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Apart {
+pub enum Outlined {
     /// No part of the code.
     #[default]
-    Nothing,
+    None,
     /// What follows where the first attempt to reserve fails: a record costs no call.
-    Rest,
+    SlowPath,
     /// All but the record's contents.
     All,
 }

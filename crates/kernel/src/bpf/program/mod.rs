@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub use spec::{ProgramBtf, ProgramKind, ProgramSpec};
 
 /// Characters of a function's name (`KSYM_NAME_LEN` of older kernels, and room for numbers of callbacks).
-const MOST_FUNCTION_NAME: usize = 120;
+const MAX_FUNCTION_NAME: usize = 120;
 
 const FUNC_INFO: usize = 8;
 
@@ -323,7 +323,7 @@ pub struct TestRunResult {
 fn own_functions(name: &str, code: &Code) -> Result<(OwnedFd, Vec<u8>)> {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     // The kernel takes up to 127 characters, and no digit at the begin.
-    let name: String = name.chars().map(letter).take(MOST_FUNCTION_NAME).collect();
+    let name: String = name.chars().map(letter).take(MAX_FUNCTION_NAME).collect();
     let mut types = kestrel_bpf::btf::write::Builder::new();
     let int = types.int("int", 4);
     let mut functions = Vec::new();

@@ -12,7 +12,7 @@
 //! how far the ring was written, whether or not the other one came to say so in the ring. Only what is taken out of a page in use does not say
 //! how far it goes: that is the last packet of its stream, and what is about to be written is noted beforehand ([`Closing`]).
 
-use crate::postprocess::{Review, Tally, counts, review};
+use crate::postprocess::{Review, Tally, counts, postprocess};
 use crate::user_symbols::{UserCode, holds_user_stacks};
 use kestrel_catalog::{Error, Result};
 use kestrel_hook::buffer::{Buffer, numbered};
@@ -116,7 +116,7 @@ pub struct Finished {
 impl SegmentPlace {
     /// The trace until it is whole.
     pub(super) fn beside(&self) -> PathBuf {
-        directory::beside_of(&self.path())
+        directory::staging_path(&self.path())
     }
 
     fn path(&self) -> PathBuf {
@@ -341,7 +341,7 @@ impl Ending {
             // While the file before this one was ended, changes had to wait.
             code.poll()?;
         }
-        let seen = review(
+        let seen = postprocess(
             &beside,
             &self.info.events,
             self.threads.clone(),

@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Segments that are being ended beside the one that is written.
-const MOST_ENDING: usize = 4;
+const MAX_ENDING: usize = 4;
 /// How soon a file ends after its beginning for the sake of a ring that is read to its end.
 const REST: Duration = Duration::from_millis(20);
 /// How long a buffer that is described takes to be there.
@@ -303,7 +303,7 @@ impl Spool {
         let writer = &mut segment.writer;
         let before = writer.packets(number, cpu);
         let from = buffer.ring().freed(cpu);
-        let taken = buffer.ring().lend_run(cpu, end, &mut |memory, range| {
+        let taken = buffer.ring().borrow_run(cpu, end, &mut |memory, range| {
             let mut write =
                 |stream: &mut StreamOut, done| write_lent(memory, range.start + done..range.end, stream);
             let appended = writer.append_with(number, cpu, range.len(), &mut write);
@@ -399,7 +399,7 @@ impl Spool {
             self.endings.push(Ended::begin(ending, &self.target));
         }
         let mut done = Vec::new();
-        let crowd = |endings: &[Ended]| endings.len() > MOST_ENDING;
+        let crowd = |endings: &[Ended]| endings.len() > MAX_ENDING;
         while let Some(at) = self
             .endings
             .iter()

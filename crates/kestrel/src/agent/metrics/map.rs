@@ -4,14 +4,14 @@
 //! of two. It has no `_sum`, because the map does not keep the sum of the values.
 
 use super::text::{Family, MetricKind, Number};
-use kestrel_trace::aggregate::gather::Metric;
+use kestrel_trace::aggregate::aggregation::Metric;
 use kestrel_trace::aggregate::read::{Row, RowValue, Snapshot};
 use kestrel_trace::aggregate::{Buckets, ValueKind};
 use kestrel_trace::print;
 use kestrel_trace::symbol::Symbols;
 
 /// Most keys of a map that are given, those with the greatest values, to limit the size of the page.
-const MOST: usize = 1000;
+const MAX: usize = 1000;
 
 /// Labels of keys.
 const KEYS: [&str; 8] = ["key1", "key2", "key3", "key4", "key5", "key6", "key7", "key8"];
@@ -87,7 +87,7 @@ pub(super) fn add(session: &str, snapshot: &Snapshot, all: &mut Families) {
     let labels = [("session", session), ("map", title.as_str())];
     all.keys.add(&labels, snapshot.rows.len() as u64);
     all.lost.add(&labels, snapshot.lost);
-    for row in snapshot.rows.iter().rev().take(MOST) {
+    for row in snapshot.rows.iter().rev().take(MAX) {
         let keys = keys(snapshot, row);
         let mut labels = labels.to_vec();
         labels.extend(keys.iter().map(|(name, value)| (*name, value.as_str())));

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Connections at once; more are answered with 503.
-const MOST: usize = 8;
+const MAX: usize = 8;
 /// Time limit of a request, and of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a request's head.
@@ -87,7 +87,7 @@ impl Seat {
     fn take(busy: &Arc<AtomicUsize>) -> Option<Self> {
         let taken = busy.fetch_add(1, Ordering::SeqCst);
         let seat = Self(Arc::clone(busy));
-        (taken < MOST).then_some(seat)
+        (taken < MAX).then_some(seat)
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
         let request = "GET /metrics HTTP/1.1\r\n\r\n";
         // Those that say nothing take all places, for a while: on a slow machine that may be over before anybody else asks.
         let refused = (0..20).any(|_| {
-            let silent: Vec<TcpStream> = (0..MOST)
+            let silent: Vec<TcpStream> = (0..MAX)
                 .map(|_| TcpStream::connect(server.address()).unwrap())
                 .collect();
             let refused = (0..50).any(|_| {

@@ -20,7 +20,7 @@ pub(in crate::plan) struct Group {
 impl Group {
     /// Mechanism of the best strategy.
     fn mechanism(&self) -> Option<&Mechanism> {
-        self.events.ways.first().map(|way| &way.mechanism)
+        self.events.strategies.first().map(|strategy| &strategy.mechanism)
     }
 }
 
@@ -62,9 +62,10 @@ impl Planner<'_> {
     /// program for each of them one runs when any is made.
     fn join(&self, groups: Vec<Group>) -> Result<Vec<Group>> {
         let joins = |group: &Group| {
-            let mut ways = group.events.ways.iter();
+            let mut strategies = group.events.strategies.iter();
             let calls = self.missing_probes.is_some() && group.events.is_on_all_calls();
-            group.events.instances.len() == 1 && (calls || ways.all(|way| way.mechanism.joins()))
+            group.events.instances.len() == 1
+                && (calls || strategies.all(|strategy| strategy.mechanism.joins()))
         };
         let mut sets: Vec<Vec<usize>> = Vec::new();
         for (place, group) in groups.iter().enumerate().filter(|(_, group)| joins(group)) {
@@ -100,7 +101,7 @@ impl Planner<'_> {
                 instance.identity.clone_from(&single.instances[0].identity);
             }
             // Kept for handlers that turn out to need what differs between the functions.
-            set.apart = singles;
+            set.members = singles;
             for &place in &places[1..] {
                 groups[place] = None;
             }

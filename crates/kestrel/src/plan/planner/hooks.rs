@@ -25,7 +25,7 @@ impl Planner<'_> {
             let handlers = wanted.filter_map(|cell| Some(&self.handlers.get(cell.handler)?.probe));
             program_types::add(self.catalog, handlers, &mut events);
             if self.in_call {
-                calls::add_way(&mut events);
+                calls::add_strategy(&mut events);
             }
             if let Some(types) = &self.types {
                 program_types::overlay_definitions(self.catalog, &self.definitions, types, &mut events);
@@ -143,8 +143,8 @@ impl Planner<'_> {
 
 /// Programs know tracepoints by their whole names, as bpftrace does: what `probe` is begins with the kind.
 fn with_kind(events: &mut Resolved) {
-    let apart = events.apart.iter_mut().flat_map(|one| &mut one.ways);
-    for way in events.ways.iter_mut().chain(apart) {
-        way.context.name = whole_name(events.kind, &way.context.name);
+    let apart = events.members.iter_mut().flat_map(|one| &mut one.strategies);
+    for strategy in events.strategies.iter_mut().chain(apart) {
+        strategy.context.name = whole_name(events.kind, &strategy.context.name);
     }
 }

@@ -78,8 +78,8 @@ impl Planner<'_> {
                 Ok(more) => {
                     let handlers = together::handlers(probe);
                     hooks.extend(more.into_iter().map(|hook| Hook {
-                        handlers,
-                        call,
+                        merged_probes: handlers,
+                        entry_exit_id: call,
                         ..hook
                     }));
                 }

@@ -1,11 +1,11 @@
 //! Attaching a hook: its strategies are tried in turn until this kernel takes one; what becomes of the others is noted.
 
 use super::{Attached, Session};
-use crate::plan::known::{self, KnownRecord};
+use crate::plan::constant_records::{self, ConstantRecord};
 use crate::plan::{Hook, Plan, PlannedStrategy};
+use crate::session::kernel_error::{can_be_left_out, is_final, reason};
 use crate::session::prepare::{self, Ready};
-use crate::session::refusal::{can_be_left_out, is_final, reason};
-use crate::session::{Fallback, Skipped, attach, modules, rejection};
+use crate::session::{Fallback, Skipped, attach, modules, verifier_error};
 use kestrel_catalog::attach::Mechanism;
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::{Error, Result};
@@ -29,9 +29,9 @@ impl Session {
             .end_attached(plan, hook)
             .is_some_and(Attached::sees_both_ends)
         {
-            let way = hook.ways.first();
+            let strategy = hook.strategies.first();
             self.classes
-                .extend(way.map_or_else(Vec::new, |way| hook.classes(way)));
+                .extend(strategy.map_or_else(Vec::new, |strategy| hook.classes(strategy)));
             self.sharing.push(index);
             return Ok(());
         }
@@ -39,15 +39,15 @@ impl Session {
             Ok((mut attached, classes, detour)) => {
                 attached.hook = index;
                 let missing = attached.links.missing().iter().cloned();
-                self.left_out
+                self.skipped
                     .extend(missing.map(|(event, why)| Skipped { event, why }));
-                self.detours.extend(detour);
+                self.fallbacks.extend(detour);
                 self.hooks.push(attached);
                 self.classes.extend(classes);
                 Ok(())
             }
             Err(error) if can_be_left_out(hook, &error) => {
-                self.left_out.push(Skipped {
+                self.skipped.push(Skipped {
                     event: hook.event(),
                     why: error.to_string(),
                 });
@@ -63,17 +63,20 @@ impl Session {
         self.hooks.iter().filter_map(|attached| {
             let hook = plan.hooks.get(attached.hook).filter(|hook| !hook.companion)?;
             let missing = attached.links.missing().len();
-            Some((hook, hook.instances.len().saturating_sub(missing) * hook.handlers))
+            Some((
+                hook,
+                hook.instances.len().saturating_sub(missing) * hook.merged_probes,
+            ))
         })
     }
 
     /// Hook attached at the other end of the calls whose end a hook is at, if they were to share a program.
     fn end_attached(&self, plan: &Plan, hook: &Hook) -> Option<&Attached> {
-        let call = hook.call?;
+        let call = hook.entry_exit_id?;
         let known = |attached: &&Attached| {
             plan.hooks
                 .get(attached.hook)
-                .is_some_and(|it| it.call == Some(call))
+                .is_some_and(|it| it.entry_exit_id == Some(call))
         };
         self.hooks.iter().find(known)
     }
@@ -89,28 +92,29 @@ impl Session {
         let mut last: Option<Error> = None;
         // A program for both ends comes too late for one that is seen in another way.
         let alone = self.end_attached(plan, hook).is_some();
-        let possible = |way: &PlannedStrategy| !(alone && matches!(way.mechanism, Mechanism::Calls(_)));
-        let ways = hook.ways.iter().enumerate();
-        for (index, way) in ways.filter(|(_, way)| possible(way)) {
+        let possible =
+            |strategy: &PlannedStrategy| !(alone && matches!(strategy.mechanism, Mechanism::Calls(_)));
+        let strategies = hook.strategies.iter().enumerate();
+        for (index, strategy) in strategies.filter(|(_, strategy)| possible(strategy)) {
             let ready = ready.take().map_or_else(
-                || Ready::compile(plan, hook, way, prepare::preemption(plan, catalog)),
+                || Ready::compile(plan, hook, strategy, prepare::preemption(plan, catalog)),
                 Ok,
             );
             let several = ready.as_ref().is_ok_and(|ready| ready.compiled.len() > 1);
-            let mut attached = ready.and_then(|ready| self.attach_way(hook, way, ready, catalog));
+            let mut attached = ready.and_then(|ready| self.attach_strategy(hook, strategy, ready, catalog));
             if several && attached.as_ref().is_err_and(second_chance::is_without_room) {
-                let single = Ready::compile(plan, hook, way, Preemption::default());
-                attached = single.and_then(|ready| self.attach_way(hook, way, ready, catalog));
+                let single = Ready::compile(plan, hook, strategy, Preemption::default());
+                attached = single.and_then(|ready| self.attach_strategy(hook, strategy, ready, catalog));
             }
             match attached {
                 Ok(mut attached) => {
-                    attached.way = index;
+                    attached.strategy = index;
                     let detour = last.map(|why| Fallback {
                         event: attached.event.clone(),
-                        way: way.to_string(),
+                        used: strategy.to_string(),
                         why: reason(&why),
                     });
-                    return Ok((attached, hook.classes(way), detour));
+                    return Ok((attached, hook.classes(strategy), detour));
                 }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = Some(error),
@@ -123,10 +127,10 @@ impl Session {
         }))
     }
 
-    fn attach_way(
+    fn attach_strategy(
         &self,
         hook: &Hook,
-        way: &PlannedStrategy,
+        strategy: &PlannedStrategy,
         mut ready: Ready,
         catalog: &Catalog,
     ) -> Result<Attached> {
@@ -134,7 +138,7 @@ impl Session {
         let types = catalog.types().ok();
         let kept = RefCell::new(ready.loaded.take());
         let loaded = Cell::new(ProgramKind::RawTracepoint);
-        let calls = hook.calls(way);
+        let calls = hook.calls(strategy);
         let load = |number: usize, kind: ProgramKind| -> Result<(Program, Vec<Map>)> {
             let kept = kept.borrow_mut().as_mut().and_then(|(known, programs)| {
                 let there = *known == kind && !programs.is_empty();
@@ -171,16 +175,17 @@ impl Session {
             others.map(|number| Ok(load(number, kind)?.0)).collect()
         };
         let source = hook
-            .rows
+            .handlers
             .first()
             .map_or_else(String::new, |row| row.source.to_string());
-        let (program, mut maps, links) = attach::attach(hook, way, catalog, &load_first, &load_others)
-            .map_err(|error| rejection::explain(error, &event, &source, &ready.compiled[0].code))?;
+        let (program, mut maps, links) =
+            attach::attach(hook, strategy, catalog, &load_first, &load_others)
+                .map_err(|error| verifier_error::explain(error, &event, &source, &ready.compiled[0].code))?;
         maps.extend(ready.numbers.map(|(_, map)| map));
         ready.seen.as_ref().map_or(Ok(()), second_chance::begin)?;
         let copies = ready.seen.as_ref().map_or(0, |_| ready.compiled.len() as u32);
-        let split = known::split(way).unwrap_or_default();
-        let number = |record: KnownRecord| (EventId(hook.first + record.record), record);
+        let split = constant_records::split(strategy).unwrap_or_default();
+        let number = |record: ConstantRecord| (EventId(hook.first_record_id + record.record), record);
         Ok(Attached {
             event,
             others: hook.instances.len().saturating_sub(1),
@@ -191,14 +196,14 @@ impl Session {
             seen: ready.seen,
             copies,
             kind: loaded.get(),
-            mechanism: Some(way.mechanism.clone()),
-            module: modules::ModulePlace::of(&way.mechanism, &hook.instances, catalog),
-            module_build: modules::awaited(&way.mechanism)
+            mechanism: Some(strategy.mechanism.clone()),
+            module: modules::ModulePlace::of(&strategy.mechanism, &hook.instances, catalog),
+            module_build: modules::awaited(&strategy.mechanism)
                 .and_then(|module| modules::build(catalog.host(), module)),
-            known: split.known.into_iter().map(number).collect(),
+            constant_records: split.known.into_iter().map(number).collect(),
             idle: split.idle,
             hook: 0,
-            way: 0,
+            strategy: 0,
         })
     }
 }

@@ -27,7 +27,7 @@ impl Session {
     /// # Errors
     /// When the kernel does not answer.
     pub fn map_snapshots(&self) -> Result<Vec<Snapshot>> {
-        self.resources.maps.read(&self.numbers)
+        self.resources.maps.read(&self.event_names)
     }
 
     /// Contents of a handlers' map at a generation; see [`Maps::read_generation`].
@@ -42,7 +42,7 @@ impl Session {
     ) -> Result<Option<Snapshot>> {
         self.resources
             .maps
-            .read_generation(name, generation, value, &self.numbers)
+            .read_generation(name, generation, value, &self.event_names)
     }
 
     /// Removes what one of its handlers' maps held before a generation.

@@ -2,7 +2,7 @@
 
 use super::{Attached, Session};
 use crate::session::missed::Misses;
-use crate::session::{Hits, Missed};
+use crate::session::{HitKind, Missed};
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::own_event;
 use kestrel_hook::hook::process_filter::ProcessFilter;
@@ -25,7 +25,7 @@ impl Session {
             Ok(misses.of(mechanism, &program, links.into_iter(), own, taken.transpose()?))
         };
         // A hit that no copy of a follower saw was skipped in each.
-        let followers = self.followers.chunks(self.follower_copies);
+        let followers = self.trackers.chunks(self.tracker_copies);
         for copies in self.hooks.chunks(1).chain(followers) {
             let [hook, others @ ..] = copies else { continue };
             let mut count = count_of(hook)?;
@@ -37,23 +37,23 @@ impl Session {
                     (known, Err(_)) => known,
                 };
             }
-            if hook.hits() == Hits::Returns || !matches!(count, Ok(0)) {
+            if hook.hits() == HitKind::Returns || !matches!(count, Ok(0)) {
                 all.push(Missed {
                     event: hook.event.clone(),
-                    others: hook.others,
-                    chosen: self.target != ProcessFilter::All,
+                    further_events: hook.others,
+                    filtered: self.process_filter != ProcessFilter::All,
                     count,
-                    what: hook.hits(),
+                    hits: hook.hits(),
                 });
             }
         }
         let unkept = self.resources.maps.unkept()?.into_iter();
         all.extend(unkept.map(|(event, count)| Missed {
             event,
-            others: 0,
-            chosen: false,
+            further_events: 0,
+            filtered: false,
             count: Ok(count),
-            what: Hits::Any,
+            hits: HitKind::Any,
         }));
         Ok(all)
     }

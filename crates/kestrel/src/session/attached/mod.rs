@@ -13,12 +13,12 @@ mod misses;
 mod own;
 
 use super::identity::{new_uuid, trace_info};
+use super::kernel_error::name_what_is_missing;
 use super::metadata::Description;
 use super::prepare;
-use super::refusal::name_what_is_missing;
 use super::resources::Resources;
-use super::{Fallback, Hits, Skipped, modules};
-use crate::plan::known::KnownRecord;
+use super::{Fallback, HitKind, Skipped, modules};
+use crate::plan::constant_records::ConstantRecord;
 use crate::plan::{Hook, Plan};
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::{Links, Mechanism, close_many, is_slow, own_event, turn};
@@ -40,20 +40,20 @@ use std::time::{Duration, Instant};
 pub struct Session {
     pub(super) resources: Resources,
     /// The processes that are traced.
-    pub(super) target: ProcessFilter,
+    pub(super) process_filter: ProcessFilter,
     /// Names of the events by their numbers.
-    pub(super) numbers: Names,
+    pub(super) event_names: Names,
     /// The trace's description in kernel memory, for a recovery from a memory image.
     pub(super) metadata: Option<Description>,
     pub(super) hooks: Vec<Attached>,
-    pub(super) followers: Vec<Attached>,
+    pub(super) trackers: Vec<Attached>,
     /// How many programs in a row are copies of one (second chances).
-    pub(super) follower_copies: usize,
+    pub(super) tracker_copies: usize,
     /// Which of the plan's hooks have their handlers in the program of another.
     pub(super) sharing: Vec<usize>,
     pub(super) classes: Vec<EventClass>,
-    pub(super) detours: Vec<Fallback>,
-    pub(super) left_out: Vec<Skipped>,
+    pub(super) fallbacks: Vec<Fallback>,
+    pub(super) skipped: Vec<Skipped>,
     pub(super) info: TraceInfo,
     /// When CPUs that were plugged in were last looked for.
     pub(super) looked: Option<Instant>,
@@ -88,12 +88,12 @@ pub(super) struct Attached {
     /// The build of its module, where the kernel attaches it again when the module is loaded again.
     pub(super) module_build: Option<String>,
     /// Records with constant contents, by their numbers: the reader makes them, not the program.
-    pub(super) known: Vec<(EventId, KnownRecord)>,
+    pub(super) constant_records: Vec<(EventId, ConstantRecord)>,
     /// Whether its handlers do nothing but those records.
     pub(super) idle: bool,
-    /// Which of the plan's hooks it is, and which of the hook's ways.
+    /// Which of the plan's hooks it is, and which of the hook's strategies.
     pub(super) hook: usize,
-    pub(super) way: usize,
+    pub(super) strategy: usize,
 }
 
 impl Attached {
@@ -103,11 +103,11 @@ impl Attached {
     }
 
     /// Kind of hits.
-    fn hits(&self) -> Hits {
+    fn hits(&self) -> HitKind {
         match &self.mechanism {
-            Some(Mechanism::Calls(_)) => Hits::Calls,
-            Some(it) if it.letter() == 'r' => Hits::Returns,
-            _ => Hits::Any,
+            Some(Mechanism::Calls(_)) => HitKind::Calls,
+            Some(it) if it.letter() == 'r' => HitKind::Returns,
+            _ => HitKind::Any,
         }
     }
 }
@@ -131,19 +131,19 @@ impl Session {
         name.clone_into(&mut info.session);
         let mut session = Self {
             resources,
-            target: plan.target.clone(),
-            numbers: match plan.globals.source {
+            process_filter: plan.target.clone(),
+            event_names: match plan.globals.source {
                 Some(_) => plan.hooks.iter().flat_map(Hook::whole_numbers).collect(),
                 None => plan.hooks.iter().flat_map(Hook::numbers).collect(),
             },
             metadata: None,
             hooks: Vec::new(),
-            followers: Vec::new(),
-            follower_copies: 1,
+            trackers: Vec::new(),
+            tracker_copies: 1,
             sharing: Vec::new(),
             classes: Vec::new(),
-            detours: Vec::new(),
-            left_out: Vec::new(),
+            fallbacks: Vec::new(),
+            skipped: Vec::new(),
             info,
             looked: None,
             modules: modules::ModuleWatch::default(),
@@ -194,7 +194,7 @@ impl Session {
     /// Detaches everything. Masked hooks cost next to nothing meanwhile.
     pub fn detach(&mut self) {
         self.hooks.clear();
-        self.followers.clear();
+        self.trackers.clear();
     }
 
     /// Detaches everything. Where there is much of what the kernel takes long to detach (perf events and trampolines: some 0.1 s each), a
@@ -209,7 +209,7 @@ impl Session {
             .into_iter()
             .flat_map(|attached| attached.links.into_files());
         let apart = close_many(&self.resources.host, files.collect());
-        self.followers.clear();
+        self.trackers.clear();
         apart
     }
 
@@ -234,13 +234,13 @@ impl Session {
     }
 
     /// Events that are not seen in the best way planned.
-    pub fn detours(&self) -> &[Fallback] {
-        &self.detours
+    pub fn fallbacks(&self) -> &[Fallback] {
+        &self.fallbacks
     }
 
     /// Events that this kernel does not let be attached, and only a pattern named.
-    pub fn left_out(&self) -> &[Skipped] {
-        &self.left_out
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
     }
 
     /// Programs attached, followers of the command left out.
@@ -259,7 +259,7 @@ impl Session {
 pub(super) fn files(plan: &Plan) -> u64 {
     let cpus = possible_cpus().map_or(1, |cpus| cpus.iter().count() as u64);
     let of = |hook: &Hook| {
-        let mechanism = hook.ways.first().map(|way| &way.mechanism);
+        let mechanism = hook.strategies.first().map(|strategy| &strategy.mechanism);
         8 + mechanism.map_or(0, |it| it.descriptors(hook.instances.len() as u64, cpus))
     };
     1024 + plan.hooks.iter().map(of).sum::<u64>()

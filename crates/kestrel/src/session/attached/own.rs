@@ -1,7 +1,7 @@
 //! Events of the session itself, which it fires: `begin` and `end`, the files of its iterators, the periods of its intervals.
 
 use super::{Attached, Session};
-use crate::plan::known::KnownRecord;
+use crate::plan::constant_records::ConstantRecord;
 use crate::session::maps::Generations;
 use kestrel_catalog::Result;
 use kestrel_catalog::attach::Mechanism;
@@ -61,7 +61,12 @@ impl Session {
     /// None but those of a session that is damaged.
     pub(crate) fn known_records(&self, hook: usize) -> Result<Vec<(&EventClass, Vec<u8>)>> {
         let mut records = Vec::new();
-        for (id, known) in self.hooks.get(hook).into_iter().flat_map(|hook| &hook.known) {
+        for (id, known) in self
+            .hooks
+            .get(hook)
+            .into_iter()
+            .flat_map(|hook| &hook.constant_records)
+        {
             let Some(class) = self.classes.iter().find(|class| class.id == *id) else {
                 continue;
             };
@@ -76,14 +81,14 @@ impl Session {
     }
 
     /// What its reader does from time to time: the period in ns and the records of each such event, in the order of their texts.
-    pub(crate) fn periodic(&self) -> Vec<(u64, Vec<(EventId, KnownRecord)>)> {
+    pub(crate) fn periodic(&self) -> Vec<(u64, Vec<(EventId, ConstantRecord)>)> {
         let period = |hook: &Attached| match &hook.mechanism {
             Some(Mechanism::OnRequest(own)) => own.every,
             _ => None,
         };
         let hooks = self.hooks.iter();
         hooks
-            .filter_map(|hook| Some((period(hook)?, hook.known.clone())))
+            .filter_map(|hook| Some((period(hook)?, hook.constant_records.clone())))
             .collect()
     }
 

@@ -7,7 +7,7 @@ use super::text::{check_name, file, rooted};
 use super::{ProbeIdentity, TABLE, kernel_line};
 use crate::plan::plan_named;
 use crate::plan::{Hook, no_second, room_to_grow};
-use crate::session::loading::Loading;
+use crate::session::in_progress::LoadInProgress;
 use crate::session::maps::Maps;
 use crate::session::metadata::Description;
 use crate::session::pinned::{Change, PinnedSession};
@@ -17,7 +17,7 @@ use crate::session::{Skipped, pins};
 use kestrel_catalog::catalog::{Catalog, Via};
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::lang::diag::{Diagnostic, nearest};
-use kestrel_hook::hook::control::{MOST_PROBES, MOST_TABLES, ProbeWord};
+use kestrel_hook::hook::control::{MAX_PROBES, MAX_TABLES, ProbeWord};
 use kestrel_kernel::barrier::wait_for_running_programs;
 use kestrel_kernel::bpf::{Map, MapKind, MapSpec, ValueCheck};
 use kestrel_kernel::process::allow_open_files;
@@ -91,7 +91,7 @@ impl Change {
             }
         }
         self.transact(|change| {
-            let mut loading = Loading::begin(&change.session)?;
+            let mut loading = LoadInProgress::begin(&change.session)?;
             loading.session.resources.hits = Some(change.hits()?);
             let gone = take_out(&mut loading.next, |probe| {
                 requests.iter().any(|request| request.name == probe.name)
@@ -102,7 +102,7 @@ impl Change {
                 let number = made.map_err(|error| of_probe(&request.name, error))?;
                 numbers.extend((!request.disabled).then_some(number));
             }
-            let Loading {
+            let LoadInProgress {
                 session,
                 mut next,
                 loaded,
@@ -130,7 +130,7 @@ impl Change {
             let added = Added {
                 programs: session.hooks.len(),
                 warnings: loaded.warnings,
-                left_out: loaded.left_out,
+                left_out: loaded.skipped,
             };
             let staged = Staged {
                 description: Some(description),
@@ -235,16 +235,16 @@ impl Change {
         }
         let arming = state.probes.arming.as_ref();
         let arming = arming.filter(|arming| arming.generation == state.generation);
-        let mut owners = vec![0; MOST_PROBES as usize];
+        let mut owners = vec![0; MAX_PROBES as usize];
         for probe in &state.probes.each {
-            owners[probe.place as usize % MOST_PROBES as usize] = probe.number;
+            owners[probe.place as usize % MAX_PROBES as usize] = probe.number;
             // One that works goes over to the programs that are in force now: one store.
             let works = self.control.probe(probe.place).number() == probe.number;
             if works || arming.is_some_and(|arming| arming.probes.contains(&probe.number)) {
                 self.control.set_probe(probe.place, probe.word());
             }
         }
-        for (place, owner) in (0..MOST_PROBES).zip(owners) {
+        for (place, owner) in (0..MAX_PROBES).zip(owners) {
             let word = self.control.probe(place);
             if word != ProbeWord::NONE && word.number() != owner {
                 self.control.set_probe(place, ProbeWord::NONE);
@@ -262,7 +262,7 @@ impl Change {
         }
         // A probe that was removed still has its word, and counts.
         let places: BTreeSet<u32> = self.state.probes.each.iter().map(|probe| probe.place).collect();
-        for place in (0..MOST_PROBES).filter(|place| !places.contains(place)) {
+        for place in (0..MAX_PROBES).filter(|place| !places.contains(place)) {
             self.control.set_probe(place, ProbeWord::NONE);
         }
         let maps = self.maps()?;
@@ -280,7 +280,7 @@ impl Change {
             "kestrel_hits",
             4,
             8,
-            MOST_PROBES,
+            MAX_PROBES,
         ))?;
         directory.pin(map.as_fd(), pins::HITS)?;
         Ok(map)
@@ -371,7 +371,7 @@ pub(super) fn of_probe(name: &str, error: Error) -> Error {
     }
 }
 
-impl Loading<'_> {
+impl LoadInProgress<'_> {
     /// Makes one named probe; gives its number.
     fn named(&mut self, request: &ProbeRequest, catalog: &Catalog) -> Result<u32> {
         let source = rooted(file(&request.name, &request.source)?, &request.beside)?;
@@ -428,7 +428,7 @@ impl Loading<'_> {
             }
         }
         if sites.is_empty() {
-            return Err(nothing_attached(self.loaded.left_out.last()));
+            return Err(nothing_attached(self.loaded.skipped.last()));
         }
         if let Some(hits) = &self.session.resources.hits {
             let zeros = vec![0; hits.element_size()];
@@ -479,7 +479,7 @@ impl Loading<'_> {
             name: TABLE.to_owned(),
             number,
             // None that a handler could switch to.
-            place: MOST_TABLES,
+            place: MAX_TABLES,
             loaded: self.now,
             ..TableState::default()
         });
@@ -490,11 +490,11 @@ impl Loading<'_> {
     fn own(&self) -> Result<ProbeIdentity> {
         let number = self.next.probes.last + 1;
         let taken: BTreeSet<u32> = self.next.probes.each.iter().map(|probe| probe.place).collect();
-        let mut places = (0..MOST_PROBES).map(|at| number.wrapping_add(at) % MOST_PROBES);
+        let mut places = (0..MAX_PROBES).map(|at| number.wrapping_add(at) % MAX_PROBES);
         let place = places.find(|place| !taken.contains(place));
         let place = place.ok_or_else(|| Error::Unsupported {
             what: "one more probe".to_owned(),
-            why: format!("a session has room for {MOST_PROBES}"),
+            why: format!("a session has room for {MAX_PROBES}"),
         })?;
         Ok(ProbeIdentity {
             place,
@@ -507,7 +507,7 @@ impl Loading<'_> {
 /// Lets a hook be a named probe's: its records bear the probe's name. Gives its events' names.
 fn rename(hook: &mut Hook, own: ProbeIdentity, name: &str) -> Vec<String> {
     let counted = !hook.companion;
-    hook.own = Some(ProbeIdentity { counted, ..own });
+    hook.named_probe = Some(ProbeIdentity { counted, ..own });
     let many = hook.instances.len() > 1;
     let mut events = Vec::new();
     for instance in &mut hook.instances {

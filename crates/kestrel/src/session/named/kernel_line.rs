@@ -32,7 +32,7 @@ use word::{Parsed, Word, Wrong};
 /// Longest line that the kernel reads (`trace_parse_run_command`).
 const LONGEST: usize = 4094;
 /// Most calls that a kretprobe follows (`KRETPROBE_MAXACTIVE_MAX`).
-const MOST_CALLS: u64 = 4096;
+const MAX_CALLS: u64 = 4096;
 
 /// The predicate of a probe that fetches from a symbol which the kernel does not have: there it is never hit.
 const NEVER: &str = "/0/";
@@ -182,10 +182,10 @@ fn letter(kind: &str, at: usize) -> Parsed<(bool, Option<u32>)> {
         other if !other.starts_with(|c: char| c.is_ascii_digit()) => Ok((at_return, None)),
         _ if !at_return => Err(Wrong::at(at + 1, "only returns are limited: rMAXACTIVE")),
         number => match number::unsigned(number) {
-            Some(most @ 1..=MOST_CALLS) => Ok((true, Some(most as u32))),
+            Some(most @ 1..=MAX_CALLS) => Ok((true, Some(most as u32))),
             _ => Err(Wrong::at(
                 at + 1,
-                format!("`{number}` is not a number of calls from 1 to {MOST_CALLS}"),
+                format!("`{number}` is not a number of calls from 1 to {MAX_CALLS}"),
             )),
         },
     }
@@ -223,7 +223,7 @@ mod tests {
                 bit_offset,
                 bits,
             };
-            let file = b.layout(
+            let file = b.struct_at_offsets(
                 "file",
                 64,
                 &[

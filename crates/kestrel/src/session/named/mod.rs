@@ -23,7 +23,7 @@ mod text;
 
 pub use super::state::Instruction;
 pub use change::Added;
-pub use kestrel_hook::hook::named::{HITS, ProbeIdentity, SLOTS};
+pub use kestrel_hook::hook::named::{HITS, PROBE_SLOTS, ProbeIdentity};
 pub use request::ProbeRequest;
 pub use start::check;
 pub use status::{Flags, Probe, Site};

@@ -8,7 +8,7 @@
 //! and `entry.` is in maps that both share; hooks that write no records refer to no buffer and stay as they are.
 
 use super::change::of_probe;
-use super::{ProbeIdentity, SLOTS};
+use super::{PROBE_SLOTS, ProbeIdentity};
 use crate::session::hook_maps::HookMaps;
 use crate::session::pinned::{Change, PinnedSession};
 use crate::session::recompile::Recompile;
@@ -30,7 +30,9 @@ impl Change {
             if gone.contains(&probe.number) {
                 continue;
             }
-            let slot = (0..SLOTS).find(|slot| Some(*slot) != probe.slot).unwrap_or(0);
+            let slot = (0..PROBE_SLOTS)
+                .find(|slot| Some(*slot) != probe.slot)
+                .unwrap_or(0);
             let mut renewed = false;
             remake.name_text(format!("probe {}", probe.name));
             for (index, there) in next.hooks.iter_mut().enumerate() {
@@ -69,7 +71,7 @@ fn recompile_hook(
     };
     let live: Vec<usize> = (0..program.rows.len()).collect();
     let mut hook = remake.recompile_program(there, index, &program, &live)?.hook;
-    hook.own = Some(ProbeIdentity {
+    hook.named_probe = Some(ProbeIdentity {
         place: probe.place,
         number: probe.number,
         counted: true,
@@ -99,7 +101,7 @@ impl PinnedSession {
             let own = probes.each.iter().find(|probe| Some(probe.number) == hook.probe);
             let kept = own.and_then(|own| own.slot);
             let maps = HookMaps::open(&self.directory, hook)?;
-            for slot in (0..SLOTS).filter(|slot| Some(*slot) != kept) {
+            for slot in (0..PROBE_SLOTS).filter(|slot| Some(*slot) != kept) {
                 maps.clear(slot)?;
             }
         }

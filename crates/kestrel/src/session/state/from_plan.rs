@@ -20,7 +20,7 @@ impl State {
             uses: uses(plan, number),
         });
         let numbers = |hook: &Hook| {
-            u32::from(hook.first) + hook.instances.len() as u32 * u32::from(hook.records.max(1))
+            u32::from(hook.first_record_id) + hook.instances.len() as u32 * u32::from(hook.records.max(1))
         };
         Self {
             version: VERSION,
@@ -106,8 +106,10 @@ fn switched_to(statement: &Statement) -> Option<String> {
 pub(in crate::session) fn uses(plan: &Plan, number: u32) -> Vec<String> {
     let mut names = Vec::new();
     for hook in &plan.hooks {
-        let Some(way) = hook.ways.first() else { continue };
-        for (row, handler) in hook.rows.iter().zip(&way.handlers) {
+        let Some(way) = hook.strategies.first() else {
+            continue;
+        };
+        for (row, handler) in hook.handlers.iter().zip(&way.checked) {
             if row.tables.contains(&number) {
                 names.extend(handler.statements().filter_map(switched_to));
             }

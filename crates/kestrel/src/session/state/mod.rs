@@ -15,7 +15,7 @@ pub use probes::{Arming, Instruction, ProbeState, Probes, SiteState};
 use kestrel_catalog::attach::{Mechanism, OnlineCpu, own_event};
 use kestrel_hook::buffer::REMOVED;
 use kestrel_hook::buffer::layout::{Geometry, Mode};
-use kestrel_hook::hook::control::{MOST_TABLES, Table};
+use kestrel_hook::hook::control::{MAX_TABLES, Table};
 use kestrel_hook::hook::owner::Owner;
 use kestrel_hook::hook::relay::Relay;
 use kestrel_kernel::Host;
@@ -104,7 +104,7 @@ impl State {
             let there = there || loaded.contains(known);
             (!there && !leaving && !rows().any(|row| row.source.contains(&quoted))).then_some(place)
         };
-        let free = match self.places.len() < MOST_TABLES as usize {
+        let free = match self.places.len() < MAX_TABLES as usize {
             true => None,
             false => self.places.iter().enumerate().find_map(is_free),
         };
@@ -498,7 +498,7 @@ impl State {
         let tables = self.tables.iter().filter_map(|table| table.slot);
         let retiring = self.retiring.iter().filter_map(|table| table.slot);
         let taken: Vec<u32> = tables.chain(retiring).chain(besides.iter().copied()).collect();
-        (0..kestrel_hook::hook::SLOTS).find(|slot| !taken.contains(slot))
+        (0..kestrel_hook::hook::MAX_TABLE_SLOTS).find(|slot| !taken.contains(slot))
     }
 
     /// The names of its events by their numbers.

@@ -1,7 +1,7 @@
 //! The aggregation `avg(value)`, which keeps how many values there were, and their sum.
 
 use super::mean;
-use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric};
+use crate::aggregate::aggregation::{Aggregation, AsNumber, Function, Metric};
 
 /// The aggregation `avg(value)`.
 pub const AVG: &dyn Function = &Avg;
@@ -17,23 +17,23 @@ impl Function for Avg {
         Some(AsNumber::Mean)
     }
 
-    fn words(&self, _with: &Gathered) -> u32 {
+    fn words(&self, _aggregation: &Aggregation) -> u32 {
         mean::WORDS
     }
 
-    fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {
+    fn is_untouched(&self, _aggregation: &Aggregation, words: &[u64]) -> bool {
         mean::is_untouched(words)
     }
 
-    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        mean::average(with, words)
+    fn weight(&self, aggregation: &Aggregation, words: &[u64]) -> i128 {
+        mean::average(aggregation, words)
     }
 
     fn json_type(&self) -> &'static str {
         "stats"
     }
 
-    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
-        mean::metric(with, words)
+    fn metric(&self, aggregation: &Aggregation, words: &[u64]) -> Metric {
+        mean::metric(aggregation, words)
     }
 }

@@ -1,7 +1,7 @@
 //! Bucket-counting functions: what they share.
 
+use crate::aggregate::aggregation::{Aggregation, Function, Metric};
 use crate::aggregate::bars;
-use crate::aggregate::gather::{Function, Gathered, Metric};
 use crate::aggregate::histogram::Buckets;
 
 /// A function of one count for each bucket.
@@ -10,7 +10,7 @@ pub(super) struct ByBucket {
     /// Whether the language makes it with these parameters.
     pub(super) is_sound: fn(&[i64]) -> bool,
     /// The buckets of these parameters.
-    pub(super) buckets: fn(&Gathered) -> Buckets,
+    pub(super) buckets: fn(&Aggregation) -> Buckets,
 }
 
 /// Divisor of counts: those of `lhist` by nothing, as in bpftrace.
@@ -34,20 +34,20 @@ impl Function for ByBucket {
         true
     }
 
-    fn words(&self, with: &Gathered) -> u32 {
-        (self.buckets)(with).count()
+    fn words(&self, aggregation: &Aggregation) -> u32 {
+        (self.buckets)(aggregation).count()
     }
 
-    fn is_sound(&self, with: &Gathered) -> bool {
-        (self.is_sound)(&with.parameters)
+    fn is_sound(&self, aggregation: &Aggregation) -> bool {
+        (self.is_sound)(&aggregation.parameters)
     }
 
-    fn weight(&self, _with: &Gathered, words: &[u64]) -> i128 {
+    fn weight(&self, _aggregation: &Aggregation, words: &[u64]) -> i128 {
         bars::total(words)
     }
 
-    fn text(&self, with: &Gathered, words: &[u64], div: i128, out: &mut String) {
-        let buckets = (self.buckets)(with);
+    fn text(&self, aggregation: &Aggregation, words: &[u64], div: i128, out: &mut String) {
+        let buckets = (self.buckets)(aggregation);
         bars::divided(out, words, buckets, divisor(buckets, div));
     }
 
@@ -55,21 +55,21 @@ impl Function for ByBucket {
         "hist"
     }
 
-    fn json(&self, with: &Gathered, words: &[u64], div: i128, out: &mut Vec<u8>) {
-        let buckets = (self.buckets)(with);
+    fn json(&self, aggregation: &Aggregation, words: &[u64], div: i128, out: &mut Vec<u8>) {
+        let buckets = (self.buckets)(aggregation);
         bars::json_text(words, buckets, divisor(buckets, div), out);
     }
 
-    fn metric(&self, with: &Gathered, _words: &[u64]) -> Metric {
-        Metric::Histogram((self.buckets)(with))
+    fn metric(&self, aggregation: &Aggregation, _words: &[u64]) -> Metric {
+        Metric::Histogram((self.buckets)(aggregation))
     }
 
-    fn brief(&self, _with: &Gathered, words: &[u64]) -> Option<String> {
+    fn brief(&self, _aggregation: &Aggregation, words: &[u64]) -> Option<String> {
         Some(bars::brief(words))
     }
 
-    fn described(&self, with: &Gathered) -> String {
-        let parameters: Vec<String> = with.parameters.iter().map(i64::to_string).collect();
+    fn described(&self, aggregation: &Aggregation) -> String {
+        let parameters: Vec<String> = aggregation.parameters.iter().map(i64::to_string).collect();
         format!("{}(…, {})", self.name, parameters.join(", "))
     }
 }

@@ -1,6 +1,6 @@
 //! The aggregation `count()`.
 
-use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first};
+use crate::aggregate::aggregation::{Aggregation, AsNumber, Function, Metric, first};
 
 /// The aggregation `count()`.
 pub const COUNT: &dyn Function = &Count;
@@ -20,11 +20,11 @@ impl Function for Count {
         Some(AsNumber::Sum { signed: true })
     }
 
-    fn weight(&self, _with: &Gathered, words: &[u64]) -> i128 {
+    fn weight(&self, _aggregation: &Aggregation, words: &[u64]) -> i128 {
         first(words).into()
     }
 
-    fn metric(&self, _with: &Gathered, words: &[u64]) -> Metric {
+    fn metric(&self, _aggregation: &Aggregation, words: &[u64]) -> Metric {
         Metric::Count(first(words))
     }
 }

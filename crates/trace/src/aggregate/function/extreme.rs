@@ -1,7 +1,7 @@
 //! The base of `min` and `max`: the greatest of the ranks of values on each CPU, and a word that is not 0 where there was one of rank 0, which alone
 //! would look like nothing.
 
-use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first, rank};
+use crate::aggregate::aggregation::{Aggregation, AsNumber, Function, Metric, first, rank};
 
 /// The least or the greatest of the values.
 pub(super) struct Extreme {
@@ -15,7 +15,7 @@ impl Function for Extreme {
         self.name
     }
 
-    fn words(&self, _with: &Gathered) -> u32 {
+    fn words(&self, _aggregation: &Aggregation) -> u32 {
         2
     }
 
@@ -29,20 +29,20 @@ impl Function for Extreme {
         Some(AsNumber::Extreme { least })
     }
 
-    fn join(&self, _with: &Gathered, words: &mut [u64], other: &[u64]) {
+    fn join(&self, _aggregation: &Aggregation, words: &mut [u64], other: &[u64]) {
         for (word, other) in words.iter_mut().zip(other) {
             *word = (*word).max(*other);
         }
     }
 
-    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        match self.is_untouched(with, words) {
+    fn weight(&self, aggregation: &Aggregation, words: &[u64]) -> i128 {
+        match self.is_untouched(aggregation, words) {
             true => 0,
-            false => with.number(rank((self.ranked)(first(words)), with.signed)),
+            false => aggregation.number(rank((self.ranked)(first(words)), aggregation.signed)),
         }
     }
 
-    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
-        Metric::Value(self.weight(with, words))
+    fn metric(&self, aggregation: &Aggregation, words: &[u64]) -> Metric {
+        Metric::Value(self.weight(aggregation, words))
     }
 }

@@ -1,7 +1,7 @@
-//! `max(value)`: the greatest of what [`rank`](crate::aggregate::gather::rank) gives is kept.
+//! `max(value)`: the greatest of what [`rank`](crate::aggregate::aggregation::rank) gives is kept.
 
 use super::extreme::Extreme;
-use crate::aggregate::gather::Function;
+use crate::aggregate::aggregation::Function;
 
 /// `max(value)`.
 pub const MAX: &dyn Function = &Extreme {

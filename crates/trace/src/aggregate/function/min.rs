@@ -1,7 +1,7 @@
-//! `min(value)`: the greatest complement of what [`rank`](crate::aggregate::gather::rank) gives is kept.
+//! `min(value)`: the greatest complement of what [`rank`](crate::aggregate::aggregation::rank) gives is kept.
 
 use super::extreme::Extreme;
-use crate::aggregate::gather::Function;
+use crate::aggregate::aggregation::Function;
 
 /// `min(value)`.
 pub const MIN: &dyn Function = &Extreme {

@@ -22,7 +22,7 @@ pub use min::MIN;
 pub use stats::STATS;
 pub use sum::SUM;
 
-use super::gather::{Function, FunctionRef};
+use super::aggregation::{Function, FunctionRef};
 use serde::{Deserialize, Deserializer};
 
 /// All aggregations.

@@ -1,7 +1,7 @@
 //! The aggregation `stats(value)`: how many values there were, and their sum.
 
 use super::mean;
-use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first, json_number};
+use crate::aggregate::aggregation::{Aggregation, AsNumber, Function, Metric, first, json_number};
 use std::fmt::Write;
 
 /// The aggregation `stats(value)`.
@@ -18,26 +18,26 @@ impl Function for Stats {
         Some(AsNumber::Mean)
     }
 
-    fn words(&self, _with: &Gathered) -> u32 {
+    fn words(&self, _aggregation: &Aggregation) -> u32 {
         mean::WORDS
     }
 
-    fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {
+    fn is_untouched(&self, _aggregation: &Aggregation, words: &[u64]) -> bool {
         mean::is_untouched(words)
     }
 
-    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        mean::average(with, words)
+    fn weight(&self, aggregation: &Aggregation, words: &[u64]) -> i128 {
+        mean::average(aggregation, words)
     }
 
-    fn text(&self, with: &Gathered, words: &[u64], div: i128, out: &mut String) {
+    fn text(&self, aggregation: &Aggregation, words: &[u64], div: i128, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
             " {{ .count = {}, .average = {}, .total = {} }}",
             first(words),
-            mean::average(with, words) / div,
-            mean::total(with, words)
+            mean::average(aggregation, words) / div,
+            mean::total(aggregation, words)
         );
     }
 
@@ -45,17 +45,17 @@ impl Function for Stats {
         "stats"
     }
 
-    fn json(&self, with: &Gathered, words: &[u64], div: i128, out: &mut Vec<u8>) {
+    fn json(&self, aggregation: &Aggregation, words: &[u64], div: i128, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"count\": ");
         json_number(first(words).into(), out);
         out.extend_from_slice(b", \"average\": ");
-        json_number(mean::average(with, words) / div, out);
+        json_number(mean::average(aggregation, words) / div, out);
         out.extend_from_slice(b", \"total\": ");
-        json_number(mean::total(with, words), out);
+        json_number(mean::total(aggregation, words), out);
         out.push(b'}');
     }
 
-    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
-        mean::metric(with, words)
+    fn metric(&self, aggregation: &Aggregation, words: &[u64]) -> Metric {
+        mean::metric(aggregation, words)
     }
 }

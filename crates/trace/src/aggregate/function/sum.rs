@@ -1,6 +1,6 @@
 //! The aggregation `sum(value)`.
 
-use crate::aggregate::gather::{AsNumber, Function, Gathered, Metric, first};
+use crate::aggregate::aggregation::{Aggregation, AsNumber, Function, Metric, first};
 
 /// The aggregation `sum(value)`: adds the values up.
 pub const SUM: &dyn Function = &Sum;
@@ -21,7 +21,7 @@ impl Function for Sum {
     }
 
     /// A sum of zeroes is a result, too, and what nothing was added to looks the same.
-    fn is_untouched(&self, _with: &Gathered, _words: &[u64]) -> bool {
+    fn is_untouched(&self, _aggregation: &Aggregation, _words: &[u64]) -> bool {
         false
     }
 
@@ -29,13 +29,13 @@ impl Function for Sum {
         true
     }
 
-    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        with.number(first(words))
+    fn weight(&self, aggregation: &Aggregation, words: &[u64]) -> i128 {
+        aggregation.number(first(words))
     }
 
-    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
-        match with.signed {
-            true => Metric::Value(self.weight(with, words)),
+    fn metric(&self, aggregation: &Aggregation, words: &[u64]) -> Metric {
+        match aggregation.signed {
+            true => Metric::Value(self.weight(aggregation, words)),
             false => Metric::Sum(first(words)),
         }
     }

@@ -7,7 +7,7 @@
 //! An interval's place is its number modulo `count`. The companion is the time at which the value was stored (the last one wins) or the number of values in the sum (for the average). The clock offset turns times
 //! into dates.
 
-use crate::aggregate::gather::{Function, Gathered, Metric, json_number, rank};
+use crate::aggregate::aggregation::{Aggregation, Function, Metric, json_number, rank};
 use crate::date;
 use crate::print::separate;
 use std::cmp::Ordering;
@@ -18,17 +18,17 @@ use std::fmt::Write;
 pub const TSERIES: &dyn Function = &Tseries;
 
 /// Functions that make one value of those of an interval, by their names; the first is the default.
-pub const HOW: &[(&str, Combine)] = &[
+pub const COMBINES: &[(&str, Combine)] = &[
     ("last", Combine::Last),
     ("avg", Combine::Mean),
-    ("max", Combine::Most),
-    ("min", Combine::Least),
+    ("max", Combine::Max),
+    ("min", Combine::Min),
     ("sum", Combine::Sum),
 ];
 /// Words of an interval.
 pub const WORDS: u32 = 3;
 /// Most intervals: what a value of a map has room for.
-pub const MOST: i64 = (crate::aggregate::state::MOST_VALUE as i64 / 8 - 1) / WORDS as i64;
+pub const MAX: i64 = (crate::aggregate::state::MAX_VALUE as i64 / 8 - 1) / WORDS as i64;
 
 /// Columns between the borders of the picture.
 const WIDTH: i128 = 52;
@@ -39,8 +39,8 @@ const WIDTH: i128 = 52;
 pub enum Combine {
     Last,
     Mean,
-    Most,
-    Least,
+    Max,
+    Min,
     Sum,
 }
 
@@ -51,9 +51,9 @@ type Point = (u64, Option<i128>);
 
 impl Combine {
     /// The way of combining values that the parameters name; [`Combine::Last`] where they name none.
-    pub fn of(with: &Gathered) -> Self {
-        let place = usize::try_from(with.parameter(2)).unwrap_or_default();
-        HOW.get(place).map_or(Self::Last, |(_, how)| *how)
+    pub fn of(aggregation: &Aggregation) -> Self {
+        let place = usize::try_from(aggregation.parameter(2)).unwrap_or_default();
+        COMBINES.get(place).map_or(Self::Last, |(_, how)| *how)
     }
 }
 
@@ -62,17 +62,17 @@ fn parts(words: &[u64]) -> &[[u64; WORDS as usize]] {
     words.as_chunks().0
 }
 
-fn value(with: &Gathered, [_, value, beside]: [u64; 3]) -> i128 {
-    match Combine::of(with) {
-        Combine::Mean => with.number(value) / i128::from(beside.max(1)),
-        Combine::Most => with.number(rank(value, with.signed)),
-        Combine::Least => with.number(rank(!value, with.signed)),
-        _ => with.number(value),
+fn value(aggregation: &Aggregation, [_, value, beside]: [u64; 3]) -> i128 {
+    match Combine::of(aggregation) {
+        Combine::Mean => aggregation.number(value) / i128::from(beside.max(1)),
+        Combine::Max => aggregation.number(rank(value, aggregation.signed)),
+        Combine::Min => aggregation.number(rank(!value, aggregation.signed)),
+        _ => aggregation.number(value),
     }
 }
 
 /// The intervals from the first that has a value to the newest, at most `count` of them.
-fn points(with: &Gathered, words: &[u64]) -> Vec<Point> {
+fn points(aggregation: &Aggregation, words: &[u64]) -> Vec<Point> {
     let numbers = || {
         parts(words)
             .iter()
@@ -82,7 +82,7 @@ fn points(with: &Gathered, words: &[u64]) -> Vec<Point> {
     let Some(newest) = numbers().max() else {
         return Vec::new();
     };
-    let count = with.parameter(1).clamp(1, MOST) as u64;
+    let count = aggregation.parameter(1).clamp(1, MAX) as u64;
     let oldest = newest.saturating_sub(count - 1).max(1);
     let first = numbers()
         .filter(|number| *number >= oldest)
@@ -90,32 +90,32 @@ fn points(with: &Gathered, words: &[u64]) -> Vec<Point> {
         .unwrap_or(newest);
     let offset = words.chunks_exact(WORDS as usize).remainder().first().copied();
     let point = |number: u64| {
-        let begin = (number - 1).wrapping_mul(with.parameter(0).cast_unsigned());
+        let begin = (number - 1).wrapping_mul(aggregation.parameter(0).cast_unsigned());
         let part = parts(words).iter().find(|part| part[0] == number);
         let date = begin.wrapping_add(offset.unwrap_or_default());
-        let date = aligned(with, date);
-        (date, part.map(|part| value(with, *part)))
+        let date = aligned(aggregation, date);
+        (date, part.map(|part| value(aggregation, *part)))
     };
     (first..=newest).map(point).collect()
 }
 
 /// Whether times are what the program says they are, rather than the kernel's.
-pub fn has_own_clock(with: &Gathered) -> bool {
-    with.parameter(3) != 0
+pub fn has_own_clock(aggregation: &Aggregation) -> bool {
+    aggregation.parameter(3) != 0
 }
 
 /// By how many ns times are moved before intervals are counted.
-pub fn ahead(with: &Gathered) -> i64 {
-    with.parameter(4)
+pub fn ahead(aggregation: &Aggregation) -> i64 {
+    aggregation.parameter(4)
 }
 
 /// When an interval began, at a whole multiple where intervals do: the clocks may have drifted since the program was made.
-fn aligned(with: &Gathered, date: u64) -> u64 {
-    if with.parameters.len() < 5 {
+fn aligned(aggregation: &Aggregation, date: u64) -> u64 {
+    if aggregation.parameters.len() < 5 {
         return date;
     }
-    let interval = with.parameter(0).max(1).cast_unsigned();
-    let date = date.wrapping_sub(ahead(with).cast_unsigned());
+    let interval = aggregation.parameter(0).max(1).cast_unsigned();
+    let date = date.wrapping_sub(ahead(aggregation).cast_unsigned());
     let past = date % interval;
     let before = date - past;
     match past < interval.div_ceil(2) {
@@ -124,8 +124,8 @@ fn aligned(with: &Gathered, date: u64) -> u64 {
     }
 }
 
-fn newest(with: &Gathered, words: &[u64]) -> i128 {
-    points(with, words)
+fn newest(aggregation: &Aggregation, words: &[u64]) -> i128 {
+    points(aggregation, words)
         .last()
         .and_then(|(_, value)| *value)
         .unwrap_or_default()
@@ -175,55 +175,57 @@ impl Function for Tseries {
         "tseries"
     }
 
-    fn words(&self, with: &Gathered) -> u32 {
-        with.parameter(1).clamp(1, MOST) as u32 * WORDS + 1
+    fn words(&self, aggregation: &Aggregation) -> u32 {
+        aggregation.parameter(1).clamp(1, MAX) as u32 * WORDS + 1
     }
 
-    fn is_sound(&self, with: &Gathered) -> bool {
+    fn is_sound(&self, aggregation: &Aggregation) -> bool {
         let (&[interval, count, how, ref rest @ ..], 3..=5) =
-            (with.parameters.as_slice(), with.parameters.len())
+            (aggregation.parameters.as_slice(), aggregation.parameters.len())
         else {
             return false;
         };
         let ahead = rest.get(1).copied().unwrap_or_default();
-        (0..interval).contains(&ahead) && (1..=MOST).contains(&count) && (0..HOW.len() as i64).contains(&how)
+        (0..interval).contains(&ahead)
+            && (1..=MAX).contains(&count)
+            && (0..COMBINES.len() as i64).contains(&how)
     }
 
-    fn join(&self, with: &Gathered, words: &mut [u64], other: &[u64]) {
+    fn join(&self, aggregation: &Aggregation, words: &mut [u64], other: &[u64]) {
         let mine = words.as_chunks_mut::<{ WORDS as usize }>().0;
         for (mine, other) in mine.iter_mut().zip(parts(other)) {
-            match (mine[0].cmp(&other[0]), Combine::of(with)) {
+            match (mine[0].cmp(&other[0]), Combine::of(aggregation)) {
                 (Ordering::Less, _) => *mine = *other,
                 (Ordering::Greater, _) => {}
                 (Ordering::Equal, Combine::Mean | Combine::Sum) => {
                     mine[1] = mine[1].wrapping_add(other[1]);
                     mine[2] = mine[2].wrapping_add(other[2]);
                 }
-                (Ordering::Equal, Combine::Most | Combine::Least) => mine[1] = mine[1].max(other[1]),
+                (Ordering::Equal, Combine::Max | Combine::Min) => mine[1] = mine[1].max(other[1]),
                 (Ordering::Equal, _) if other[2] > mine[2] => *mine = *other,
                 (Ordering::Equal, _) => {}
             }
         }
     }
 
-    fn date(&self, with: &Gathered, words: &mut [u64], offset: i64) {
+    fn date(&self, aggregation: &Aggregation, words: &mut [u64], offset: i64) {
         // Times of a clock of the program's own are dates.
-        if let Some(last) = words.last_mut().filter(|_| !has_own_clock(with)) {
+        if let Some(last) = words.last_mut().filter(|_| !has_own_clock(aggregation)) {
             *last = offset.cast_unsigned();
         }
     }
 
-    fn is_untouched(&self, _with: &Gathered, words: &[u64]) -> bool {
+    fn is_untouched(&self, _aggregation: &Aggregation, words: &[u64]) -> bool {
         parts(words).iter().all(|part| part[0] == 0)
     }
 
-    fn weight(&self, with: &Gathered, words: &[u64]) -> i128 {
-        newest(with, words)
+    fn weight(&self, aggregation: &Aggregation, words: &[u64]) -> i128 {
+        newest(aggregation, words)
     }
 
-    fn text(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut String) {
-        let points = points(with, words);
-        let (least, most) = range(&points, with.signed);
+    fn text(&self, aggregation: &Aggregation, words: &[u64], _div: i128, out: &mut String) {
+        let points = points(aggregation, words);
+        let (least, most) = range(&points, aggregation.signed);
         let column = |value: i128| (value - least).saturating_mul(WIDTH) / (most - least);
         // bpftrace's, a column wider than that of values.
         let zero = (least < 0 && most > 0).then(|| (-least).saturating_mul(WIDTH + 1) / (most - least));
@@ -255,9 +257,9 @@ impl Function for Tseries {
         "tseries"
     }
 
-    fn json(&self, with: &Gathered, words: &[u64], _div: i128, out: &mut Vec<u8>) {
+    fn json(&self, aggregation: &Aggregation, words: &[u64], _div: i128, out: &mut Vec<u8>) {
         let date = |ns: u64| date::written("%Y-%m-%d ", ns, 0) + &time_of_day(ns, 9);
-        let points = points(with, words);
+        let points = points(aggregation, words);
         let values = points
             .iter()
             .filter_map(|(begin, value)| Some((*begin, (*value)?)));
@@ -271,19 +273,19 @@ impl Function for Tseries {
         out.push(b']');
     }
 
-    fn metric(&self, with: &Gathered, words: &[u64]) -> Metric {
-        Metric::Value(newest(with, words))
+    fn metric(&self, aggregation: &Aggregation, words: &[u64]) -> Metric {
+        Metric::Value(newest(aggregation, words))
     }
 
-    fn brief(&self, with: &Gathered, words: &[u64]) -> Option<String> {
-        let count = points(with, words).len() as u64;
+    fn brief(&self, aggregation: &Aggregation, words: &[u64]) -> Option<String> {
+        let count = points(aggregation, words).len() as u64;
         let intervals = crate::print::counted(count, "interval");
-        Some(format!("{intervals}, the newest {}", newest(with, words)))
+        Some(format!("{intervals}, the newest {}", newest(aggregation, words)))
     }
 
-    fn described(&self, with: &Gathered) -> String {
-        let [interval, count] = [0, 1].map(|index| with.parameter(index));
-        let how = HOW.iter().find(|(_, how)| *how == Combine::of(with));
+    fn described(&self, aggregation: &Aggregation) -> String {
+        let [interval, count] = [0, 1].map(|index| aggregation.parameter(index));
+        let how = COMBINES.iter().find(|(_, how)| *how == Combine::of(aggregation));
         let how = how.map_or("", |(word, _)| word);
         format!("tseries(…, {interval}ns, {count}, \"{how}\")")
     }
@@ -296,21 +298,21 @@ mod tests {
     #[test]
     fn intervals_begin_at_whole_multiples_of_the_date() {
         // The date was 1,000 ns ahead when the program was made, and is 3 less now, or 3 more.
-        let with = Gathered::with(TSERIES, false, vec![70, 4, 0, 0, 1_000 % 70]);
-        assert!(with.function.is_sound(&with));
+        let aggregation = Aggregation::with(TSERIES, false, vec![70, 4, 0, 0, 1_000 % 70]);
+        assert!(aggregation.function.is_sound(&aggregation));
         let number = (5 * 70 + 1_000 % 70) / 70 + 1;
         for offset in [997, 1_003] {
-            let mut words = vec![0; with.function.words(&with) as usize];
+            let mut words = vec![0; aggregation.function.words(&aggregation) as usize];
             words[..3].copy_from_slice(&[number, 7, 0]);
-            with.function.date(&with, &mut words, offset);
-            assert_eq!(points(&with, &words), [(1_330, Some(7))]);
+            aggregation.function.date(&aggregation, &mut words, offset);
+            assert_eq!(points(&aggregation, &words), [(1_330, Some(7))]);
         }
         for wrong in [
             vec![70, 4, 0, 0, 70],
             vec![70, 4, 0, 0, -1],
             vec![70, 4, 0, 0, 1, 1],
         ] {
-            assert!(!TSERIES.is_sound(&Gathered::with(TSERIES, false, wrong)));
+            assert!(!TSERIES.is_sound(&Aggregation::with(TSERIES, false, wrong)));
         }
     }
 }

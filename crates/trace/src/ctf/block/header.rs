@@ -9,13 +9,13 @@ pub const BLOCK_HEADER: usize = 48;
 /// The first word of a block.
 pub const MAGIC: u32 = 0x6b32_6c62;
 
-/// The first word of blocks of the first form, whose heads and fields were one frame.
+/// The first word of blocks of the first form, whose index and fields were one frame.
 const FIRST_MAGIC: u32 = 0x6b31_6c62;
 
-/// The bit of a block's packets that says that its heads have the fields of all records that name threads.
+/// The bit of a block's packets that says that its index has the fields of all records that name threads.
 const NAMES: u32 = 1 << 31;
-/// The most bytes of heads and fields: no column is longer than what it was in its packets, but for shapes and counts.
-const MOST_BODY: usize = PACKETS * BYTES * 2 + (1 << 16);
+/// The most bytes of index and fields: no column is longer than what it was in its packets, but for shapes and counts.
+const MAX_BODY: usize = PACKETS * BYTES * 2 + (1 << 16);
 
 /// Header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,25 +26,25 @@ pub struct BlockHeader {
     pub begin_ns: u64,
     /// Time of the last record, ns.
     pub end_ns: u64,
-    /// Bytes of its headers on file.
-    pub headers: usize,
-    /// Bytes of its heads on file.
-    pub heads: usize,
+    /// Bytes of its packets' headers on file.
+    pub packet_headers: usize,
+    /// Bytes of its index on file: time, event and thread of each record.
+    pub index: usize,
     /// Bytes of its fields on file.
     pub fields: usize,
-    /// Bytes of heads and fields.
-    pub(super) plain: [usize; 2],
-    /// Whether its heads have the fields of all records that name threads.
-    pub(super) names: bool,
+    /// Bytes of index and fields when unpacked.
+    pub(super) unpacked: [usize; 2],
+    /// Whether its index has the fields of all records that name threads.
+    pub(super) index_names_threads: bool,
 }
 
 /// Depth to which a block is unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
     /// The headers of its packets.
-    Headers,
+    PacketHeaders,
     /// Also time, event and thread of each record, and all of records that name threads.
-    Heads,
+    Index,
     /// All of each record.
     All,
 }
@@ -52,7 +52,7 @@ pub enum Depth {
 /// Why bytes are no block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what each is")]
-pub enum Broken {
+pub enum BlockError {
     #[error("no block of compressed packets begins there")]
     Header,
     #[error(
@@ -72,51 +72,51 @@ impl BlockHeader {
     ///
     /// # Errors
     /// When these bytes are none, or were damaged.
-    pub fn parse(bytes: &[u8; BLOCK_HEADER]) -> Result<Self, Broken> {
+    pub fn parse(bytes: &[u8; BLOCK_HEADER]) -> Result<Self, BlockError> {
         let mut words = ByteReader(bytes);
         let mut word = || words.u32().unwrap_or_default();
         let (magic, packets) = (word(), word());
         let (names, packets) = (packets & NAMES != 0, (packets & !NAMES) as usize);
         if magic == FIRST_MAGIC {
-            return Err(Broken::FirstForm);
+            return Err(BlockError::FirstForm);
         }
         let mut long = || u64::from(word()) | u64::from(word()) << 32;
         let (begin_ns, end_ns) = (long(), long());
         let mut bytes_of = || word() as usize;
-        let (headers, heads, plain_heads, fields, plain_fields) =
+        let (packet_headers, index, unpacked_index, fields, unpacked_fields) =
             (bytes_of(), bytes_of(), bytes_of(), bytes_of(), bytes_of());
         let sum = word();
         let sound = magic == MAGIC
             && sum == check(&bytes[..BLOCK_HEADER - 4])
             && (1..=PACKETS).contains(&packets)
-            && headers <= compress_bound(packets * (FRONT + 1))
-            && plain_heads.saturating_add(plain_fields) <= MOST_BODY
-            && (1..=compress_bound(plain_heads)).contains(&heads)
-            && fields <= compress_bound(plain_fields);
+            && packet_headers <= compress_bound(packets * (FRONT + 1))
+            && unpacked_index.saturating_add(unpacked_fields) <= MAX_BODY
+            && (1..=compress_bound(unpacked_index)).contains(&index)
+            && fields <= compress_bound(unpacked_fields);
         sound
             .then_some(Self {
                 packets,
                 begin_ns,
                 end_ns,
-                headers,
-                heads,
+                packet_headers,
+                index,
                 fields,
-                plain: [plain_heads, plain_fields],
-                names,
+                unpacked: [unpacked_index, unpacked_fields],
+                index_names_threads: names,
             })
-            .ok_or(Broken::Header)
+            .ok_or(BlockError::Header)
     }
 
     /// The header as it stands on file.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(BLOCK_HEADER);
         bytes.extend(MAGIC.to_le_bytes());
-        let names = if self.names { NAMES } else { 0 };
+        let names = if self.index_names_threads { NAMES } else { 0 };
         bytes.extend((self.packets as u32 | names).to_le_bytes());
         bytes.extend(self.begin_ns.to_le_bytes());
         bytes.extend(self.end_ns.to_le_bytes());
-        let [heads, fields] = self.plain;
-        for length in [self.headers, self.heads, heads, self.fields, fields] {
+        let [index, fields] = self.unpacked;
+        for length in [self.packet_headers, self.index, index, self.fields, fields] {
             bytes.extend((length as u32).to_le_bytes());
         }
         bytes.extend(check(&bytes).to_le_bytes());
@@ -126,9 +126,9 @@ impl BlockHeader {
     /// Bytes on file behind the header down to there.
     pub fn bytes(&self, depth: Depth) -> usize {
         match depth {
-            Depth::Headers => self.headers,
-            Depth::Heads if self.names => self.headers + self.heads,
-            Depth::Heads | Depth::All => self.headers + self.heads + self.fields,
+            Depth::PacketHeaders => self.packet_headers,
+            Depth::Index if self.index_names_threads => self.packet_headers + self.index,
+            Depth::Index | Depth::All => self.packet_headers + self.index + self.fields,
         }
     }
 }

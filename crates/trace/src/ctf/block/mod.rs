@@ -27,7 +27,7 @@ mod layout;
 mod pack;
 mod unpack;
 
-pub use header::{BLOCK_HEADER, BlockHeader, Broken, Depth, MAGIC};
+pub use header::{BLOCK_HEADER, BlockError, BlockHeader, Depth, MAGIC};
 pub use layout::PACKETS;
 pub use pack::{LEVEL, LEVELS, Packer};
 pub use unpack::Unpacker;

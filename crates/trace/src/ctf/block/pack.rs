@@ -231,13 +231,13 @@ fn frame(
         packets,
         begin_ns,
         end_ns,
-        headers: headers.len(),
-        heads: heads.len(),
+        packet_headers: headers.len(),
+        index: heads.len(),
         fields: fields.len(),
-        plain,
-        names: true,
+        unpacked: plain,
+        index_names_threads: true,
     };
-    let mut block = Vec::with_capacity(BLOCK_HEADER + header.headers + header.heads + header.fields);
+    let mut block = Vec::with_capacity(BLOCK_HEADER + header.packet_headers + header.index + header.fields);
     block.extend(header.to_bytes());
     for part in [headers, heads, fields] {
         block.extend(part);

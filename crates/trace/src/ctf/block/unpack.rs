@@ -1,6 +1,6 @@
 //! Unpacking: the packets of a block, as far as bytes of it are given.
 
-use super::header::{BlockHeader, Broken};
+use super::header::{BlockError, BlockHeader};
 use super::layout::{BYTES, ByteReader, CONTENT_WORDS, FRONT, HEADER_WORDS, IN_HEADS, SHORT, Word, word_at};
 use crate::packet::offset;
 use zstd::bulk::Decompressor;
@@ -27,14 +27,21 @@ impl Unpacker {
     ///
     /// # Errors
     /// When the bytes are damaged.
-    pub fn unpack(&mut self, block: &BlockHeader, bytes: &[u8], pages: &mut Vec<u8>) -> Result<(), Broken> {
+    pub fn unpack(
+        &mut self,
+        block: &BlockHeader,
+        bytes: &[u8],
+        pages: &mut Vec<u8>,
+    ) -> Result<(), BlockError> {
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
-            none => none.insert(Decompressor::new().map_err(|_| Broken::Headers)?),
+            none => none.insert(Decompressor::new().map_err(|_| BlockError::Headers)?),
         };
-        let (headers, rest) = bytes.split_at_checked(block.headers).ok_or(Broken::Headers)?;
+        let (headers, rest) = bytes
+            .split_at_checked(block.packet_headers)
+            .ok_or(BlockError::Headers)?;
         let length = block.packets * (FRONT + 1);
-        inflate(zstd, headers, length, &mut self.headers).ok_or(Broken::Headers)?;
+        inflate(zstd, headers, length, &mut self.headers).ok_or(BlockError::Headers)?;
         // All of it is written below: what is unused as zeros.
         pages.resize(block.packets * BYTES, 0);
         restore_headers(&self.headers, block.packets, pages);
@@ -44,16 +51,16 @@ impl Unpacker {
             }
             return Ok(());
         }
-        let (heads, fields) = rest.split_at_checked(block.heads).ok_or(Broken::Body)?;
-        inflate(zstd, heads, block.plain[0], &mut self.heads).ok_or(Broken::Body)?;
+        let (heads, fields) = rest.split_at_checked(block.index).ok_or(BlockError::Body)?;
+        inflate(zstd, heads, block.unpacked[0], &mut self.heads).ok_or(BlockError::Body)?;
         self.fields.clear();
         let is_all = fields.len() == block.fields;
         if is_all && !fields.is_empty() {
-            inflate(zstd, fields, block.plain[1], &mut self.fields).ok_or(Broken::Body)?;
+            inflate(zstd, fields, block.unpacked[1], &mut self.fields).ok_or(BlockError::Body)?;
         }
         let kept = &self.headers[..block.packets];
         let fields = is_all.then_some(self.fields.as_slice());
-        restore_records(&self.heads, fields, kept, &mut self.since, pages).ok_or(Broken::Contents)
+        restore_records(&self.heads, fields, kept, &mut self.since, pages).ok_or(BlockError::Contents)
     }
 }
 

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Path at which a trace for `path` is written until it is whole.
-pub fn beside_of(path: &Path) -> PathBuf {
+pub fn staging_path(path: &Path) -> PathBuf {
     let leaf = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(beside(&leaf))
 }
@@ -31,7 +31,7 @@ pub fn is_free(path: &Path) -> Result<bool> {
 ///
 /// # Errors
 /// [`Error::Busy`] where another process writes it; [`Error::InTheWay`] and [`Error::Occupied`] where something of others lies in it or in the way.
-pub fn set_aside(path: &Path) -> Result<()> {
+pub fn keep_old(path: &Path) -> Result<()> {
     let found = Folder::find(path).map_err(not_kept(path))?;
     let Some(folder) = found.filter(is_trace) else {
         return Ok(());
@@ -117,7 +117,7 @@ fn exchange(beside: &Folder, new: &OsStr, above: &Folder, leaf: &OsStr) -> io::R
     match beside.exchange(new, above, leaf) {
         // Some file systems cannot: there is a moment in which nothing lies at the place, and the old trace beside it.
         Err(error) if is_no_exchange(&error) => {
-            let aside = OsString::from(aside(&leaf.to_string_lossy()));
+            let aside = OsString::from(exchange_name(&leaf.to_string_lossy()));
             above.move_to(leaf, above, &aside)?;
             beside.move_to(new, above, leaf)?;
             above.move_to(&aside, beside, new)
@@ -144,6 +144,6 @@ pub fn discard(path: &Path) -> io::Result<()> {
 }
 
 /// The name that a file at `leaf` gets while another takes its place.
-fn aside(leaf: &str) -> String {
+fn exchange_name(leaf: &str) -> String {
     format!(".{leaf}.old")
 }

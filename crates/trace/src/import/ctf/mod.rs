@@ -27,7 +27,7 @@ pub(super) const NAME: &str = "Common Trace Format";
 /// The file that describes a trace.
 const METADATA: &str = crate::ctf::METADATA;
 /// Most bytes of it.
-const MOST: u64 = 1 << 27;
+const MAX: u64 = 1 << 27;
 /// How deep under a folder a trace is looked for, and how many folders are looked into.
 const DEPTH: u32 = 5;
 const FOLDERS: usize = 1024;
@@ -63,7 +63,7 @@ pub(super) fn traces_under(path: &Path) -> Vec<PathBuf> {
 pub(super) fn is_own(path: &Path) -> bool {
     let mut head = Vec::new();
     let read =
-        std::fs::File::open(path.join(METADATA)).and_then(|file| file.take(MOST).read_to_end(&mut head));
+        std::fs::File::open(path.join(METADATA)).and_then(|file| file.take(MAX).read_to_end(&mut head));
     read.is_ok() && crate::ctf::metadata::is_own(&head)
 }
 
@@ -72,9 +72,9 @@ pub(super) fn open(path: &Path) -> Result<Foreign, String> {
     let folder = Folder::followed(path).map_err(in_words)?;
     let file = folder.read(METADATA).map_err(in_words)?;
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes).map_err(in_words)?;
-    if bytes.len() as u64 > MOST {
-        return Err(format!("its metadata are longer than {} MiB", MOST >> 20));
+    file.take(MAX + 1).read_to_end(&mut bytes).map_err(in_words)?;
+    if bytes.len() as u64 > MAX {
+        return Err(format!("its metadata are longer than {} MiB", MAX >> 20));
     }
     let text = tsdl::text(&bytes)?;
     if text.trim_start().starts_with(['[', '{', '\x1e']) {

@@ -31,7 +31,7 @@ pub(super) struct Shared {
 const MAGIC: i128 = 0xc1fc_1fc1;
 /// Bytes of a packet that are in memory, at first and at most.
 const WINDOW: usize = 1 << 17;
-const MOST: usize = 1 << 26;
+const MAX: usize = 1 << 26;
 /// Events of each stream from which names are learned before all others.
 const SURVEYED: u32 = 1 << 14;
 /// The event by which a stream says which thread runs.
@@ -458,8 +458,7 @@ impl Events for Stream {
                     return Ok(true);
                 }
                 Err(Stop::Window)
-                    if bytes <= MOST
-                        && self.packet + self.from + (self.window.len() as u64) < self.length =>
+                    if bytes <= MAX && self.packet + self.from + (self.window.len() as u64) < self.length =>
                 {
                     // The event reaches beyond what is in memory: from its begin, more of the file is read each time.
                     self.look(self.at / 8, bytes)?;

@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
 /// Most bytes of a section that are read.
-const MOST: u64 = 1 << 28;
+const MAX: u64 = 1 << 28;
 /// Bytes of attributes up to what is read of them.
-const LEAST: u64 = 64;
+const MIN: u64 = 64;
 
 /// Attributes with which an event was opened.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl Attributes {
         place: (u64, u64),
         entry: u64,
     ) -> Result<Vec<Self>, String> {
-        if entry < LEAST + 16 {
+        if entry < MIN + 16 {
             return Err(format!("its events' attributes are {entry} bytes long"));
         }
         let all =
@@ -85,7 +85,7 @@ impl Attributes {
 
 /// Bytes of a place of a file; none where they are not all there, or too many.
 fn bytes(file: &mut File, length: u64, (at, size): (u64, u64)) -> Option<Vec<u8>> {
-    if size > MOST || at.checked_add(size)? > length {
+    if size > MAX || at.checked_add(size)? > length {
         return None;
     }
     let mut bytes = vec![0; size as usize];

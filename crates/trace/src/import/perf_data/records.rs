@@ -18,7 +18,7 @@ pub(super) mod kind {
 /// Bytes of a record's head.
 pub(super) const HEAD: usize = 8;
 /// Most bytes of a description of tracepoints in a pipe.
-const MOST: u64 = 1 << 28;
+const MAX: u64 = 1 << 28;
 /// Bytes that are unpacked at once.
 const PIECE: usize = 1 << 17;
 /// Bytes of a piece of a file that are read at once.
@@ -248,7 +248,7 @@ impl Records {
                     .first_chunk()
                     .map_or(0, |size| u32::from_le_bytes(*size));
                 let size = u64::from(size).next_multiple_of(8);
-                if size > MOST || self.at + size > self.end {
+                if size > MAX || self.at + size > self.end {
                     self.end_at(
                         record.at,
                         "a description of tracepoints that is longer than the file",

@@ -383,7 +383,7 @@ impl PartialOrd for Waiting {
 }
 
 /// Most bytes of records that wait: where a file asks for more, the earliest half goes on, and records that come too late after that are reported.
-const MOST: usize = 1 << 28;
+const MAX: usize = 1 << 28;
 /// Bytes that each takes beside its own.
 const EACH: usize = 64;
 
@@ -485,7 +485,7 @@ impl Samples {
 impl Events for Samples {
     fn next(&mut self, draft: &mut Draft) -> io::Result<bool> {
         loop {
-            self.full = self.bytes > if self.full { MOST / 2 } else { MOST };
+            self.full = self.bytes > if self.full { MAX / 2 } else { MAX };
             let may = |first: &Waiting| self.ended || self.full || first.time_ns <= self.whole_ns;
             if self.waiting.peek().is_some_and(|Reverse(first)| may(first)) {
                 let Some(Reverse(first)) = self.waiting.pop() else {

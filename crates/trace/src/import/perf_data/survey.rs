@@ -37,7 +37,7 @@ const UNSEEN: &[(u32, &str)] = &[
 ];
 
 /// Most mappings of memory that are kept: a hundred bytes each.
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 /// Most types of records that are distinguished.
 const TYPES: usize = 64;
 
@@ -177,7 +177,7 @@ impl Survey {
     }
 
     fn add(&mut self, pid: u32, mapping: Mapping) {
-        if self.mappings == MOST {
+        if self.mappings == MAX {
             self.forgotten += 1;
             return;
         }

@@ -56,7 +56,7 @@ pub(super) struct Head {
 }
 
 /// Most bytes of a description.
-const MOST: u64 = 1 << 28;
+const MAX: u64 = 1 << 28;
 /// Bytes of it that are read first.
 const FIRST: u64 = 1 << 20;
 /// Most CPUs.
@@ -114,7 +114,7 @@ impl Packing {
 
 /// Bytes of a place of the file; none where they are not all there, or too many.
 fn bytes(file: &File, length: u64, at: u64, size: u64) -> Option<Vec<u8>> {
-    if size > MOST || at.checked_add(size)? > length {
+    if size > MAX || at.checked_add(size)? > length {
         return None;
     }
     let mut bytes = vec![0; size as usize];
@@ -145,7 +145,7 @@ impl Head {
             });
             match read {
                 // What describes it may be longer than what was read.
-                Err(_) if there < length.min(MOST) => size = size.saturating_mul(8).min(MOST),
+                Err(_) if there < length.min(MAX) => size = size.saturating_mul(8).min(MAX),
                 Err(why) => return Err(format!("{why}, at byte {}", input.at())),
                 Ok(head) => return Ok(head),
             }
@@ -332,7 +332,7 @@ impl Head {
             let mut input = Input::new(&body);
             let (packed, size) = (input.u32()?, input.u32()?);
             let packed = input.take(packed as usize)?;
-            if u64::from(size) > MOST {
+            if u64::from(size) > MAX {
                 return None;
             }
             Some((number, self.packed.unpack(packed, size as usize)?))

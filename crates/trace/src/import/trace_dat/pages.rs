@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 /// Most bytes of a chunk, packed and not.
-const MOST: u32 = 1 << 26;
+const MAX: u32 = 1 << 26;
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 16;
 
@@ -132,7 +132,7 @@ impl Pages {
             let (Some(packed), Some(size)) = (self.word()?, self.word()?) else {
                 return Ok(false);
             };
-            if packed > MOST || size > MOST || self.at + u64::from(packed) > self.end {
+            if packed > MAX || size > MAX || self.at + u64::from(packed) > self.end {
                 self.broken(at, "a compressed chunk is longer than its CPU's part");
                 return Ok(false);
             }

@@ -106,7 +106,7 @@ pub use signal::{ACTION, ALTERNATE, EVENT};
 pub use time::{CLOCK, INTERVAL, INTERVAL_OLD, TIME, TIME_OLD};
 
 /// Most bytes of an argument's memory that are recorded.
-pub const MOST: u32 = 255;
+pub const MAX: u32 = 255;
 /// Most bytes of a buffer that are shown, as with strace.
 pub const BUFFER: u32 = 32;
 /// Most bytes of a socket's address that are recorded: more than any has but those of packet filters.
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn members_lie_inside_of_their_structures() {
         for structure in STRUCTURES.iter().flat_map(|all| all.iter()) {
-            assert!(structure.size as u32 <= MOST, "{structure:?}");
+            assert!(structure.size as u32 <= MAX, "{structure:?}");
             for member in structure.members {
                 assert!(member.at + member.size <= structure.size, "{member:?}");
             }

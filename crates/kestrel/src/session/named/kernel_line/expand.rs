@@ -1,6 +1,6 @@
 //! Expansion of words of a line: parameters by their names for `$argN` and `$arg*`, fetches of names for `%pd` and `%pD`.
 
-use super::fetch::{MOST_ARGUMENTS, Reader};
+use super::fetch::{MAX_ARGUMENTS, Reader};
 use super::number;
 use super::word::{Parsed, Word, Wrong};
 use kestrel_bpf::btf::Type;
@@ -55,7 +55,7 @@ impl Reader<'_> {
                 *argument = Expanded::made(text, argument.at);
             }
         }
-        if expanded.len() > MOST_ARGUMENTS {
+        if expanded.len() > MAX_ARGUMENTS {
             let at = all_at.unwrap_or_default();
             return Err(Wrong::at(at, "a probe has 128 arguments at most"));
         }

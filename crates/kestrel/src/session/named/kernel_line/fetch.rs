@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Steps of a fetch (`FETCH_INSN_MAX` less the one that ends them).
-const MOST_STEPS: u32 = 15;
+const MAX_STEPS: u32 = 15;
 /// Arguments of a line (`MAX_TRACE_ARGS`).
-pub(super) const MOST_ARGUMENTS: usize = 128;
+pub(super) const MAX_ARGUMENTS: usize = 128;
 /// Arguments that a return knows of its entry: arg0 to arg9 of the language.
 const KEPT_ARGUMENTS: u64 = 10;
 /// Type of the last step of a fetch, as far as it is known.
@@ -78,11 +78,11 @@ impl<'l> Reader<'l> {
 
     /// The arguments.
     pub(super) fn arguments(&mut self, words: &[Word<'_>]) -> Parsed<Vec<Argument>> {
-        let words = match words.get(MOST_ARGUMENTS) {
+        let words = match words.get(MAX_ARGUMENTS) {
             Some(beyond) if self.dialect.entry_arguments => {
                 return Err(Wrong::at(beyond.at, "a probe has 128 arguments at most"));
             }
-            Some(_) => &words[..MOST_ARGUMENTS],
+            Some(_) => &words[..MAX_ARGUMENTS],
             None => words,
         };
         let expanded = self.expand(words)?;
@@ -213,7 +213,7 @@ impl<'l> Reader<'l> {
 
     pub(super) fn step(&mut self, at: usize) -> Parsed<()> {
         self.steps += 1;
-        match self.steps < MOST_STEPS {
+        match self.steps < MAX_STEPS {
             true => Ok(()),
             false => Err(Wrong::at(at, "too many steps for the kernel: nest less")),
         }

@@ -6,7 +6,7 @@ use super::number;
 use super::word::{Parsed, Wrong};
 
 /// Elements of an array (`MAX_ARRAY_LEN`).
-const MOST_ELEMENTS: u64 = 64;
+const MAX_ELEMENTS: u64 = 64;
 /// Types of the kernel's that are integers: name, bits, whether it has a sign.
 const INTEGERS: &[(&str, u32, bool)] = &[
     ("u8", 8, false),
@@ -146,10 +146,10 @@ pub(super) fn array(ty: Option<&str>, at: usize) -> Parsed<(Option<&str>, Option
         ));
     }
     match number::unsigned(count) {
-        Some(count @ 1..=MOST_ELEMENTS) => Ok((Some(name), Some(count as u32))),
+        Some(count @ 1..=MAX_ELEMENTS) => Ok((Some(name), Some(count as u32))),
         _ => Err(Wrong::at(
             count_at,
-            format!("`{count}`: an array has 1 to {MOST_ELEMENTS} elements"),
+            format!("`{count}`: an array has 1 to {MAX_ELEMENTS} elements"),
         )),
     }
 }

@@ -1,0 +1,62 @@
+//! Checkpoints: how many records a CPU's overwriting ring had kept up to a position. Between two of them a tail knows to the record how many were overwritten before it read them.
+
+use super::layout::Mode;
+use super::memory::Memory;
+use super::reader::{PAGE64, Ring, page_of};
+
+/// Records kept in a CPU's ring up to a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The position in the ring.
+    pub position: u64,
+    /// Records that had been kept then, since the ring's counts began.
+    pub recorded: u64,
+}
+
+/// How often a moment is sought in which no writer is in the middle of a record.
+const LOOKS: u32 = 500;
+/// Pages before the one in use that an interrupted writer may be in.
+const NEWEST: u64 = 8;
+
+impl<M: Memory> Ring<M> {
+    /// How many records a CPU's overwriting ring has kept so far, and up to which position; `None` in a stream, which does not count them, or when
+    /// there is no moment without a writer in the middle of a record.
+    pub fn checkpoint(&self, cpu: u32) -> Option<Checkpoint> {
+        if self.geometry().mode == Mode::Stream {
+            return None;
+        }
+        let numbers = 0..self.geometry().events.min(1 << 16);
+        for _ in 0..LOOKS {
+            let position = self.position(cpu);
+            if self.is_still(cpu, position) {
+                let recorded = numbers.clone().map(|n| self.counts(cpu, n as u16).recorded).sum();
+                if self.position(cpu) == position {
+                    return Some(Checkpoint { position, recorded });
+                }
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// The checkpoint at the very beginning of a CPU's ring: how many records its counts had begun with; `None` where something was overwritten already.
+    pub fn checkpoint_at_start(&self, cpu: u32) -> Option<Checkpoint> {
+        let begun = || {
+            let mark = self.checkpoint(cpu)?;
+            let held = self.events_held(cpu, 0, self.in_use(cpu));
+            let same = self.position(cpu) == mark.position && !self.is_overwritten(cpu, 0);
+            same.then(|| Checkpoint {
+                position: 0,
+                recorded: mark.recorded.saturating_sub(held),
+            })
+        };
+        (0..LOOKS).find_map(|_| begun())
+    }
+
+    /// Whether every record of the newest pages up to a position is committed: interrupts nest no deeper than that.
+    fn is_still(&self, cpu: u32, position: u64) -> bool {
+        let page = page_of(position);
+        let newest = page.saturating_sub(NEWEST * PAGE64);
+        self.is_committed(cpu, self.oldest(page).max(newest), position)
+    }
+}

@@ -1,0 +1,202 @@
+//! Programs made before they are attached: compiled and loaded by several threads, because the verifier looks at each program for itself and
+//! takes longer than all the rest. What cannot be made here is made, with its error or by its next way, when its turn comes.
+
+use crate::plan::{Hook, Plan, PlannedStrategy};
+use crate::session::hook_maps::{numbers_map, slots_map};
+use crate::session::resources::Resources;
+use kestrel_bpf::btf::Btf;
+use kestrel_catalog::Result;
+use kestrel_catalog::attach::{self, Mechanism};
+use kestrel_catalog::catalog::Catalog;
+use kestrel_compiler::Program as Compiled;
+use kestrel_hook::hook::dispatch;
+use kestrel_hook::hook::second_chance::{self, ProgramPlace};
+use kestrel_kernel::bpf::{Map, Program, ProgramKind};
+use kestrel_kernel::preemption::Preemption;
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Fewer programs than this are not worth a thread.
+const FEW: usize = 16;
+/// The most threads that load programs; more would wait for each other in the kernel.
+const THREADS: usize = 8;
+
+/// The type that programs were loaded as, and each of them with maps of its own.
+pub(in crate::session) type LoadedAs = (ProgramKind, Vec<(Program, Vec<Map>)>);
+
+/// A strategy of a hook, prepared for attaching.
+#[derive(Debug)]
+pub(in crate::session) struct Ready {
+    /// The hook's programs: several where threads can be preempted inside of them.
+    pub(in crate::session) compiled: Vec<Compiled>,
+    /// The map that distinguishes a set's events, under its name.
+    pub(in crate::session) numbers: Option<(String, Map)>,
+    /// For each of the programs, room for handlers that come later.
+    pub(in crate::session) slots: Vec<Map>,
+    /// The hits that were seen, where there are several programs.
+    pub(in crate::session) seen: Option<Map>,
+    /// The programs, where they are loaded already.
+    pub(in crate::session) loaded: Option<LoadedAs>,
+}
+
+impl Ready {
+    /// Compiles a way and makes its maps.
+    pub(in crate::session) fn compile(
+        plan: &Plan,
+        hook: &Hook,
+        strategy: &PlannedStrategy,
+        preemption: Preemption,
+    ) -> Result<Self> {
+        let selector = strategy.context.selector.as_ref();
+        let several = strategy.mechanism.is_preempted(preemption);
+        let first = hook.compile_shared(strategy, plan, several.then_some(ProgramPlace::FIRST))?;
+        let mut compiled = vec![first];
+        for place in second_chance::later(second_chance::PROGRAMS).filter(|_| several) {
+            compiled.push(hook.compile(strategy, plan, Some(place))?);
+        }
+        let mut slots = Vec::new();
+        for _ in &compiled {
+            slots.extend(slots_map(hook.slots(plan), !hook.calls(strategy).is_empty())?);
+        }
+        Ok(Self {
+            compiled,
+            slots,
+            seen: several.then(second_chance::create_map).transpose()?,
+            numbers: selector.map(|s| numbers_map(hook, &s.map)).transpose()?,
+            loaded: None,
+        })
+    }
+
+    /// The maps of one of the programs by the names that its code has for them.
+    pub(in crate::session) fn maps(&self, program: usize) -> Vec<(&str, &Map)> {
+        let numbers = self.numbers.iter().map(|(name, map)| (name.as_str(), map));
+        let slots = self.slots.get(program).map(|map| (dispatch::SLOTS_MAP, map));
+        let seen = self.seen.as_ref().map(|map| (second_chance::MAP, map));
+        numbers.chain(slots).chain(seen).collect()
+    }
+}
+
+/// The first way of each hook as far as it can be made without attaching anything; none where there are few.
+pub(in crate::session) fn prepare(
+    resources: &Resources,
+    plan: &Plan,
+    catalog: &Catalog,
+) -> Vec<Option<Ready>> {
+    let (types, preemption) = (catalog.types().ok(), preemption(plan, catalog));
+    let several = |hook: &&Hook| {
+        hook.strategies
+            .first()
+            .is_some_and(|strategy| strategy.mechanism.is_preempted(preemption))
+    };
+    let several = plan.hooks.iter().filter(several).count();
+    let programs = plan.hooks.len() + several * (second_chance::PROGRAMS as usize - 1);
+    each(plan.hooks.len(), programs, &|index| {
+        // What goes into a slot is made where the slot is known.
+        let hook = plan.hooks.get(index).filter(|hook| hook.slot.is_none())?;
+        // Who shares a program comes with the first.
+        let shares = |other: &Hook| hook.entry_exit_id.is_some() && other.entry_exit_id == hook.entry_exit_id;
+        if plan.hooks.iter().take(index).any(shares) {
+            return None;
+        }
+        one(resources, plan, hook, types.as_ref(), preemption)
+    })
+}
+
+/// Results of `make` for each of so many hooks, by several threads; nothing where their `programs` are few, or where it makes nothing.
+pub(in crate::session) fn each<T: Send>(
+    count: usize,
+    programs: usize,
+    make: &(dyn Fn(usize) -> Option<T> + Sync),
+) -> Vec<Option<T>> {
+    let mut all: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    let threads = thread::available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(THREADS);
+    let threads = threads.min(count);
+    if programs < FEW || threads < 2 {
+        return all;
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return made;
+            }
+            made.extend(make(index).map(|one| (index, one)));
+        }
+    };
+    let made = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let made = threads.into_iter().filter_map(|thread| thread.join().ok());
+        made.flatten().collect::<Vec<_>>()
+    });
+    for (index, ready) in made {
+        all[index] = Some(ready);
+    }
+    all
+}
+
+/// Where threads are preempted inside a plan's programs, as far as second chances can be had; looked for only if it makes a difference to one of them.
+pub(in crate::session) fn preemption(plan: &Plan, catalog: &Catalog) -> Preemption {
+    const EVERYWHERE: Preemption = Preemption {
+        tracepoints: true,
+        trampolines: true,
+    };
+    let mut strategies = plan.hooks.iter().flat_map(|hook| &hook.strategies);
+    if !strategies.any(|strategy| strategy.mechanism.is_preempted(EVERYWHERE)) {
+        return Preemption::default();
+    }
+    let mut preemption = catalog.preemption();
+    preemption.trampolines &= most_on_a_function(plan) <= second_chance::MAX_ON_A_FUNCTION;
+    preemption
+}
+
+/// How many of a plan's hooks are at one function's trampoline, at most.
+fn most_on_a_function(plan: &Plan) -> usize {
+    let mut hooks: HashMap<(Option<&str>, u32), usize> = HashMap::new();
+    for hook in &plan.hooks {
+        if let Some(Mechanism::Trampoline(attach::Trampoline { module, id, .. })) =
+            hook.strategies.first().map(|strategy| &strategy.mechanism)
+        {
+            *hooks.entry((module.as_deref(), id.0)).or_default() += 1;
+        }
+    }
+    hooks.into_values().max().unwrap_or(0)
+}
+
+fn one(
+    resources: &Resources,
+    plan: &Plan,
+    hook: &Hook,
+    types: Option<&Arc<Btf>>,
+    preemption: Preemption,
+) -> Option<Ready> {
+    let strategy = hook.strategies.first()?;
+    let mut ready = Ready::compile(plan, hook, strategy, preemption).ok()?;
+    // What becomes of functions is known only when they are attached.
+    if !matches!(strategy.mechanism, Mechanism::Functions(_)) {
+        let kind = strategy.mechanism.called_kind(true).ok()?;
+        let event = hook.event();
+        let load = |(number, compiled): (usize, &Compiled)| {
+            let given = ready.maps(number);
+            resources
+                .load(
+                    (&event, &hook.function()),
+                    kind,
+                    &compiled.code,
+                    &compiled.maps,
+                    types,
+                    &given,
+                )
+                .ok()
+        };
+        let loaded: Option<Vec<_>> = ready.compiled.iter().enumerate().map(load).collect();
+        ready.loaded = loaded.map(|programs| (kind, programs));
+    }
+    Some(ready)
+}
