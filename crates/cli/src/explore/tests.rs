@@ -192,7 +192,7 @@ fn an_expression_filters_and_its_errors_are_shown_in_their_place() {
     );
     shown.letters("f").typed("comm == \"reader\"");
     assert_eq!(shown.records(), 0);
-    assert!(shown.picture(80, 24).contains("none of the events"));
+    assert!(shown.picture(80, 24).contains("no event matches"));
     shown.press(KeyCode::Backspace).press(KeyCode::Backspace);
     assert_eq!(shown.explorer.depth(), 1);
 }

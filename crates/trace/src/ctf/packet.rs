@@ -35,7 +35,12 @@ pub enum NotAPacket {
     ContentSize(u64),
     #[error("{0} bytes are said to be committed to it")]
     Committed(u32),
+    #[error("its CPU has the number {0}")]
+    Cpu(u32),
 }
+
+/// CPUs that a machine can have: what readers keep by CPU stays small for damaged numbers, too.
+const CPUS: u32 = 1 << 16;
 
 /// A checked page of events.
 #[derive(Clone, Copy, Debug)]
@@ -100,13 +105,17 @@ impl<'a> Packet<'a> {
             // No writer has sealed it: how much was committed is all that is known.
             State::Empty | State::Partial => HEADER + committed,
         };
+        let cpu = u32_at(offset::CPU)?;
+        if cpu >= CPUS {
+            return Err(NotAPacket::Cpu(cpu));
+        }
         Ok(Self {
             uuid: uuid_of(page).ok_or(short)?,
             begin_ns: u64_at(offset::TIMESTAMP_BEGIN)?,
             end_ns: u64_at(offset::TIMESTAMP_END)?,
             sequence: u64_at(offset::SEQUENCE)?,
             events_discarded: u64_at(offset::DISCARDED)?,
-            cpu: u32_at(offset::CPU)?,
+            cpu,
             buffer: u32_at(offset::BUFFER)?,
             state,
             events: u32_at(offset::COMMITTED + 4)?,

@@ -71,6 +71,7 @@ fn what_is_no_packet_is_named() {
     assert_eq!(change(offset::STREAM, 9), NotAPacket::Stream(9));
     assert_eq!(change(offset::PACKET_SIZE, 9), NotAPacket::PacketSize(0x8009));
     assert_eq!(change(offset::COMMITTED, 25), NotAPacket::Committed(25));
+    assert!(matches!(change(offset::CPU + 2, 1), NotAPacket::Cpu(_)));
     assert_eq!(
         Packet::parse(&page(1)[1..]).unwrap_err(),
         NotAPacket::Length(4095)
