@@ -1,5 +1,8 @@
-//! Names of threads as their calls change them: a program that is executed, `prctl(PR_SET_NAME)`, and births, at which the name is the parent's. Recordings of all
-//! calls have no other event that tells when a thread's name became another.
+//! Names of threads as their calls change them: a program that is executed, `prctl(PR_SET_NAME)`, and births of processes, at which the name is the parent's.
+//! Recordings of all calls have no other event that tells when a thread's name became another.
+//!
+//! What is not seen here keeps the name that the recording has for a thread, which is its last one: threads that another thread names (`pthread_setname_np`), threads of the
+//! kernel and of io_uring, programs whose path was cut or is a descriptor.
 
 use super::moment::{COMPAT_ID, FORK, ID, MEMORY, RAW_ENTER, RAW_EXIT, TEXT};
 use super::signature::{Abi, Signatures};
@@ -18,11 +21,15 @@ pub struct Renames {
     calls: Vec<(Abi, u64, Call)>,
     /// By event number: the layout's identity, and what its records are.
     events: Vec<Option<(u64, Event)>>,
-    /// Names that processes take when the call that they are in has succeeded: an execution ends in the process's first thread.
-    pending: HashMap<u32, (Call, Vec<u8>), RandomState>,
+    /// Names that threads take when the call that they are in has succeeded; none where the call does not tell it. An execution ends in the process's first thread.
+    pending: HashMap<(Call, u32), Option<Vec<u8>>, RandomState>,
+    /// Children that have made no record yet, and their parents' names.
+    born: HashMap<u32, String, RandomState>,
+    /// The last names of threads that had others before.
+    last: HashMap<u32, String, RandomState>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Call {
     Execute,
     SetName,
@@ -60,8 +67,10 @@ enum Number {
 const PR_SET_NAME: u64 = 15;
 /// Most bytes of a name.
 const MAX: usize = 15;
-/// Most calls that have begun and not ended; with more all are forgotten.
+/// Most calls that have begun and not ended; with more all are forgotten. Also most children that have made no record yet.
 const MAX_PENDING: usize = 1 << 12;
+/// The kernel's thread that all others of its are children of: it names them.
+const KTHREADD: u32 = 2;
 
 impl Call {
     fn of(name: &str) -> Option<Self> {
@@ -131,13 +140,24 @@ impl Renames {
             Some(Some((identity, event))) if *identity == record.event.layout.identity() => *event,
             _ => self.prepare(record.event),
         };
+        if !self.born.is_empty()
+            && let Some(name) = self.born.remove(&record.tid)
+            && record.pid == record.tid
+        {
+            self.rename(record.tid, name, processes);
+        }
         match event {
             Event::Other => {}
             Event::Birth { child } => {
                 let child = number_at(record, child).unwrap_or(0) as u32;
                 let name = processes.name(record.tid, record.pid).map(str::to_owned);
-                if let (Some(name), 1..) = (name, child) {
-                    processes.insert(child, name);
+                if let (Some(name), 1..) = (name, child)
+                    && record.pid != KTHREADD
+                {
+                    if self.born.len() >= MAX_PENDING {
+                        self.born.clear();
+                    }
+                    self.born.insert(child, name);
                 }
             }
             Event::Entry { number, .. } => {
@@ -188,46 +208,66 @@ impl Renames {
         else {
             return;
         };
-        let bytes = |place: Option<usize>| match record.value(record.event.layout.fields().get(place?)?) {
-            Value::Text(text) | Value::CutText(text) if !text.is_empty() => Some(text),
+        let value = |place: Option<usize>| Some(record.value(record.event.layout.fields().get(place?)?));
+        let bytes = |place| match value(place) {
+            Some(Value::Text(text)) if !text.is_empty() => Some(text),
             _ => None,
         };
         let name = match call {
-            // As `begin_new_exec` in fs/exec.c.
+            // As `begin_new_exec` in fs/exec.c. The last part of a path that was cut is not its file.
             Call::Execute => bytes(text).and_then(|path| path.rsplit(|byte| *byte == b'/').next()),
             Call::SetName if first.and_then(|first| number_at(record, first)) == Some(PR_SET_NAME) => {
-                let text = bytes(second).or_else(|| bytes(memory));
+                let memory = || match value(memory) {
+                    Some(Value::Text(text) | Value::CutText(text)) => Some(text),
+                    _ => None,
+                };
+                let text = bytes(second).or_else(memory);
                 text.and_then(|text| text.split(|byte| *byte == 0).next())
             }
-            Call::SetName => None,
+            Call::SetName => return drop(self.pending.remove(&key(record, call))),
         };
-        match name.filter(|name| !name.is_empty()) {
-            Some(name) => {
-                if self.pending.len() >= MAX_PENDING {
-                    self.pending.clear();
-                }
-                let name = name[..name.len().min(MAX)].to_vec();
-                self.pending.insert(key(record, call), (call, name));
-            }
-            None => drop(self.pending.remove(&key(record, call))),
+        if self.pending.len() >= MAX_PENDING {
+            self.pending.clear();
         }
+        let name = name.filter(|name| !name.is_empty());
+        let name = name.map(|name| name[..name.len().min(MAX)].to_vec());
+        self.pending.insert(key(record, call), name);
     }
 
     fn leave(&mut self, record: &Record<'_>, (call, returned): (Call, usize), processes: &mut Processes) {
-        let Some((entered, name)) = self.pending.remove(&key(record, call)) else {
+        let Some(name) = self.pending.remove(&key(record, call)) else {
             return;
         };
-        if entered == call && number_at(record, returned) == Some(0) {
-            processes.insert(record.tid, String::from_utf8_lossy(&name));
+        if number_at(record, returned) != Some(0) {
+            return;
         }
+        match name {
+            Some(name) => self.rename(
+                record.tid,
+                String::from_utf8_lossy(&name).into_owned(),
+                processes,
+            ),
+            None => {
+                if let Some(last) = self.last.get(&record.tid) {
+                    processes.insert(record.tid, last.clone());
+                }
+            }
+        }
+    }
+
+    fn rename(&mut self, tid: u32, name: String, processes: &mut Processes) {
+        if let Some(last) = processes.name(tid, tid) {
+            self.last.entry(tid).or_insert_with(|| last.to_owned());
+        }
+        processes.insert(tid, name);
     }
 }
 
-/// Who is renamed: another thread than the one that called may have the process's number after an execution.
-fn key(record: &Record<'_>, call: Call) -> u32 {
+/// The call and whom it renames: another thread than the one that called may have the process's number after an execution.
+fn key(record: &Record<'_>, call: Call) -> (Call, u32) {
     match call {
-        Call::Execute => record.pid,
-        Call::SetName => record.tid,
+        Call::Execute => (call, record.pid),
+        Call::SetName => (call, record.tid),
     }
 }
 

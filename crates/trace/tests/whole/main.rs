@@ -17,6 +17,7 @@ mod metadata;
 mod packed;
 mod reading;
 mod recovering;
+mod renaming;
 mod rewriting;
 mod sample;
 mod sealing;
