@@ -67,7 +67,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     // begin when both have ended: some of them measure time.
     thread::scope(|scope| {
         if !options.no_guests {
-            scope.spawn(guest_builds);
+            // What panicked there is said by the part that asks for it again.
+            scope.spawn(|| std::panic::catch_unwind(guest_builds));
         }
         each(BUILDS);
     });

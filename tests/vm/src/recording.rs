@@ -425,6 +425,12 @@ impl Recorder {
         let run = self.wait();
         assert_eq!(run.code, Some(0), "{}", run.err);
         let all = printed(&directory, options);
+        if !options.is_empty() {
+            let report = kestrel(&["report", "--format", "json", &directory]).success();
+            let report: Value = serde_json::from_str(&report).unwrap_or_default();
+            let recorded = counts(&run.err).recorded;
+            assert_eq!(report["records"].as_u64(), Some(recorded), "{}", run.err);
+        }
         let counts = counts(&run.err);
         let _ = fs::remove_dir_all(&directory);
         (all, counts, run.err)

@@ -284,7 +284,7 @@ fn a_process_that_runs_already_is_set_aside_from_its_next_event_on() {
     );
     fs::write("/tmp/running.kst", text).unwrap();
     kestrel(&["start", "running", "/tmp/running.kst"]).success();
-    until("its records", || kept("running", "second") > 0);
+    until("its records", || kept("running", "second") > 1000);
     kestrel(&["buffer", "freeze", "--session", "running"]).success();
     assert!(!whole("running", pid, &["first"]).is_empty());
     kestrel(&["stop", "running"]).success();

@@ -242,11 +242,7 @@ impl Renames {
             return;
         }
         match name {
-            Some(name) => self.rename(
-                record.tid,
-                String::from_utf8_lossy(&name).into_owned(),
-                processes,
-            ),
+            Some(name) => self.rename(record.tid, String::from_utf8_lossy(&name).into_owned(), processes),
             None => {
                 if let Some(last) = self.last.get(&record.tid) {
                     processes.insert(record.tid, last.clone());

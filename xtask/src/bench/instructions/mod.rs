@@ -154,19 +154,28 @@ fn file() -> PathBuf {
     crate::workspace().join("tests/vm/instructions.tsv")
 }
 
+/// Guests at a time.
+const MAX_GUESTS: usize = 4;
+
 /// Each row in a guest of its own: what one leaves behind must not be counted in the next. Their clocks count instructions and not time, so that as many run at once as
-/// there are processors.
+/// there are processors, [`MAX_GUESTS`] at most.
 fn measure(base: &Base, series: &str) -> Result<Costs> {
     let stable = Stable::prepare(&Wish::counted(series), &base.init)?;
     let next = AtomicUsize::new(0);
+    let stop = |_: &anyhow::Error| next.store(ROWS.len(), Ordering::Relaxed);
     let worker = || -> Result<Vec<(String, u64)>> {
         let mut costs = Vec::new();
         while let Some(row) = ROWS.get(next.fetch_add(1, Ordering::Relaxed)) {
-            costs.push((row.name.to_owned(), row.cost(base, &stable, series)?));
+            costs.push((
+                row.name.to_owned(),
+                row.cost(base, &stable, series).inspect_err(stop)?,
+            ));
         }
         Ok(costs)
     };
-    let guests = thread::available_parallelism().map_or(1, NonZero::get);
+    let guests = thread::available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(MAX_GUESTS);
     let measured: Vec<Result<Vec<(String, u64)>>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..guests.min(ROWS.len())).map(|_| scope.spawn(worker)).collect();
         let join = |worker: thread::ScopedJoinHandle<'_, Result<Vec<_>>>| {

@@ -299,7 +299,7 @@ impl ProgramState {
 /// State of a handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerState {
-    /// The handler's text: one text for all hooks of its events.
+    /// The handler's text: one for all hooks of its events in a state that was read from its map.
     pub source: Arc<str>,
     /// Numbers of the tables that it stands in.
     pub tables: Vec<u32>,
