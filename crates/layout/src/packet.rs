@@ -35,6 +35,10 @@ pub const METADATA_STREAM: u32 = u32::MAX;
 /// thread ran, which may be another than that of the packet before it.
 pub const OF_THREADS: u32 = 1 << 15;
 
+/// CPUs that a recording can have, each with a number below: more than any kernel is built for (8,192). What readers keep by CPU stays small for damaged
+/// numbers, too.
+pub const CPUS: u32 = 1 << 16;
+
 /// The committed word of a page that was left by its writers, with so many events.
 pub const fn whole(events: u32) -> u64 {
     (CAPACITY + SEALED) as u64 | (events as u64) << 32

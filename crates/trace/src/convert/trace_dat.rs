@@ -9,6 +9,7 @@ use super::stacks::Chain;
 use super::tracing_data::{self, HEAD, PAGE};
 use crate::error::Result;
 use crate::info::TraceInfo;
+use crate::packet::CPUS;
 use crate::record::Record;
 use crate::symbol::Symbols;
 use std::collections::{BTreeMap, HashMap};
@@ -78,9 +79,6 @@ struct Cpu {
     lost: u64,
 }
 
-/// CPUs that files have places for, up to the greatest number of one: more than any kernel is built for (8,192).
-const MAX_CPUS: u32 = 1 << 16;
-
 impl TraceDat {
     fn new(recording: Recording, place: Place) -> Self {
         let form = |event| Form::new(event, Chain::default());
@@ -97,7 +95,7 @@ impl TraceDat {
     }
 
     fn cpu(&mut self, number: u32) -> Result<&mut Cpu> {
-        if number >= MAX_CPUS {
+        if number >= CPUS {
             let why = format!("the recording says that it has a CPU {number}: it is damaged");
             return Err(self.place.failed()(std::io::Error::new(
                 std::io::ErrorKind::InvalidData,

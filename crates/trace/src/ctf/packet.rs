@@ -2,7 +2,7 @@
 
 use crate::decode::{Damage, EventTable};
 use crate::info::Uuid;
-use crate::packet::{CAPACITY, HEADER, MAGIC, METADATA_STREAM, PAGE, SEALED, offset};
+use crate::packet::{CAPACITY, CPUS, HEADER, MAGIC, METADATA_STREAM, PAGE, SEALED, offset};
 use crate::record::Record;
 
 /// A page of bytes.
@@ -38,9 +38,6 @@ pub enum NotAPacket {
     #[error("its CPU has the number {0}")]
     Cpu(u32),
 }
-
-/// CPUs that a machine can have: what readers keep by CPU stays small for damaged numbers, too.
-const CPUS: u32 = 1 << 16;
 
 /// A checked page of events.
 #[derive(Clone, Copy, Debug)]

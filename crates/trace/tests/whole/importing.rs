@@ -253,6 +253,26 @@ fn records_before_the_first_switch_have_the_thread_that_it_switches_from() {
     );
 }
 
+/// Tracers of others have numbers of threads or of parts of the machine there.
+#[test]
+fn records_of_a_number_that_no_cpu_has_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("metadata"), tsdl(true)).unwrap();
+    let mut file = Vec::new();
+    for (number, cpu) in [(0, 70_000), (1, 5), (2, 65_535), (3, 65_536)] {
+        let time = 100 + number * 100;
+        let mut packet = Packet::begin(true, time, number, 0, cpu);
+        packet.event(2, time, (70, 71, "cat"));
+        packet.int(8, 64, 3);
+        file.extend(packet.end(512));
+    }
+    std::fs::write(dir.path().join("channel0_0"), file).unwrap();
+    let (records, _, remarks) = read(dir.path());
+    assert_eq!(remarks, Vec::<String>::new());
+    let cpus: Vec<u64> = records.iter().map(|it| it["cpu"].as_u64().unwrap()).collect();
+    assert_eq!(cpus, [0, 5, 65_535, 65_535]);
+}
+
 #[test]
 fn several_traces_and_other_versions_are_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use super::class::value::{Scope, walk};
 use super::class::{Class, Thread};
 use super::tsdl::StreamClass;
 use super::types::{Integer, Type};
+use crate::packet::CPUS;
 use crate::process::Processes;
 use crate::record::Record;
 use crate::tasks::Tasks;
@@ -241,7 +242,9 @@ impl Stream {
             self.end = self.end.min(left * 8);
         }
         self.class = head.class;
-        self.cpu = head.cpu.map_or(self.cpu, |cpu| cpu as u32);
+        // Tracers of others have numbers there that are no CPU's: such a packet stays with the CPU before it, or with its stream's number.
+        let cpu = head.cpu.and_then(|cpu| u32::try_from(cpu).ok());
+        self.cpu = cpu.filter(|cpu| *cpu < CPUS).unwrap_or(self.cpu);
         self.cycles = head.begin.unwrap_or(self.cycles);
         // The count runs over the whole stream: what this packet adds was lost before its end.
         if let Some(discarded) = head.discarded {

@@ -3,6 +3,7 @@
 use super::super::input::Input;
 use super::super::tracing_data::TracingData;
 use crate::convert::trace_dat::option;
+use crate::packet::CPUS;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -59,8 +60,6 @@ pub(super) struct Head {
 const MAX: u64 = 1 << 28;
 /// Bytes of it that are read first.
 const FIRST: u64 = 1 << 20;
-/// Most CPUs.
-const CPUS: u32 = 1 << 16;
 /// Most parts of a file's options.
 const OPTIONS: usize = 64;
 
