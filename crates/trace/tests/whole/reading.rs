@@ -6,6 +6,7 @@ use crate::writing::{sealed, write};
 use kestrel_trace::Error;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::read::{Losses, Reader};
+use kestrel_trace::packet::{HEADER, offset, whole as page_without_records};
 use kestrel_trace::process::Processes;
 use kestrel_trace::report::text;
 use kestrel_trace::summary::{EventCount, absent_lines};
@@ -170,6 +171,46 @@ fn up_to_when_records_may_be_missing_is_known() {
     // Behind the place where a file was cut nothing is known.
     let found = gaps(&[&whole[..4096 + 100], &whole]);
     assert_eq!(found.last().unwrap().1, u64::MAX);
+}
+
+#[test]
+fn what_a_last_packet_tells_as_lost_may_have_been_lost_behind_it() {
+    let whole = sealed(&mut crooked_ring(1000));
+    // Told by the last page with records, as of a full ring.
+    let mut ring = crooked_ring(300);
+    let before = sealed(&mut crooked_ring(300));
+    ring.lost = 17;
+    ring.leave();
+    let told = ring.bytes();
+    assert_eq!(gaps(&[&told, &whole]).last().unwrap(), &(1999, u64::MAX));
+    // Told by a packet without records behind it, of the time of the last one.
+    let mut empty = before[before.len() - 4096..].to_vec();
+    let mut put = |at: u32, word: u64| empty[at as usize..][..8].copy_from_slice(&word.to_le_bytes());
+    put(offset::TIMESTAMP_BEGIN, 1299);
+    put(offset::TIMESTAMP_END, 1299);
+    put(offset::CONTENT_SIZE, u64::from(HEADER) * 8);
+    put(offset::SEQUENCE, 2);
+    put(offset::DISCARDED, 17);
+    put(offset::COMMITTED, page_without_records(0));
+    let told = [before.as_slice(), &empty].concat();
+    let found = gaps(&[&told, &whole]);
+    assert_eq!((found[0].1, found.last().unwrap()), (0, &(1999, u64::MAX)));
+}
+
+#[test]
+fn what_a_later_first_packet_tells_as_lost_may_have_been_lost_behind_it() {
+    let mut ring = crooked_ring(0);
+    ring.skip_packets(3);
+    more(&mut ring, 0, 10);
+    ring.lost = 17;
+    ring.leave();
+    more(&mut ring, 500, 500);
+    let bytes = sealed(&mut ring);
+    let found = gaps(&[&bytes]);
+    assert_eq!((found[0].1, found[9].1), (u64::MAX, u64::MAX));
+    assert_eq!((found[10].1, found.last().unwrap().1), (1500, 1500));
+    // How many of them were lost before it is not known: none is counted.
+    assert_eq!(read(&[&bytes]).1.lost, 0);
 }
 
 #[test]

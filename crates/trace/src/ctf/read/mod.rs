@@ -157,7 +157,8 @@ impl<R: Source> Reader<R> {
     }
 
     /// The next record in time, and the time up to which records before it may be missing: lost, overwritten or damaged ones. What happened later, of
-    /// whatever CPU, was recorded whole; 0 where nothing is missing up to the record, [`u64::MAX`] where something may be missing next to it.
+    /// whatever CPU, was recorded whole; 0 where nothing is missing up to the record, [`u64::MAX`] where something may be missing next to it, or anywhere behind
+    /// it: what the last packet of a stream tells as lost. Losses that no packet tells, but the summary alone, are not seen.
     ///
     /// # Errors
     /// As [`Reader::next`].

@@ -80,14 +80,13 @@ pub(super) struct Stream<R> {
     /// Events lost by CPU: packets of a stream may be of several CPUs.
     pub(super) lost_on: BTreeMap<u32, u64>,
     pub(super) gaps: Gaps,
-    /// The end of the last packet.
-    end_ns: u64,
 }
 
 /// Up to when records of a stream may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gaps {
-    /// The begin of the first packet behind the last gap; [`OPEN`] before that is met.
+    /// The begin of the first packet behind the last gap; [`OPEN`] before that is met, and for good where there is none: what a last packet tells as lost may
+    /// have been lost behind it.
     pub(super) until_ns: u64,
     /// Whether that has changed since the reader looked.
     pub(super) changed: bool,
@@ -133,7 +132,6 @@ impl<R: Source> Stream<R> {
             losses: Losses::default(),
             lost_on: BTreeMap::new(),
             gaps: Gaps::default(),
-            end_ns: 0,
         }
     }
 
@@ -191,7 +189,6 @@ impl<R: Source> Stream<R> {
             self.note(&why);
         }
         if read == 0 {
-            self.gaps.close(self.end_ns);
             return Ok(false);
         }
         self.packets += 1;
@@ -212,7 +209,6 @@ impl<R: Source> Stream<R> {
                     self.gaps.open();
                 }
                 self.gaps.close(packet.begin_ns);
-                self.end_ns = packet.end_ns.max(packet.begin_ns);
                 (self.cpu, self.buffer, self.previous_ns) = (packet.cpu, packet.buffer, packet.begin_ns);
                 self.at = self.page + HEADER as usize;
                 self.end = self.at + packet.content().len();
@@ -223,9 +219,12 @@ impl<R: Source> Stream<R> {
                     self.at = self.end;
                 }
                 self.losses.packets_missing += gap.packets;
-                if gap.lost > 0 {
-                    // Somewhere between the packet before and the one behind.
+                // Somewhere between the packet before and the one behind. Of a first packet that is not its ring's first it is not known how much of what its
+                // header tells was lost before it.
+                if gap.lost > 0 || is_later && packet.events_discarded > 0 {
                     self.gaps.open();
+                }
+                if gap.lost > 0 {
                     self.losses.lost += gap.lost;
                     *self.lost_on.entry(packet.cpu).or_default() += gap.lost;
                 }
