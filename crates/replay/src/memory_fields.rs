@@ -65,7 +65,7 @@ pub(crate) struct Entries {
     by_thread: HashMap<u32, Entry, foldhash::fast::RandomState>,
     /// Up to when records may be missing: what threads entered before may have returned since.
     gap_ns: u64,
-    /// Returns that were not paired for that reason.
+    /// Returns with memory that were not paired for that reason.
     unpaired: u64,
 }
 
@@ -206,6 +206,15 @@ impl MemoryFields {
         self.signature.is_some() || matches!(self.arguments, Arguments::Call(_))
     }
 
+    /// Whether a record holds any memory: it may have room for memory that only some calls have.
+    pub(crate) fn has_memory(&self, record: &Record<'_>) -> bool {
+        let fields = record.event.layout.fields();
+        let pieces = self.pieces.iter().filter_map(|piece| fields.get(piece.field));
+        pieces
+            .map(|field| record.value(field))
+            .any(|value| matches!(value, Value::Text(bytes) | Value::CutText(bytes) if !bytes.is_empty()))
+    }
+
     /// Keeps the memory that a record holds; of a return, at the arguments that its call was entered with.
     pub(crate) fn remember(
         &self,
@@ -316,7 +325,7 @@ impl Entries {
         self.gap_ns = gap_ns;
     }
 
-    /// How many returns were not paired with the entries before them, because records may be missing between the two.
+    /// How many returns with memory were not paired with the entries before them, because records may be missing between the two.
     pub(crate) fn unpaired(&self) -> u64 {
         self.unpaired
     }
@@ -327,21 +336,29 @@ impl Entries {
     }
 
     /// The arguments of a call that ends. A return may have records of several classes; a second one of the first's class is another call's, whose entry was
-    /// lost.
-    pub(crate) fn leave(&mut self, record: &Record<'_>, abi: Abi, number: u64) -> Option<[u64; ARGUMENTS]> {
+    /// lost. Whether the record has memory is asked where it cannot be paired: the return is counted then.
+    pub(crate) fn leave(
+        &mut self,
+        record: &Record<'_>,
+        (abi, number): (Abi, u64),
+        has_memory: impl FnOnce() -> bool,
+    ) -> Option<[u64; ARGUMENTS]> {
         let entry = self.by_thread.get_mut(&record.tid)?;
         let class = record.event.id;
-        if entry.time_ns <= self.gap_ns {
-            self.unpaired += u64::from(entry.left.is_none());
-            self.remove(record.tid);
-            return None;
-        }
         if entry.abi != abi || entry.number != number || entry.left == Some(class) {
             self.remove(record.tid);
             return None;
         }
         entry.left.get_or_insert(class);
-        Some(entry.words)
+        if entry.time_ns > self.gap_ns {
+            return Some(entry.words);
+        }
+        // A record without memory may be followed by another of the same return.
+        if has_memory() {
+            self.unpaired += 1;
+            self.remove(record.tid);
+        }
+        None
     }
 }
 

@@ -168,7 +168,7 @@ impl Remembering {
         self.entries.set_gap(gap_ns);
     }
 
-    /// How many returns were not paired with their calls' entries because records may be missing between them.
+    /// How many returns with memory were not paired with their calls' entries because records may be missing between them.
     pub(crate) fn unpaired(&self) -> u64 {
         self.entries.unpaired()
     }
@@ -208,7 +208,11 @@ impl Remembering {
                 Side::Entry => {}
                 Side::Exit => {
                     if self.at_returns {
-                        entered = self.entries.leave(record, call.abi(), number);
+                        let has_memory = || {
+                            let fields = event.fields.as_ref();
+                            fields.is_some_and(|fields| fields.has_memory(record))
+                        };
+                        entered = self.entries.leave(record, key, has_memory);
                     }
                     if self.ends.execs.contains(&key) && call.word(record, 0) == Some(0) {
                         self.memory.renew(record.pid);

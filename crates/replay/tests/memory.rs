@@ -432,13 +432,34 @@ fn a_return_behind_a_gap_is_not_the_entrys_before_it() {
     program.time_ns = 7;
     leave(&mut program, READ, 5, b"whole");
     assert!(program.later(7, other).contains("whole"), "{:?}", program.said);
-    // The second record of a return may be another return's, too, and is counted with the first alone.
+    // The second record of a return may be another return's, too.
     enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
     program.record(9, 7, &[("id", &words(&[READ])), ("ret", &words(&[5]))]);
     program.replay.set_gap(8);
     leave(&mut program, READ, 5, b"other");
     assert!(!program.later(7, BUFFER).contains("other"), "{:?}", program.said);
+    assert_eq!(program.replay.unpaired(), 2);
+}
+
+#[test]
+fn only_returns_with_memory_of_the_calls_that_were_entered_count_as_unpaired() {
+    let mut program = Program::new(r#"{ printf("<%s>", str(args.address)); }"#);
+    program.replay.set_gap(u64::MAX);
+    // A call without memory, by a record with room for some and by one without.
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    leave(&mut program, READ, 0, b"");
+    enter(&mut program, READ, [0, BUFFER, 64, 0, 0, 0], &[]);
+    program.record(9, 7, &[("id", &words(&[READ])), ("ret", &words(&[5]))]);
+    assert_eq!(program.replay.unpaired(), 0);
+    // The memory is in the return's second record, and in a third.
+    leave(&mut program, READ, 5, b"bytes");
+    leave(&mut program, READ, 5, b"bytes");
     assert_eq!(program.replay.unpaired(), 1);
+    // Another call than the one that was entered.
+    enter(&mut program, WRITE, [1, BUFFER, 5, 0, 0, 0], &[]);
+    leave(&mut program, READ, 5, b"bytes");
+    assert_eq!(program.replay.unpaired(), 1);
+    assert!(!program.later(7, BUFFER).contains("bytes"), "{:?}", program.said);
 }
 
 #[test]
