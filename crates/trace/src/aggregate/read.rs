@@ -470,6 +470,27 @@ mod tests {
     }
 
     #[test]
+    fn a_row_of_an_earlier_version_takes_one_of_this() {
+        let stack = FieldType::Stack {
+            space: Space::User,
+            max: 3,
+        };
+        let ty = map(vec![stack], gathered(MIN));
+        let key = |pid| words(&[0, 5, pid]);
+        // The greatest number alone was gathered: its rank is 0.
+        let elements = [(key(7), vec![words(&[0, 0])]), (key(8), vec![words(&[0, 1])])];
+        let mut read = snapshot(&ty, &words(&[0]), &elements).with_stacks(50, |_, _| Some(words(&[0x10])));
+        for row in &mut read.rows {
+            if matches!(&row.value, RowValue::Words(words) if *words == [0, 0]) {
+                row.value = RowValue::Words(vec![0]);
+            }
+        }
+        assert!(read.rows.iter().all(|row| row.is_sound(&ty)));
+        let shown = text(&read, &Symbols::default());
+        assert_eq!(shown, "@x[\n    0x10\n]: 18446744073709551615\n");
+    }
+
+    #[test]
     fn processors_are_added_up_and_rows_sorted() {
         let ty = map(vec![FieldType::Text { size: 8 }, number(true)], gathered(COUNT));
         let key = |text: &[u8; 8], n: i64| {

@@ -113,6 +113,8 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
                     &shown.value,
                 ) {
                     (Some(RowValue::Words(sum)), RowValue::Words(words)) => {
+                        // A row of an earlier version may have fewer words.
+                        sum.resize(sum.len().max(words.len()), 0);
                         gathered.function.join(gathered, sum, words);
                     }
                     _ => _ = joined.insert(shown.key.clone(), shown),
