@@ -6,12 +6,10 @@ use kestrel_compiler::lang::ast::{EventPart, EventSpec};
 use kestrel_compiler::lang::number_of;
 
 /// Units of a period: name and nanoseconds. `hz` is a frequency instead.
-const UNITS: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+const UNITS: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 const HERTZ: &str = "hz";
-/// Units that durations have besides (`1m`); a number without one is of nanoseconds.
+/// Units that durations have besides (`1m`).
 const OF_DURATIONS: &[(&str, u64)] = &[
-    ("", 1),
-    ("ns", 1),
     ("m", 60_000_000_000),
     ("h", 3_600_000_000_000),
     ("d", 86_400_000_000_000),
@@ -25,7 +23,7 @@ const LONGEST: u64 = i64::MAX as u64;
 /// Period of a clock's event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Period {
-    /// The period in an event's name: `ms:100`, or `us:100000` for a duration.
+    /// The period in an event's name: `ms:100`; for a duration `us:100000`, or `ns:20500` where it is no whole number of µs.
     pub(super) name: String,
     /// Nanoseconds from one to the next.
     pub(super) nanoseconds: u64,
@@ -57,44 +55,57 @@ impl Period {
         };
         match &spec.parts[1..] {
             [unit, count] => Self::of(kind, &plain(unit)?, &plain(count)?),
-            [both] => {
-                let both = plain(both)?;
-                let digits = both.find(|c: char| !c.is_ascii_digit()).unwrap_or(both.len());
-                let (count, unit) = both.split_at(digits);
-                let scale = OF_DURATIONS.iter().find(|row| row.0 == unit);
-                let period = match scale {
-                    Some((_, scale)) if !count.is_empty() => Self::scaled(kind, unit, count, Some(*scale))?,
-                    _ => Self::of(kind, unit, count)?,
-                };
-                // A duration such as `100ms` has its name in us, whatever its unit, as in bpftrace.
-                Ok(match unit {
-                    HERTZ => period,
-                    _ => Self {
-                        name: format!("us:{}", period.nanoseconds / 1000),
-                        ..period
-                    },
-                })
-            }
+            [both] => Self::duration(kind, &plain(both)?),
             _ => Err(shape(kind, spec)),
         }
     }
 
+    /// `100ms`, `5hz`, or a number of nanoseconds.
+    fn duration(kind: &str, written: &str) -> Result<Self> {
+        let digits = written.find(|c: char| !c.is_ascii_digit());
+        let (count, unit) = match digits {
+            Some(digits) => written.split_at(digits),
+            None => (written, "ns"),
+        };
+        if count.is_empty() {
+            return Err(wrong(kind, written, "the number is missing"));
+        }
+        if unit == HERTZ {
+            return Self::scaled(kind, written, unit, count, None);
+        }
+        let scale = UNITS.iter().chain(OF_DURATIONS).find(|row| row.0 == unit);
+        let Some((_, scale)) = scale else {
+            let why = format!("\"{unit}\" is no unit: they are ns, us, ms, s, m, h, d and hz");
+            return Err(wrong(kind, written, &why));
+        };
+        let Self { nanoseconds, .. } = Self::scaled(kind, written, unit, count, Some(*scale))?;
+        // The name is in us, whatever the unit, as in bpftrace; events are told apart by their names.
+        let name = match nanoseconds % 1000 {
+            0 => format!("us:{}", nanoseconds / 1000),
+            _ => format!("ns:{nanoseconds}"),
+        };
+        Ok(Self { name, nanoseconds })
+    }
+
     fn of(kind: &str, unit: &str, count: &str) -> Result<Self> {
+        let written = format!("{unit}:{count}");
         let scale = UNITS.iter().find(|(name, _)| *name == unit);
         if scale.is_none() && unit != HERTZ {
-            let why = format!("\"{unit}\" is no unit: they are s, ms, us and hz");
-            return Err(wrong(kind, &format!("{unit}:{count}"), &why));
+            let why = format!("\"{unit}\" is no unit: they are s, ms, us, ns and hz");
+            return Err(wrong(kind, &written, &why));
         }
-        Self::scaled(kind, unit, count, scale.map(|(_, nanoseconds)| *nanoseconds))
+        Self::scaled(
+            kind,
+            &written,
+            unit,
+            count,
+            scale.map(|(_, nanoseconds)| *nanoseconds),
+        )
     }
 
     /// So many units of `scale` ns; without a scale, so many in a second.
-    fn scaled(kind: &str, unit: &str, count: &str, scale: Option<u64>) -> Result<Self> {
-        let written = match OF_DURATIONS.iter().any(|row| row.0 == unit) {
-            true => format!("{count}{unit}"),
-            false => format!("{unit}:{count}"),
-        };
-        let wrong = |why: String| wrong(kind, &written, &why);
+    fn scaled(kind: &str, written: &str, unit: &str, count: &str, scale: Option<u64>) -> Result<Self> {
+        let wrong = |why: String| wrong(kind, written, &why);
         let decimal = count.parse::<u64>().ok();
         let number = decimal.or_else(|| number_of(count)).ok_or_else(|| match count {
             "" => wrong("the number is missing".to_owned()),
@@ -162,12 +173,28 @@ mod tests {
             ("interval:5hz", "hz:5", 200_000_000),
             ("interval:1000000", "us:1000", 1_000_000),
             ("interval:20000ns", "us:20", 20_000),
+            ("interval:20500ns", "ns:20500", 20_500),
+            ("interval:10101010", "ns:10101010", 10_101_010),
+            ("interval:ns:20500", "ns:20500", 20_500),
             ("interval:1m", "us:60000000", 60_000_000_000),
             ("interval:2d", "us:172800000000", 172_800_000_000_000),
         ] {
             let name = name.to_owned();
             assert_eq!(period(text).unwrap(), Period { name, nanoseconds }, "{text}");
         }
+    }
+
+    #[test]
+    fn names_tell_periods_apart_and_can_be_written_again() {
+        for text in [
+            "20us", "20500ns", "20900ns", "20001", "10101010", "3m", "99hz", "1s",
+        ] {
+            let written = period(&format!("interval:{text}")).unwrap();
+            let again = period(&format!("interval:{}", written.name)).unwrap();
+            assert_eq!(again, written, "{text}");
+        }
+        let name = |text: &str| period(text).unwrap().name;
+        assert_ne!(name("interval:20500ns"), name("interval:20900ns"));
     }
 
     #[test]
@@ -186,7 +213,14 @@ mod tests {
             ("interval:0", "at least 1"),
             ("interval:300000000d", "292 years"),
             ("interval:m:1", "no unit"),
-            ("interval:m", "no unit"),
+            ("interval:m", "the number is missing"),
+            ("interval:5min", "interval:5min"),
+            (
+                "interval:5min",
+                "\"min\" is no unit: they are ns, us, ms, s, m, h, d and hz",
+            ),
+            ("interval:20000000000000000000ns", "not a number of ns"),
+            ("interval:20000000000000000000", "not a number of ns"),
             ("interval", "UNIT:COUNT"),
             ("interval:ms:1:2", "UNIT:COUNT"),
             ("interval:ms:1+8", "UNIT:COUNT"),
