@@ -60,7 +60,7 @@ impl Parser<'_> {
                 Some("the statements of a loop or a condition stand in braces: { … }".to_owned())
             }
             () if wanted.contains("($name)") && self.word_before() == "let" => Some(DECLARATION.to_owned()),
-            () if wanted == "an expression" && self.sign_before('=') => {
+            () if wanted == "an expression" && self.turned_around() => {
                 let sign = self.source(self.token.span);
                 Some(format!("did you mean \"{sign}=\"?"))
             }
@@ -69,11 +69,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the next token follows this sign at once, and is one that may stand before it: `=+` for `+=`.
-    fn sign_before(&self, sign: char) -> bool {
+    /// Whether the next token follows a `=` at once, and is one that may stand before it: `=+` for `+=`. The `=` of `==` or `<=` is none.
+    fn turned_around(&self) -> bool {
         let before = self.lexer.text().get(..self.token.span.start as usize);
         let swapped = ["+", "*", "/", "%", "|", "^"].iter().any(|sign| self.is(sign));
-        swapped && before.is_some_and(|text| text.ends_with(sign))
+        let assigned = before.and_then(|text| text.strip_suffix('='));
+        swapped && assigned.is_some_and(|text| !text.ends_with(|c| "=!<>+-*/%&|^".contains(c)))
     }
 
     /// The word that ends right before the next token; empty where none does.
