@@ -260,3 +260,16 @@ fn texts_are_measured_joined_and_ordered() {
         "@[hello!, 1]: ?world, and so on\n@chosen: hello-\n@length: (5, 3, 0, 3)\n@joined: (hello, you, ab, 21)\n@order: (0, -4, 1, true)\n"
     );
 }
+
+/// `string` without a size holds the longest text that is stored in it.
+#[test]
+fn strings_without_a_size_grow() {
+    let later = "{ let $s: string; $s = \"abcdef\"; @ = $s }";
+    assert_eq!(once(later, &[""]), "@: abcdef\n");
+    let longer = "{ let $s: string = \"ab\"; @a = $s; $s = \"abcdef\"; @b = $s }";
+    assert_eq!(once(longer, &["a", "b"]), "@a: ab\n@b: abcdef\n");
+    let shorter = "{ let $s: string = \"abcdef\"; @a = $s; $s = \"ab\"; @b = $s }";
+    assert_eq!(once(shorter, &["a", "b"]), "@a: abcdef\n@b: ab\n");
+    let read = "{ let $s: string = \"ab\"; $s = kstr(arg0); @ = $s }";
+    assert_eq!(once(read, &[""]), "@: hello\n");
+}

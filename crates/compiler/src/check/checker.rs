@@ -35,7 +35,7 @@ pub(crate) struct Checker<'a> {
     pub(super) declared: HashMap<VariableId, Span>,
     /// Variables that were declared without a type or a value, until something is stored.
     pub(super) undecided: Vec<VariableId>,
-    /// Variables whose type is written.
+    /// Variables whose type is written, with its size: `string` by itself has none.
     pub(super) written: Vec<VariableId>,
     /// Variables that have no value because what should be stored in them is wrong.
     pub(super) without_value: HashSet<String>,

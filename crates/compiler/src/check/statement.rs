@@ -507,8 +507,9 @@ impl Checker<'_> {
         };
         let ty = match (written, &value) {
             (Some(mut ty), _) => {
-                // `string` by itself has the length of what is stored.
-                if ty == (Type::Text { size: 0 }) {
+                // `string` by itself has the length of what is stored, now or later.
+                let unsized_text = ty == (Type::Text { size: 0 });
+                if unsized_text {
                     ty = match &value {
                         Some(value) if value.ty.is_text() => self.holding(value, false)?,
                         _ => Type::Text { size: STRING + 1 },
@@ -521,7 +522,9 @@ impl Checker<'_> {
                     _ => {}
                 }
                 let id = self.new_variable(&name.node, ty.clone(), name.span);
-                self.written.push(id);
+                if !unsized_text {
+                    self.written.push(id);
+                }
                 if let (Some(literal), Some(value)) = (literal, &value) {
                     self.fits_declaration(id, literal, &value.ty)?;
                 }
