@@ -135,6 +135,31 @@ fn extremes_of_all_numbers_are_shown() {
     }
 }
 
+/// Handlers read 0 of nothing, not the number that everything is greater or less than; what was gathered they read as it is, but for the one of the rank of nothing.
+#[test]
+fn extremes_of_nothing_are_read_as_zero() {
+    for (function, cast, read) in [
+        ("max", "int64", [0, 1, -1, 0, i64::MAX]),
+        ("min", "int64", [0, 1, -1, i64::MIN, 0]),
+        ("max", "uint64", [0, 1, -1, i64::MIN, i64::MAX]),
+        ("min", "uint64", [0, 1, 0, i64::MIN, i64::MAX]),
+        ("max", "int8", [0, 1, -1, 0, -1]),
+        ("min", "uint8", [0, 1, 255, 0, 255]),
+    ] {
+        let store = format!("{{ @ = {function}(({cast})arg2); @k[1] = {function}(({cast})arg2) }}");
+        for (value, read) in [0, 1, u64::MAX, 1 << 63, i64::MAX as u64].into_iter().zip(read) {
+            let mut maps = Maps::program(&[&store, "{ @r = (int64)@; @s = (int64)@k[1] }"]);
+            maps.run(1, 0, &[]);
+            let kept = maps.text("r") + &maps.text("s");
+            assert_eq!(kept, "@r: 0\n@s: 0\n", "{store}: nothing was gathered");
+            maps.run(0, 2, &[0, 0, value]);
+            maps.run(1, 0, &[]);
+            let kept = maps.text("r") + &maps.text("s");
+            assert_eq!(kept, format!("@r: {read}\n@s: {read}\n"), "{store} of {value:#x}");
+        }
+    }
+}
+
 /// `zero()` of a map without keys that nothing was stored in leaves it so: it is not shown.
 #[test]
 fn zeroes_of_what_nothing_wrote_are_not_shown() {

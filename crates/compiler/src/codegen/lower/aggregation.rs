@@ -70,14 +70,28 @@ impl Lower<'_> {
         self.b.branch(Condition::Less, cpu, CPUS, head, end);
         self.b.switch_to(end);
         Ok(match number {
-            AsNumber::Extreme { least: false } => self.rank(sum, signed),
-            AsNumber::Extreme { least: true } => {
-                let back = self.b.alu(AluOp::Xor, Bits::B64, sum, -1);
-                self.rank(back, signed)
+            AsNumber::Extreme { least } => {
+                let number = match least {
+                    true => self.b.alu(AluOp::Xor, Bits::B64, sum, -1),
+                    false => sum,
+                };
+                let number = self.rank(number, signed);
+                match least || signed {
+                    true => self.unless_zero(sum, number),
+                    false => number,
+                }
             }
             AsNumber::Mean if signed => self.signed_division(AluOp::Div, sum, count.into()),
             AsNumber::Mean => self.b.alu(AluOp::Div, Bits::B64, sum, count),
             AsNumber::Sum { .. } => sum,
         })
+    }
+
+    /// `number`, or 0 where `rank` is 0: the rank of nothing. Without a branch: one whose way is known has the verifier tell apart each rank that the loop before it may end with.
+    fn unless_zero(&mut self, rank: Vreg, number: Vreg) -> Vreg {
+        let negative = self.b.mul(rank, -1);
+        let either = self.b.alu(AluOp::Or, Bits::B64, rank, negative);
+        let all = self.b.alu(AluOp::ShiftRightSigned, Bits::B64, either, 63);
+        self.b.alu(AluOp::And, Bits::B64, number, all)
     }
 }
