@@ -183,7 +183,7 @@ fn what_was_not_recorded_of_calls_is_said() {
         "{}",
         opened.out
     );
-    // A text without its address is said to be none that others can read.
+    // A warning names a text that was recorded without its address: `str()` cannot find it.
     record(&[
         "-e",
         "syscalls:sys_enter_openat { record(text1 = str(args.filename)) }",

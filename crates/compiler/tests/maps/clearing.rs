@@ -99,7 +99,7 @@ fn what_nothing_wrote_is_not_shown() {
     }
 }
 
-/// The least of all numbers has the rank that nothing has, too; it is told apart.
+/// `max()` of the least 64-bit number, whose rank is 0, is shown as that number and not as a map that nothing wrote.
 #[test]
 fn extremes_of_all_numbers_are_shown() {
     let all = [0, 1, u64::MAX, 1 << 63, i64::MAX as u64];

@@ -134,7 +134,7 @@ fn discarded_events_and_missing_packets_are_counted() {
     assert!(losses.notes.is_empty());
 }
 
-/// Times of records up to which records may be missing, as told with each record.
+/// `gap_ns` of each record of a trace: the time up to which records may be missing.
 fn gaps(streams: &[&[u8]]) -> Vec<(u64, u64)> {
     let streams = streams.iter().enumerate();
     let streams = streams
@@ -152,7 +152,7 @@ fn gaps(streams: &[&[u8]]) -> Vec<(u64, u64)> {
 fn up_to_when_records_may_be_missing_is_known() {
     let whole = sealed(&mut crooked_ring(1000));
     assert!(gaps(&[&whole]).iter().all(|(_, gap_ns)| *gap_ns == 0));
-    // A packet that tells of losses may have lost them before it or behind it.
+    // The losses that a packet counts may lie before or after its records.
     let mut ring = crooked_ring(300);
     ring.lost = 17;
     more(&mut ring, 300, 700);
@@ -162,7 +162,7 @@ fn up_to_when_records_may_be_missing_is_known() {
     let (before, within, behind) = (all[0], all[200], all[400]);
     assert_eq!((before.1, within.1, behind.1), (0, u64::MAX, begin(2)));
     assert!(behind.0 > begin(2));
-    // Another stream's records are told of it, too.
+    // Records of another CPU have the same gap.
     assert_eq!(gaps(&[&bytes, &whole]).last().unwrap().1, begin(2));
     // Packets are missing between two, or before the first.
     let found = gaps(&[&[&whole[..4096], &whole[3 * 4096..]].concat()]);
@@ -176,7 +176,7 @@ fn up_to_when_records_may_be_missing_is_known() {
 #[test]
 fn what_a_last_packet_tells_as_lost_may_have_been_lost_behind_it() {
     let whole = sealed(&mut crooked_ring(1000));
-    // Told by the last page with records, as of a full ring.
+    // The last page with records counts the losses, as in a ring that is full.
     let mut ring = crooked_ring(300);
     let before = sealed(&mut crooked_ring(300));
     ring.lost = 17;

@@ -79,7 +79,7 @@ impl Period {
             return Err(wrong(kind, written, &why));
         };
         let Self { nanoseconds, .. } = Self::scaled(kind, written, unit, count, Some(*scale))?;
-        // The name is in us, whatever the unit, as in bpftrace; events are told apart by their names.
+        // The event is named by its microseconds, whatever unit was written, as in bpftrace. Periods with a fraction of one are named by nanoseconds: two events of one name are one.
         let name = match nanoseconds % 1000 {
             0 => format!("us:{}", nanoseconds / 1000),
             _ => format!("ns:{nanoseconds}"),

@@ -438,7 +438,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Keeps the greater of the element and `rank`; that there was one of 0 is said by the second word.
+    /// Keeps the greater of the element and `rank`. A rank of 0 also sets the second word, since an element that nothing wrote is 0, too.
     pub(crate) fn raise(&mut self, place: &MapPlace, rank: Vreg) -> Result<(), Error> {
         self.on_element(place, &mut |lower, element, lost| {
             let (least, greater, end) = (lower.b.cold_block(), lower.b.block(), lower.b.block());
