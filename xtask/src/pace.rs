@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, fs, path::PathBuf, time::Duration};
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
+
+use crate::guest::cache::Cache;
 
 /// What a test takes of which nothing is known, in seconds.
 const UNKNOWN: f64 = 3.0;
@@ -22,18 +25,19 @@ pub(crate) struct Took {
     pub(crate) busy: Duration,
 }
 
-/// Seconds of a processor that each test took when it ran last, by kernel and name. On a fresh clone nothing is known.
+/// Seconds of a processor that each test took when it ran last, by kernel and name. On a fresh machine nothing is known.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Memory(BTreeMap<String, BTreeMap<String, f64>>);
 
-fn place() -> PathBuf {
-    crate::workspace().join("target/vm/pace.json")
+/// Where that lies: beside the kernels, so that a fresh clone on the same machine knows it, too.
+fn place() -> Result<PathBuf> {
+    Ok(Cache::open()?.folder("pace")?.join("pace.json"))
 }
 
 impl Memory {
     /// What earlier runs left; nothing where that cannot be read.
     pub(crate) fn recall() -> Self {
-        let text = fs::read(place()).unwrap_or_default();
+        let text = place().and_then(|place| Ok(fs::read(place)?)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
@@ -50,9 +54,9 @@ impl Memory {
             let tests = self.0.entry(took.series.clone()).or_default();
             tests.insert(took.test.clone(), took.busy.as_secs_f64());
         }
-        if let (Ok(text), Some(folder)) = (serde_json::to_vec(&self), place().parent()) {
-            let _ = fs::create_dir_all(folder);
-            let _ = fs::write(place(), text);
+        if let (Ok(text), Ok(place)) = (serde_json::to_vec(&self), place()) {
+            let beside = place.with_extension(std::process::id().to_string());
+            let _ = fs::write(&beside, text).and_then(|()| fs::rename(&beside, place));
         }
     }
 }

@@ -1,19 +1,7 @@
-//! The command lines of README.md and docs/, run page by page. Those of docs/objects.md are beside the other tests of objects, those of docs/events.md, which need a library, beside those of uprobes.
+//! The command lines of the pages in docs/, run page by page. Those of README.md and of the tutorial are in the file `readme`. Those of docs/objects.md are beside the other tests of objects, those of docs/events.md, which need a library, beside those of uprobes.
 
 use kestrel::session::named::SESSION;
 use vm_tests::pages::{self, Page};
-
-#[test]
-fn commands_of_the_readme_run() {
-    Page::of("README.md").run(8);
-}
-
-#[test]
-fn commands_of_the_tutorial_run() {
-    let page = Page::of("tutorial.md");
-    page.script("deploy", "sleep 0.1");
-    page.run(12);
-}
 
 #[test]
 fn commands_of_the_page_about_the_language_run() {
@@ -110,7 +98,11 @@ const OF_READERS_PROGRAMS: &[&str] = &["tracepoints.md", "tracepoints-in-detail.
 #[test]
 fn no_page_with_commands_is_left_out() {
     let own = include_str!("pages.rs");
-    let others = [include_str!("objects/documented.rs"), include_str!("uprobes.rs")];
+    let others = [
+        include_str!("readme.rs"),
+        include_str!("objects/documented.rs"),
+        include_str!("uprobes.rs"),
+    ];
     for name in pages::names() {
         let runs = format!("Page::of(\"{name}\")");
         assert!(

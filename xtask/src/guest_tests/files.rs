@@ -11,8 +11,6 @@ pub(super) const ELSEWHERE: &[(&str, &[&str])] = &[
     ("uprobes", &["6.1", "7.3"]),
     ("stat", &["6.1", "7.3"]),
     ("tracepoints", &["6.1", "6.12", "7.2"]),
-    // What readers type is the same everywhere.
-    ("pages", &["6.1", "7.3"]),
 ];
 
 /// Files about what kernels do differently: attaching, verifying, memory that is shared with the kernel, loading objects, recovering. They run on the whole
@@ -33,6 +31,10 @@ pub(super) const WHOLE_MATRIX: &[&str] = &[
     "shapes",
     "tracefs_layouts",
 ];
+
+/// Files that run on the oldest kernel alone: what readers type is the same everywhere, and what a command does has tests of its own on other kernels. The first
+/// commands that a reader meets, those of the file `readme`, run on the newest one, too.
+pub(super) const OLDEST_ALONE: &[&str] = &["pages"];
 
 /// The newest kernel's neighbour. Users of commands and tables meet the same there as on the newest, in the same way: only what may differ from version to version
 /// is tried on both.
@@ -91,7 +93,7 @@ pub(super) const TRACEPOINTS: &[(&str, &[(&str, &str)])] = &[(
 pub(super) const FRESH: &[&str] = &["extremes", "hotplug", "recover"];
 
 /// Files whose tests may take twice as long: what they do is given from outside, and cannot be made shorter or fewer.
-pub(super) const SLOW: &[&str] = &["pages"];
+pub(super) const SLOW: &[&str] = &["pages", "readme"];
 
 /// The kernels that a file's tests run on; of those asked for, where some are.
 pub(super) fn kernels<'a>(file: &str, asked: Option<&[&'a str]>) -> Vec<&'a str> {
@@ -103,6 +105,7 @@ pub(super) fn kernels<'a>(file: &str, asked: Option<&[&'a str]>) -> Vec<&'a str>
             return asked.iter().filter(among).copied().collect();
         }
         (None, Some(_)) => meant,
+        (None, None) if OLDEST_ALONE.contains(&file) => &kernel::MATRIX_ENDS[..1],
         (None, None) if VERSION_BY_VERSION.contains(&file) => meant,
         (None, None) if WHOLE_MATRIX.contains(&file) => {
             let apart = |series: &&&str| **series != NEIGHBOUR;
@@ -119,12 +122,14 @@ mod tests {
 
     #[test]
     fn each_file_has_its_kernels() {
-        assert_eq!(kernels("pages", None), ["6.1", "7.3"]);
+        assert_eq!(kernels("pages", None), ["6.1"]);
+        assert_eq!(kernels("readme", None), kernel::MATRIX_ENDS);
         assert_eq!(kernels("fields", None), kernel::MATRIX_ENDS);
         assert_eq!(kernels("shapes", None), kernel::MATRIX);
         assert_eq!(kernels("named", None), ["6.1", "6.12", "6.18", "7.3"]);
         assert_eq!(kernels("named", Some(&["7.2"])), ["7.2"], "who asks is answered");
-        assert_eq!(kernels("pages", Some(&["6.12", "7.3"])), ["7.3"]);
+        assert_eq!(kernels("pages", Some(&["6.12", "7.3"])), ["6.12", "7.3"]);
+        assert_eq!(kernels("stat", Some(&["6.12", "7.3"])), ["7.3"]);
     }
 
     #[test]
