@@ -5,7 +5,7 @@ use super::value_cache::ValueCache;
 use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic, Type, UnaryOp};
 use crate::context::ProgramKind;
 use crate::error::Error;
-use crate::ir::{AluOp, Bits, BlockId, Condition, Helper, Operand, Slot, Vreg, Width, helper};
+use crate::ir::{AluOp, Bits, BlockId, Builder, Condition, Helper, Operand, Slot, Vreg, Width, helper};
 
 impl Lower<'_> {
     /// A scalar as an operand: a constant number, or the register with its value.
@@ -281,8 +281,8 @@ impl Lower<'_> {
             BinaryOp::Add => AluOp::Add,
             BinaryOp::Subtract => AluOp::Sub,
             BinaryOp::Multiply => AluOp::Mul,
-            BinaryOp::Divide if signed => return Ok(self.signed_division(AluOp::Div, left, right)),
-            BinaryOp::Modulo if signed => return Ok(self.signed_division(AluOp::Mod, left, right)),
+            BinaryOp::Divide if signed => return Ok(signed_division(&mut self.b, AluOp::Div, left, right)),
+            BinaryOp::Modulo if signed => return Ok(signed_division(&mut self.b, AluOp::Mod, left, right)),
             BinaryOp::Divide => AluOp::Div,
             BinaryOp::Modulo => AluOp::Mod,
             BinaryOp::ShiftLeft => AluOp::ShiftLeft,
@@ -293,28 +293,6 @@ impl Lower<'_> {
             BinaryOp::Xor => AluOp::Xor,
         };
         Ok(self.b.alu(op, Bits::B64, left, right))
-    }
-
-    /// Signed division by way of magnitudes, since BPF's own is of Linux 6.6: `(|l| op |r|)` with the sign put back. The
-    /// quotient is negative where the signs differ, the remainder where the dividend is. A divisor of 0 gives 0 and the dividend.
-    pub(super) fn signed_division(&mut self, op: AluOp, left: Vreg, right: Operand) -> Vreg {
-        let right = self.b.materialize(right);
-        let (left_sign, left) = self.magnitude(left);
-        let (right_sign, right) = self.magnitude(right);
-        let magnitude = self.b.alu(op, Bits::B64, left, right);
-        let sign = match op {
-            AluOp::Div => self.b.alu(AluOp::Xor, Bits::B64, left_sign, right_sign),
-            _ => left_sign,
-        };
-        let flipped = self.b.alu(AluOp::Xor, Bits::B64, magnitude, sign);
-        self.b.sub(flipped, sign)
-    }
-
-    /// Sign (0 or -1) and absolute value.
-    fn magnitude(&mut self, value: Vreg) -> (Vreg, Vreg) {
-        let sign = self.b.alu(AluOp::ShiftRightSigned, Bits::B64, value, 63);
-        let flipped = self.b.alu(AluOp::Xor, Bits::B64, value, sign);
-        (sign, self.b.sub(flipped, sign))
     }
 
     /// The truth of an expression as 1 or 0, by a branch.
@@ -489,4 +467,26 @@ fn condition(op: CompareOp, signed: bool) -> Condition {
         (CompareOp::Greater, true) => Condition::SignedGreater,
         (CompareOp::GreaterEqual, true) => Condition::SignedGreaterEqual,
     }
+}
+
+/// Signed division by way of magnitudes, since BPF's own is of Linux 6.6: `(|l| op |r|)` with the sign put back. The
+/// quotient is negative where the signs differ, the remainder where the dividend is. A divisor of 0 gives 0 and the dividend.
+pub(super) fn signed_division(b: &mut Builder, op: AluOp, left: Vreg, right: Operand) -> Vreg {
+    let right = b.materialize(right);
+    let (left_sign, left) = magnitude(b, left);
+    let (right_sign, right) = magnitude(b, right);
+    let value = b.alu(op, Bits::B64, left, right);
+    let sign = match op {
+        AluOp::Div => b.alu(AluOp::Xor, Bits::B64, left_sign, right_sign),
+        _ => left_sign,
+    };
+    let flipped = b.alu(AluOp::Xor, Bits::B64, value, sign);
+    b.sub(flipped, sign)
+}
+
+/// Sign (0 or -1) and absolute value.
+fn magnitude(b: &mut Builder, value: Vreg) -> (Vreg, Vreg) {
+    let sign = b.alu(AluOp::ShiftRightSigned, Bits::B64, value, 63);
+    let flipped = b.alu(AluOp::Xor, Bits::B64, value, sign);
+    (sign, b.sub(flipped, sign))
 }
