@@ -9,7 +9,7 @@ use super::spec::text_of;
 use super::typed::qualified;
 use crate::attach::{self, Mechanism};
 use crate::error::{Error, Result};
-use kestrel_compiler::context::{Context, EventField, ProgramKind, Source, ValueType};
+use kestrel_compiler::context::{Context, EventField, Features, ProgramKind, Source, ValueType};
 use kestrel_compiler::lang::ast::EventSpec;
 
 /// `fentry` or `fexit`.
@@ -149,7 +149,11 @@ impl Trampoline {
             let context = Context {
                 function: Some(function.name),
                 types: catalog.types().ok(),
-                features: catalog.features(program),
+                // The kernel gives addresses in BPF programs names of their own.
+                features: Features {
+                    func_ip: false,
+                    ..catalog.features(program)
+                },
                 preemptible: true,
                 ..Context::new(name.clone(), program)
             };
@@ -216,6 +220,9 @@ impl Trampoline {
         } else {
             ProgramKind::Fentry
         };
+        let mut features = catalog.features(program);
+        // Programs of the language count by it, as they do at kprobes of the function.
+        features.func_ip &= catalog.script().is_some() && catalog.have_unique_addresses(&[name.to_owned()]);
         let strategies = [true, false].map(|direct| {
             Strategy::new(
                 Mechanism::Trampoline(attach::Trampoline {
@@ -241,7 +248,7 @@ impl Trampoline {
                         recorded: true,
                     }),
                     types: Some(types.clone()),
-                    features: catalog.features(program),
+                    features: features.clone(),
                     direct_loads: direct,
                     preemptible: true,
                     ..Context::new(format!("{}:{text}", self.name()), program)

@@ -278,11 +278,12 @@ impl Facts {
             program,
             ProgramKind::Kprobe | ProgramKind::Kretprobe | ProgramKind::Tracepoint
         );
+        let trampoline = matches!(program, ProgramKind::Fentry | ProgramKind::Fexit);
         Features {
             preempt_disable: kfunc("bpf_preempt_disable"),
             irq_save: kfunc("bpf_local_irq_save"),
             attach_cookie: perf,
-            func_ip: matches!(program, ProgramKind::Kprobe | ProgramKind::Kretprobe),
+            func_ip: trampoline || perf && program != ProgramKind::Tracepoint,
             current_task_btf: true,
             user_registers: arch::current()
                 .user_registers()

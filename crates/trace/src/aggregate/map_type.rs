@@ -6,6 +6,7 @@ use crate::layout::{EventName, FieldType, Frames, Names, Space};
 use crate::symbol::has_addresses;
 use crate::user_symbol::has_code;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// Most bytes of a key, the generation included.
 pub const MAX_KEY: u32 = 16 << 10;
@@ -215,6 +216,18 @@ impl MapType {
     /// Whether stacks are among its keys, wherever their frames are.
     pub fn has_stacks_in_keys(&self) -> bool {
         self.keys.iter().any(has_stack)
+    }
+
+    /// Whether keys that differ may read alike: stacks of several processes, or events of one function by their numbers.
+    pub(super) fn has_keys_alike(&self) -> bool {
+        let share_names = |key: &FieldType| {
+            let FieldType::Enumeration { names, .. } = key else {
+                return false;
+            };
+            let mut known = HashSet::new();
+            names.iter().any(|(_, name)| !known.insert(name))
+        };
+        self.has_stacks_in_keys() || self.keys.iter().any(share_names)
     }
 
     /// Stacks that are kept beside it, a power of two.

@@ -96,7 +96,7 @@ pub(super) struct Shown<'r> {
     pub(super) value: RowValue,
 }
 
-/// The rows that are wanted, with their keys as text. Stacks of several processes that read alike are one row, where a function joins their values.
+/// The rows that are wanted, with their keys as text. Keys that read alike, as stacks of several processes or two events of one function, are one row, where a function joins their values.
 pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols) -> Vec<Shown<'r>> {
     let ty = &snapshot.ty;
     let all = snapshot.rows.iter().map(|row| Shown {
@@ -105,7 +105,7 @@ pub(super) fn rows<'r>(snapshot: &'r Snapshot, show: Show<'_>, symbols: &Symbols
         value: row.value.clone(),
     });
     let mut all = match &ty.value {
-        ValueKind::Gathered(gathered) if ty.has_stacks_in_keys() => {
+        ValueKind::Gathered(gathered) if ty.has_keys_alike() => {
             let mut joined: BTreeMap<Vec<u8>, Shown<'r>> = BTreeMap::new();
             for shown in all {
                 match (
@@ -215,5 +215,58 @@ pub(super) fn divided<'v>(value: Option<Value<'v>>, show: Show<'_>) -> Value<'v>
             size,
         },
         value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::aggregation::Aggregation;
+    use super::super::function::COUNT;
+    use super::*;
+    use crate::layout::{EventName, FieldType, Names};
+
+    /// A map by event number, as the readers of a session with these events have it.
+    fn map(what: EventName, value: ValueKind) -> MapType {
+        let key = FieldType::Enumeration {
+            size: 8,
+            signed: false,
+            names: what.unnamed(),
+        };
+        let events = ["kprobe:vfs_read", "fentry:vfs_read", "kprobe:vfs_write"];
+        let numbered = (4..).zip(events.map(str::to_owned));
+        let names: Names = numbered.collect();
+        let ty = MapType {
+            name: "x".to_owned(),
+            number: 0,
+            keys: vec![key],
+            value,
+            entries: 10,
+            evicts: false,
+            generations: false,
+            marks: false,
+            by_event: false,
+            first: String::new(),
+        };
+        ty.named(&names)
+    }
+
+    fn said(ty: &MapType) -> String {
+        let values = [7_u64, 5, 9].map(u64::to_le_bytes);
+        let elements = (4_u64..).zip(&values);
+        let elements = elements.map(|(event, value)| (event.to_le_bytes().to_vec(), [value.as_slice()]));
+        text(&Snapshot::new(ty, &[0; 64], elements), &Symbols::default())
+    }
+
+    #[test]
+    fn events_of_one_function_are_one_row_by_its_name() {
+        let count = || ValueKind::Gathered(Aggregation::new(COUNT, false));
+        assert_eq!(
+            said(&map(EventName::Function, count())),
+            "@x[vfs_write]: 9\n@x[vfs_read]: 12\n"
+        );
+        assert_eq!(
+            said(&map(EventName::Event, count())),
+            "@x[fentry:vfs_read]: 5\n@x[kprobe:vfs_read]: 7\n@x[kprobe:vfs_write]: 9\n"
+        );
     }
 }
