@@ -144,7 +144,11 @@ impl Printer<'_> {
                 return self.headed(&head, body);
             }
             Kind::Unroll { count, body } => {
-                let head = format!("unroll ({}) ", self.expr(count).trim_matches(['(', ')']));
+                let count = self.expr(count);
+                let head = match Self::is_enclosed(&count) {
+                    true => format!("unroll {count} "),
+                    false => format!("unroll ({count}) "),
+                };
                 return self.headed(&head, body);
             }
             Kind::Block(block) | Kind::Handler { body: block, .. } => return self.block(block),
