@@ -11,15 +11,17 @@ use kestrel_compiler::check::shape::{ROUNDS, Shapes};
 use kestrel_compiler::check::tree::CheckedProbe;
 use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::definition::overlay;
-use kestrel_compiler::lang::ast::{EventSpec, Probe, Span};
+use kestrel_compiler::lang::ast::{EventSpec, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
 use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, has_errors};
+use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::call::Side;
 use kestrel_replay::event;
 use kestrel_replay::refusal::{advice, reads_memory, refused};
 use kestrel_replay::{HandlerId, Held, Replay, unaddressed};
 use kestrel_trace::event::{EventClass, EventId};
 use kestrel_trace::layout::Layout;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -55,6 +57,22 @@ pub(super) struct Planned {
 /// The word for how many CPUs there are.
 const NCPUS: &str = "ncpus";
 
+/// Where a probe uses `ncpus`.
+fn ncpus(probe: &Probe) -> Option<Span> {
+    let found = Cell::new(None);
+    probe.any(&|node| match node {
+        Node::Expr(Expr {
+            kind: ExprKind::Identifier(name),
+            span,
+        }) if name == NCPUS => {
+            found.set(Some(*span));
+            true
+        }
+        _ => false,
+    });
+    found.get()
+}
+
 /// Checks and compiles a program for the events of a recording, which begins at `begin_ns`; dates are `offset` ns later. `base` are the types of the recorded
 /// kernel, where they are known.
 ///
@@ -73,14 +91,10 @@ pub(super) fn plan(
         return Err(wrong(&program.text, found));
     }
     if globals.cpus == 0
-        && let Some(at) = program.text.find(NCPUS)
+        && let Some(span) = program.probes.iter().find_map(ncpus)
     {
-        let (start, end) = (at as u32, (at + NCPUS.len()) as u32);
         let message = "how many CPUs there were is not known of a recording of another kernel";
-        return Err(wrong(
-            &program.text,
-            vec![Diagnostic::error(Span { start, end }, message)],
-        ));
+        return Err(wrong(&program.text, vec![Diagnostic::error(span, message)]));
     }
     let mut shapes = Shapes::default();
     for _ in 0..ROUNDS {
@@ -407,4 +421,18 @@ fn asked_fields(text: &str) -> BTreeSet<String> {
         (!word.is_empty()).then_some(word)
     });
     names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kestrel_compiler::lang::parse_events;
+
+    #[test]
+    fn uses_of_ncpus_are_expressions() {
+        let used = |text: &str| ncpus(&parse_events(text).0).is_some();
+        assert!(used("kprobe:f { record(n = ncpus) }"));
+        assert!(used("kprobe:f /cpu < ncpus/ { record() }"));
+        assert!(!used("kprobe:f { printf(\"ncpus\"); }"));
+    }
 }
