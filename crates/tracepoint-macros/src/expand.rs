@@ -175,7 +175,7 @@ fn tokens(group: &Ident, event: &Event, class: &Class, format: &LitStr) -> Token
                     __CALLBACKS.register(&__EVENT, ::kestrel_tracepoint::Arc::new(callback), priority)
                 }
 
-                /// Calls the event's callbacks and hits its mark.
+                /// Calls the event's callbacks and hits its USDT probe.
                 #[cold]
                 #[inline(never)]
                 #[doc(hidden)]

@@ -1,4 +1,4 @@
-/* Events of C and C++ programs, seen from outside: by Kestrel, bpftrace, perf and all that know USDT marks.
+/* Events of C and C++ programs, seen from outside: by Kestrel, bpftrace, perf and all that know USDT probes.
  *
  *     #include "kestrel_tracepoint.h"
  *
@@ -10,7 +10,7 @@
  *         ...;
  *
  * defines the event server:answered with its fields and its print format, a function that emits it, and one that says whether anybody listens. While nobody
- * does, emitting is a load of two bytes, a test and a jump that is not taken. A tracer that attaches to the mark raises its semaphore, which these bytes are.
+ * does, emitting is a load of two bytes, a test and a jump that is not taken. A tracer that attaches to the probe raises its semaphore, which these bytes are.
  *
  * Fields, none or at most 12 words of them:
  *
@@ -24,7 +24,7 @@
  *     (u8s, x, N) (u16s, x, N) ... (i64s, x, N)   const uint8_t *x, ...: N numbers
  *
  * A print format names fields in braces: {port}, {flags:#x}, {code:08x}; {{ and }} are braces. The program needs nothing else, and nothing of this file is a symbol that
- * others could see. Records, marks and descriptions are those of Rust programs with the crate kestrel-tracepoint. On other processors than x86-64 nothing is emitted.
+ * others could see. Records, probes and descriptions are those of Rust programs with the crate kestrel-tracepoint. On other processors than x86-64 nothing is emitted.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -39,7 +39,7 @@
 #define KESTREL_JOIN_(a, b) a##b
 #define KESTREL_JOIN(a, b) KESTREL_JOIN_(a, b)
 
-/* What a field is: its parameter, its words, its type in the description, what stands before its words in the mark's note. */
+/* What a field is: its parameter, its words, its type in the description, what stands before its words in the probe's note. */
 #define KESTREL_TOUCH_u8(x, n)
 #define KESTREL_PARAMETER_u8(x, n) uint8_t x
 #define KESTREL_WORDS_u8(x, n) (uint64_t)(x),

@@ -1,9 +1,9 @@
-//! The values of an event as the arguments of its mark.
+//! The values of an event as the arguments of its probe.
 
 use crate::usdt::CARRIED;
 use crate::value::Value;
 
-/// Bytes of all texts of a mark together, each with its NUL.
+/// Bytes of all texts of a probe together, each with its NUL.
 const TEXTS: usize = 1024;
 
 /// Reads the first and the last byte of what a tracer takes: it reads no page that is not in memory, as that of a constant may not be before it is first used.

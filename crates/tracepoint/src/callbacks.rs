@@ -1,7 +1,7 @@
 //! The callbacks of one event, and registrations, which end when they are dropped.
 
 use crate::arguments;
-use crate::event::{Event, Listeners, Mark, ValuesCallback};
+use crate::event::{Event, Listeners, Probe, ValuesCallback};
 use crate::io;
 use crate::key;
 use crate::list::{Changes, Entry, List, Old};
@@ -113,7 +113,7 @@ impl<F: ?Sized + Send + Sync + 'static> Callbacks<F> {
             if event.is_marked() {
                 record(&mut |values| {
                     arguments::with(values, |words| {
-                        event.mark()(words);
+                        event.probe()(words);
                     });
                 });
             }
@@ -166,9 +166,9 @@ impl Event {
         fields: &'static [Field],
         print: &'static str,
         callbacks: &'static Callbacks<F>,
-        mark: Mark,
+        probe: Probe,
     ) -> Self {
-        Self::of(names, fields, print, callbacks, mark)
+        Self::of(names, fields, print, callbacks, probe)
     }
 
     /// Registers a callback that takes the event's record. Higher priorities are called first, equal ones in the order of their registration.
@@ -192,7 +192,7 @@ impl Event {
         Ok(Registration { event: self, id })
     }
 
-    /// Registers a listener that does nothing, so that the mark is hit.
+    /// Registers a listener that does nothing, so that the probe is hit.
     pub(crate) fn listen_for_mark(&'static self) -> io::Result<Registration> {
         let id = self.listeners().add(self, Arc::new(|_, _| ()), i32::MIN)?;
         Ok(Registration { event: self, id })

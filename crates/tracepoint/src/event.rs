@@ -31,8 +31,8 @@ pub(crate) trait Listeners: Sync {
     fn remove(&'static self, event: &'static Event, id: u64);
 }
 
-/// Hits an event's mark with arguments, or looks at it where they are null; gives its semaphore ([`crate::usdt::hit`]).
-pub(crate) type Mark = fn(*const u64) -> &'static AtomicU16;
+/// Hits an event's probe with arguments, or looks at it where they are null; gives its semaphore ([`crate::usdt::hit`]).
+pub(crate) type Probe = fn(*const u64) -> &'static AtomicU16;
 
 /// An event of the program.
 pub struct Event {
@@ -41,7 +41,7 @@ pub struct Event {
     fields: &'static [Field],
     print: &'static str,
     listeners: &'static dyn Listeners,
-    mark: Mark,
+    probe: Probe,
     /// Whether anybody listens, where keys are flags.
     flag: AtomicBool,
     missed: AtomicU64,
@@ -55,7 +55,7 @@ impl Event {
         fields: &'static [Field],
         print: &'static str,
         listeners: &'static dyn Listeners,
-        mark: Mark,
+        probe: Probe,
     ) -> Self {
         Self {
             group,
@@ -63,7 +63,7 @@ impl Event {
             fields,
             print,
             listeners,
-            mark,
+            probe,
             flag: AtomicBool::new(false),
             missed: AtomicU64::new(0),
             number: AtomicU16::new(0),
@@ -110,13 +110,13 @@ impl Event {
         self.listeners
     }
 
-    /// Whether a tracer outside of the program listens at the event's mark.
+    /// Whether a tracer outside of the program listens at the event's probe.
     pub fn is_marked(&self) -> bool {
-        (self.mark)(core::ptr::null()).load(Ordering::Relaxed) > 0
+        (self.probe)(core::ptr::null()).load(Ordering::Relaxed) > 0
     }
 
-    pub(crate) fn mark(&self) -> Mark {
-        self.mark
+    pub(crate) fn probe(&self) -> Probe {
+        self.probe
     }
 
     pub(crate) fn miss(&self) {

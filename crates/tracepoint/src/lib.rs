@@ -31,14 +31,14 @@
 //! assert!(!answered::enabled());
 //! ```
 //!
-//! Without the feature `std` it is a `no_std` crate that needs `alloc`: events, classes, callbacks, formats, keys as flags. There are no recordings, marks, sinks and
+//! Without the feature `std` it is a `no_std` crate that needs `alloc`: events, classes, callbacks, formats, keys as flags. There are no recordings, USDT probes, sinks and
 //! variables of the environment then; a [`Registration`] that is dropped waits for nobody, and what its callback owns is freed with a later change; a callback
 //! must not emit its own event.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(
     not(feature = "std"),
-    allow(dead_code, reason = "what recordings and marks need")
+    allow(dead_code, reason = "what recordings and USDT probes need")
 )]
 #![cfg_attr(loom, allow(dead_code, reason = "only models are built"))]
 

@@ -1,6 +1,6 @@
-//! Marks: each event as a USDT probe of the program, for tracers outside of it.
+//! Each event as a USDT probe of the program, for tracers outside of it.
 //!
-//! A mark is a `nop` that tracers put a uprobe on, and a note in the program's file (`.note.stapsdt`, the form of systemtap's `sys/sdt.h`) that says where it is,
+//! A probe is a `nop` that tracers put a uprobe on, and a note in the program's file (`.note.stapsdt`, the form of systemtap's `sys/sdt.h`) that says where it is,
 //! where its arguments are, and which word of memory tracers count themselves in: its semaphore. All arguments lie in an array that one register points to, so that the note
 //! of any event is a text which is known when it is compiled.
 
@@ -9,10 +9,10 @@ use crate::value::Marked;
 use crate::value::{Field, Kind};
 use core::sync::atomic::AtomicU16;
 
-/// Arguments of a mark, at most: as many as tracers take.
+/// Arguments of a probe, at most: as many as tracers take.
 #[cfg(patched_keys)]
 const ARGUMENTS: usize = 12;
-/// Words that a mark's register points to: Kestrel, which knows what they are, reads more than the arguments.
+/// Words that a probe's register points to: Kestrel, which knows what they are, reads more than the arguments.
 pub(crate) const CARRIED: usize = 32;
 
 /// Words of a note's text.
@@ -111,7 +111,7 @@ impl<T: Marked> Note<T> {
     };
 }
 
-/// The mark of `T`, hit with these arguments, [`CARRIED`] words, or only looked at where they are null; gives its semaphore.
+/// The probe of `T`, hit with these arguments, [`CARRIED`] words, or only looked at where they are null; gives its semaphore.
 #[cfg(patched_keys)]
 #[doc(hidden)]
 #[inline(never)]
@@ -181,7 +181,7 @@ pub fn hit<T: Marked>(arguments: *const u64) -> &'static AtomicU16 {
     unsafe { AtomicU16::from_ptr(semaphore) }
 }
 
-/// No marks here: a semaphore that no tracer knows.
+/// No probes here: a semaphore that no tracer knows.
 #[cfg(not(patched_keys))]
 #[doc(hidden)]
 pub fn hit<T: Marked>(_: *const u64) -> &'static AtomicU16 {

@@ -50,7 +50,7 @@ pub struct Field {
     pub c_type: &'static str,
 }
 
-/// Group and name of the mark whose type is `T`.
+/// Group and name of the probe whose type is `T`.
 pub trait Marked {
     /// Group and name.
     const NAMES: (&'static str, &'static str);

@@ -1,4 +1,4 @@
-//! Tracers outside of the program, seen by the semaphores of its marks and by the words of its `user_events`: events are turned on while somebody is counted there.
+//! Tracers outside of the program, seen by the semaphores of its probes and by the words of its `user_events`: events are turned on while somebody is counted there.
 
 use crate::callbacks::Registration;
 use crate::event::Event;
@@ -31,7 +31,7 @@ pub(crate) fn forget() {
     RUNS.store(false, Ordering::Relaxed);
 }
 
-/// Looks at the semaphores of all marks, and which tracepoints of the kernel's `user_events` are listened to, once. Gives how many events are on for tracers outside.
+/// Looks at the semaphores of all probes, and which tracepoints of the kernel's `user_events` are listened to, once. Gives how many events are on for tracers outside.
 pub fn look() -> usize {
     let mut watched = guard();
     let mut is_refused = false;
@@ -77,7 +77,7 @@ pub fn watch() -> io::Result<()> {
     // What tracers wait for that were there before the program began is on from its first event.
     look();
     let thread = std::thread::Builder::new()
-        .name("kestrel-marks".to_owned())
+        .name("kestrel-usdt".to_owned())
         .stack_size(64 << 10);
     let thread = thread.spawn(|| {
         loop {

@@ -1,4 +1,4 @@
-/* A program that passes a USDT mark forty times and ends with the mark's count of listeners as its status. */
+/* A program that passes a USDT probe forty times and ends with the probe's count of listeners as its status. */
 	.text
 	.globl _start
 _start:

@@ -86,7 +86,7 @@ mechanisms! {
     Uprobes,
     /// No attachment: the session runs the program itself.
     OnRequest,
-    /// A mark of a program or library.
+    /// A USDT probe of a program or library.
     Usdt,
 }
 

@@ -10,14 +10,14 @@ use kestrel_kernel::perf::UprobePlace;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// All places of a USDT mark whose arguments lie alike, in all processes that run the file.
+/// All places of a USDT probe whose arguments lie alike, in all processes that run the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "fields speak for themselves")]
 pub struct Usdt {
     pub path: PathBuf,
     pub provider: String,
     pub name: String,
-    /// Where the arguments lie, as the mark's note says it.
+    /// Where the arguments lie, as the probe's note says it.
     pub arguments: String,
 }
 
@@ -42,29 +42,29 @@ impl Attach for Usdt {
     fn profile(&self) -> Profile {
         let mut profile = self.as_uprobes().profile();
         profile.sections.hooks = &[Hook::Uprobe];
-        // Each mark has fields of its own.
+        // Each probe has fields of its own.
         profile.joins = false;
         profile
     }
 
     fn describe(&self, _reads: &str) -> String {
-        format!("mark in {}", self.path.display())
+        format!("probe in {}", self.path.display())
     }
 
     fn attach(&self, kind: ProgramKind, programs: &[&Program], events: &Events<'_>) -> Result<Links> {
         let file = events.known.executables().get(&self.path)?;
-        let marks = file.usdt_probes_named(&self.provider, &self.name)?;
-        let alike = marks.iter().filter(|mark| mark.arguments == self.arguments);
-        let place = |mark: &crate::executable::UsdtProbe| UprobePlace {
-            offset: mark.offset,
-            semaphore: mark.semaphore,
+        let probes = file.usdt_probes_named(&self.provider, &self.name)?;
+        let alike = probes.iter().filter(|probe| probe.arguments == self.arguments);
+        let place = |probe: &crate::executable::UsdtProbe| UprobePlace {
+            offset: probe.offset,
+            semaphore: probe.semaphore,
             cookie: 0,
         };
         let places: Vec<UprobePlace> = alike.map(place).collect();
         if places.is_empty() {
             return Err(Error::Object {
                 object: format!("{}:{}:{}", self.path.display(), self.provider, self.name),
-                why: "the file is another than before: its mark has other arguments".to_owned(),
+                why: "the file is another than before: its probe has other arguments".to_owned(),
             });
         }
         let all = UserPlaces {

@@ -1,6 +1,6 @@
 //! Marks of programs and libraries: `usdt:PATH:GROUP:NAME`, `usdt:PATH:NAME`, with patterns for either.
 //!
-//! A mark's note says how large its arguments are and where. Events of kestrel-tracepoint say more in a note beside it: their fields and how they are printed. The mark's one
+//! A probe's note says how large its arguments are and where. Events of kestrel-tracepoint say more in a note beside it: their fields and how they are printed. The probe's one
 //! register points to a word for each of these.
 
 use super::glob::Glob;
@@ -51,9 +51,9 @@ fn wanted(spec: &EventSpec) -> Result<(&str, Glob, Glob)> {
     }
 }
 
-/// Names of a file's marks that match.
-fn matching(marks: &UsdtProbes, provider: &Glob, name: &Glob) -> Vec<(String, String)> {
-    let named = marks
+/// Names of a file's probes that match.
+fn matching(probes: &UsdtProbes, provider: &Glob, name: &Glob) -> Vec<(String, String)> {
+    let named = probes
         .names()
         .filter(|(p, n)| provider.matches(p) && name.matches(n));
     named.map(|(p, n)| (p.to_owned(), n.to_owned())).collect()
@@ -74,12 +74,12 @@ impl EventKind for Usdt {
             _ => return Ok(()),
         };
         for path in files(catalog, all_files(path.text()))? {
-            // Of many files most have no marks.
+            // Of many files most have no probes.
             let file = catalog.executables().get(path.as_ref());
-            let Ok(marks) = file.and_then(|file| file.usdt_probes()) else {
+            let Ok(probes) = file.and_then(|file| file.usdt_probes()) else {
                 continue;
             };
-            for (provider, name) in matching(&marks, provider, name) {
+            for (provider, name) in matching(&probes, provider, name) {
                 found(&format!("{path}:{provider}:{name}"));
             }
         }
@@ -92,8 +92,8 @@ impl EventKind for Usdt {
             return Ok(Description::default());
         };
         let file = catalog.executables().get(path.as_ref())?;
-        let marks = file.usdt_probes()?;
-        let fields = match marks.description(provider, name) {
+        let probes = file.usdt_probes()?;
+        let fields = match probes.description(provider, name) {
             Some(description) => description
                 .fields
                 .iter()
@@ -108,9 +108,10 @@ impl EventKind for Usdt {
                     },
                 })
                 .collect(),
+            // Without a description only the assembler's operands are known: how wide an argument is, not its name. The first place stands for all.
             None => {
-                let first = marks.named(provider, name).next();
-                let arguments = first.and_then(|mark| arguments(&mark.arguments).ok());
+                let first = probes.named(provider, name).next();
+                let arguments = first.and_then(|probe| arguments(&probe.arguments).ok());
                 let described = |(at, Argument { size, signed, .. }): (usize, Argument)| DescribedField {
                     name: format!("arg{at}"),
                     ty: format!("{}{}", if signed { "s" } else { "u" }, size * 8),
@@ -154,7 +155,7 @@ fn all_files(path: &str) -> &str {
     if path.is_empty() { "*" } else { path }
 }
 
-/// The marks of one file that match.
+/// The probes of one file that match.
 fn in_file(
     catalog: &Catalog,
     path: &str,
@@ -162,24 +163,24 @@ fn in_file(
     spec: &EventSpec,
 ) -> Result<Vec<Resolved>> {
     let file = catalog.executables().get(path.as_ref())?;
-    let marks = file.usdt_probes()?;
-    let names = matching(&marks, provider, name);
+    let probes = file.usdt_probes()?;
+    let names = matching(&probes, provider, name);
     if names.is_empty() {
         let text = format!("{}:{}", provider.text(), name.text());
-        return Err(file.no_usdt_probe(&marks, &text));
+        return Err(file.no_usdt_probe(&probes, &text));
     }
     let mut all = Vec::new();
     for (provider, name) in &names {
         // Arguments may lie elsewhere at each place.
         let mut alike: Vec<&UsdtProbe> = Vec::new();
-        for mark in marks.named(provider, name) {
-            if !alike.iter().any(|known| known.arguments == mark.arguments) {
-                alike.push(mark);
+        for probe in probes.named(provider, name) {
+            if !alike.iter().any(|known| known.arguments == probe.arguments) {
+                alike.push(probe);
             }
         }
-        for mark in alike {
+        for probe in alike {
             all.push(
-                one(catalog, (&file, path), &marks, mark).map_err(|why| Error::Object {
+                one(catalog, (&file, path), &probes, probe).map_err(|why| Error::Object {
                     object: text_of(spec),
                     why,
                 })?,
@@ -189,20 +190,20 @@ fn in_file(
     Ok(all)
 }
 
-/// All places of a mark whose arguments lie as at this one.
+/// All places of a probe whose arguments lie as at this one.
 fn one(
     catalog: &Catalog,
     (file, shown): (&Executable, &str),
-    marks: &UsdtProbes,
-    mark: &UsdtProbe,
+    probes: &UsdtProbes,
+    probe: &UsdtProbe,
 ) -> std::result::Result<Resolved, String> {
-    let UsdtProbe { provider, name, .. } = mark;
+    let UsdtProbe { provider, name, .. } = probe;
     let path = file.path().display();
     let shown = format!("{NAME}:{shown}:{provider}:{name}");
-    let description = marks.description(provider, name);
+    let description = probes.description(provider, name);
     let (fields, by_number) = match description {
         Some(description) => described(description)?,
-        None => plain(&mark.arguments)?,
+        None => plain(&probe.arguments)?,
     };
     let context = Context {
         fields,
@@ -213,7 +214,8 @@ fn one(
         kind: NAME,
         instances: vec![Instance {
             symbol: Some(format!("{provider}:{name}")),
-            identity: Some(format!("{path}:{:#x}", mark.offset)),
+            // The mechanism attaches to all places with these arguments; the first one's offset stands for them.
+            identity: Some(format!("{path}:{:#x}", probe.offset)),
             print: description.map(|description| OwnFormat {
                 text: description.print.clone(),
                 fields: description
@@ -229,7 +231,7 @@ fn one(
                 path: file.path().to_owned(),
                 provider: provider.clone(),
                 name: name.clone(),
-                arguments: mark.arguments.clone(),
+                arguments: probe.arguments.clone(),
             }),
             context,
         )],
@@ -287,11 +289,11 @@ fn described(
                 (ValueType::Array { element, count }, true)
             }
         };
-        // A field behind the words that a mark carries is left out, with the reason; those before it are kept.
+        // A field behind the words that a probe carries is left out, with the reason; those before it are kept.
         let words = field.kind.words();
         let source = match at + words <= WORDS {
             false => Source::Absent {
-                why: format!("a mark carries {WORDS} words, and it is not among them"),
+                why: format!("a probe carries {WORDS} words, and it is not among them"),
                 instead: None,
             },
             true if field.kind == FieldKind::Bytes => Source::Expression(format!(
@@ -313,7 +315,7 @@ fn described(
     Ok((fields, by_number))
 }
 
-/// The arguments of a mark of which only the note knows: `arg0`, `arg1`, ….
+/// The arguments of a probe of which only the note knows: `arg0`, `arg1`, ….
 fn plain(text: &str) -> std::result::Result<(Vec<EventField>, Vec<Source>), String> {
     let field = |(at, argument): (usize, Argument)| EventField {
         name: format!("arg{at}"),
@@ -327,7 +329,7 @@ fn plain(text: &str) -> std::result::Result<(Vec<EventField>, Vec<Source>), Stri
                 behind: false,
             },
             ArgumentPlace::Indexed { .. } => Source::Absent {
-                why: "the mark has it in an element of an array".to_owned(),
+                why: "the probe has it in an element of an array".to_owned(),
                 instead: None,
             },
         },

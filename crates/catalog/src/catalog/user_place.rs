@@ -18,7 +18,7 @@ impl Catalog {
         let own = match returns {
             Some(false) => probed(&file, place),
             Some(true) => None,
-            None => marked(&file, place),
+            None => usdt_probe(&file, place),
         };
         let address = match (file.is_position_independent(), own) {
             (false, _) => format!("{address}"),
@@ -51,9 +51,9 @@ fn probed(file: &Executable, place: &str) -> Option<u64> {
     }
 }
 
-/// The address of the one place of a mark, as the file has it.
-fn marked(file: &Executable, mark: &str) -> Option<u64> {
-    let (provider, name) = mark.split_once(':')?;
+/// The address of the one place of a USDT probe, as the file has it.
+fn usdt_probe(file: &Executable, probe: &str) -> Option<u64> {
+    let (provider, name) = probe.split_once(':')?;
     match file.usdt_probes_named(provider, name).ok()?.as_slice() {
         [one] => file.address_of(one.offset),
         _ => None,

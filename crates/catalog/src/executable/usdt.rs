@@ -1,4 +1,4 @@
-//! USDT marks of programs and libraries: where they are, where their arguments lie, and, of events that say it themselves, what these are.
+//! USDT probes of programs and libraries: where they are, where their arguments lie, and, of events that say it themselves, what these are.
 //!
 //! The notes are those of SystemTap's `sys/sdt.h`, and those of kestrel-tracepoint beside them: group, name, print format, fields, each a text that ends in a NUL.
 
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::io::Seek;
 use std::sync::Arc;
 
-/// A place of a USDT mark.
+/// A place of a USDT probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsdtProbe {
     /// The first half of its name.
@@ -28,7 +28,7 @@ pub struct UsdtProbe {
     pub arguments: String,
 }
 
-/// Description of an event from the note beside its mark.
+/// Description of an event from the note beside its probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// How its records are printed: text with `{field}`.
@@ -69,7 +69,7 @@ pub enum FieldKind {
 }
 
 impl FieldKind {
-    /// How many words it takes among those that the mark's register points to.
+    /// How many words it takes among those that the probe's register points to.
     pub fn words(self) -> u32 {
         if self == Self::Bytes { 2 } else { 1 }
     }
@@ -98,16 +98,16 @@ impl FieldKind {
     }
 }
 
-/// All USDT marks of a file.
+/// All USDT probes of a file.
 #[derive(Debug, Default)]
 pub struct UsdtProbes {
-    marks: Vec<UsdtProbe>,
+    probes: Vec<UsdtProbe>,
     /// By provider and name.
     descriptions: HashMap<(String, String), Arc<Description>>,
 }
 
 impl Executable {
-    /// The marks.
+    /// The probes.
     ///
     /// # Errors
     /// When the file cannot be read, has none, or its notes make no sense.
@@ -125,28 +125,28 @@ impl Executable {
         })
     }
 
-    /// The places of a mark.
+    /// The places of a probe.
     ///
     /// # Errors
-    /// As [`Executable::marks`]; when it has none of the name.
+    /// As [`Executable::usdt_probes`]; when it has none of the name.
     pub fn usdt_probes_named(&self, provider: &str, name: &str) -> Result<Vec<UsdtProbe>> {
-        let marks = self.usdt_probes()?;
-        let found: Vec<UsdtProbe> = marks.named(provider, name).cloned().collect();
+        let probes = self.usdt_probes()?;
+        let found: Vec<UsdtProbe> = probes.named(provider, name).cloned().collect();
         match found.is_empty() {
-            true => Err(self.no_usdt_probe(&marks, &format!("{provider}:{name}"))),
+            true => Err(self.no_usdt_probe(&probes, &format!("{provider}:{name}"))),
             false => Ok(found),
         }
     }
 
-    /// The error for a mark that it does not have, with names that come close.
-    pub fn no_usdt_probe(&self, marks: &UsdtProbes, wanted: &str) -> Error {
-        let known: Vec<String> = marks
+    /// The error for a probe that it does not have, with names that come close.
+    pub fn no_usdt_probe(&self, probes: &UsdtProbes, wanted: &str) -> Error {
+        let known: Vec<String> = probes
             .names()
             .map(|(provider, name)| format!("{provider}:{name}"))
             .collect();
         let near = nearest(wanted, known.iter().map(String::as_str));
         Error::NoSuchEvent {
-            what: format!("USDT mark in {}", self.path.display()),
+            what: format!("USDT probe in {}", self.path.display()),
             near: near.into_iter().map(Into::into).collect(),
             wanted: wanted.to_owned(),
         }
@@ -154,17 +154,17 @@ impl Executable {
 }
 
 impl UsdtProbes {
-    /// Provider and name of each mark, once, in the order of the file.
+    /// Provider and name of each probe, once, in the order of the file.
     pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut seen = std::collections::HashSet::new();
-        let names = self.marks.iter().map(|mark| (&*mark.provider, &*mark.name));
+        let names = self.probes.iter().map(|probe| (&*probe.provider, &*probe.name));
         names.filter(move |name| seen.insert(*name))
     }
 
-    /// The places of a mark.
+    /// The places of a probe.
     pub fn named<'m>(&'m self, provider: &'m str, name: &'m str) -> impl Iterator<Item = &'m UsdtProbe> {
-        let is_meant = move |mark: &&UsdtProbe| mark.provider == provider && mark.name == name;
-        self.marks.iter().filter(is_meant)
+        let is_meant = move |probe: &&UsdtProbe| probe.provider == provider && probe.name == name;
+        self.probes.iter().filter(is_meant)
     }
 
     /// Description of an event.
@@ -173,7 +173,7 @@ impl UsdtProbes {
     }
 }
 
-/// Owner and type of the notes of marks, and of those of descriptions.
+/// Owner and type of the notes of probes, and of those of descriptions.
 const MARK: (&[u8], u32) = (b"stapsdt\0", 3);
 const DESCRIPTION: (&[u8], u32) = (b"kestrel\0", 1);
 
@@ -182,7 +182,7 @@ fn read(bytes: &[u8]) -> std::result::Result<UsdtProbes, String> {
     let endian = file.endian();
     let section = |name: &str| file.section_by_name(name);
     let Some(notes) = section(".note.stapsdt") else {
-        return Err("it has no USDT marks (section .note.stapsdt)".to_owned());
+        return Err("it has no USDT probes (section .note.stapsdt)".to_owned());
     };
     let notes = notes.data().map_err(|error| error.to_string())?;
     // A file that was prelinked has moved; its notes have not.
@@ -198,7 +198,7 @@ fn read(bytes: &[u8]) -> std::result::Result<UsdtProbes, String> {
             segment.p_offset(endian).checked_add(inside)
         })
     };
-    let mut marks = Vec::new();
+    let mut probes = Vec::new();
     let mut rest = notes;
     while let Some((note, after)) = note(rest) {
         rest = after;
@@ -222,12 +222,12 @@ fn read(bytes: &[u8]) -> std::result::Result<UsdtProbes, String> {
         let semaphore = match semaphore {
             0 => 0,
             at => offset_of(at.wrapping_add(moved)).ok_or_else(|| {
-                format!("the semaphore of its mark {provider}:{name} lies outside of what is loaded")
+                format!("the semaphore of its probe {provider}:{name} lies outside of what is loaded")
             })?,
         };
         let offset = offset_of(address.wrapping_add(moved))
-            .ok_or_else(|| format!("its mark {provider}:{name} lies outside of what is loaded"))?;
-        marks.push(UsdtProbe {
+            .ok_or_else(|| format!("its probe {provider}:{name} lies outside of what is loaded"))?;
+        probes.push(UsdtProbe {
             provider,
             name,
             offset,
@@ -237,12 +237,12 @@ fn read(bytes: &[u8]) -> std::result::Result<UsdtProbes, String> {
     }
     let described = section(".note.kestrel").map(|notes| notes.data().unwrap_or_default());
     Ok(UsdtProbes {
-        marks,
+        probes,
         descriptions: descriptions(described.unwrap_or_default()),
     })
 }
 
-/// Descriptions of events in the notes of a section. One that makes no sense is left out: the marks have their arguments without it.
+/// Descriptions of events in the notes of a section. One that makes no sense is left out: the probes have their arguments without it.
 fn descriptions(notes: &[u8]) -> HashMap<(String, String), Arc<Description>> {
     let mut all = HashMap::new();
     let mut rest = notes;
@@ -299,18 +299,18 @@ fn note(bytes: &[u8]) -> Option<(Note<'_>, &[u8])> {
     Some((found, bytes.get(end.next_multiple_of(4)..).unwrap_or(&[])))
 }
 
-/// An argument of a mark.
+/// An argument of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// 1, 2, 4 or 8 bytes.
     pub size: u8,
     /// Whether it may be negative.
     pub signed: bool,
-    /// Where the argument is when the mark is hit.
+    /// Where the argument is when the probe is hit.
     pub place: ArgumentPlace,
 }
 
-/// The arguments of a mark, of what its note says.
+/// The arguments of a probe, of what its note says.
 ///
 /// # Errors
 /// With a word about the first that is not understood.
@@ -318,14 +318,14 @@ pub fn arguments(text: &str) -> std::result::Result<Vec<Argument>, String> {
     let argument = |argument: &str| {
         let (size, operand) = argument
             .split_once('@')
-            .ok_or_else(|| format!("the mark's argument `{argument}` has no size"))?;
+            .ok_or_else(|| format!("the probe's argument `{argument}` has no size"))?;
         let size: i8 = size
             .parse()
             .ok()
             .filter(|size: &i8| [1, 2, 4, 8].contains(&size.unsigned_abs()))
-            .ok_or_else(|| format!("the mark's argument `{argument}` has no known size"))?;
+            .ok_or_else(|| format!("the probe's argument `{argument}` has no known size"))?;
         let place = place(operand).ok_or_else(|| {
-            format!("the mark's argument `{argument}` is in a place that BPF programs cannot read")
+            format!("the probe's argument `{argument}` is in a place that BPF programs cannot read")
         })?;
         Ok(Argument {
             size: size.unsigned_abs(),
@@ -336,7 +336,7 @@ pub fn arguments(text: &str) -> std::result::Result<Vec<Argument>, String> {
     text.split_whitespace().map(argument).collect()
 }
 
-/// Place of an argument of a mark.
+/// Place of an argument of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the assembler's own words")]
 pub enum ArgumentPlace {

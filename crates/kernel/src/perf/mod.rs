@@ -67,7 +67,7 @@ impl fmt::Display for ProbePlace<'_> {
 pub struct UprobePlace {
     /// The offset in the file, which is no address in memory.
     pub offset: u64,
-    /// Where in the file a USDT mark's counter of listeners lies, which the kernel raises in each process that runs the file; 0 for none.
+    /// Where in the file a USDT probe's counter of listeners lies, which the kernel raises in each process that runs the file; 0 for none.
     pub semaphore: u64,
     /// What `bpf_get_attach_cookie` answers there.
     pub cookie: u64,

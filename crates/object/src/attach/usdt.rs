@@ -1,4 +1,4 @@
-//! USDT marks of programs and libraries: found by their notes, attached one by one, with what programs need to read their arguments.
+//! USDT probes of programs and libraries: found by their notes, attached one by one, with what programs need to read their arguments.
 //!
 //! The notes are those of SystemTap's `sys/sdt.h`; the map of argument specifications is that of libbpf's `usdt.bpf.h`, whose programs find their
 //! entry by the attach cookie.
@@ -20,11 +20,11 @@ fn split<'r>(request: &'r AttachRequest<'_>) -> Result<(String, &'r str, &'r str
         (Some(file), Some(provider), Some(name)) if !provider.is_empty() && !name.is_empty() => {
             Ok((executable::find(file)?.display().to_string(), provider, name))
         }
-        _ => Err(request.wrong(format!("`{target}` does not name a mark: FILE:PROVIDER:NAME"))),
+        _ => Err(request.wrong(format!("`{target}` does not name a probe: FILE:PROVIDER:NAME"))),
     }
 }
 
-fn marks(request: &AttachRequest<'_>) -> Result<(String, Vec<UsdtProbe>)> {
+fn probes(request: &AttachRequest<'_>) -> Result<(String, Vec<UsdtProbe>)> {
     let (path, provider, name) = split(request)?;
     let file = request.kernel.known.executables().get(Path::new(&path))?;
     let found = file.usdt_probes_named(provider, name)?;
@@ -32,25 +32,25 @@ fn marks(request: &AttachRequest<'_>) -> Result<(String, Vec<UsdtProbe>)> {
 }
 
 pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
-    for mark in &marks(request)?.1 {
-        specification(&mark.arguments).map_err(|why| request.wrong(why))?;
+    for probe in &probes(request)?.1 {
+        specification(&probe.arguments).map_err(|why| request.wrong(why))?;
     }
     Ok(Binding::default())
 }
 
 pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, kind: ProgramKind) -> Result<Links> {
-    let (path, marks) = marks(request)?;
+    let (path, probes) = probes(request)?;
     let map = request.maps.iter().find(|map| map.name() == SPECIFICATIONS);
     let mut places = Vec::new();
-    for mark in &marks {
-        let specification = specification(&mark.arguments).map_err(|why| request.wrong(why))?;
+    for probe in &probes {
+        let specification = specification(&probe.arguments).map_err(|why| request.wrong(why))?;
         let cookie = match map {
             Some(map) => enter(request, map, &specification)?,
             None => 0,
         };
         places.push(UprobePlace {
-            offset: mark.offset,
-            semaphore: mark.semaphore,
+            offset: probe.offset,
+            semaphore: probe.semaphore,
             cookie,
         });
     }
@@ -90,12 +90,12 @@ fn enter(request: &AttachRequest<'_>, map: &BpfMap, specification: &[u8; ELEMENT
         }
     }
     Err(request.wrong(format!(
-        "the marks have more than {} different ways to find their arguments (BPF_USDT_MAX_SPEC_CNT)",
+        "the probes have more than {} different ways to find their arguments (BPF_USDT_MAX_SPEC_CNT)",
         map.info().entries
     )))
 }
 
-/// The element of the map for a mark's arguments, as its note writes them: `-4@%edi 8@-16(%rbp)`.
+/// The element of the map for a probe's arguments, as its note writes them: `-4@%edi 8@-16(%rbp)`.
 fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
     let mut element = [0; ELEMENT];
     let mut count = 0usize;
@@ -104,7 +104,7 @@ fn specification(text: &str) -> std::result::Result<[u8; ELEMENT], String> {
         let room = element
             .get_mut(count * 16..count * 16 + 16)
             .filter(|_| count < MAX_ARGUMENTS);
-        let room = room.ok_or_else(|| format!("the mark has more than {MAX_ARGUMENTS} arguments"))?;
+        let room = room.ok_or_else(|| format!("the probe has more than {MAX_ARGUMENTS} arguments"))?;
         let (value, how, register) = match place {
             ArgumentPlace::Constant(value) => (value, 0, 0),
             ArgumentPlace::Register(register) => (0, 1, register),

@@ -32,7 +32,7 @@ impl Memory {
         Ok(Self { file })
     }
 
-    /// Maps so many new pages, zeroed. Those of a file are never unmapped while the process runs.
+    /// Maps new pages, zeroed. Those of a file are never unmapped while the process runs.
     ///
     /// # Errors
     /// When there is no memory.

@@ -62,6 +62,7 @@ fn write(about: &About<'_>, out: &mut String) -> fmt::Result {
     tsdl::other_types(out, floats)?;
     tsdl::trace(out, &Uuid(about.uuid))?;
     let [hostname, kernel_release, machine] = system();
+    // Absent where /proc is not mounted, as in some containers.
     let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let command = String::from_utf8_lossy(&command).replace('\0', " ");
     let origin = Origin {

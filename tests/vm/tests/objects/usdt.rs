@@ -24,6 +24,6 @@ fn arguments_of_marks_are_read_wherever_they_are() {
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);
     assert!(wrong.err.contains("own:mark"), "near names: {}", wrong.err);
     let none = kestrel(&["bpf", "run", "/object_usdt.o", "on_mark=/object_usdt.o:own:mark"]);
-    assert!(none.err.contains("no USDT marks"), "{}", none.err);
+    assert!(none.err.contains("no USDT probes"), "{}", none.err);
     gone(&before);
 }
