@@ -372,6 +372,7 @@ fn print_summary(
     let summary = &recorded.summary;
     let missed = summary.missed.map_or(0, |missed| missed.hits);
     let all = [summary.lost(), missed, whole.lost, whole.missed];
+    // Being quiet does not extend to what the recording lacks.
     if is_quiet() && all.iter().sum::<u64>() == 0 && summary.cut_short.is_none() {
         return;
     }
@@ -411,6 +412,7 @@ fn print_summary(
     } else if summary.lost() > 0 {
         remark!("hint: a larger --buffer-size keeps more; a predicate lets fewer events in");
     }
+    // Lost events happened, too: the hint is for events that never did.
     let came = recorded.records() + summary.lost() + messages + whole.records + whole.lost;
     hint_if_no_event(came, &recorded.session, target);
 }

@@ -143,6 +143,7 @@ impl StackOptions {
             } else {
                 "Flame graph"
             };
+            // Before the file is written: an empty picture would pass for a result.
             if tree.total() == 0 {
                 let failure = Failure::new(
                     Exit::Failed,

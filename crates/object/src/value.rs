@@ -70,6 +70,7 @@ struct Reader<'b> {
 impl Reader<'_> {
     fn json(&mut self, ty: TypeId, bytes: &[u8], depth: u32) -> Value {
         self.left = self.left.saturating_sub(1);
+        // Types of an object are foreign bytes: they can be as deep and as wide as these say.
         if depth > DEPTH || self.left == 0 {
             return Value::String("…".to_owned());
         }

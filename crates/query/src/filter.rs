@@ -87,6 +87,7 @@ impl Filter {
             about[number] = about_fields(event);
         }
         let from = wanted.from.map_or(0, |from| from.ns(clocks, clocks.begin_ns));
+        // A relative end counts from the beginning that was asked for.
         let base = if wanted.from.is_some() {
             from
         } else {

@@ -157,6 +157,7 @@ impl Latencies {
         for role in 0..self.roles.get(id).map_or(0, Vec::len) {
             let (pair, begins) = self.roles[id][role];
             let paired = &mut self.pairs[pair];
+            // Pairs by thread, the most common, are found by a number, without the key as bytes.
             let Some((begin, end)) = &paired.key else {
                 let key = (pair as u32, thread(record));
                 match begins {

@@ -174,6 +174,7 @@ impl Refusals<'_> {
                     .push(Diagnostic::error(span, "a recording has no parameters"));
             }
             ExprKind::Binary { op, left, .. } => {
+                // One helper gives both numbers; the operation on its result tells which one is asked for.
                 if let ExprKind::Intrinsic(Intrinsic::Helper { helper, .. }) = &left.kind
                     && *helper == helper::GET_CURRENT_UID_GID
                 {

@@ -176,6 +176,7 @@ impl Remembering {
     /// Keeps what a record holds.
     pub(crate) fn remember(&mut self, record: &Record<'_>) {
         self.faults.clear();
+        // With the next record: handlers of the process's last one still read its memory.
         if let Some(process) = self.gone.take() {
             self.memory.renew(process);
         }
@@ -199,6 +200,7 @@ impl Remembering {
         if let (Some(call), Some(number)) = (&event.call, number) {
             let key = (call.abi(), number);
             match call.side() {
+                // These calls never return: their entries would wait for ever.
                 Side::Entry if self.ends.group_exits.contains(&key) => {
                     self.entries.remove(record.tid);
                     self.gone = Some(record.pid);

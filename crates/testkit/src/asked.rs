@@ -396,6 +396,7 @@ pub fn compare(
         live.push((file, run, out));
         first = last;
     }
+    // The work begins when all programs and the recording are attached: all see the same events.
     let begun = Instant::now();
     while !folder.join("recorded/metadata").exists() {
         if begun.elapsed() > Duration::from_secs(60) {

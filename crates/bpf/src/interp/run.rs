@@ -151,6 +151,7 @@ impl Run {
                 second: from,
             } => {
                 let b = second(self, from)?;
+                // A move alone may go to a register that nothing has written yet.
                 let a = if op == isa::Alu::Mov { 0 } else { self.get(dst)? };
                 self.set(dst, alu(op, width, a, b))?;
             }

@@ -66,11 +66,13 @@ impl Convention<'_> {
         self.left.set(self.left.get() - 1);
         let size = self.types.size_of(ty)?;
         let mut mark = |class: Class| {
+            // System V passes values with unaligned parts in memory.
             if size == 0 || at.checked_rem(size.min(16)) != Some(0) {
                 return None;
             }
             for word in at / 8..(at + size).div_ceil(8) {
                 let known = words.get_mut(usize::try_from(word).ok()?)?;
+                // A word with an integer in it is one, whatever else shares it.
                 if *known != Some(Class::Integer) {
                     *known = Some(class);
                 }
@@ -88,6 +90,7 @@ impl Convention<'_> {
                 Some(())
             }
             Type::Struct(composite) | Type::Union(composite) => {
+                // Foreign bytes may list members without end.
                 for member in composite.members().take(64) {
                     let bit = u64::from(member.bit_offset);
                     match member.bits {
@@ -100,6 +103,7 @@ impl Convention<'_> {
                 }
                 Some(())
             }
+            // `long double` is of a class that memory carries.
             _ => None,
         }
     }
@@ -130,6 +134,7 @@ impl Convention<'_> {
             classes.filter(|one| **one == class).count()
         };
         let (integers, vectors) = (count(Class::Integer), count(Class::Vector));
+        // Registers carry a value whole or not at all: one that no longer fits leaves them to later parameters.
         let fits = classes.is_some()
             && taken.registers + integers <= arch.arguments.len()
             && taken.vectors + vectors <= VECTORS;
@@ -150,6 +155,7 @@ impl Convention<'_> {
                 }
             };
         }
+        // On the stack, `__int128` and `long double` are aligned to 16 bytes.
         let wide = size > 8 && !self.is_composite(ty);
         if wide {
             taken.stack = taken.stack.next_multiple_of(16);
@@ -199,10 +205,12 @@ pub(super) fn fields(known: &Described, signature: &Signature, is_copy: bool) ->
         left: Cell::new(MAX_TYPES),
     };
     let mut taken = Taken::default();
+    // A hidden first argument says where such a value goes.
     if convention.returns_in_memory(signature.returns) {
         taken.registers = 1;
     }
     let field = |parameter: &Parameter| {
+        // Asked for even where the compiler says the place: every parameter takes its registers from those after it.
         let by_convention = convention.place(parameter.ty, &mut taken);
         let source = match parameter.place {
             ParameterPlace::Constant(value) => Source::Expression(value.to_string()),

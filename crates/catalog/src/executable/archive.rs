@@ -24,6 +24,7 @@ pub(super) fn find(archive: &[u8], wanted: &str) -> Result<Range<usize>, String>
     let long = |at: usize| number(archive, at, 4);
     let from = archive.len().saturating_sub(END.1 + END.2);
     let tail = archive.get(from..).unwrap_or_default();
+    // The archive's comment comes after the mark and may contain anything: of several marks the last one counts.
     let end = tail.windows(END.0.len()).rposition(|bytes| bytes == END.0);
     let end = from + end.ok_or_else(|| "it is no ZIP archive".to_owned())?;
     let (count, mut at) = (
@@ -44,6 +45,7 @@ pub(super) fn find(archive: &[u8], wanted: &str) -> Result<Range<usize>, String>
                         .to_owned(),
                 );
             }
+            // The size is this directory's: the header before the data may leave it to a descriptor behind the data.
             let (size, head) = (
                 long(at + 24).ok_or_else(damaged)?,
                 long(at + 42).ok_or_else(damaged)?,
@@ -51,6 +53,7 @@ pub(super) fn find(archive: &[u8], wanted: &str) -> Result<Range<usize>, String>
             if archive.get(head..head.saturating_add(4)) != Some(HEAD.0) {
                 return Err(damaged());
             }
+            // That header has an extra field of its own length, with which tools align the data.
             let (name, extra) = (
                 short(head + 26).ok_or_else(damaged)?,
                 short(head + 28).ok_or_else(damaged)?,

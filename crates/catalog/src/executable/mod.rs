@@ -1,4 +1,4 @@
-//! Programs and libraries as ELF files: their functions and marks, and where these lie in the file; not what they have mapped where.
+//! Programs and libraries as ELF files: their functions and USDT probes, and where these lie in the file; not what they have mapped where.
 
 mod archive;
 pub mod language;
@@ -108,6 +108,7 @@ impl Executable {
             why,
         };
         let written = path.to_string_lossy();
+        // The name of an ordinary file may have `!/` in it.
         let in_archive = archive::split(&written).filter(|_| !path.exists());
         let outer = in_archive.map_or(path, |(archive, _)| Path::new(archive));
         let opened = files::open(outer).map_err(&unreadable)?;
@@ -124,6 +125,7 @@ impl Executable {
             mut functions,
             stripped,
         } = parse(own).map_err(|error| no_program(error.to_string()))?;
+        // Uprobes are placed by offsets into the file that is mapped, which is the whole archive.
         for segment in &mut segments {
             segment.offset = segment.offset.saturating_add(begin);
         }

@@ -140,6 +140,7 @@ impl Site {
             column,
         };
         let found = info.lines(wanted);
+        // A line has a place in each copy of its code: inlined, unrolled, instantiated.
         let mut all: Vec<u64> = found
             .addresses
             .iter()

@@ -100,6 +100,7 @@ fn machine_checks(host: &Host) -> Vec<Check> {
         }
         Err(error) => rows.push(row("privileges", false, error.to_string(), "")),
     }
+    // Lockdown for integrity leaves kprobes, tracefs and reads of kernel memory alone (`lockdown_reason`, include/linux/security.h).
     let lockdown = procfs::lockdown(host);
     rows.push(row(
         "lockdown",

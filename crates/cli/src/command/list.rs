@@ -153,6 +153,7 @@ fn format_of(event: &str, host: &Host) -> Result<Exit, Failure> {
 
 /// The classes, with the number of their events on this kernel.
 fn classes(options: &Options, catalog: &Catalog) -> Result<Exit, Failure> {
+    // Patterns may be written as after `-e` (`class:net`).
     let globs: Vec<Glob> = options
         .patterns
         .iter()

@@ -51,6 +51,7 @@ pub(super) fn from_refusal(refusal: &Refusal) -> Failure {
             parsed.message.replace('\n', "\n                ")
         );
     }
+    // A log in which no message was recognised has to speak for itself.
     if parsed.message.is_empty() && !refusal.log.is_empty() {
         let lines: Vec<&str> = refusal.log.lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(LINES)) {

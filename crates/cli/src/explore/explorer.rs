@@ -233,6 +233,7 @@ impl Explorer {
 
     /// A key while looking.
     fn look(&mut self, key: KeyEvent) -> AfterKey {
+        // While a filter is typed all keys are its letters, `q` too.
         if self
             .level()
             .table()
@@ -243,6 +244,7 @@ impl Explorer {
             }
             return AfterKey::Stay;
         }
+        // A letter with Ctrl or Alt is another key; `fill` has taken those that mean something.
         if key
             .modifiers
             .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
@@ -273,6 +275,7 @@ impl Explorer {
             },
             KeyCode::Char('i') => self.inform(),
             _ if self.level().tab == Tab::Records => self.in_records(key),
+            // The graph comes before the keys of all tables: Enter and `h` fold and unfold its rows.
             _ if self.level().tab == Tab::Graph && self.in_graph(key) => {}
             KeyCode::Enter => self.step_in(None),
             KeyCode::Char('r') => self.step_in(Some(Tab::Records)),

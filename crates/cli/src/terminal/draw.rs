@@ -28,6 +28,7 @@ pub(crate) fn draw_table(frame: &mut Frame<'_>, area: Rect, table: &mut Table) {
     let last_first = table.shown().len().saturating_sub(room);
     let place = table.place();
     let window = &mut table.window;
+    // The window moves no further than the chosen row needs, and never beyond the last full page.
     window.first = window
         .first
         .min(place)

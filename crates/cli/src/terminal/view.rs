@@ -46,6 +46,7 @@ pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
         screen.draw(view)?;
         let (woken, rung) = {
             let bells = view.bells();
+            // Sleeping ends with keys and time as well, so the bells are asked once more.
             let woken = screen.sleep(next, &bells)?;
             let rung = !bells.is_empty() && kestrel::kernel::readable::wait(&bells, Duration::ZERO);
             (woken, rung)
@@ -61,6 +62,7 @@ pub(crate) fn fill(view: &mut impl View) -> Result<(), Failure> {
         }
         for event in woken.events {
             let Event::Key(key) = event else { continue };
+            // Some terminals report the release of a key as an event of its own.
             if key.kind == KeyEventKind::Release {
                 continue;
             }

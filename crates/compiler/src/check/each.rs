@@ -127,6 +127,7 @@ impl Checker<'_> {
                 };
             }
         };
+        // The helper's callback is given the element itself, which programs may read without a copy.
         let spot = MemoryPlace {
             address: Expr::new(ExprKind::ElementValue, Type::hexadecimal(8), span),
             offset: 0,

@@ -33,6 +33,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 impl Checker<'_> {
     /// Checks a bare word, which may name a field, a built-in, a parameter or a constant.
     pub(super) fn word(&mut self, name: &str, span: Span) -> Checked<Expr> {
+        // In the expression of a field's rule a word is another field first, and never a parameter: rules belong to events, parameters to table files.
         if !self.rules.is_empty()
             && let Some(field) = self.find_field(name)
         {

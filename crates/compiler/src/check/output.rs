@@ -184,6 +184,7 @@ impl Checker<'_> {
         let line = kept(self, text_constant(text, span), size);
         let bytes = words.len() as u64 * 8;
         let number = |value: u64| constant(value, Type::U64, span);
+        // The helper takes no address where there are no values.
         let data = match words.is_empty() {
             true => number(0),
             false => Expr::new(ExprKind::FrameWords(words), Type::U64, span),

@@ -411,6 +411,7 @@ impl<'d> Maker<'d> {
     }
 
     fn named(&mut self, ty: &'d CTypeUse) -> TypeId {
+        // The script's own definitions come before the kernel's of the same name.
         let name = ty.name.as_str();
         match ty.tag {
             Some(tag @ (TypeTag::Struct | TypeTag::Union)) => {
@@ -449,6 +450,7 @@ impl<'d> Maker<'d> {
         if let Some(id) = self.base.and_then(|base| find(base, ty)) {
             return id;
         }
+        // As in C, a struct that is defined nowhere can still be pointed to.
         match ty.tag {
             Some(TypeTag::Union) => self.builder.forward(name, true),
             Some(_) => self.builder.forward(name, false),

@@ -226,6 +226,7 @@ impl Splitter {
                     otherwise,
                 } => match condition.kind {
                     ExprKind::Constant(0) => {
+                        // Records that are never made keep their numbers, which are those of the source's order.
                         self.records += records_in(then);
                         StatementKind::Block(self.body(otherwise)?)
                     }

@@ -70,6 +70,7 @@ impl ProgramText {
     pub fn read(name: &str, text: &str, config: Config, inputs: &Inputs<'_>) -> Result<Self> {
         let expanded = expand(name, text, config, inputs);
         let whole = expanded.sources.text();
+        // Each stage ends with its own errors: those of the next would be consequences of them.
         if has_errors(&expanded.found) {
             return Err(Error::Program {
                 source_text: whole.to_owned(),

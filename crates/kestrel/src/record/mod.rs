@@ -352,6 +352,7 @@ impl Recorder {
         self.session.deactivate();
         self.ended = Some(self.begun.elapsed());
         self.settle();
+        // A failed write does not end this: what the rings hold is counted as lost, event by event.
         let mut stopped = Ok(());
         for (number, buffer) in recorded(&self.session) {
             for cpu in buffer.ring().cpus() {
@@ -364,6 +365,7 @@ impl Recorder {
                     let before = self.writer.packets(number, cpu);
                     if let Err(error) = self.writer.append(number, cpu, &self.pages) {
                         self.failed = Some(error.reason());
+                        // Packets that reached the file before the write failed are not lost.
                         spared = self.writer.packets(number, cpu) - before;
                         stopped = Err(error.within(&self.path).into());
                     }

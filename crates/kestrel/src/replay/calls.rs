@@ -353,6 +353,7 @@ impl<'e> CallEvent<'e> {
             };
             field(name, ty, NUMBER)
         };
+        // Names and sizes are those of the tracepoints' `format` files.
         let fields: Vec<EventField> = match (&self.call, self.side) {
             (Some((_, signature)), Side::Entry) => {
                 let known = signature.parameters.iter().take(self.words.min(ARGUMENTS));

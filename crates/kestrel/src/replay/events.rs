@@ -80,6 +80,7 @@ pub(super) fn trigger<'e>(
         let kind = kind.unwrap_or("tracepoint");
         find_kind(own).map_or(own, |kind| kind.name()) == kind && glob.matches(name)
     };
+    // Records with an action are what a handler printed, and no events.
     let recorded: Vec<&EventClass> = events
         .iter()
         .filter(|event| event.action.is_none())
@@ -130,6 +131,7 @@ fn not_recorded(
     let names = || events.iter().map(|event| event.name.as_str());
     let last = |name: &str| name.rsplit(':').next().unwrap_or(name).to_owned();
     let mut near = nearest(pattern, names().chain(of_calls()));
+    // A function by another kind of probe (`kprobe:f` for `fentry:f`) often answers as well.
     near.extend(
         names()
             .chain(of_calls())

@@ -159,6 +159,7 @@ impl Resources {
         }
         let doorbell = match name.as_str() {
             bell::FILLED => self.doorbell.as_ref(),
+            // A session in the foreground has one bell: one process reads its pages and its messages.
             bell::RECORDS => self.message_bell.as_ref().or(self.doorbell.as_ref()),
             _ => None,
         };

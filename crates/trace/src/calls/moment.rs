@@ -134,6 +134,7 @@ impl Reader {
                 Moment::Entry {
                     values: fields
                         .map(|(_, value)| match value {
+                            // Handlers have recorded the string in the place of its address.
                             Value::Text(_) => SOMEWHERE,
                             value => value.as_u64().unwrap_or_default(),
                         })

@@ -309,6 +309,7 @@ impl Table {
         let is_shown = |(_, field): &(usize, &Field)| field.name != UNUSED;
         for (index, field) in event.layout.fields().iter().enumerate().filter(is_shown) {
             let mut name = field.name.clone();
+            // Names of columns are unique: a field of the event gives way to the column that all events have.
             while names.contains(&name) {
                 name = format!("args.{name}");
             }

@@ -303,6 +303,7 @@ impl Merge {
                     )));
                 };
                 let key = (buffer, record.cpu);
+                // Each recording's streams count their losses from 0, and several may become one stream here: differences add up.
                 let before = source.lost.insert(key, of_stream).unwrap_or(0);
                 let lost = lost.entry(key).or_default();
                 *lost += of_stream.saturating_sub(before);

@@ -50,6 +50,7 @@ pub(super) struct Stream {
 
 impl Foreign {
     pub(super) fn trace(self, format: &str) -> Trace {
+        // Any identity does: pages and reader have to agree on it, and neither leaves this process.
         let uuid = Uuid(*b"foreign recordin");
         let mut buffers: Vec<String> = Vec::new();
         let mut streams = Vec::new();

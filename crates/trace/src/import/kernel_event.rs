@@ -171,6 +171,7 @@ fn fixed(format: &Format, field: &Field, is_text: bool) -> FieldType {
         if is_text {
             return FieldType::Text { size: field.size };
         }
+        // The file says both, and they may contradict each other.
         let size = field
             .size
             .checked_div(count)

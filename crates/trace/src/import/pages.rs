@@ -42,6 +42,7 @@ impl Pages {
         self.lost = self.lost.saturating_add(self.draft.lost);
         loop {
             let record = self.draft.bytes();
+            // A draft without a record only announces losses; it gets a page whose header counts them.
             if self.draft.is_record()
                 && let Some(place) = page.get_mut(at..at + record.len())
             {

@@ -156,6 +156,7 @@ fn measure_round(round: u32, work: &Work<'_>, rows: &mut [Row]) -> Result<Vec<Ta
         }
     }
     bare.push(measure_bare(round, work)?);
+    // Single builds differ by more than a recorder adds: rows are compared with the mean of the round's bare builds.
     let mean = |what: fn(&Taken) -> f64| bare.iter().map(what).sum::<f64>() / bare.len() as f64;
     let against = COLUMNS.map(|(_, what)| mean(what));
     for index in measured {

@@ -17,6 +17,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn read(text: &str) -> Self {
+        // Tests may import what they like.
         let text = text.split("#[cfg(test)]\nmod").next().unwrap_or(text);
         let mut body = String::new();
         let mut uses = Vec::new();

@@ -40,6 +40,7 @@ pub fn find(text: &str, host: &Host) -> Result<Option<Named>> {
     let mut config = Config::default();
     let mut scale = None;
     for term in terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {
+        // A term with `=` sets a field of the unit's `format`; a path would leave the directory of its `events`.
         match unit
             .read(&format!("events/{term}"))
             .filter(|_| !term.contains(['=', '/']))
@@ -53,6 +54,7 @@ pub fn find(text: &str, host: &Host) -> Result<Option<Named>> {
             None => unit.set(term, &mut config)?,
         }
     }
+    // Units of a package are counted on one CPU of each (`cpumask`); those of hybrid cores name the CPUs that they are in (`cpus`).
     let cpus = unit.read("cpumask").or_else(|| unit.read("cpus"));
     Ok(Some(Named {
         name: text.trim().to_owned(),

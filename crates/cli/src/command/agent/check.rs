@@ -107,6 +107,7 @@ fn reactions(session: &PinnedSession, user: Option<&User>, options: &Options) ->
         .iter()
         .filter(|effect| matches!(effect, Effect::Dump(_)))
         .count();
+    // Opened only to see that the agent could, also where no handler asks for anything yet.
     let found = match Inbox::open(session) {
         Err(error) => Err(error.to_string()),
         Ok(_) if actions.is_empty() => Ok("its handlers ask for nothing".to_owned()),

@@ -148,6 +148,7 @@ fn text(object: &Object) -> String {
     );
     for map in parsed.maps() {
         let sized = |size: u32, name: String| {
+            // The type of a data section only repeats the section's name.
             if name.is_empty() || map.is_data {
                 format!("{size} B")
             } else {

@@ -114,6 +114,7 @@ fn text(
             (Ok(()), false) => "* ",
             (Ok(()), true) => "  ",
         };
+        // Where no instruction can be probed, the reason stands above, once.
         let why = instruction.probeable.as_ref().err().filter(|_| good > 0);
         let why = why.map(|why| why.short().to_owned());
         let remarks: Vec<String> = states.into_iter().chain(why).collect();

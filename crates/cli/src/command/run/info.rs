@@ -72,6 +72,7 @@ pub(super) fn run() -> Result<Exit, Failure> {
     }
     writeln!(out, "\nKernel helpers")?;
     for name in HELPERS {
+        // bpftrace's names of helpers; the kernel calls some of them otherwise.
         let kernels = match *name {
             "dpath" => "d_path",
             "skboutput" => "skb_output",

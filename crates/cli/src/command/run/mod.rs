@@ -530,6 +530,7 @@ impl Work for ProgramRun<'_> {
             return Ok(Duration::ZERO);
         }
         self.perform.poll()?;
+        // Before the rings are read: what the handlers of the signal print is in this round then.
         if self.signal.as_ref().is_some_and(UserSignal::take) {
             self.running.fire(USER_SIGNAL)?;
         }

@@ -66,6 +66,7 @@ impl Number {
 
 /// The rows of a run, or of several.
 pub(super) fn figures<'a>(events: &'a [Event], runs: &'a [Run]) -> Vec<Figure<'a>> {
+    // A map has no order: events that sort alike keep the order in which they were counted.
     let mut keys: Vec<Key<'_>> = Vec::new();
     let mut amounts: HashMap<Key<'_>, Vec<Amount>> = HashMap::new();
     for count in runs.iter().flat_map(|run| &run.counts) {
@@ -97,6 +98,7 @@ pub(super) fn figures<'a>(events: &'a [Event], runs: &'a [Run]) -> Vec<Figure<'a
             number: numbers[key],
             running: running / runs.len().max(1) as u64,
             percent: match enabled {
+                // One that was never enabled shared its counter with no other.
                 0 => 100.0,
                 enabled => running as f64 * 100.0 / enabled as f64,
             },

@@ -229,6 +229,7 @@ fn object(figure: &Figure<'_>, at: Option<u64>) -> String {
     let value = match figure.number {
         Number::NotSupported => json!(NOT_SUPPORTED),
         Number::NotCounted => json!(NOT_COUNTED),
+        // As a float it would lose digits from 2^53 on.
         Number::Exact(value) if scale == 1.0 => json!(value),
         Number::Exact(value) => json!(value as f64 / scale),
         Number::About(value) => json!(value / scale),

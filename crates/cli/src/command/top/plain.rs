@@ -124,6 +124,7 @@ pub(super) fn line(model: &Model, title: &str, time_ns: u64) -> Value {
         _ => Value::Null,
     };
     let earlier_sums = |by| before.map(|before| before.sums(&Slice::default(), by));
+    // An event that an earlier reading did not have has counted from 0; without an earlier reading there is no rate.
     let by_event = earlier_sums(By::Event);
     let by_process = earlier_sums(By::Process);
     let events: Vec<Value> = (now.sums(&Slice::default(), By::Event).into_iter())

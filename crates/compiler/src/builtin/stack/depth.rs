@@ -24,6 +24,7 @@ const MODES: &[(&str, StackMode)] = &[
 pub(super) fn mode_and_depth(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<(StackMode, u32)> {
     let args = usage.positional(checker, 0, 2)?;
     let named = args.first().and_then(|first| mode_of(first));
+    // A depth may be a parameter or another known word: a word that is neither, or is close to a mode, is a mode misspelt.
     if let (
         None,
         Some(ast::Expr {

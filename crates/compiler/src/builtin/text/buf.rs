@@ -87,6 +87,7 @@ fn known_bytes(known: &[u8], length: usize, span: ast::Span) -> Expr {
 /// The address that a value is or lies at, and whose memory it is, where that is known.
 fn place(checker: &mut Checker<'_>, value: Expr, span: ast::Span) -> Checked<(Expr, Option<Space>)> {
     let value = match value.kind {
+        // A literal is nowhere in memory: it is put into the program's stack frame.
         ExprKind::Text(known) => {
             let words = known.chunks(8).map(|bytes| {
                 let mut word = [0; 8];

@@ -82,6 +82,7 @@ impl Checker<'_> {
         let holding = self.holding(&ternary_as_string(stored.clone()), true);
         let holding = holding?;
         let stored_type = self.map_shape(name, holding.clone());
+        // The map holds numbers in 8 bytes; the narrow type is what `sizeof` and messages say of it.
         let narrow = self.holding(&ternary_as_string(stored.clone()), false)?;
         self.globals.shapes.notes_stored(name, narrow);
         let class = |ty: &Type| (ty.is_scalar(), ty.is_text());

@@ -186,6 +186,7 @@ impl Checker<'_> {
                 | FieldType::HeldStack(_) => !key.ty.is_scalar() && !key.ty.is_text(),
                 _ => key.ty.is_scalar(),
             };
+            // In scripts the next round gives all keys the room of the longest string.
             let grows = self.globals.infers_types && key.ty.is_text();
             if !agreed && !grows {
                 let message = format!(

@@ -175,6 +175,7 @@ impl Checker<'_> {
             return Err(self.error(span, format!("there can be at most {} maps", state::MAX_MAPS)));
         }
         let declared = self.globals.declared.get(&name);
+        // A map of a single value has no elements to evict.
         let evicts = declared.is_some_and(|map| map.evicts) && !keys.is_empty();
         let map = MapType {
             number,

@@ -15,6 +15,7 @@ impl Checker<'_> {
     /// `@x[keys]` as a value.
     pub(crate) fn map_value(&mut self, name: &str, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
         let keys: Vec<&ast::Expr> = keys.iter().collect();
+        // No use so far may have said what the map holds: then it holds numbers.
         let assumed = ValueKind::Scalar(scalar_type(&Type::I64));
         let place = self.map_place(name, &keys, None, &assumed, Usage::Reads, span)?;
         let ty = match &place.map.value {

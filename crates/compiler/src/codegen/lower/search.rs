@@ -56,6 +56,7 @@ impl Lower<'_> {
         let room = bytes.max(1).next_multiple_of(8);
         let slot = self.b.slot(room, 8);
         self.put(text, slot, 0, bytes.max(1))?;
+        // The last place is known here, so that the verifier sees the loop end.
         let last = i64::from(bytes) - needle.len() as i64;
         if last < 0 {
             return Ok(found);

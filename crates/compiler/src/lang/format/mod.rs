@@ -147,6 +147,7 @@ impl<'a> Printer<'a> {
                 self.out.push_str(&line);
                 self.end_line(path.span.end);
             }
+            // Definitions of C stay as they are written: this formats the language, not C.
             Item::Definition(definition) => self.as_it_is(definition.span),
             Item::Map(map) => self.as_it_is(map.span),
             Item::Macro(one) => {

@@ -140,6 +140,7 @@ impl<'a> Lexer<'a> {
                         self.at += end + 2;
                         self.remark(start);
                     }
+                    // One error for the rest of the text, instead of one for each word that the comment has swallowed.
                     None => {
                         found.push(
                             Diagnostic::error(

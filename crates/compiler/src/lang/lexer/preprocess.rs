@@ -158,6 +158,7 @@ impl<'a> Lexer<'a> {
                 let message = format!("#warning {}", rest.trim());
                 found.push(Diagnostic::warning(span(start, end), message));
             }
+            // These speak to a C compiler.
             "pragma" | "line" => {}
             _ => {
                 self.at = start;
@@ -428,6 +429,7 @@ impl<'a> Lexer<'a> {
             return Some(token);
         };
         let defined = &defined.0;
+        // Inside its own expansion a name stands for itself (C11 6.10.3.4), so that expansions end.
         if self.frames.iter().any(|frame| frame.name == name) {
             return Some(token);
         }
@@ -438,6 +440,7 @@ impl<'a> Lexer<'a> {
                 let Some(arguments) = self.arguments(&mut place, found) else {
                     return Some(token);
                 };
+                // `f()` is a call without arguments and one with an empty argument alike.
                 if arguments.len() != parameters.len() && !(parameters.is_empty() && arguments.len() == 1) {
                     let message = format!(
                         "\"{name}\" takes {} argument{}, and {} are given",
@@ -475,6 +478,7 @@ impl<'a> Lexer<'a> {
             if preprocessor.expanded > MAX_TOKENS || preprocessor.level > MAX_LEVELS {
                 let message = format!("\"{name}\" and the names before it stand for too much");
                 found.push(Diagnostic::error(place, message));
+                // From here on nothing is expanded: the same error at each further name would bury the first.
                 preprocessor.names = Rc::default();
                 return Some(bad(place));
             }

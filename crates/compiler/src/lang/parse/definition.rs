@@ -58,11 +58,13 @@ impl Parser<'_> {
             self.qualifiers(&mut attributes)?;
             let name = match self.token.kind {
                 TokenKind::Word(_) => self.expect_name("the name of a type")?,
+                // A type without a name gets one that nobody can write: where it stands in the text.
                 _ => Spanned {
                     node: format!("({start})"),
                     span: self.token.span,
                 },
             };
+            // C23's underlying type is read over: the values say how wide an enumeration is.
             if tag == TypeTag::Enum && self.eat(":") {
                 self.base(&mut Vec::new())?;
             }
@@ -126,6 +128,7 @@ impl Parser<'_> {
                 return Err(self.unexpected("a member or \"}\""));
             }
             let base = self.base(types)?;
+            // An anonymous struct or union, whose members count as this one's (C11).
             if self.is(";") || self.is("}") {
                 members.push(Declarator {
                     name: Spanned {
@@ -207,6 +210,7 @@ impl Parser<'_> {
             let inner = self.deeper(Self::declarator)?;
             self.expect(")")?;
             inner
+        // A bit field without a name, which only fills up a word.
         } else if self.is(":") {
             let span = Span {
                 start: self.start(),
@@ -227,12 +231,14 @@ impl Parser<'_> {
                 self.expect("]")?;
                 behind.push(CShape::Array(count));
             } else if self.eat("(") {
+                // Where members of a struct lie does not depend on parameters of functions.
                 self.skip_past("(", ")");
                 behind.push(CShape::Function);
             } else {
                 break;
             }
         }
+        // What is written behind a name binds closer than a star before it; parentheses closer than both.
         shape.extend(behind.into_iter().rev());
         shape.extend(inner);
         if shape.len() > super::HEIGHT as usize {

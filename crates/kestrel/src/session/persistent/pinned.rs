@@ -224,6 +224,7 @@ impl PinnedSession {
     pub fn session(&self) -> Result<Session> {
         let mut info = self.info()?;
         let buffers = self.buffers()?;
+        // Buffers that were removed keep their places, by which programs and traces number the others.
         info.buffers = (0..)
             .zip(&buffers)
             .filter(|(_, buffer)| !buffer.is_removed())

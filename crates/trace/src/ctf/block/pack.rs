@@ -157,6 +157,7 @@ impl Parts {
     fn join(&mut self, pages: &[u8], apart: &HashSet<u16>) {
         self.headers.clear();
         self.headers.extend(self.kept.iter().map(|kept| u8::from(*kept)));
+        // Columns of differences: most words of a header grow by nearly the same from page to page.
         for word in 0..HEADER_WORDS {
             let mut before = 0;
             for page in pages.chunks(BYTES) {
@@ -175,6 +176,7 @@ impl Parts {
             heads.extend((words | place).to_le_bytes());
         }
         heads.extend((self.codes.len() as u32).to_le_bytes());
+        // Planes of bytes: the high ones are nearly all alike, which compresses to nothing. Times have 48 bits.
         for plane in 0..2 {
             heads.extend(self.codes.iter().map(|code| (code >> (8 * plane)) as u8));
         }

@@ -280,6 +280,7 @@ impl Stream {
         if find(&scope, "magic").is_some_and(|magic| magic != MAGIC) {
             return Err(Stop::Wrong("it is not the beginning of a packet"));
         }
+        // A trace with one kind of stream need not number it (CTF 1.8.3).
         let id = find(&scope, "stream_id").unwrap_or(0);
         let class = shared.streams.iter().position(|class| i128::from(class.id) == id);
         let class = match class {
@@ -322,6 +323,7 @@ impl Stream {
                 cycles = advanced(cycles, integer.bits, value);
             })?;
         }
+        // The last one: LTTng's extended headers have an `id` of their own behind the one that announces them.
         let id = scope
             .iter()
             .rev()
@@ -332,12 +334,14 @@ impl Stream {
             .classes
             .get(&key)
             .ok_or(Stop::Wrong("an event that the metadata do not describe"))?;
+        // Readers rely on times that do not run backwards within a stream.
         let time_ns = nanoseconds(cycles, shared.frequency).max(self.previous_ns);
         draft.begin(&class.event, time_ns, self.cpu, (0, 0));
         let mut thread = Thread::default();
         class.read(&mut bits, &mut scope, draft, &mut thread)?;
         let whole = draft.end(&class.event);
         draft.of_thread(thread.numbers(self.running));
+        // It would be read again and again.
         if bits.at == self.at {
             return Err(Stop::Wrong("an event without a bit"));
         }

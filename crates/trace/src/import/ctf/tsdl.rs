@@ -393,6 +393,7 @@ impl Parser {
         if integer.bits == 0 {
             return self.cursor.fail("an integer without a size");
         }
+        // The default of CTF 1.8: integers of whole bytes are aligned to bytes.
         if integer.align == 0 {
             integer.align = if integer.bits.is_multiple_of(8) { 8 } else { 1 };
         }

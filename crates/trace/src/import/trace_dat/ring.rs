@@ -165,6 +165,7 @@ impl Cpu {
             let (kind, delta) = (word & 31, u64::from(word >> 5));
             let more = |input: &mut Input<'_>| input.u32();
             let (length, from) = match kind {
+                // Padding without a time fills the page up; with one it was an event that was taken back.
                 PADDING if delta == 0 => break,
                 PADDING => {
                     let Some(length) = more(&mut input) else { break };
@@ -182,6 +183,7 @@ impl Cpu {
                     self.at += 8;
                     continue;
                 }
+                // Longer than 28 words: the length has a word of its own, and counts it.
                 0 => {
                     let Some(length) = more(&mut input) else { break };
                     ((length as usize).checked_sub(4), self.at + 8)

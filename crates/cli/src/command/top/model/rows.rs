@@ -61,7 +61,7 @@ impl Model {
                         map.and_then(|map| map.entry(&entry.key))
                             .map_or(0, |it| it.weight)
                     });
-                    let rate = match (map.adds_up, earlier) {
+                    let rate = match (map.only_grows, earlier) {
                         (true, Some(earlier)) => self.rate((entry.weight - earlier) as f64),
                         _ => Cell::text("-"),
                     };
@@ -134,10 +134,12 @@ impl Model {
                 if sessions {
                     cells.insert(0, Cell::text(&session));
                 }
+                // A line break is in no name: the two make a key by which the row is found again.
                 let mut row = Row::new(format!("{session}\n{event}"), cells);
                 row.alarm = sum.lost + missed > 0;
                 row
             }
+            // Hits that were lost or missed are counted by event and CPU: whose they were is not known.
             Key::Process(pid) => {
                 let name = match (pid, sum.comm.as_str()) {
                     (0, _) => "idle",
