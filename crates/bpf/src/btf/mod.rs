@@ -59,7 +59,7 @@ pub struct Btf {
     strings: Range<usize>,
     /// Where each type's header lies in `data`.
     offsets: Numbers,
-    /// The string that names each type, again: side by side, so that looking for one does not walk through all of `data`.
+    /// Offset of each type's name, side by side, so that the search for a name does not walk through all of `data`.
     labels: OnceLock<Vec<u32>>,
     /// The named types by the hashes of their names, where a directory was given.
     order: Option<Numbers>,

@@ -221,12 +221,12 @@ impl Machine {
         }
     }
 
-    /// The keys of a map that have values, in byte order; of an array, those that were touched.
+    /// The keys of a map that have values, in byte order; of an array, those that were used.
     pub fn keys(&self, map: MapRef) -> Vec<Vec<u8>> {
         self.maps.get(map.0 as usize).map(Map::keys).unwrap_or_default()
     }
 
-    /// The records that were put into a [`MapKind::Events`] map; taking empties it.
+    /// The records that were put into a [`MapKind::RingBuffer`] map; taking empties it.
     pub fn take_events(&mut self, map: MapRef) -> Vec<Vec<u8>> {
         self.maps
             .get_mut(map.0 as usize)

@@ -199,7 +199,7 @@ impl Object {
         None
     }
 
-    /// Gives a global variable another value from the start.
+    /// Sets the initial value of a global variable.
     ///
     /// # Errors
     /// [`Error::Object`] if there is no such variable, or it has another size.
@@ -233,7 +233,7 @@ impl Object {
         Ok(())
     }
 
-    /// Gives a map room for so many entries, or a ring so many bytes, whatever its declaration says.
+    /// Sets a map's `max_entries`, which are bytes for a ring buffer, whatever its declaration says.
     ///
     /// # Errors
     /// [`Error::Object`] if there is no such map, or it holds global data.

@@ -5,7 +5,7 @@ mod x86_64;
 use kestrel_compiler::context::{Register, Source, UserRegisters, ValueType};
 use kestrel_trace::layout::Base;
 
-/// No system call of any architecture has a greater number.
+/// Highest number of a system call on any architecture.
 pub const HIGHEST_SYSCALL: u32 = 1023;
 
 /// Conventions of one architecture.
@@ -22,7 +22,7 @@ pub struct Arch {
     pub(crate) frame_registers: [&'static str; 3],
     /// The exceptions of instructions by number.
     pub traps: &'static [(i64, &'static str)],
-    /// Below it lies no code, neither the kernel's nor that of modules and programs.
+    /// Lowest address at which there is code of the kernel, of modules or of BPF programs.
     pub(crate) lowest_code: u64,
     /// Bytes of a return address: what the stack pointer is ahead of its place when a function has returned.
     pub return_slot: u64,
@@ -40,7 +40,7 @@ pub struct Arch {
     pub compat_name: fn(u32) -> Option<&'static str>,
     /// Member of `struct pt_regs` that holds the system call's number.
     pub syscall_number: &'static str,
-    /// What stands before that name in the name of the function that does it, whose only argument are the registers.
+    /// Prefix of the functions of system calls (`__x64_sys_openat`), whose only argument is `struct pt_regs`.
     pub syscall_function: &'static str,
     /// The number of a system call by the name that its tracepoints bear (`openat`, `newfstat`).
     pub syscall: fn(&str) -> Option<u32>,
@@ -48,12 +48,12 @@ pub struct Arch {
     pub syscall_name: fn(u32) -> Option<&'static str>,
     /// The name that its tracepoints bear (`newfstat`), by its number.
     pub traced_name: fn(u32) -> Option<&'static str>,
-    /// Where in the saved registers lies what the assembler calls by that name, without its `%`; parts of a register lie where it does.
+    /// Byte offset in `struct pt_regs` of a register by its assembler name without `%`; parts of a register have its offset.
     pub operand: fn(&str) -> Option<u32>,
 }
 
 impl Arch {
-    /// Where in `struct pt_regs` lies what a stack is unwound from.
+    /// Places in `struct pt_regs` of the registers with which unwinding begins.
     pub(crate) fn user_registers(&self) -> Option<UserRegisters> {
         let at = |name| Some(self.registers.iter().find(|saved| saved.name == name)?.offset);
         Some(UserRegisters {
@@ -88,7 +88,7 @@ pub enum RegisterContent {
     Segment,
     /// Bits with names; some of no meaning are always set.
     Flags {
-        /// Names of the registers by mask.
+        /// Names of the bits by mask.
         names: &'static [(i64, &'static str)],
         /// Bits without a meaning.
         always: u64,

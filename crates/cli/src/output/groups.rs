@@ -1,4 +1,4 @@
-//! Groups of records, and what one number is in each, as a table and as JSON.
+//! Groups of records, with the distribution of one number in each, as a table and as JSON.
 
 use super::columns::{Column, Columns};
 use kestrel_query::{Distribution, Group, Grouped};
@@ -53,7 +53,7 @@ pub(crate) fn text(grouped: &Grouped, total: u64) -> String {
     text
 }
 
-/// Numbers stand right, texts left.
+/// The column of a key: numbers are aligned right, strings left.
 fn key_column(groups: &[Group], key: usize) -> Column {
     match groups.iter().all(|group| group.keys[key].is_number()) {
         true => Column::Right,
@@ -76,7 +76,7 @@ fn figures_of(values: &Distribution) -> [String; 6] {
     .map(|number| number.to_string())
 }
 
-/// `12.3 %`.
+/// A share of all, as `12.3 %`.
 fn share(count: u64, total: u64) -> String {
     format!("{:.1} %", count as f64 * 100.0 / total.max(1) as f64)
 }
@@ -102,7 +102,7 @@ pub(crate) fn json(grouped: &Grouped) -> Json {
     all
 }
 
-/// Keys by their names.
+/// Values of keys, as an object with the keys' names.
 pub(crate) fn keys(names: &[String], values: &[Json]) -> Json {
     Json::Object(
         names

@@ -111,12 +111,12 @@ pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
     })
 }
 
-/// Whether bpftrace has the name and we shall.
+/// Whether bpftrace has a built-in of this name that is not supported yet.
 pub(crate) fn is_later(name: &str) -> bool {
     BPFTRACE.contains(&name) && find(name).is_none()
 }
 
-/// A use of a name: of a built-in, or of one that is not known.
+/// A use of a name, whether or not a built-in has it.
 pub(crate) fn used<'a>(name: &'a str, name_span: Span, args: Option<&'a [Arg]>, span: Span) -> Use<'a> {
     Use {
         name,
@@ -127,8 +127,8 @@ pub(crate) fn used<'a>(name: &'a str, name_span: Span, args: Option<&'a [Arg]>, 
     }
 }
 
-/// Checks a use, and says how the built-in is written where a finding says no more than what is wrong.
-fn taught<T>(
+/// Checks a use; a finding without a hint gets the built-in's usage as one.
+fn with_usage<T>(
     checker: &mut Checker<'_>,
     usage: &Use<'_>,
     check: impl FnOnce(&mut Checker<'_>) -> Checked<T>,
@@ -138,17 +138,17 @@ fn taught<T>(
     if let (Err(_), Some(written)) = (&checked, usage.written) {
         let args = usage.args.unwrap_or_default().iter();
         let places: Vec<Span> = args.map(|arg| arg.value.span).chain([usage.span]).collect();
-        checker.teach(before, &places, written);
+        checker.add_usage(before, &places, written);
     }
     checked
 }
 
 /// The value of a use.
 pub(crate) fn value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
-    taught(checker, usage, |checker| untaught_value(checker, usage))
+    with_usage(checker, usage, |checker| value_without_usage(checker, usage))
 }
 
-fn untaught_value(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
+fn value_without_usage(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     match find(usage.name).map(|b| (b, &b.kind)) {
         Some((_, BuiltinKind::Value(check))) => check(checker, usage),
         Some((_, BuiltinKind::MapChange(check))) => {
@@ -187,7 +187,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
     if matches!(kind, BuiltinKind::Value(_)) {
         return None;
     }
-    Some(taught(checker, usage, |checker| match kind {
+    Some(with_usage(checker, usage, |checker| match kind {
         BuiltinKind::Statement(check) | BuiltinKind::MapChange(check) => check(checker, usage),
         BuiltinKind::UserAction(verb) => checker.user_space_verb(usage, verb),
         BuiltinKind::Aggregation { check, .. } => {
@@ -201,7 +201,7 @@ pub(crate) fn action(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Check
 pub(crate) fn aggregation(checker: &mut Checker<'_>, usage: &Use<'_>) -> Option<Checked<PendingAggregation>> {
     match find(usage.name)?.kind {
         BuiltinKind::Aggregation { check, .. } => {
-            Some(taught(checker, usage, |checker| check(checker, usage)))
+            Some(with_usage(checker, usage, |checker| check(checker, usage)))
         }
         BuiltinKind::Value(_)
         | BuiltinKind::Statement(_)

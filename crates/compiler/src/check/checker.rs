@@ -86,7 +86,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Says how something is written where the findings since `before` are about its `places` and say nothing of that.
-    pub(crate) fn teach(&mut self, before: usize, places: &[Span], written: &str) {
+    pub(crate) fn add_usage(&mut self, before: usize, places: &[Span], written: &str) {
         for mut found in self.found.split_off(before.min(self.found.len())) {
             if found.hints.is_empty() && places.contains(&found.span) {
                 found.hints.push(format!("it is written {written}"));

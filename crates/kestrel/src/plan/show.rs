@@ -24,7 +24,7 @@ pub fn show(plan: &Plan, code: bool) -> Result<String> {
     } in &plan.buffers
     {
         let mode = match geometry.mode {
-            Mode::Stream => "stream: the newest record is refused and counted when the ring is full",
+            Mode::Stream => "stream: the newest record is lost and counted when the ring is full",
             Mode::Overwrite => "overwrite: the oldest page goes when the ring is full",
         };
         let whose = process.as_ref().map_or_else(String::new, |owner| match owner {
@@ -77,6 +77,7 @@ fn show_hook(out: &mut String, plan: &Plan, hook: &Hook, code: bool) -> Result<(
     if !hook.about.is_empty() {
         let _ = writeln!(out, "  of these, and about these by {}", hook.about.join(", "));
     }
+    // The planned strategy; which one works is known when it is attached.
     let program = hook.compile(strategy, plan, None)?;
     let _ = writeln!(
         out,

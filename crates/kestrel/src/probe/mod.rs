@@ -1,4 +1,4 @@
-//! Kprobes, jprobes, return probes and tracepoints under the names that kernel people know: registered, heard by closures, unregistered when dropped; no
+//! Kprobes, jprobes, return probes and tracepoints under the names that kernel people know: registered, their hits handed to closures, unregistered when dropped; no
 //! kernel module, and nothing that outlives its process in the kernel (see [`crate::session::store`] for that).
 //!
 //! | the kernel's (`linux/kprobes.h`) | here |
@@ -14,9 +14,9 @@
 //! | `debugfs/kprobes/enabled` | [`enable`], [`disable`] of all that were registered together |
 //! | `nmissed` | [`Registration::missed`] |
 //!
-//! A handler is a text in the event language, which runs in the kernel as a BPF program, the moment the probe is hit. What it *records* (`record(regs)`, `record(args,
+//! A handler is a program in the event language, which runs in the kernel as a BPF program, the moment the probe is hit. What it *records* (`record(regs)`, `record(args,
 //! kstack)`) goes through a buffer to the probe's closure ([`on_hit`](Kprobe::on_hit)), which runs in the program, in the thread that calls
-//! [`Registration::poll`], [`run_for`](Registration::run_for) or [`run_while`](Registration::run_while). A probe that is given a closure and no text records everything: registers, arguments by
+//! [`Registration::poll`], [`run_for`](Registration::run_for) or [`run_while`](Registration::run_while). A probe that is given a closure and no program records everything: registers, arguments by
 //! name and type where BTF knows them, the thread's name, and the stack if it is asked for.
 //!
 //! ```no_run

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 pub enum Detail {
     /// The number and the result.
     NumberAndResult,
-    /// Arguments, and the texts that they point to; also the calls that change what descriptors mean.
+    /// Arguments, and the strings that they point to; also the calls that change what descriptors mean.
     ArgumentsToo,
 }
 

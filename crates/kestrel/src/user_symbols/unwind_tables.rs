@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Tables that are longer are none: the largest programs have some tens of MiB.
+/// Most bytes of a table that is read: the largest programs have some tens of MiB.
 const LONGEST: u64 = 1 << 28;
-/// The longest vDSO.
+/// Most bytes of a vDSO.
 const LONGEST_VDSO: u64 = 1 << 20;
 /// The kernel's own library in each process.
 const VDSO: &str = "[vdso]";
@@ -49,7 +49,7 @@ pub(super) struct UnwindTables {
 }
 
 impl UnwindTables {
-    /// Reads those of a binary; none where it has none, or is of another architecture.
+    /// Reads the tables of a binary; `None` where it has none, or is of another architecture.
     pub(super) fn of(binary: &MappedBinary) -> Option<Self> {
         match &binary.file {
             Some(file) => Self::parse(&ReadCache::new(file)),
@@ -101,11 +101,11 @@ impl UnwindTables {
             .iter()
             .find(|it| (page(it.file.start)..it.file.end).contains(&mapping.offset))?;
         // Segments begin anywhere in a page, mappings at its start.
-        let stated = segment
+        let linked = segment
             .address
             .wrapping_add(mapping.offset)
             .wrapping_sub(segment.file.start);
-        let base = mapping.start.checked_sub(stated)?;
+        let base = mapping.start.checked_sub(linked)?;
         let addresses = |section: &Option<Section>| section.as_ref().map(|it| it.addresses.clone());
         let bytes = |section: &Option<Section>| section.as_ref()?.bytes.clone();
         let info = ExplicitModuleSectionInfo {

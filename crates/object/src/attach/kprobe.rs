@@ -17,13 +17,13 @@ pub(super) fn bind(request: &AttachRequest<'_>) -> Result<Binding> {
         )));
     }
     if offset != 0 {
-        begins(request, &function, offset)?;
+        check_instruction(request, &function, offset)?;
     }
     Ok(Binding::default())
 }
 
 /// Makes sure that an instruction begins at a place in a function, and may be probed: behind the function's end the kernel would probe another one.
-fn begins(request: &AttachRequest<'_>, function: &str, offset: u64) -> Result<()> {
+fn check_instruction(request: &AttachRequest<'_>, function: &str, offset: u64) -> Result<()> {
     let kernel = request.kernel;
     if !kernel.has_function(plain(function)) {
         return Err(kernel.no_function(plain(function)));
@@ -36,7 +36,7 @@ fn begins(request: &AttachRequest<'_>, function: &str, offset: u64) -> Result<()
     let places = || symbols.named(symbol).filter(|found| found.is_text());
     let first = places().next().map(|found| found.address);
     if module.is_none() && places().any(|found| Some(found.address) != first) {
-        return Err(several(function, offset));
+        return Err(ambiguous(function, offset));
     }
     let wanted = LocationSpec::Symbol {
         module,
@@ -64,7 +64,7 @@ fn begins(request: &AttachRequest<'_>, function: &str, offset: u64) -> Result<()
     }
 }
 
-fn several(function: &str, offset: u64) -> Error {
+fn ambiguous(function: &str, offset: u64) -> Error {
     Error::Unsupported {
         what: format!("cannot probe {}", ProbePlace::Symbol(function, offset)),
         why: "several functions have this name: `kestrel bpf run` cannot know which is meant".to_owned(),
@@ -80,7 +80,7 @@ fn at_return(request: &AttachRequest<'_>) -> bool {
     request.at_return || matches!(request.kind.hook, Hook::Kretprobe | Hook::Kretsyscall)
 }
 
-/// `vfs_read+0x12`, `ext4:ext4_sync`, `openat` (of a system call).
+/// Function and offset of a target: `vfs_read+0x12`, `ext4:ext4_sync`, `openat` (a system call).
 fn split(request: &AttachRequest<'_>) -> Result<(String, u64)> {
     let target = request.target()?;
     if matches!(request.kind.hook, Hook::Ksyscall | Hook::Kretsyscall) {
@@ -116,7 +116,7 @@ pub(super) fn attach(request: &AttachRequest<'_>, program: &Program, _: ProgramK
     one(request, program, &function, offset, at_return(request))
 }
 
-/// Attaches to one function, in the way that was chosen.
+/// Attaches to one function, through the interface that was chosen (`request.via`).
 pub(super) fn one(
     request: &AttachRequest<'_>,
     program: &Program,
@@ -147,10 +147,10 @@ fn explain(request: &AttachRequest<'_>, error: Error, function: &str, offset: u6
         Some(Errno::ENOENT | Errno::EINVAL | Errno::EADDRNOTAVAIL) if !request.kernel.has_function(plain) => {
             request.kernel.no_function(plain)
         }
-        Some(Errno::EADDRNOTAVAIL) => several(function, offset),
+        Some(Errno::EADDRNOTAVAIL) => ambiguous(function, offset),
         Some(Errno::EINVAL) if is_of_program(&error) => Error::Unsupported {
             what: format!(
-                "the kernel takes a probe on {}, but does not let the program {} hang on it",
+                "the kernel takes a probe on {}, but does not attach the program {} to it",
                 ProbePlace::Symbol(function, offset),
                 request.name
             ),

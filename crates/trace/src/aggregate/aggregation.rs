@@ -16,14 +16,14 @@ pub enum AsNumber {
     },
     /// The sum of the second words by that of the first ones.
     Mean,
-    /// The greatest rank, which is turned over first where it stands for the least.
+    /// The greatest rank; ranks of `min` are inverted, so that its least value has the greatest.
     Extreme {
         /// Whether the least value has the greatest rank.
         least: bool,
     },
 }
 
-/// A function that gathers values. What it keeps are words of 64 bits on each CPU, zeroes at first.
+/// A map function (`count`, `hist`): values become words of 64 bits on each CPU, which are 0 at first.
 pub trait Function: Sync {
     /// The name in the language.
     fn name(&self) -> &'static str;
@@ -48,8 +48,8 @@ pub trait Function: Sync {
         None
     }
 
-    /// Whether its numbers only grow: then what an interval added can be shown.
-    fn adds_up(&self) -> bool {
+    /// Whether its numbers only grow, so that their rate can be shown.
+    fn only_grows(&self) -> bool {
         false
     }
 
@@ -60,21 +60,21 @@ pub trait Function: Sync {
         }
     }
 
-    /// Learns by how much times of the kernel's monotonic clock differ from dates, in ns.
-    fn date(&self, _aggregation: &Aggregation, _words: &mut [u64], _offset: i64) {}
+    /// Makes dates of times of the kernel's monotonic clock, which are `offset` ns before them.
+    fn to_dates(&self, _aggregation: &Aggregation, _words: &mut [u64], _offset: i64) {}
 
-    /// Whether nothing was ever gathered: the one element of a map without keys exists before that.
+    /// Whether no value has come: the one element of a map without keys exists before the first.
     fn is_untouched(&self, _aggregation: &Aggregation, words: &[u64]) -> bool {
         words.iter().all(|word| *word == 0)
     }
 
-    /// Whether values may be gathered to zeroes, as those of `sum(0)`: these do not say that there were none.
-    fn may_gather_zeroes(&self) -> bool {
+    /// Whether the words may be 0 although there were values, as with `sum(0)`.
+    fn may_be_zero(&self) -> bool {
         false
     }
 
-    /// Whether there is something to show where nothing was added: a histogram has no buckets then.
-    fn shows_nothing_gathered(&self) -> bool {
+    /// Whether an element without values is shown: a histogram has no buckets then.
+    fn shows_empty(&self) -> bool {
         true
     }
 
@@ -213,7 +213,7 @@ impl Serialize for FunctionRef {
     }
 }
 
-/// The first of what a function keeps.
+/// The first word of a function.
 pub(super) fn first(words: &[u64]) -> u64 {
     words.first().copied().unwrap_or_default()
 }
@@ -227,7 +227,7 @@ pub(super) fn json_number(n: i128, out: &mut Vec<u8>) {
     }
 }
 
-/// The order-preserving number of 0 and up that a value of `min` and `max` counts as.
+/// Rank of a value for `min` and `max`: an unsigned number, in the same order as the values.
 pub fn rank(value: u64, signed: bool) -> u64 {
     if signed { value ^ 1 << 63 } else { value }
 }

@@ -121,7 +121,7 @@ impl ValueKind {
     pub fn may_hold_zeroes(&self) -> bool {
         match self {
             Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => true,
-            Self::Gathered(gathered) => gathered.function.may_gather_zeroes(),
+            Self::Gathered(gathered) => gathered.function.may_be_zero(),
         }
     }
 
@@ -134,10 +134,10 @@ impl ValueKind {
     }
 
     /// Whether its numbers only grow, as those of `count()`.
-    pub fn adds_up(&self) -> bool {
+    pub fn only_grows(&self) -> bool {
         match self {
             Self::Scalar(_) | Self::Text { .. } | Self::Whole(_) => false,
-            Self::Gathered(gathered) => gathered.function.adds_up(),
+            Self::Gathered(gathered) => gathered.function.only_grows(),
         }
     }
 }

@@ -167,7 +167,7 @@ impl Snapshot {
         C: IntoIterator<Item = &'v [u8]>,
     {
         let shows = match &ty.value {
-            ValueKind::Gathered(gathered) => gathered.function.shows_nothing_gathered(),
+            ValueKind::Gathered(gathered) => gathered.function.shows_empty(),
             _ => true,
         };
         Self::shown_with(ty, state, elements, shows)
@@ -221,7 +221,7 @@ impl Snapshot {
         if let ValueKind::Gathered(gathered) = &self.ty.value {
             for row in &mut self.rows {
                 if let RowValue::Words(words) = &mut row.value {
-                    gathered.function.date(gathered, words, offset);
+                    gathered.function.to_dates(gathered, words, offset);
                 }
             }
         }

@@ -38,7 +38,7 @@ pub trait Export {
     }
 }
 
-/// Names of addresses and of threads, of which records bring more.
+/// Names of addresses and of threads, to which records add.
 #[derive(Clone, Debug)]
 pub struct KnownNames {
     /// The names of addresses.
@@ -57,7 +57,7 @@ impl KnownNames {
         }
     }
 
-    /// Takes the names of threads that a record says.
+    /// Takes the names of threads from a record.
     pub(super) fn learn(&mut self, record: &Record<'_>) {
         self.learner.learn(record, &mut self.processes);
     }

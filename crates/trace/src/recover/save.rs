@@ -1,4 +1,4 @@
-//! A session found in an image as a trace directory: packets repaired one by one, then what a recorder would have said about them.
+//! A session found in an image as a trace directory: packets repaired one by one, then the summary that a recorder would have written.
 
 use super::index::ring_of;
 use super::repair::repair;
@@ -45,7 +45,7 @@ pub struct Recovered {
     pub damaged: u64,
     /// Packets that contradict newer ones of their ring, left out.
     pub stale: u64,
-    /// Packets that stood in the image more than once: how many more.
+    /// Further copies of packets in the image.
     pub copies: u64,
     /// Number of records recovered.
     pub events: u64,
@@ -146,7 +146,7 @@ impl Session {
     }
 }
 
-/// Facts gathered from records as they pass.
+/// Counts, names and times, collected from the records as they are written.
 #[derive(Default)]
 struct Seen {
     counts: BTreeMap<(u16, u32), u64>,

@@ -51,18 +51,18 @@ pub struct Function {
     pub frame: u32,
     /// Weight of the stacks that end in it.
     pub own: u64,
-    /// Weight of those that it is in.
+    /// Weight of the stacks that contain it.
     pub total: u64,
-    /// The nodes that lie below no other of it.
+    /// Its outermost nodes: those that are below no other node of the function.
     nodes: Vec<u32>,
     /// The nodes with weight of their own.
     ends: Vec<u32>,
 }
 
-/// A branch: frames with weights, merged over the nodes that have the same way to it.
+/// A branch of a call graph: frames with weights, merged over the nodes with the same path to it.
 #[derive(Clone, Debug, Default)]
 pub struct Branch {
-    /// Weight of the stacks that go this way.
+    /// Weight of the stacks that pass through it.
     pub weight: u64,
     /// The branches below, by their frames.
     pub below: BTreeMap<u32, Branch>,
@@ -272,7 +272,7 @@ impl Branch {
         let mut below: Vec<(&u32, &Branch)> = self.below.iter().collect();
         below.retain(|(_, branch)| share(branch.weight, tree) >= limit);
         below.sort_by_key(|(_, branch)| std::cmp::Reverse(branch.weight));
-        // A single way on goes straight down, without a figure.
+        // A single path on goes straight down, without a figure.
         if let [(frame, only)] = below.as_slice()
             && only.weight == self.weight
         {

@@ -67,6 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return kernel(options, &host, &store);
     }
     let session = match store.session(Some(&options.session)) {
+        // The usual session is there as long as it has probes; without any it is no error that it is not. One that was asked for by name has to exist.
         Err(kestrel::Error::NoSession { .. }) if options.session == SESSION => {
             eprintln!("there are no named probes; `kestrel probe add` adds some");
             return Ok(Exit::Done);
@@ -93,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             for probe in &probes {
                 match kernel_line::of(probe, &catalog) {
                     Ok(lines) => lines.iter().try_for_each(|line| writeln!(out, "{line}"))?,
-                    Err(why) => eprintln!("{} cannot be said so: {why}", probe.name),
+                    Err(why) => eprintln!("{} has no line of kprobe_events: {why}", probe.name),
                 }
             }
         }
@@ -125,6 +126,7 @@ fn text(probes: &[Probe], verbose: bool) -> String {
     columns.head("", HEADER);
     for probe in probes {
         for (index, site) in probe.sites.iter().enumerate() {
+            // Counts are the probe's: of its sites only the first has them, so that columns can be added up.
             let first = |text: String| if index == 0 { text } else { String::new() };
             let missed = match (probe.missed, probe.missed_known) {
                 (0, false) => "?".to_owned(),

@@ -87,7 +87,7 @@ pub(super) struct MapReading {
     /// What fills it: `count`, `hist`.
     pub(super) function: String,
     /// Whether its values only grow, so that what was added in an interval is known.
-    pub(super) adds_up: bool,
+    pub(super) only_grows: bool,
     pub(super) entries: Vec<Entry>,
     /// The most keys that the map has room for.
     pub(super) most: u32,

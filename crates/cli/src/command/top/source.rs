@@ -402,7 +402,7 @@ fn maps(session: &str, snapshots: &[Snapshot], host: &Host) -> Vec<MapReading> {
             session: session.to_owned(),
             title: snapshot.ty.title(),
             function: function.to_owned(),
-            adds_up: snapshot.ty.value.adds_up(),
+            only_grows: snapshot.ty.value.only_grows(),
             entries: entries(snapshot, &symbols),
             most: snapshot.ty.entries,
             lost: snapshot.lost,

@@ -36,16 +36,16 @@ impl Expander<'_> {
             let kind = self.error(Diagnostic::error(span, message));
             return Some(Expr { kind, span });
         }
-        let mut given = BTreeMap::new();
+        let mut arguments = BTreeMap::new();
         for (parameter, arg) in macro_.parameters.iter().zip(args) {
-            let one = self.given(macro_, parameter, &arg.value, scope, depth + 1);
-            given.insert(parameter.name.as_str(), one);
+            let one = self.argument(macro_, parameter, &arg.value, scope, depth + 1);
+            arguments.insert(parameter.name.as_str(), one);
         }
         self.calls += 1;
         let inner = Scope::Call(Call {
             name: &macro_.name.node,
             library,
-            given,
+            arguments,
             number: self.calls,
             place: span,
             caller: scope,
@@ -61,7 +61,7 @@ impl Expander<'_> {
     }
 
     /// Argument of a macro call for one parameter; what does not fit is reported, and stands for itself.
-    fn given(
+    fn argument(
         &mut self,
         macro_: &Macro,
         parameter: &MacroParameter,

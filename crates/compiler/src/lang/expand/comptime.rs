@@ -1,5 +1,4 @@
-//! Compile-time evaluation before types are known: numbers, texts and truths that are written, and what operators make of
-//! them.
+//! Compile-time evaluation before types are known: literal numbers, strings and booleans, and operators on them.
 
 use crate::lang::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 
@@ -11,7 +10,7 @@ enum Constant {
     Bool(bool),
 }
 
-/// The number that an expression of numbers is, in 64 bits; names are asked of `named`.
+/// Value of an expression of numbers, in 64 bits; `named` gives the values of names.
 pub fn number(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
     match known(expr, named)? {
         Constant::Integer { value, .. } => Some(value.cast_signed()),
@@ -29,7 +28,7 @@ pub(super) fn truth(expr: &Expr) -> Option<bool> {
     })
 }
 
-/// The literal that an expression is, if it is known.
+/// An expression as a literal, if its value is known.
 pub(super) fn literal(expr: &Expr) -> Option<ExprKind> {
     match &expr.kind {
         ExprKind::Tuple(all) => {
@@ -82,6 +81,7 @@ fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Constant> {
     Some(match &expr.kind {
         ExprKind::Integer { value, unsigned } => Constant::Integer {
             value: *value,
+            // As in C, a literal beyond `int64` is unsigned.
             unsigned: *unsigned || i64::try_from(*value).is_err(),
         },
         ExprKind::String(text) => Constant::String(text.clone()),
@@ -110,6 +110,7 @@ fn known(expr: &Expr, named: &dyn Fn(&str) -> Option<i64>) -> Option<Constant> {
                 Constant::Bool(value) => *value,
                 Constant::String(_) => return None,
             };
+            // Only the side that is taken has to be constant.
             match (holds, then) {
                 (true, Some(then)) => known(then, named)?,
                 (true, None) => condition,

@@ -122,7 +122,7 @@ impl Expander<'_> {
             ExprKind::Call { name, args } if args.is_empty() => &name.node,
             _ => return None,
         };
-        if word != "config" || scope.given(word).is_some() {
+        if word != "config" || scope.argument(word).is_some() {
             return None;
         }
         let mut values = self.config.values().into_iter();

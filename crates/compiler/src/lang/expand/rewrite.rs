@@ -422,7 +422,7 @@ impl<'a> Expander<'a> {
 
     /// Expands a word: a parameter of the macro, a macro without parameters, or the word itself.
     fn word(&mut self, word: &str, scope: &Scope<'_>, depth: u32, span: Span) -> Expr {
-        match scope.given(word) {
+        match scope.argument(word) {
             Some(MacroArgument::Expr { expr, height, nodes }) => {
                 self.nodes = self.nodes.saturating_add(*nodes);
                 if depth + height > HEIGHT {

@@ -25,17 +25,18 @@ pub(super) enum Scope<'a> {
 /// A call of a macro.
 pub(super) struct Call<'a> {
     pub(super) name: &'a str,
+    /// Whether the macro is of the language's own library.
     pub(super) library: bool,
-    pub(super) given: BTreeMap<&'a str, MacroArgument>,
-    /// What tells the body's own variables from those of other calls.
+    pub(super) arguments: BTreeMap<&'a str, MacroArgument>,
+    /// Suffix of the body's own variables, different for each call.
     pub(super) number: u32,
-    /// Where the call stands in the script.
+    /// Place of the call in the script.
     pub(super) place: Span,
     pub(super) caller: &'a Scope<'a>,
 }
 
 impl<'a> Scope<'a> {
-    /// The place that something of this scope is shown at.
+    /// The place in the script at which errors in this scope are reported.
     pub(super) fn place(&self, own: Span) -> Span {
         match self {
             Self::Script => own,
@@ -47,10 +48,11 @@ impl<'a> Scope<'a> {
         matches!(self, Self::Call(call) if call.library)
     }
 
-    pub(super) fn given(&self, name: &str) -> Option<&MacroArgument> {
+    /// The argument for a macro's parameter.
+    pub(super) fn argument(&self, name: &str) -> Option<&MacroArgument> {
         match self {
             Self::Script => None,
-            Self::Call(call) => call.given.get(name),
+            Self::Call(call) => call.arguments.get(name),
         }
     }
 
@@ -58,7 +60,7 @@ impl<'a> Scope<'a> {
     pub(super) fn variable(&self, name: &str) -> String {
         match self {
             Self::Script => name.to_owned(),
-            Self::Call(call) => match call.given.get(name) {
+            Self::Call(call) => match call.arguments.get(name) {
                 Some(MacroArgument::Variable(own)) => own.clone(),
                 _ => format!("{name}'{}", call.number),
             },
@@ -69,19 +71,19 @@ impl<'a> Scope<'a> {
     pub(super) fn map(&self, name: &str) -> Option<String> {
         match self {
             Self::Script => Some(name.to_owned()),
-            Self::Call(call) => match call.given.get(name) {
+            Self::Call(call) => match call.arguments.get(name) {
                 Some(MacroArgument::Map(own)) => Some(own.clone()),
                 _ => None,
             },
         }
     }
 
-    /// Whether the body of that macro is being read: its calls would never end.
+    /// Whether this is inside the body of a macro, which may not call itself: expansion would never end.
     pub(super) fn is_in(&self, name: &str, library: bool, arity: usize) -> bool {
         match self {
             Self::Script => false,
             Self::Call(call) => {
-                (call.name == name && call.library == library && call.given.len() == arity)
+                (call.name == name && call.library == library && call.arguments.len() == arity)
                     || call.caller.is_in(name, library, arity)
             }
         }

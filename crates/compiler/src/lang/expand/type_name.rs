@@ -35,7 +35,7 @@ impl Expander<'_> {
         for step in path {
             match step {
                 PathStep::Index(index) => out.push(PathStep::Index(self.expr(index, scope, depth + 1))),
-                PathStep::Member(name) => match scope.given(&name.node) {
+                PathStep::Member(name) => match scope.argument(&name.node) {
                     Some(MacroArgument::Expr { expr, .. }) if members(expr, &mut out) => {}
                     _ => out.push(PathStep::Member(Spanned {
                         node: name.node.clone(),
@@ -60,7 +60,8 @@ impl Expander<'_> {
             })
             .collect();
         let of = ty.of.as_ref().map(|of| self.expr(of, scope, depth + 1));
-        let given = match scope.given(&ty.name) {
+        // In a macro the name of a type may be a parameter, which stands for a type, or for an expression that has it.
+        let given = match scope.argument(&ty.name) {
             Some(MacroArgument::Expr { expr, height, .. }) if ty.tag.is_none() && ty.of.is_none() => {
                 self.height = self.height.max(*height);
                 Some(expr.clone())

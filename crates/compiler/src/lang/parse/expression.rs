@@ -71,7 +71,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An expression that is true or false: no record, which is what `(x = 1)` is elsewhere.
+    /// A condition. `(x = 1)`, which makes a record elsewhere, is an error in it.
     pub(super) fn condition(&mut self) -> Parsed<Expr> {
         let condition = self.expression()?;
         if let ExprKind::Record(elements) = &condition.kind {
@@ -138,7 +138,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// Whether the slash that is next ends the predicate: a block, another row or the end of the text follows it.
+    /// Whether the slash that is next ends the predicate: a block, another event or the end of the text follows it.
     fn closes_predicate(&mut self) -> bool {
         self.in_predicate
             && match self.peek(0) {
@@ -270,6 +270,7 @@ impl Parser<'_> {
                 _ => self.word(word.to_owned()),
             };
         }
+        // In a predicate the brace begins the block of the probe whose closing slash is missing.
         if self.is("{") && !self.in_predicate {
             let block = self.enclosed(Self::value_block)?;
             return self.build(self.height, start, ExprKind::Block(block));
@@ -377,7 +378,7 @@ impl Parser<'_> {
             "typeof" if self.is("(") => ExprKind::Typeof(Box::new(self.type_operand()?)),
             "typeinfo" if self.is("(") => ExprKind::Typeinfo(Box::new(self.type_operand()?)),
             "offsetof" => self.enclosed(Self::offsetof)?,
-            _ if self.is("(") || self.calls_loudly() => {
+            _ if self.is("(") || self.has_bang() => {
                 self.eat("!");
                 self.take();
                 let args = self.enclosed(Self::arguments)?;
@@ -423,7 +424,7 @@ impl Parser<'_> {
     }
 
     /// Whether `!(` follows a word without blanks: an older spelling of a macro's call.
-    fn calls_loudly(&self) -> bool {
+    fn has_bang(&self) -> bool {
         self.is("!") && self.start() == self.last_end && self.lexer.rest().starts_with('(')
     }
 
@@ -461,7 +462,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether it is the word before which stands what was known at the entry.
+/// Whether an expression is the word `entry`, whose members are values as they were at a function's entry.
 fn is_entry(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Identifier(word) if word == crate::builtin::ENTRY.name)
 }

@@ -22,7 +22,7 @@ fn divisor(buckets: Buckets, div: i128) -> u64 {
 }
 
 impl Function for ByBucket {
-    fn shows_nothing_gathered(&self) -> bool {
+    fn shows_empty(&self) -> bool {
         false
     }
 
@@ -30,7 +30,7 @@ impl Function for ByBucket {
         self.name
     }
 
-    fn adds_up(&self) -> bool {
+    fn only_grows(&self) -> bool {
         true
     }
 

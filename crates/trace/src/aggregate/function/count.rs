@@ -12,7 +12,7 @@ impl Function for Count {
         "count"
     }
 
-    fn adds_up(&self) -> bool {
+    fn only_grows(&self) -> bool {
         true
     }
 

@@ -12,7 +12,7 @@ impl Function for Sum {
         "sum"
     }
 
-    fn adds_up(&self) -> bool {
+    fn only_grows(&self) -> bool {
         true
     }
 
@@ -25,7 +25,7 @@ impl Function for Sum {
         false
     }
 
-    fn may_gather_zeroes(&self) -> bool {
+    fn may_be_zero(&self) -> bool {
         true
     }
 

@@ -167,7 +167,7 @@ fn range(points: &[Point], signed: bool) -> (i128, i128) {
 }
 
 impl Function for Tseries {
-    fn shows_nothing_gathered(&self) -> bool {
+    fn shows_empty(&self) -> bool {
         false
     }
 
@@ -208,7 +208,7 @@ impl Function for Tseries {
         }
     }
 
-    fn date(&self, aggregation: &Aggregation, words: &mut [u64], offset: i64) {
+    fn to_dates(&self, aggregation: &Aggregation, words: &mut [u64], offset: i64) {
         // Times of a clock of the program's own are dates.
         if let Some(last) = words.last_mut().filter(|_| !has_own_clock(aggregation)) {
             *last = offset.cast_unsigned();
@@ -304,7 +304,7 @@ mod tests {
         for offset in [997, 1_003] {
             let mut words = vec![0; aggregation.function.words(&aggregation) as usize];
             words[..3].copy_from_slice(&[number, 7, 0]);
-            aggregation.function.date(&aggregation, &mut words, offset);
+            aggregation.function.to_dates(&aggregation, &mut words, offset);
             assert_eq!(points(&aggregation, &words), [(1_330, Some(7))]);
         }
         for wrong in [

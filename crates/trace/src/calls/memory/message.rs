@@ -10,6 +10,16 @@ use crate::syscall::{Meaning, When};
 
 const SOL_SOCKET: i64 = 1;
 const IPPROTO_IP: i64 = 0;
+/// Types of control messages of SOL_SOCKET (include/linux/socket.h, include/uapi/asm-generic/socket.h).
+const SCM_RIGHTS: i64 = 1;
+const SCM_CREDENTIALS: i64 = 2;
+const SCM_PIDFD: i64 = 4;
+const SO_TIMESTAMP_OLD: i64 = 29;
+const SO_TIMESTAMPNS_OLD: i64 = 35;
+/// Types of control messages of IPPROTO_IP (include/uapi/linux/in.h).
+const IP_TOS: i64 = 1;
+const IP_TTL: i64 = 2;
+
 /// Bytes of `struct cmsghdr`.
 fn header(width: Width) -> usize {
     width.bytes() + 8
@@ -23,8 +33,8 @@ fn numbers(bytes: &[u8], out: &mut String) {
     });
 }
 
-/// `{msg_name=…, msg_namelen=…, msg_iov=[…], msg_iovlen=…, msg_controllen=…, msg_flags=…}`: parts are the name, the vector, the control messages, and the
-/// vector's buffers.
+/// A `struct msghdr` as `{msg_name=…, msg_namelen=…, msg_iov=[…], msg_iovlen=…, msg_controllen=…, msg_flags=…}`; `memory` has the address, the vector, the
+/// control messages, and the vector's buffers.
 pub(super) fn message(
     (bytes, width): (&[u8], Width),
     filled: usize,
@@ -68,7 +78,7 @@ pub(super) fn message(
     Some(())
 }
 
-/// `[{msg_hdr={…}, msg_len=3}, ...]`: of `count` messages the first; how much of it came, only where the call fills it.
+/// The first of `count` messages, as `[{msg_hdr={…}, msg_len=3}, ...]`; `msg_len` only where the call fills it in.
 pub(super) fn first(
     bytes: &[u8],
     ((width, when), count): ((Width, When), usize),
@@ -90,7 +100,7 @@ pub(super) fn first(
     Some(())
 }
 
-/// `[{cmsg_len=20, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3]}]`: of `length` bytes those that were read.
+/// Control messages of `length` bytes, of which those at hand are shown: `[{cmsg_len=20, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3]}]`.
 fn control((mut bytes, width): (&[u8], Width), mut length: usize, out: &mut String) {
     let size = header(width);
     out.push('[');
@@ -141,8 +151,8 @@ fn data_of(kind: (i64, i64), (data, width): (&[u8], Width), is_whole: bool, out:
         quoted(shown, shown.len() < data.len() || !is_whole, out);
     };
     match kind {
-        (SOL_SOCKET, 1 | 4) if is_whole => numbers(data, out),
-        (SOL_SOCKET, 2) if data.len() >= 12 => {
+        (SOL_SOCKET, SCM_RIGHTS | SCM_PIDFD) if is_whole => numbers(data, out),
+        (SOL_SOCKET, SCM_CREDENTIALS) if data.len() >= 12 => {
             let half = |at: usize| {
                 let bytes = data[at..].first_chunk();
                 bytes.map_or(0, |it| u32::from_le_bytes(*it))
@@ -150,14 +160,13 @@ fn data_of(kind: (i64, i64), (data, width): (&[u8], Width), is_whole: bool, out:
             let (pid, uid, gid) = (half(0).cast_signed(), half(4), half(8));
             out.push_str(&format!("{{pid={pid}, uid={uid}, gid={gid}}}"));
         }
-        (SOL_SOCKET, 29) if width == Width::Wide && data.len() >= shape::TIME_OLD.size => {
+        (SOL_SOCKET, SO_TIMESTAMP_OLD) if width == Width::Wide && data.len() >= shape::TIME_OLD.size => {
             structure(data, &shape::TIME_OLD, out)
         }
-        (SOL_SOCKET, 35) if width == Width::Wide && data.len() >= shape::TIME.size => {
+        (SOL_SOCKET, SO_TIMESTAMPNS_OLD) if width == Width::Wide && data.len() >= shape::TIME.size => {
             structure(data, &shape::TIME, out)
         }
-        // IP_TOS and IP_TTL.
-        (IPPROTO_IP, 1 | 2) if is_whole && data.len() == 4 => numbers(data, out),
+        (IPPROTO_IP, IP_TOS | IP_TTL) if is_whole && data.len() == 4 => numbers(data, out),
         _ => text(out),
     }
 }

@@ -54,7 +54,7 @@ struct Perfetto {
     since_1970: u64,
     begun: bool,
     events: HashMap<u16, Event, foldhash::fast::RandomState>,
-    /// Names of fields and of systems that have a number; the packet at hand gives some theirs.
+    /// Numbers of the names of fields and of systems that were interned; `new` are those that the next packet defines.
     fields: HashMap<String, u64>,
     systems: HashMap<String, u64>,
     new: InternedData,
@@ -171,8 +171,8 @@ impl Perfetto {
         self.file.append(&self.bytes)
     }
 
-    /// Starts the conversion with what readers must know first: times are those of the monotonic clock. That of the machine's start, in which ftrace's events
-    /// are, stands still beside it here.
+    /// Writes the first packet, which relates the clocks: times are those of the monotonic clock. The boot-time clock, in which readers take ftrace's events to
+    /// be, is given as equal to it.
     fn begin(&mut self, time_ns: u64) -> Result<()> {
         self.begun = true;
         let clock = |clock_id, timestamp| Clock {
@@ -197,7 +197,7 @@ impl Perfetto {
         })
     }
 
-    /// Writes the events of ftrace that were gathered.
+    /// Writes the ftrace events that were collected.
     fn flush(&mut self) -> Result<()> {
         if self.bundle.event.is_empty() && self.bundle.lost_events.is_none() {
             return Ok(());
@@ -254,7 +254,7 @@ impl Perfetto {
         })
     }
 
-    /// The number of the record's thread's track, which is described before; again when its name changes. The idle threads are told apart by CPU.
+    /// Track of the record's thread, described before its first record and again when the thread's name changes. Each CPU's idle thread has its own.
     fn track(&mut self, record: &Record<'_>) -> Result<u64> {
         let idle = record.tid == 0;
         let uuid = match idle {
@@ -280,8 +280,8 @@ impl Perfetto {
         Ok(uuid)
     }
 
-    /// How records of an event are written; it is met for the first time.
-    fn meet(&mut self, event: &EventClass) -> Event {
+    /// Encoding of an event's records; interns its names.
+    fn encoding(&mut self, event: &EventClass) -> Event {
         if let Some(sched) = Sched::of(event) {
             return Event::Scheduler(sched);
         }
@@ -313,7 +313,7 @@ impl Conversion for Perfetto {
         self.names.learn(record);
         let event = match self.events.remove(&record.event.id.0) {
             Some(event) => event,
-            None => self.meet(record.event),
+            None => self.encoding(record.event),
         };
         match &event {
             Event::Scheduler(sched) => self.ftrace(record, *sched)?,
@@ -367,7 +367,7 @@ fn number(name: &str, known: &mut HashMap<String, u64>, new: &mut Vec<Interned>)
     number
 }
 
-/// A value; none where it could not be read.
+/// A value as an annotation; `None` where it could not be read.
 fn annotation(value: Value<'_>, symbols: &Symbols) -> Option<DebugAnnotation> {
     let plain = |value| {
         let value = Some(value);

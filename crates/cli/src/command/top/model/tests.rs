@@ -143,7 +143,7 @@ fn map(title: &str, entries: &[(&str, i128)]) -> MapReading {
     MapReading {
         title: title.to_owned(),
         function: "count".to_owned(),
-        adds_up: true,
+        only_grows: true,
         entries: entries.iter().map(entry).collect(),
         most: 4096,
         ..MapReading::default()

@@ -1,4 +1,4 @@
-//! Named probes as lines of the kernel's `kprobe_events`, as far as they can be said so.
+//! Named probes as lines of the kernel's `kprobe_events`, where such a line can express them.
 
 use super::Kernel;
 use crate::session::named::{Probe, Site};
@@ -19,7 +19,7 @@ const LONGEST: usize = 63;
 /// A line for each of a probe's places.
 ///
 /// # Errors
-/// What cannot be said: in words that go behind the probe's name; also what would be a line that `kernel` refuses.
+/// Why no line expresses the probe, or the kernel would refuse it, in words to put behind the probe's name.
 pub fn of(probe: &Probe, kernel: &dyn Kernel) -> Result<Vec<String>> {
     let lines = lines(probe)?;
     for line in &lines {
@@ -68,7 +68,7 @@ fn lines(probe: &Probe) -> Result<Vec<String>> {
     probe.sites.iter().enumerate().map(line).collect()
 }
 
-/// A line under a name of ours.
+/// A line of the kernel's under the name of the probe.
 fn named(line: &str, name: &str) -> String {
     let (head, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let kind = head.split(':').next().unwrap_or(head);
@@ -76,7 +76,7 @@ fn named(line: &str, name: &str) -> String {
     format!("{kind}:{} {}", event_name(name), rest.join(" "))
 }
 
-/// `group/event` of the letters that the kernel lets these have.
+/// The name as `GROUP/EVENT`, in the letters that the kernel allows.
 fn event_name(name: &str) -> String {
     let (group, event) = name.split_once('/').unwrap_or((GROUP, name));
     let clean = |text: &str| -> String {
@@ -178,7 +178,7 @@ fn fetch(expression: &Expr) -> Result<String> {
     }
 }
 
-/// A fetch that nothing was said about the type of yet.
+/// A fetch argument without a type so far.
 fn plain(fetch: &str) -> Result<&str> {
     match fetch.contains(':') {
         true => Err("it records what the kernel cannot fetch".to_owned()),
@@ -235,7 +235,7 @@ fn kernel_type(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The number of pointers of a type that is nothing else than a name and pointers.
+/// The number of `*` of a type that consists of a name and pointers.
 fn pointers(ty: &TypeName) -> Option<u32> {
     match ty.plain()? {
         (pointers, arrays) if arrays.is_empty() => Some(pointers),
