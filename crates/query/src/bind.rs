@@ -249,10 +249,10 @@ fn text(expr: &Expr) -> Result<Text, NoMeaning> {
             Box::new(text(otherwise)?),
         ),
         ExprKind::ReadString { .. } | ExprKind::ReadMemory { .. } | ExprKind::Bytes { .. } => {
-            return no("the text at this address");
+            return no("the string at this address");
         }
         ExprKind::MapValue(_) => return no("what a map held"),
-        _ => return no("this text"),
+        _ => return no("this string"),
     })
 }
 

@@ -29,9 +29,9 @@ impl Measure {
             (bind::Value::Number(number, _), warnings) => Ok((number, warnings)),
             (bind::Value::Text(_), _) => {
                 let diagnostic =
-                    Diagnostic::error(expr.span, "this is a text, and only numbers can be added");
+                    Diagnostic::error(expr.span, "this is a string, and only numbers can be added");
                 Err(NoMeaning::Wrong(
-                    diagnostic.hint("`--by` counts by the values of a text"),
+                    diagnostic.hint("`--by` counts by the values of a string"),
                 ))
             }
         })?;

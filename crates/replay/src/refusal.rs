@@ -117,10 +117,13 @@ impl Refusals<'_> {
         let name = self.field_of(address);
         let (what, recorded) = match (text, name) {
             (true, Some(name)) => (
-                format!("the text at args.{name}"),
+                format!("the string at args.{name}"),
                 format!("{name} = str(args.{name})"),
             ),
-            (true, None) => ("the text at this address".to_owned(), "text = str(…)".to_owned()),
+            (true, None) => (
+                "the string at this address".to_owned(),
+                "text = str(…)".to_owned(),
+            ),
             (false, Some(name)) => (
                 format!("the memory behind args.{name}"),
                 format!("args.{name}->…"),

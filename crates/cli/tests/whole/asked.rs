@@ -211,7 +211,7 @@ fn wrong_questions_are_explained() {
         ),
         (
             &["report", "--by", "comm", "--value", "comm"],
-            &["this is a text"],
+            &["this is a string"],
         ),
         (&["report", "--latency", "sched:*"], &["is no pair of events"]),
         (

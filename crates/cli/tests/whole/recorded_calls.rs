@@ -131,7 +131,7 @@ fn what_was_not_recorded_of_calls_is_said() {
     asked("syscalls:sys_enter_openat { @[str(args.filename)] = count() }").fails(
         2,
         &[
-            "the text at args.filename was not recorded with syscalls:sys_enter_openat",
+            "the string at args.filename was not recorded with syscalls:sys_enter_openat",
             "filename = str(args.filename)",
         ],
     );

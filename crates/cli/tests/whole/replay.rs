@@ -184,7 +184,7 @@ fn what_was_not_recorded_is_named_with_what_to_record() {
         ("print(cgroup)", "cgroup was not recorded", "cgroup"),
         (
             "print(str(args.filename))",
-            "the text at args.filename was not recorded",
+            "the string at args.filename was not recorded",
             "filename = str(args.filename)",
         ),
     ] {

@@ -118,7 +118,7 @@ impl Checker<'_> {
             return Err(self.error(span, message));
         }
         if let Some(hint) = verb.values.filter(|_| has_placeholder(text)) {
-            let message = "this text is taken as it is: \"%\" and \"{…}\" are not replaced by values";
+            let message = "this string is taken as it is: \"%\" and \"{…}\" are not replaced by values";
             self.report(Diagnostic::warning(span, message).hint(hint));
         }
         Ok(())

@@ -32,7 +32,7 @@ impl Checker<'_> {
         let declared = self.spelled_type(&declared).1;
         let (message, hint) = match literal(value) {
             Some(Literal::Text(bytes)) => (
-                format!("this text does not fit in the variable's {declared}"),
+                format!("this string does not fit in the variable's {declared}"),
                 format!("with the byte that ends it, it needs string[{}]", bytes + 1),
             ),
             Some(Literal::Number(_)) if declared != "bool" => (

@@ -194,7 +194,7 @@ impl Checker<'_> {
     pub(crate) fn find_unknown(&mut self, text: Expr, part: Expr, span: Span) -> Checked<Expr> {
         let (long, short) = (room(&text), room(&part));
         if short > MAX_SOUGHT {
-            let message = format!("a text of up to {MAX_SOUGHT} bytes can be looked for");
+            let message = format!("a string of up to {MAX_SOUGHT} bytes can be looked for");
             return Err(self.error(part.span, message));
         }
         let set = |variable, value| Statement {

@@ -109,7 +109,7 @@ impl Checker<'_> {
         match self.globals.max_strlen {
             Some(max) if raw::to_bytes(text).len() > max as usize => {
                 let message = format!("String is too long (over {max} bytes): {text}");
-                let hint = "config = { max_strlen = N } lets texts be longer";
+                let hint = "config = { max_strlen = N } lets strings be longer";
                 Err(self.report(Diagnostic::error(span, message).hint(hint)))
             }
             _ => Ok(text_constant(text, span)),
@@ -124,7 +124,9 @@ impl Checker<'_> {
         }
         let message = format!("an integer is wanted here, not {}", self.describe(&value.ty));
         let hint = match &value.ty {
-            Type::Text { .. } => Some("a number stands without quotes, and a text cannot be calculated with"),
+            Type::Text { .. } => {
+                Some("a number stands without quotes, and a string cannot be calculated with")
+            }
             Type::Tuple(_) => Some("take one of its members: .0, .1 or by name"),
             _ => None,
         };
@@ -373,7 +375,7 @@ impl Checker<'_> {
         for side in [first, &otherwise] {
             if !side.ty.is_scalar() && text::ternary_side_size(side).is_some() {
                 let message =
-                    "\"?:\" chooses between two texts or two numbers, not between a text and a number";
+                    "\"?:\" chooses between two strings or two numbers, not between a string and a number";
                 return Err(self.error(side.span, message.to_owned()));
             }
             if !side.ty.is_scalar() {

@@ -117,7 +117,9 @@ impl Checker<'_> {
                 .chain(self.globals.parameters.iter().map(|p| p.name.as_str()))
                 .chain(fields.iter().map(String::as_str));
             let otherwise = || {
-                format!("a variable begins with \"$\", a map with \"@\"; a text stands in quotes: \"{name}\"")
+                format!(
+                    "a variable begins with \"$\", a map with \"@\"; a string stands in quotes: \"{name}\""
+                )
             };
             did_you_mean(name, candidates).or_else(|| Some(otherwise()))
         };

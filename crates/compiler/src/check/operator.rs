@@ -345,11 +345,12 @@ impl Checker<'_> {
                 "the name of one of many events cannot be compared with {}",
                 if of_event(left) { r } else { l }
             );
-            let hint = "compare it with a text in quotes: probe == \"kprobe:vfs_read\", func == \"vfs_read\"";
+            let hint =
+                "compare it with a string in quotes: probe == \"kprobe:vfs_read\", func == \"vfs_read\"";
             return self.report(Diagnostic::error(span, message).hint(hint));
         }
         let hint = (is_address(left) && right.ty.is_text() || is_address(right) && left.ty.is_text())
-            .then(|| "read the text at an address with str()".to_owned());
+            .then(|| "read the string at an address with str()".to_owned());
         let hint = hint.or_else(|| beside(left, right).or_else(|| beside(right, left)));
         let message = format!("{l} cannot be compared with {r}");
         self.report(Diagnostic::error(span, message).maybe_hint(hint))
@@ -498,8 +499,8 @@ fn beside(text: &Expr, other: &Expr) -> Option<String> {
         return Some(format!("a number stands without quotes: {number}"));
     }
     Some(match (&text.kind, other.constant()) {
-        (ExprKind::Text(_), _) => "compare the text with a text, such as comm".to_owned(),
-        (_, Some(number)) => format!("compare a text with a text: \"{}\"", number.cast_signed()),
-        _ => "compare a text with a text, in double quotes if it is known".to_owned(),
+        (ExprKind::Text(_), _) => "compare the string with a string, such as comm".to_owned(),
+        (_, Some(number)) => format!("compare a string with a string: \"{}\"", number.cast_signed()),
+        _ => "compare a string with a string, in double quotes if it is known".to_owned(),
     })
 }

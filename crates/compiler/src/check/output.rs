@@ -115,7 +115,7 @@ impl Checker<'_> {
             return Err(self.error(usage.span, "a format is missing"));
         };
         let ast::ExprKind::String(text) = &format.kind else {
-            let message = format!("the format of {}() is a text in quotes", usage.name);
+            let message = format!("the format of {}() is a string in quotes", usage.name);
             return Err(self.error(format.span, message));
         };
         let values: Vec<Checked<Expr>> = values.iter().map(|value| self.printable(value)).collect();
@@ -156,7 +156,7 @@ impl Checker<'_> {
             return Err(self.error(span, "a format is missing"));
         };
         let ast::ExprKind::String(text) = &format.kind else {
-            return Err(self.error(format.span, "the format of debugf() is a text in quotes"));
+            return Err(self.error(format.span, "the format of debugf() is a string in quotes"));
         };
         let statement = |kind| Statement { kind, span };
         let mut statements = Vec::new();
@@ -237,7 +237,7 @@ impl Checker<'_> {
         let between = match args.get(1).map(|arg| &arg.kind) {
             None => " ",
             Some(ast::ExprKind::String(text)) => text,
-            Some(_) => return Err(self.error(usage.span, "the separator of join() is a text in quotes")),
+            Some(_) => return Err(self.error(usage.span, "the separator of join() is a string in quotes")),
         };
         let Some(array) = args.first() else {
             return Err(self.error(usage.span, "an array is missing"));

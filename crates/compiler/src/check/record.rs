@@ -73,7 +73,7 @@ impl Checker<'_> {
                 "this record could take {} bytes; there is room for {CAPACITY}",
                 layout.max_size()
             );
-            let hint = "limit texts and stacks: str(p, 64), kstack(16), ustack_copy(1024)";
+            let hint = "limit strings and stacks: str(p, 64), kstack(16), ustack_copy(1024)";
             return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         }
         self.records += 1;

@@ -52,8 +52,8 @@ impl Checker<'_> {
             }
             (ty, _) if ty.is_word() => Ok(read_string(value, space, max, span)),
             (ty, _) => {
-                let message = format!("a text cannot be read at {}", self.describe(&ty));
-                let hint = "cast it if a text lies there: (char *)…";
+                let message = format!("a string cannot be read at {}", self.describe(&ty));
+                let hint = "cast it if a string lies there: (char *)…";
                 Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
             }
         }

@@ -24,7 +24,7 @@ impl Checker<'_> {
         let negated = match op {
             CompareOp::Equal => false,
             CompareOp::NotEqual => true,
-            _ => return Err(self.not_yet(span, "order of texts: they can only be equal or not")),
+            _ => return Err(self.not_yet(span, "order of strings: they can only be equal or not")),
         };
         let known = |e: &Expr| matches!(e.kind, ExprKind::Text(_));
         let (left, right) = if known(&left) {
@@ -41,7 +41,7 @@ impl Checker<'_> {
                 let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                 if length > capacity(&left) {
                     let message = format!(
-                        "the other text has at most {} bytes: these are never equal",
+                        "the other string has at most {} bytes: these are never equal",
                         capacity(&left)
                     );
                     self.report(Diagnostic::warning(right.span, message));
@@ -60,7 +60,7 @@ impl Checker<'_> {
             }
         };
         if bytes > MAX && !self.globals.infers_types {
-            let message = format!("texts of more than {MAX} bytes cannot be compared");
+            let message = format!("strings of more than {MAX} bytes cannot be compared");
             return Err(self.error(right.span, message));
         }
         let kind = ExprKind::TextEqual {

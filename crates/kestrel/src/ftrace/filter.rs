@@ -152,7 +152,7 @@ impl Reader<'_> {
         if how.is_some_and(|how| how != "ustring") {
             let message = format!("fields have no form `{}` here", how.unwrap_or_default());
             return Err(Diagnostic::error(place, message)
-                .hint("there is .ustring, for a text in the memory of a process"));
+                .hint("there is .ustring, for a string in the memory of a process"));
         }
         let own = self
             .format
@@ -190,7 +190,7 @@ fn text_compared(
     let subject = match kind {
         Subject::Address => format!("str({subject})"),
         Subject::Number => {
-            return Err(Diagnostic::error(place, "this field is a number, and no text"));
+            return Err(Diagnostic::error(place, "this field is a number, and no string"));
         }
         Subject::Text | Subject::Unknown => subject.to_owned(),
     };
@@ -199,7 +199,7 @@ fn text_compared(
         "~" => Ok(format!("glob({subject}, {quoted})")),
         "==" | "!=" => Ok(format!("{subject} {operator} {quoted}")),
         _ => {
-            let message = format!("texts have no {operator}");
+            let message = format!("strings have no {operator}");
             Err(Diagnostic::error(operator_at, message)
                 .hint("they are compared by == and !=, and with patterns by ~"))
         }
@@ -215,12 +215,15 @@ fn number_compared(
 ) -> Result<String, Diagnostic> {
     let Some(number) = number(word) else {
         let failure = Diagnostic::error(place, format!("`{word}` is no number"));
-        return Err(failure.hint(format!("texts stand in quotes: \"{word}\"")));
+        return Err(failure.hint(format!("strings stand in quotes: \"{word}\"")));
     };
     match (operator, kind) {
-        ("~", _) => Err(Diagnostic::error(operator_at, "~ compares with a text in quotes")),
-        (_, Subject::Text) => Err(Diagnostic::error(place, "this field is a text")
-            .hint(format!("texts stand in quotes: \"{word}\""))),
+        ("~", _) => Err(Diagnostic::error(
+            operator_at,
+            "~ compares with a string in quotes",
+        )),
+        (_, Subject::Text) => Err(Diagnostic::error(place, "this field is a string")
+            .hint(format!("strings stand in quotes: \"{word}\""))),
         ("&", _) => Ok(format!("({subject} & {number}) != 0")),
         _ => Ok(format!("{subject} {operator} {number}")),
     }
@@ -322,10 +325,10 @@ mod tests {
             ("prev_pid", 8, "operator is missing"),
             ("prev_pid == ", 12, "value is missing"),
             ("prev_pid == sh", 12, "no number"),
-            ("prev_comm == 3", 13, "is a text"),
+            ("prev_comm == 3", 13, "is a string"),
             ("prev_pid == \"sh\"", 12, "is a number"),
-            ("prev_comm < \"sh\"", 10, "texts have no <"),
-            ("prev_pid ~ 3", 9, "text in quotes"),
+            ("prev_comm < \"sh\"", 10, "strings have no <"),
+            ("prev_pid ~ 3", 9, "string in quotes"),
             ("prev_pid == 1 prev_pid == 2", 14, "missing before"),
             ("(prev_pid == 1", 14, "`)` is missing"),
             ("prev_pid = 1", 9, "has no place"),

@@ -425,7 +425,7 @@ fn not_alone(name: &str, of_set: &Diagnostic) -> Diagnostic {
         of_set.message
     );
     Diagnostic::error(of_set.span, message).hint(
-        "start a session with this table in its file; text that an argument points to is here, too: `str(args.NAME)`".to_owned(),
+        "start a session with this table in its file; a string that an argument points to is here, too: `str(args.NAME)`".to_owned(),
     )
 }
 

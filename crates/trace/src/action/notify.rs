@@ -6,7 +6,7 @@ pub(super) static NOTIFY: Verb = Verb {
     name: "notify",
     usage: "notify(\"text\"[, args | value | name = value, …])",
     about: "show a message at once, with the event's fields or the values given; in a session the agent shows it",
-    text: "a text",
+    text: "a string",
     default: None,
     values: Some("give the values after it: notify(\"text\", pid, comm)"),
     carries_fields: true,

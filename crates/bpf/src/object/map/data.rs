@@ -81,7 +81,7 @@ pub(super) fn kconfig(source: &Source<'_>) -> Result<Vec<Map>, Error> {
             btf.resolved(ty),
             Type::Int(_) | Type::Enum(_) | Type::Array { .. }
         ) {
-            return Err(wrong("is neither a number nor a text"));
+            return Err(wrong("is neither a number nor a string"));
         }
         let align = if matches!(btf.resolved(ty), Type::Array { .. }) {
             1

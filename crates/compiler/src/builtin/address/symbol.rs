@@ -20,7 +20,7 @@ impl Checker<'_> {
 pub(super) fn address_of(checker: &mut Checker<'_>, symbol: &ast::Expr, span: Span) -> Checked<u64> {
     let value = checker.expression(symbol)?;
     let ExprKind::Text(name) = &value.kind else {
-        return Err(checker.error(symbol.span, "the name of a symbol is a text that is known now"));
+        return Err(checker.error(symbol.span, "the name of a symbol is a string that is known now"));
     };
     let name = String::from_utf8_lossy(name).into_owned();
     checker.known_address(&name, span)

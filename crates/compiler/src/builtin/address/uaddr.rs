@@ -16,7 +16,7 @@ pub(crate) static UADDR: Builtin = Builtin {
         };
         let value = checker.expression(symbol)?;
         let ExprKind::Text(name) = &value.kind else {
-            return Err(checker.error(symbol.span, "the name of a symbol is a text that is known now"));
+            return Err(checker.error(symbol.span, "the name of a symbol is a string that is known now"));
         };
         let name = String::from_utf8_lossy(name).into_owned();
         let event = checker.context.name.clone();

@@ -15,7 +15,7 @@ pub(crate) static REG: Builtin = Builtin {
             return Err(checker.no_registers(usage.span));
         };
         let ExprKind::String(name) = &wanted.kind else {
-            let diagnostic = Diagnostic::error(wanted.span, "a register is named by a text");
+            let diagnostic = Diagnostic::error(wanted.span, "a register is named by a string");
             return Err(checker.report(diagnostic.maybe_hint(usage.spelling())));
         };
         let context = checker.context;

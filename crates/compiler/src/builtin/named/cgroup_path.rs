@@ -20,7 +20,7 @@ pub(crate) static CGROUP_PATH: Builtin = Builtin {
         let hierarchies = match args.get(1).map(|arg| &arg.kind) {
             None => String::new(),
             Some(ExprKind::String(text)) => text.clone(),
-            Some(_) => return Err(checker.error(usage.span, "hierarchies are a text in quotes")),
+            Some(_) => return Err(checker.error(usage.span, "hierarchies are a string in quotes")),
         };
         let number = checker.scalar(number)?;
         let span = number.span;

@@ -10,7 +10,7 @@ pub(crate) static STRERROR: Builtin = Builtin {
     name: "strerror",
     numbered: false,
     usage: "strerror(number)",
-    about: "the text of an error by its number: No such file or directory",
+    about: "the message of an error by its number: No such file or directory",
     kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(number) = args.first() else {

@@ -25,7 +25,7 @@ pub(super) fn exists(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<bool
     };
     let value = checker.expression(name)?;
     let ExprKind::Text(name) = &value.kind else {
-        return Err(checker.error(name.span, "the name of a function is a text that is known now"));
+        return Err(checker.error(name.span, "the name of a function is a string that is known now"));
     };
     let name = String::from_utf8_lossy(name);
     Ok(checker

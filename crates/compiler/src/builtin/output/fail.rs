@@ -15,7 +15,7 @@ pub(crate) static FAIL: Builtin = Builtin {
             return Err(checker.error(usage.span, "a format is missing"));
         };
         let ast::ExprKind::String(text) = &format.kind else {
-            return Err(checker.error(format.span, "the format of fail() is a text in quotes"));
+            return Err(checker.error(format.span, "the format of fail() is a string in quotes"));
         };
         let mut known = Vec::new();
         for value in values {

@@ -6,6 +6,6 @@ pub(crate) static JOIN: Builtin = Builtin {
     name: "join",
     numbered: false,
     usage: "join(array[, \"between\"])",
-    about: "print the texts of an array of addresses on one line",
+    about: "print the strings at an array of addresses on one line",
     kind: BuiltinKind::Statement(|checker, usage| checker.join(usage)),
 };

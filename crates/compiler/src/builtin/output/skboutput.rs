@@ -22,7 +22,7 @@ pub(crate) static SKBOUTPUT: Builtin = Builtin {
             return Err(checker.error(usage.span, "a path, a packet, a length and an offset are wanted"));
         };
         let ast::ExprKind::String(path) = &path.kind else {
-            return Err(checker.error(path.span, "the path of a pcap file is a text in quotes"));
+            return Err(checker.error(path.span, "the path of a pcap file is a string in quotes"));
         };
         let offset_span = offset.span;
         let Some(offset) = checker.expression(offset)?.constant() else {

@@ -18,7 +18,7 @@ pub(crate) static CGROUPID: Builtin = Builtin {
         let ExprKind::Text(text) = &value.kind else {
             return Err(checker.error(
                 path.span,
-                "the path of a control group is a text that is known now",
+                "the path of a control group is a string that is known now",
             ));
         };
         let text = String::from_utf8_lossy(text).into_owned();

@@ -9,7 +9,7 @@ use crate::check::value::{constant, room};
 pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> {
     let args = usage.positional(checker, 2, 2)?;
     let [text, part] = args.as_slice() else {
-        return Err(checker.error(usage.span, "two texts are wanted"));
+        return Err(checker.error(usage.span, "two strings are wanted"));
     };
     let (text, part) = (checker.expression(text)?, checker.expression(part)?);
     let longest = checker.longest();
@@ -25,7 +25,7 @@ pub(super) fn find(checker: &mut Checker<'_>, usage: &Use<'_>) -> Checked<Expr> 
             needle
         }
         _ if part.ty.is_text() => return checker.find_unknown(text, part, usage.span),
-        _ => return Err(checker.error(part.span, "a text is wanted here")),
+        _ => return Err(checker.error(part.span, "a string is wanted here")),
     };
     if let ExprKind::Text(known) = &text.kind {
         let place = match needle.is_empty() {

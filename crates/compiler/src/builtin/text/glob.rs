@@ -13,24 +13,24 @@ const MAX: u32 = 128;
 pub(crate) static GLOB: Builtin = Builtin {
     name: "glob",
     numbered: false,
-    usage: "glob(text, \"pattern\")",
-    about: "whether a text is one that a pattern of *, ? and [a-z] stands for",
+    usage: "glob(string, \"pattern\")",
+    about: "whether a string is one that a pattern of *, ? and [a-z] stands for",
     kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 2, 2)?;
         let [text, pattern] = args.as_slice() else {
-            return Err(checker.error(usage.span, "a text and a pattern are wanted"));
+            return Err(checker.error(usage.span, "a string and a pattern are wanted"));
         };
         let value = checker.expression(text)?;
         let ast::ExprKind::String(written) = &pattern.kind else {
-            return Err(checker.error(pattern.span, "the pattern is a text in quotes"));
+            return Err(checker.error(pattern.span, "the pattern is a string in quotes"));
         };
         let glob = match Glob::parse(written) {
             Ok(glob) => glob,
             Err(why) => return Err(checker.error(pattern.span, why)),
         };
         if !value.ty.is_text() {
-            let message = "a pattern stands for texts, and this is none";
-            let hint = "read the text at an address with str()";
+            let message = "a pattern stands for strings, and this is none";
+            let hint = "read the string at an address with str()";
             return Err(checker.report(Diagnostic::error(text.span, message).hint(hint)));
         }
         let value = match room(&value) {

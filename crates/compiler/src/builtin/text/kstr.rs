@@ -8,6 +8,6 @@ pub(crate) static KSTR: Builtin = Builtin {
     name: "kstr",
     numbered: false,
     usage: "kstr(address[, bytes])",
-    about: "the text at an address of the kernel",
+    about: "the string at an address of the kernel",
     kind: BuiltinKind::Value(|checker, usage| read(checker, usage, Some(Space::Kernel))),
 };

@@ -13,7 +13,7 @@ pub(crate) static MEMCMP: Builtin = Builtin {
     name: "memcmp",
     numbered: false,
     usage: "memcmp(left, right, bytes)",
-    about: "0 where the first bytes of two texts, arrays or addresses are the same; else negative where the first differing byte of the left is less",
+    about: "0 where the first bytes of two strings, arrays or addresses are the same; else negative where the first differing byte of the left is less",
     kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 3, 3)?;
         let [left, right, bytes] = args.as_slice() else {

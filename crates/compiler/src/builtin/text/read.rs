@@ -45,7 +45,7 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         let max = match (checker.globals.infers_types, length.constant()) {
             // The NUL counts.
             (true, Some(known)) => known.saturating_sub(1).clamp(1, longest.into()) as u32,
-            _ => checker.limit(bytes, MAX.max(longest), "the length of a text")?,
+            _ => checker.limit(bytes, MAX.max(longest), "the length of a string")?,
         };
         return checker.string(address?, max, space, usage.span);
     }
@@ -61,7 +61,7 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         ExprKind::ReadString { .. } => Ok(text.cut_at(length)),
         _ => Err(checker.error(
             bytes.span,
-            "the length of this text must be known before the program runs",
+            "the length of this string must be known before the program runs",
         )),
     }
 }

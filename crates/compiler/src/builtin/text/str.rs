@@ -7,6 +7,6 @@ pub(crate) static STR: Builtin = Builtin {
     name: "str",
     numbered: false,
     usage: "str(address[, bytes])",
-    about: "the text at an address, the kernel's or the process's",
+    about: "the string at an address, the kernel's or the process's",
     kind: BuiltinKind::Value(|checker, usage| read(checker, usage, None)),
 };

@@ -1,4 +1,4 @@
-//! The built-in `str_concat`: two texts joined.
+//! The built-in `str_concat`: two strings joined.
 
 use crate::builtin::row::{Builtin, BuiltinKind};
 use crate::check::tree::{BinaryOp, Expr, ExprKind, Statement, StatementKind, Type};
@@ -8,13 +8,13 @@ use kestrel_bpf::helper;
 pub(crate) static STR_CONCAT: Builtin = Builtin {
     name: "str_concat",
     numbered: false,
-    usage: "str_concat(text, text)",
-    about: "two texts, one behind the other",
+    usage: "str_concat(string, string)",
+    about: "two strings, one behind the other",
     kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 2, 2)?;
         let span = usage.span;
         let [left, right] = args.as_slice() else {
-            return Err(checker.error(span, "two texts are wanted"));
+            return Err(checker.error(span, "two strings are wanted"));
         };
         let (left, right) = (checker.text_argument(left)?, checker.text_argument(right)?);
         if let (ExprKind::Text(left), ExprKind::Text(right)) = (&left.kind, &right.kind) {

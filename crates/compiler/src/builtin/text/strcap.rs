@@ -7,12 +7,12 @@ use crate::check::value::{constant, room};
 pub(crate) static STRCAP: Builtin = Builtin {
     name: "strcap",
     numbered: false,
-    usage: "strcap(text)",
-    about: "most bytes that a text can have: those of its memory, or of the text itself where it is known",
+    usage: "strcap(string)",
+    about: "most bytes that a string can have: those of its memory, or of the string itself where it is known",
     kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(text) = args.first() else {
-            return Err(checker.error(usage.span, "a text is missing"));
+            return Err(checker.error(usage.span, "a string is missing"));
         };
         let text = checker.text_argument(text)?;
         let most = match &text.kind {

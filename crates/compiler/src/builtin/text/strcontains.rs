@@ -8,8 +8,8 @@ use crate::check::value::{comparison, constant};
 pub(crate) static STRCONTAINS: Builtin = Builtin {
     name: "strcontains",
     numbered: false,
-    usage: "strcontains(text, \"part\")",
-    about: "whether a text has another one in it",
+    usage: "strcontains(string, \"part\")",
+    about: "whether a string has another one in it",
     kind: BuiltinKind::Value(|checker, usage| {
         let place = find(checker, usage)?;
         let zero = constant(0, Type::I64, usage.span);

@@ -7,12 +7,12 @@ use crate::check::value::constant;
 pub(crate) static STRLEN: Builtin = Builtin {
     name: "strlen",
     numbered: false,
-    usage: "strlen(text)",
-    about: "the bytes of a text up to its NUL",
+    usage: "strlen(string)",
+    about: "the bytes of a string up to its NUL",
     kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 1, 1)?;
         let Some(text) = args.first() else {
-            return Err(checker.error(usage.span, "a text is missing"));
+            return Err(checker.error(usage.span, "a string is missing"));
         };
         let text = checker.text_argument(text)?;
         if let ExprKind::Text(known) = &text.kind {

@@ -1,4 +1,4 @@
-//! The built-in `strncmp`: compares the first bytes of two texts.
+//! The built-in `strncmp`: compares the first bytes of two strings.
 
 use super::memcmp::bytes_at;
 use crate::builtin::row::{Builtin, BuiltinKind};
@@ -8,12 +8,12 @@ use crate::check::value::{comparison, constant, room};
 pub(crate) static STRNCMP: Builtin = Builtin {
     name: "strncmp",
     numbered: false,
-    usage: "strncmp(text, \"other\", bytes)",
-    about: "0 where the first bytes of two texts are the same",
+    usage: "strncmp(string, \"other\", bytes)",
+    about: "0 where the first bytes of two strings are the same",
     kind: BuiltinKind::Value(|checker, usage| {
         let args = usage.positional(checker, 3, 3)?;
         let [left, right, bytes] = args.as_slice() else {
-            return Err(checker.error(usage.span, "two texts and a number are wanted"));
+            return Err(checker.error(usage.span, "two strings and a number are wanted"));
         };
         let bytes = checker.whole(bytes, 1..=1024, "the number of bytes")? as usize;
         let (left, right) = (checker.expression(left)?, checker.expression(right)?);
@@ -39,7 +39,7 @@ pub(crate) static STRNCMP: Builtin = Builtin {
                 Box::new(bytes_at(address, size, Access::Kernel, span))
             });
             let (Some(left), Some(right)) = (sides.next(), sides.next()) else {
-                return Err(checker.error(usage.span, "two texts are wanted"));
+                return Err(checker.error(usage.span, "two strings are wanted"));
             };
             let kind = ExprKind::BytesOrder {
                 left,
@@ -50,7 +50,7 @@ pub(crate) static STRNCMP: Builtin = Builtin {
             return Ok(checker.behind(statements, order, usage.span));
         };
         let ExprKind::Text(needle) = texts.remove(known).kind else {
-            return Err(checker.error(usage.span, "a text is wanted"));
+            return Err(checker.error(usage.span, "a string is wanted"));
         };
         let other = texts.remove(0);
         let mut begin: Vec<u8> = needle.iter().copied().chain([0]).take(bytes).collect();

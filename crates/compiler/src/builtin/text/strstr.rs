@@ -6,7 +6,7 @@ use crate::builtin::row::{Builtin, BuiltinKind};
 pub(crate) static STRSTR: Builtin = Builtin {
     name: "strstr",
     numbered: false,
-    usage: "strstr(text, \"part\")",
-    about: "where in a text another one begins, or -1",
+    usage: "strstr(string, \"part\")",
+    about: "where in a string another one begins, or -1",
     kind: BuiltinKind::Value(find),
 };

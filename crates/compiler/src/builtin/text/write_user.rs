@@ -11,7 +11,7 @@ const MAX: u32 = 4096;
 pub(crate) static WRITE_USER: Builtin = Builtin {
     name: "write_user",
     numbered: false,
-    usage: "write_user(address, text or address, bytes)",
+    usage: "write_user(address, string or address, bytes)",
     about: "write to the memory of the process that runs (with --unsafe): true where that went well; the kernel notes it in its log",
     kind: BuiltinKind::Value(|checker, usage| {
         checker.needs_unsafe(usage)?;
@@ -35,7 +35,7 @@ pub(crate) static WRITE_USER: Builtin = Builtin {
             false if from.ty.is_scalar() => from,
             false => {
                 let message = format!(
-                    "{} cannot be written: a text or the address of a variable (&$x) can",
+                    "{} cannot be written: a string or the address of a variable (&$x) can",
                     checker.describe(&from.ty)
                 );
                 return Err(checker.error(from.span, message));

@@ -199,7 +199,7 @@ pub(super) fn scalar_type(ty: &Type) -> FieldType {
 fn held_words(kind: &ValueKind) -> String {
     match kind {
         ValueKind::Scalar(_) => "a number".to_owned(),
-        ValueKind::Text { size } => format!("a text of up to {size} bytes"),
+        ValueKind::Text { size } => format!("a string of up to {size} bytes"),
         ValueKind::Whole(_) => "values of several parts".to_owned(),
         ValueKind::Gathered(aggregation) => aggregation.function.described(aggregation),
     }

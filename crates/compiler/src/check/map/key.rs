@@ -213,7 +213,7 @@ impl Checker<'_> {
 
     fn in_words(&self, key: &Expr) -> String {
         match &key.ty {
-            Type::Text { .. } | Type::String { .. } => format!("a text of up to {} bytes", room(key)),
+            Type::Text { .. } | Type::String { .. } => format!("a string of up to {} bytes", room(key)),
             ty => self.describe(ty),
         }
     }
@@ -266,7 +266,7 @@ pub(super) fn flat<'a>(keys: &[&'a ast::Expr]) -> Vec<&'a ast::Expr> {
 
 fn words(ty: &FieldType) -> String {
     match ty {
-        FieldType::Text { size } => format!("a text of up to {size} bytes"),
+        FieldType::Text { size } => format!("a string of up to {size} bytes"),
         FieldType::Stack {
             space: Space::Kernel,
             max,

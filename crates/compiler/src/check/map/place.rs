@@ -198,7 +198,7 @@ impl Checker<'_> {
                 "these keys take {} bytes; there is room for {most}",
                 map.key_size()
             );
-            let hint = "limit texts: str(p, 64)";
+            let hint = "limit strings: str(p, 64)";
             return Err(self.report(Diagnostic::error(span, message).hint(hint)));
         }
         self.globals.maps.push(map.clone());

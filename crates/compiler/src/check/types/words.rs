@@ -54,7 +54,7 @@ impl<'a> Checker<'a> {
             Type::Integer { .. } => "an integer".to_owned(),
             Type::Bool => "a truth value".to_owned(),
             Type::Pointer(pointer) => self.describe_pointer(*pointer),
-            Type::Text { .. } | Type::String { .. } => "a text".to_owned(),
+            Type::Text { .. } | Type::String { .. } => "a string".to_owned(),
             Type::Array { element, count } => format!("an array of {count} × {}", self.describe(element)),
             Type::Struct(id) => self
                 .btf()

@@ -249,7 +249,7 @@ impl Lower<'_> {
             }
             _ => {
                 return Err(Error::Malformed {
-                    what: "a number where a text is wanted",
+                    what: "a number where a string is wanted",
                     span: text.span,
                 });
             }

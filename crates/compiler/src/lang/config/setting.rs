@@ -203,7 +203,7 @@ pub const SETTINGS: &[Setting] = &[
     row(
         "str_trunc_trailer",
         Kind::Text(|c| &mut c.str_trunc_trailer),
-        "what ends a text that has been cut",
+        "what ends a string that has been cut",
     ),
     row(
         "unstable_dw_ustack",
@@ -272,7 +272,7 @@ impl Setting {
             Kind::Number { least, most, .. } | Kind::MaybeNumber { least, most, .. } => {
                 format!("{least} to {most}")
             }
-            Kind::Text(_) | Kind::Nothing => "a text".to_owned(),
+            Kind::Text(_) | Kind::Nothing => "a string".to_owned(),
             Kind::OneOf(words, _) => words.join(", "),
             Kind::Missing(_) => "error, warn, ignore".to_owned(),
             Kind::Stack(_) => "bpftrace, perf, raw, build_id".to_owned(),

@@ -174,7 +174,7 @@ impl Expander<'_> {
                 match given {
                     None => Ok(default.kind.clone()),
                     Some(Some(text)) => Ok(ExprKind::String(text.to_owned())),
-                    Some(None) => Err("text"),
+                    Some(None) => Err("string"),
                 },
             ),
             Some((kind, default)) => match number_text(kind) {
@@ -186,7 +186,7 @@ impl Expander<'_> {
                     },
                 ),
                 None => {
-                    let message = "the default of an option is a number, a text, true or false";
+                    let message = "the default of an option is a number, a string, true or false";
                     return self.error(Diagnostic::error(default.span, message));
                 }
             },

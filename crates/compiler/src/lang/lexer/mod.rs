@@ -269,8 +269,8 @@ impl<'a> Lexer<'a> {
                 '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{2018}' | '\u{2019}'
             );
             let hint = match first {
-                '\\' => Some("escapes stand in texts, and texts in double quotes: \"text\\n\""),
-                _ => quote.then_some("texts stand in straight double quotes: \"text\""),
+                '\\' => Some("escapes stand in strings, and strings in double quotes: \"text\\n\""),
+                _ => quote.then_some("strings stand in straight double quotes: \"text\""),
             };
             let hint = hint.map(str::to_owned);
             found.push(Diagnostic::error(self.span_from(start), message).maybe_hint(hint));
@@ -280,7 +280,7 @@ impl<'a> Lexer<'a> {
         self.at += line.find('\'').map_or(0, |end| end + 1);
         found.push(
             Diagnostic::error(self.span_from(start), "single quotes mean nothing here")
-                .hint("texts stand in double quotes: \"text\""),
+                .hint("strings stand in double quotes: \"text\""),
         );
     }
 
@@ -358,8 +358,11 @@ impl<'a> Lexer<'a> {
                 let rest = self.rest();
                 self.at += rest.find('\n').unwrap_or(rest.len());
                 found.push(
-                    Diagnostic::error(self.span_from(start), "this text is not closed by a double quote")
-                        .hint("write \" at its end; a quote inside a text is written \\\""),
+                    Diagnostic::error(
+                        self.span_from(start),
+                        "this string is not closed by a double quote",
+                    )
+                    .hint("write \" at its end; a quote inside a string is written \\\""),
                 );
                 TokenKind::Bad
             }

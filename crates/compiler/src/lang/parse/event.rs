@@ -144,10 +144,10 @@ impl Parser<'_> {
         let rest = self.lexer.rest();
         let (message, end) = match trouble {
             QuoteTrouble::Open => (
-                "this text is not closed by a double quote",
+                "this string is not closed by a double quote",
                 rest.find('\n').unwrap_or(rest.len()),
             ),
-            QuoteTrouble::Escape { end, .. } => ("this text has an escape that means nothing", *end),
+            QuoteTrouble::Escape { end, .. } => ("this string has an escape that means nothing", *end),
         };
         self.lexer.go_to(at + end);
         self.error(Diagnostic::error(span(at, at + end), message));

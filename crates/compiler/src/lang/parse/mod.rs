@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
         }
         let there = match &self.token.kind {
             TokenKind::End => "the end of the text".to_owned(),
-            TokenKind::Text(_) => "a text".to_owned(),
+            TokenKind::Text(_) => "a string".to_owned(),
             _ => format!("\"{}\"", self.source(self.token.span)),
         };
         let message = format!("expected {wanted}, not {there}");

@@ -393,7 +393,7 @@ mod tests {
             ("p:x g a=+8(%di", 14, ")"),
             ("p:x g a=+8%di", 8, "(FETCH)"),
             ("p:x g a=+(%di)", 8, "offset"),
-            ("p:x g a=+0($comm)", 11, "text"),
+            ("p:x g a=+0($comm)", 11, "string"),
             ("p:x g a=$comm:u8", 14, "string"),
             ("p:x g a=\\\"x", 11, "no end"),
             ("p:x g a=\\x", 9, "number"),
@@ -442,8 +442,8 @@ mod tests {
             (&deep, 8 + 8 * 3, "8 deep"),
             (&body, 8, "255"),
             ("r:x f a=$arg11", 8, "first 10"),
-            ("r:x f pos:string", 10, "neither text"),
-            ("r:x f $arg1:string", 6, "no text"),
+            ("r:x f pos:string", 10, "neither a string"),
+            ("r:x f $arg1:string", 6, "no string"),
         ] {
             match read(line, &kernel) {
                 Err(Error::KernelLine { at: found, why, .. }) => {

@@ -153,7 +153,7 @@ impl<'l> Reader<'l> {
                 return Err(Wrong::at(type_at, "the thread's name is a string, and no array"));
             }
             (_, text) if text.starts_with("\\\"") => {
-                return Err(Wrong::at(type_at, "a text is a string, and no array"));
+                return Err(Wrong::at(type_at, "a string in quotes is no array"));
             }
             (None, _) => None,
             (Some(ty), _) => Some(written(ty).ok_or_else(|| {
@@ -392,7 +392,7 @@ impl<'l> Reader<'l> {
         }
         let base = self.fetch(&inner[..close], at + open + 1)?;
         if matches!(base, Fetch::Comm | Fetch::Text(_)) {
-            let why = format!("`{}` is a text, not an address", &inner[..close]);
+            let why = format!("`{}` is a string, not an address", &inner[..close]);
             return Err(Wrong::at(at + open + 1, why));
         }
         self.step(at)?;
@@ -409,7 +409,7 @@ fn immediate(text: &str, at: usize) -> Parsed<Fetch> {
     if let Some(text) = text.strip_prefix('"') {
         let text = text
             .strip_suffix('"')
-            .ok_or_else(|| Wrong::at(at + 1 + text.len(), "the text has no end: a `\"` is missing"))?;
+            .ok_or_else(|| Wrong::at(at + 1 + text.len(), "the string has no end: a `\"` is missing"))?;
         return Ok(Fetch::Text(text.to_owned()));
     }
     let number = match text.as_bytes().first() {

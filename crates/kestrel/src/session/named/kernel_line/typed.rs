@@ -32,7 +32,7 @@ impl Reader<'_> {
                     user,
                 })
             }
-            Type::Ptr(_) => Err(Wrong::at(at, "what it points to is no text")),
+            Type::Ptr(_) => Err(Wrong::at(at, "what it points to is no string")),
             // Of what is no pointer the kernel takes the size for the number of the type that it points to.
             other => {
                 let size = match other {
@@ -40,7 +40,7 @@ impl Reader<'_> {
                     _ => types.size_of(known.ty),
                 };
                 if !size.is_some_and(|size| is_text(TypeId(size as u32))) {
-                    let why = "what lies there is neither text nor a pointer to it";
+                    let why = "what lies there is neither a string nor a pointer to one";
                     return Err(Wrong::at(at, why));
                 }
                 self.step(at)?;
