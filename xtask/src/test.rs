@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that must hold, in one go, on a machine that may have nothing yet.
 
 use std::{
+    num::NonZero,
     process::{Command, ExitCode, Stdio},
     thread,
     time::{Duration, Instant},
@@ -147,9 +148,12 @@ const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "vm-tests"];
 /// All tests that run here; of the guest side only what is not a guest test.
 fn host(notes: &mut Notes) -> Result<Tally> {
     let readers = install::readers()?;
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let with_readers = || {
         let mut command = cargo();
         command.env("PYTHONPATH", &readers);
+        // Many tests wait for programs and times.
+        command.env("RUST_TEST_THREADS", (2 * cores).to_string());
         command
     };
     let mut run = run_tests(&mut with_readers(), &WORKSPACE)?;

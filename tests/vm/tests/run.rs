@@ -82,7 +82,12 @@ fn a_handler_reads_aggregations_twenty_times() {
         reads(r#"@keyed["a", 1]"#),
     );
     let run = run(&program, "getppid", "1");
-    assert!(run.out.contains("35 -45 30 65 45 6\n"), "{}\n{}", run.out, run.err);
+    assert!(
+        run.out.contains("35 -45 30 65 45 6\n"),
+        "{}\n{}",
+        run.out,
+        run.err
+    );
 }
 
 /// Functions, their returns and the tracepoint of the same call agree with each other and with what was done.

@@ -17,7 +17,7 @@ const MODULES: &str = "/module_";
 
 /// Tests that share a clone at most, whatever files they are in: what was emulated once is emulated quickly from then on, so that a test's first run in a
 /// clone takes several times what the next takes.
-pub(super) const SHARE: usize = 48;
+pub(super) const SHARE: usize = 96;
 
 /// How long a test may take.
 const LIMIT: Duration = Duration::from_secs(120);
