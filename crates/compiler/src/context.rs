@@ -48,7 +48,7 @@ impl ProgramKind {
 pub enum Source {
     /// `size` bytes at `offset` of the context, an integer of that size.
     Context { offset: u32, size: u8 },
-    /// A string or array whose place the entry gives as `__data_loc`: a `u32` at `offset`, low half the offset in the
+    /// A string, or memory, whose place the entry gives as `__data_loc`: a `u32` at `offset`, low half the offset in the
     /// entry, high half the length in bytes.
     DataLocation { offset: u32 },
     /// A fixed array or text inside the context at `offset`.

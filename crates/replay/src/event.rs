@@ -1,7 +1,7 @@
 //! A recorded event to programs: its context for the compiler, and a record's bytes as that context says they lie.
 //!
 //! ```text
-//!   the record up to its tail | for each text of the tail a u32 as of `__data_loc` | a NUL | the texts, each with a NUL
+//!   the record up to its tail | for each text or memory of the tail a u32 as of `__data_loc` | a NUL | texts, each with a NUL, and memory
 //! ```
 
 use kestrel_compiler::context::{Context, EventField, Features, Source, ValueType};
@@ -15,12 +15,14 @@ use kestrel_trace::value::Value;
 pub(crate) struct Unpacking {
     /// Bytes that are taken as they are.
     fixed: usize,
-    /// Places of the texts of the tail among the fields.
-    texts: Vec<usize>,
+    /// Places of the texts and the memory of the tail among the fields.
+    located: Vec<usize>,
 }
 
-/// What a program has of a text in the tail at most: an offset of it is 16 bits.
+/// What a program has of the tail at most: an offset of it is 16 bits.
 const MAX: usize = 0xffff;
+/// Most bytes of memory, as of the language's `buf`.
+const MAX_MEMORY: u32 = 1023;
 
 /// The context of an event class.
 pub fn context(event: &EventClass) -> Context {
@@ -65,11 +67,17 @@ fn value(layout: &Layout, index: usize, field: &Field) -> (ValueType, Source) {
         };
         (ValueType::Pointer { user: false }, source)
     };
+    let location = || {
+        let before = located(layout).filter(|place| *place < index).count() as u32;
+        Source::DataLocation {
+            offset: location_table(layout) as u32 + 4 * before,
+        }
+    };
     match (&field.place, &field.ty) {
-        (_, FieldType::String { .. }) => {
-            let before = texts(layout).filter(|place| *place < index).count() as u32;
-            let offset = location_table(layout) as u32 + 4 * before;
-            (ValueType::String, Source::DataLocation { offset })
+        (_, FieldType::String { .. }) => (ValueType::String, location()),
+        (_, FieldType::Bytes { max }) => {
+            let max = (*max).clamp(1, MAX_MEMORY);
+            (ValueType::Memory { max }, location())
         }
         (&FieldPlace::Fixed { offset }, ty) => {
             let Some(known) = ValueType::recorded(ty) else {
@@ -85,20 +93,21 @@ fn value(layout: &Layout, index: usize, field: &Field) -> (ValueType, Source) {
             };
             (known, source)
         }
-        _ => absent("it is memory of variable length, which programs over recordings do not have"),
+        _ => absent("its kind of value is none that programs over recordings have"),
     }
 }
 
-/// Where the words are that say where texts lie.
+/// Where the words are that say where texts and memory lie.
 fn location_table(layout: &Layout) -> usize {
     (layout.fixed_end() as usize).next_multiple_of(8)
 }
 
-/// The places of the texts of the tail among the fields.
-fn texts(layout: &Layout) -> impl Iterator<Item = usize> {
+/// The places of the texts and the memory of the tail among the fields.
+fn located(layout: &Layout) -> impl Iterator<Item = usize> {
+    let is_located = |ty: &FieldType| matches!(ty, FieldType::String { .. } | FieldType::Bytes { .. });
     let fields = layout.fields().iter().enumerate();
-    let texts = fields.filter(|(_, field)| matches!(field.ty, FieldType::String { .. }));
-    texts.map(|(index, _)| index)
+    let located = fields.filter(move |(_, field)| is_located(&field.ty));
+    located.map(|(index, _)| index)
 }
 
 impl Unpacking {
@@ -106,7 +115,7 @@ impl Unpacking {
     pub(crate) fn new(layout: &Layout) -> Self {
         Self {
             fixed: location_table(layout),
-            texts: texts(layout).collect(),
+            located: located(layout).collect(),
         }
     }
 
@@ -115,29 +124,31 @@ impl Unpacking {
     pub(crate) fn unpack(&self, record: &Record<'_>, into: &mut Vec<u8>) {
         into.clear();
         into.extend_from_slice(record.bytes.get(..self.fixed).unwrap_or(record.bytes));
-        if self.texts.is_empty() {
+        if self.located.is_empty() {
             return;
         }
         // What has no room is as empty as the NUL behind the table.
-        let table = self.fixed + 4 * self.texts.len();
+        let table = self.fixed + 4 * self.located.len();
         into.resize(table + 1, 0);
-        for (number, &index) in self.texts.iter().enumerate() {
+        for (number, &index) in self.located.iter().enumerate() {
             let field = record.event.layout.fields().get(index);
-            let text = match field.map(|field| record.value(field)) {
-                Some(Value::Text(text) | Value::CutText(text)) => text,
+            let bytes = match field.map(|field| record.value(field)) {
+                Some(Value::Text(bytes) | Value::CutText(bytes)) => bytes,
                 _ => &[],
             };
+            // A text's length is with its NUL, which stands behind memory, too.
+            let is_text = field.is_some_and(|field| matches!(field.ty, FieldType::String { .. }));
             let begin = into.len();
-            let (begin, text) = match begin + text.len() < MAX {
-                true => (begin, text),
+            let (begin, bytes) = match begin + bytes.len() < MAX {
+                true => (begin, bytes),
                 false => (table, &[][..]),
             };
-            let location = begin as u32 | (text.len() as u32 + 1) << 16;
+            let location = begin as u32 | (bytes.len() as u32 + u32::from(is_text)) << 16;
             let at = self.fixed + 4 * number;
             if let Some(word) = into.get_mut(at..at + 4) {
                 word.copy_from_slice(&location.to_le_bytes());
             }
-            into.extend_from_slice(text);
+            into.extend_from_slice(bytes);
             into.push(0);
         }
     }

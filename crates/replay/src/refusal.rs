@@ -8,6 +8,7 @@ use kestrel_compiler::check::tree::{
 };
 use kestrel_compiler::lang::ast::Span;
 use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_trace::calls::{MEMORY, Signature};
 use kestrel_trace::event::EventClass;
 use kestrel_trace::layout::{Field, FieldPlace, Space};
 
@@ -56,25 +57,32 @@ struct Read<'e> {
     address: &'e Expr,
     /// Whose it is, where the address does not decide.
     space: Option<Space>,
-    is_text: bool,
+    what: ReadKind,
+}
+
+/// What is read there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadKind {
+    /// A text: `str(…)`.
+    Text,
+    /// Bytes: `buf(…)`.
+    Bytes,
+    /// A member of a structure, or what a pointer points to.
+    Member,
 }
 
 fn read(expr: &Expr) -> Option<Read<'_>> {
-    let (address, space, is_text) = match &expr.kind {
+    let (address, space, what) = match &expr.kind {
         ExprKind::Load { address, access, .. } | ExprKind::Bytes { address, access, .. } => match access {
             Access::Context => return None,
-            Access::User => (address, Some(Space::User), false),
-            Access::Kernel | Access::Direct => (address, Some(Space::Kernel), false),
+            Access::User => (address, Some(Space::User), ReadKind::Member),
+            Access::Kernel | Access::Direct => (address, Some(Space::Kernel), ReadKind::Member),
         },
-        ExprKind::ReadString { address, space, .. } => (address, *space, true),
-        ExprKind::ReadMemory { address, space, .. } => (address, *space, false),
+        ExprKind::ReadString { address, space, .. } => (address, *space, ReadKind::Text),
+        ExprKind::ReadMemory { address, space, .. } => (address, *space, ReadKind::Bytes),
         _ => return None,
     };
-    (!is_own(address)).then_some(Read {
-        address,
-        space,
-        is_text,
-    })
+    (!is_own(address)).then_some(Read { address, space, what })
 }
 
 /// The field of an event's records that has what a word of the language says.
@@ -113,24 +121,43 @@ impl Refusals<'_> {
     }
 
     /// Memory behind an address that a field, if any, has.
-    fn memory(&mut self, span: Span, address: &Expr, text: bool) {
+    fn memory(&mut self, span: Span, address: &Expr, what: ReadKind) {
         let name = self.field_of(address);
-        let (what, recorded) = match (text, name) {
-            (true, Some(name)) => (
+        let (what, recorded) = match (what, name) {
+            (ReadKind::Text, Some(name)) => (
                 format!("the string at args.{name}"),
                 format!("{name} = str(args.{name})"),
             ),
-            (true, None) => (
-                "the string at this address".to_owned(),
-                "text = str(…)".to_owned(),
+            (ReadKind::Text, None) => ("the string at this address".to_owned(), "text = str(…)".to_owned()),
+            (ReadKind::Bytes, Some(name)) => {
+                let field = match self.argument(name) {
+                    Some(place) => format!("{MEMORY}{place}"),
+                    None => "memory".to_owned(),
+                };
+                (
+                    format!("the memory behind args.{name}"),
+                    format!("{field} = buf(args.{name}, BYTES)"),
+                )
+            }
+            (ReadKind::Bytes, None) => (
+                "the memory at this address".to_owned(),
+                "memory = buf(ADDRESS, BYTES)".to_owned(),
             ),
-            (false, Some(name)) => (
+            (ReadKind::Member, Some(name)) => (
                 format!("the memory behind args.{name}"),
                 format!("args.{name}->…"),
             ),
-            (false, None) => ("the memory at this address".to_owned(), "…".to_owned()),
+            (ReadKind::Member, None) => ("the memory at this address".to_owned(), "…".to_owned()),
         };
         self.missing(span, &what, &recorded);
+    }
+
+    /// The place among a call's arguments of the field of this name, where the event is a call's.
+    fn argument(&self, name: &str) -> Option<usize> {
+        let event = self.event?;
+        let call = event.name.strip_prefix("syscalls:sys_enter_")?;
+        let signature = Signature::of_event(call, event);
+        signature.parameters.iter().position(|it| it.name == name)
     }
 
     /// The name of the field whose value an address is.
@@ -157,7 +184,7 @@ impl Refusals<'_> {
                 None => self.held.user || self.held.kernel,
             };
             if !is_held {
-                self.memory(span, read.address, read.is_text);
+                self.memory(span, read.address, read.what);
             }
             return;
         }

@@ -33,6 +33,7 @@ fn class() -> EventClass {
         ("s", number(4, true)),
         ("name", FieldType::Text { size: 16 }),
         ("path", FieldType::String { max: 60 }),
+        ("data", FieldType::Bytes { max: 60 }),
         ("other", FieldType::String { max: 60 }),
         ("some", array),
         (
@@ -59,6 +60,7 @@ struct Made {
     s: i32,
     name: String,
     path: String,
+    data: Vec<u8>,
     other: String,
     frames: Vec<u64>,
     tid: u32,
@@ -83,11 +85,13 @@ impl Made {
         put("name", self.name.as_bytes());
         put("some", &[1, 0, 2, 0, 3, 0]);
         put("path", &(self.path.len() as u16).to_le_bytes());
+        put("data", &(self.data.len() as u16).to_le_bytes());
         put("other", &(self.other.len() as u16).to_le_bytes());
         put("kstack", &(self.frames.len() as u16).to_le_bytes());
         for field in class.layout.tail() {
             match field.name.as_str() {
                 "path" => bytes.extend(self.path.as_bytes()),
+                "data" => bytes.extend(&self.data),
                 "other" => bytes.extend(self.other.as_bytes()),
                 _ => bytes.extend(self.frames.iter().flat_map(|frame| frame.to_le_bytes())),
             }
@@ -157,6 +161,7 @@ fn made() -> impl Strategy<Value = Made> {
             n,
             s,
             name: name.to_owned(),
+            data: Vec::new(),
             path,
             other: other.to_owned(),
             frames: (1..=frames as u64).map(|frame| frame * 0x1000).collect(),
@@ -223,7 +228,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_record(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let class = class();
-        let mut replay = ran("{ @[str(args.path), args.name, kstack(2), args.some[2]] = count(); @t = args.other; }", &[]).unwrap();
+        let mut replay = ran("{ @[str(args.path), args.name, kstack(2), args.some[2]] = count(); @t = args.other; @d = args.data; }", &[]).unwrap();
         let record = Record { time_ns: 1, cpu: 0, pid: 1, tid: 1, event: &class, bytes: &bytes, unwound: None, rest: &[] };
         let outcome = replay.record(&record, &Processes::default(), &mut |_, _| Ok::<(), Error>(()));
         // What is too short to have its fields is outside of what there is.
@@ -240,6 +245,7 @@ fn stacks_are_keys() {
         s: 0,
         name: "a".to_owned(),
         path: String::new(),
+        data: Vec::new(),
         other: String::new(),
         frames: frames.to_vec(),
         tid: 1,
@@ -254,12 +260,35 @@ fn stacks_are_keys() {
 }
 
 #[test]
+fn memory_is_a_value_of_as_many_bytes_as_were_recorded() {
+    let one = |data: &[u8]| Made {
+        n: 0,
+        s: 0,
+        name: String::new(),
+        path: "behind".to_owned(),
+        data: data.to_vec(),
+        other: "it".to_owned(),
+        frames: Vec::new(),
+        tid: 1,
+    };
+    let records = [one(b"a\0b"), one(b""), one(b"a\0b"), one(b"\xff")];
+    let handler =
+        "{ @[args.data] = count(); @texts[str(args.path), str(args.other)] = count(); @l = args.data; }";
+    let replay = ran(handler, &records).unwrap();
+    let shown = |map: &str| shown(&replay, map);
+    assert_eq!(shown(""), "@[]: 1\n@[\\xff]: 1\n@[a\\x00b]: 2\n");
+    assert_eq!(shown("texts"), "@texts[behind, it]: 4\n");
+    assert_eq!(shown("l"), "@l: \\xff\n");
+}
+
+#[test]
 fn what_does_not_end_is_given_up() {
     let one = Made {
         n: 0,
         s: 0,
         name: String::new(),
         path: String::new(),
+        data: Vec::new(),
         other: String::new(),
         frames: Vec::new(),
         tid: 1,

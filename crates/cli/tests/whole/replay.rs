@@ -187,6 +187,11 @@ fn what_was_not_recorded_is_named_with_what_to_record() {
             "the string at args.filename was not recorded",
             "filename = str(args.filename)",
         ),
+        (
+            "print(buf(args.filename, 8))",
+            "the memory behind args.filename was not recorded",
+            "mem1 = buf(args.filename, BYTES)",
+        ),
     ] {
         refused(&format!("{open} {{ {asked} }}"), &[what, &advice(value)]);
     }

@@ -90,7 +90,19 @@ impl<'a> Checker<'a> {
                 let low = constant(0xffff, Type::I64, span);
                 let inside = operation(BinaryOp::And, Type::I64, word, low, span);
                 let address = operation(BinaryOp::Add, Type::U64, context_pointer(span), inside, span);
-                Ok(read_string(address, Some(Space::Kernel), STRING, span))
+                let Type::Memory { max } = ty else {
+                    return Ok(read_string(address, Some(Space::Kernel), STRING, span));
+                };
+                let word = self.value_at(spot(*offset), Type::integer(4, false), span)?;
+                let bits = constant(16, Type::I64, span);
+                let length = operation(BinaryOp::ShiftRight, Type::U64, word, bits, span);
+                let kind = ExprKind::ReadMemory {
+                    address: Box::new(address),
+                    space: Some(Space::Kernel),
+                    max,
+                    length: Box::new(length),
+                };
+                Ok(Expr::new(kind, ty, span))
             }
             &Source::UserMemory {
                 register,
