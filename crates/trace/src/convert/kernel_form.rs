@@ -47,6 +47,8 @@ enum Kind {
     Low,
     /// Text for people.
     Text,
+    /// Bytes of any number.
+    Memory,
 }
 
 impl Form {
@@ -126,6 +128,14 @@ impl Form {
                     }
                 }
                 Kind::Low => out[to] = record.value(field).as_u64().unwrap_or(0) as u8,
+                Kind::Memory => {
+                    let from = out.len();
+                    // What could not be read is nothing.
+                    if let Value::Text(bytes) | Value::CutText(bytes) = record.value(field) {
+                        out.extend_from_slice(bytes);
+                    }
+                    locate(start, to, from, out);
+                }
                 Kind::Text => {
                     let from = out.len();
                     match record.value(field) {
@@ -251,6 +261,12 @@ impl Shape {
                     ..one
                 }
             }
+            (FieldType::Bytes { .. } | FieldType::Buffer { .. }, _) => Self {
+                declared: format!("__data_loc u8[] {name}"),
+                value: format!("__print_hex(__get_dynamic_array({name}), __get_dynamic_array_len({name}))"),
+                kind: Kind::Memory,
+                ..Self::text(name)
+            },
             _ => Self::text(name),
         }
     }
