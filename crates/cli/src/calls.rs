@@ -20,14 +20,14 @@ use std::path::Path;
 pub(crate) struct Traced {
     /// System calls with their arguments, results and durations, as strace shows them: all, or a SET of names, globs and classes
     /// (file, desc, net, process, signal, ipc, memory; also with % before them), each with ! before it left out. Events of -e stand between
-    /// them; a call's line comes when the call is over
+    /// them; a call's line comes when the call is over, with -g the stacks of its entry beneath it
     #[arg(
         long,
         value_name = "SET",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = ALL,
-        conflicts_with_all = ["table", "stacks", "call_graph", "kernel_stack", "user"]
+        conflicts_with_all = ["table", "user"]
     )]
     pub(crate) syscalls: Option<String>,
 }
@@ -67,7 +67,7 @@ pub(crate) fn traced(
     catalog: &Catalog,
     detail: Detail,
 ) -> Result<(Calls, Vec<String>), Failure> {
-    let calls = Calls::of(catalog, &Set::parse(set), detail)?;
+    let calls = Calls::of(catalog, &Set::parse(set), detail, selection.entry_stacks())?;
     let others = selection.events(catalog)?;
     if let Some(event) = others.iter().find(|event| is_of_calls(event)) {
         let failure = Failure::new(

@@ -16,6 +16,7 @@ use kestrel::kernel::Host;
 use kestrel::kernel::process::PausedCommand;
 use kestrel::plan::{Options, Plan, Source, UserStack};
 use kestrel::session::process_filter::ProcessFilter;
+use kestrel::syscalls::EntryStacks;
 use kestrel::table::shipped::open;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -111,6 +112,18 @@ impl Selection {
             events: self.events.behind(events),
             all: true,
             ..self
+        }
+    }
+
+    /// The call stacks that are asked for.
+    pub(crate) fn entry_stacks(&self) -> EntryStacks {
+        EntryStacks {
+            kernel: self.stacks || self.kernel_stack || self.call_graph.is_some(),
+            user: match (self.call_graph, self.stacks) {
+                (Some(call_graph), _) => call_graph.user_stack(),
+                (None, true) => UserStack::FramePointers,
+                (None, false) => UserStack::Nothing,
+            },
         }
     }
 
@@ -228,17 +241,14 @@ fn options(
     (mode, bell): (Mode, Bell),
     host: &Host,
 ) -> Result<Options, Failure> {
+    let stacks = selection.entry_stacks();
     Ok(Options {
         target: target(selection, held, host)?,
         only_own: selection.targets.only_own,
         cpus: selection.targets.cpus(host)?,
         leave_out: (!selection.include_self).then(std::process::id),
-        kernel_stack: selection.stacks || selection.kernel_stack || selection.call_graph.is_some(),
-        user_stack: match (selection.call_graph, selection.stacks) {
-            (Some(call_graph), _) => call_graph.user_stack(),
-            (None, true) => UserStack::FramePointers,
-            (None, false) => UserStack::Nothing,
-        },
+        kernel_stack: stacks.kernel,
+        user_stack: stacks.user,
         mode: Some(mode),
         buffer_bytes: selection.buffer_size,
         via: via(selection),

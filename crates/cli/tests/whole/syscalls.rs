@@ -422,6 +422,53 @@ fn a_call_that_ends_a_handler_stands_where_it_was_made() {
 }
 
 #[test]
+fn the_stacks_of_each_calls_entry_stand_beneath_it() {
+    needs_tracing!();
+    let place = Place::new();
+    let command = ["--", "cat", "/proc/version"];
+    let check = |text: &str| {
+        let mut calls = 0;
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            if !line.contains("openat(") && !line.contains("execve(") {
+                continue;
+            }
+            calls += 1;
+            let mut frames = 0;
+            while lines
+                .next_if(|line| line.starts_with("                "))
+                .is_some()
+            {
+                frames += 1;
+            }
+            assert!(frames > 1, "{line}\n{text}");
+        }
+        assert!(calls > 2, "{text}");
+        calls
+    };
+    let live = place.run(&[&["trace", "--syscalls=openat,execve", "-g"], &command[..]].concat());
+    let calls = check(&live.succeeds().out);
+    for stacks in [&["-g"][..], &["--call-graph", "dwarf,512"]] {
+        let record = ["record", "-q", "--syscalls=openat,execve"];
+        place.run(&[&record[..], stacks, &command].concat()).succeeds();
+        assert_eq!(check(&place.run(&["print"]).succeeds().out), calls);
+        let json = place.run(&["print", "--format", "json"]).succeeds();
+        let objects = json
+            .out
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let with_stacks = objects.filter(|it| it["call"].is_string() && it["kstack"].is_array());
+        assert_eq!(with_stacks.count(), calls, "{}", json.out);
+        let graph = place.run(&["report", "-g"]).succeeds();
+        assert!(graph.out.contains("do_syscall_64"), "{}", graph.out);
+    }
+    let summary = ["trace", "--syscalls", "-s", "-g"];
+    place
+        .run(&[&summary[..], &command].concat())
+        .fails(2, &["--stacks"]);
+}
+
+#[test]
 fn words_of_sets_that_mean_nothing_are_refused() {
     needs_tracing!();
     let place = Place::new();

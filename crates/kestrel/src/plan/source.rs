@@ -140,7 +140,7 @@ pub enum UserStack {
 
 impl UserStack {
     /// Text in the language.
-    pub(super) fn text(self) -> Option<String> {
+    pub(crate) fn text(self) -> Option<String> {
         match self {
             Self::Nothing => None,
             Self::FramePointers => Some("ustack".to_owned()),

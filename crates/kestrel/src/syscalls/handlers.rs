@@ -1,6 +1,7 @@
 //! The handlers that record calls, as texts of the language: what calls of one kind point to is one record, so that the frequent ones pay for nothing
 //! that others have.
 
+use super::EntryStacks;
 use super::numbers::{is_one_of, look_up};
 use super::reads::{Moment, Side, read};
 use kestrel_trace::calls::{
@@ -44,11 +45,11 @@ fn id(abi: Abi) -> String {
 
 /// Handlers that record arguments and what they point to. Memory that a call is given is read at the entry, where it may not be present, and at the
 /// return, when the kernel has read it itself; what it fills, at the return.
-pub(super) fn lines(set: &Set, signatures: &Signatures) -> Vec<String> {
+pub(super) fn lines(set: &Set, signatures: &Signatures, stacks: EntryStacks) -> Vec<String> {
     let recorded = |signature: &Signature| signature.is_in(set) || Descriptors::needs(signature.own_name());
     let calls = |abi| numbers(signatures, abi, recorded);
     let mut events = handlers(signatures, calls, |moment, numbers| {
-        records(signatures, numbers, moment)
+        records(signatures, numbers, Moment { stacks, ..moment })
     });
     events.push(format!("{FORK} {{ record(args.child_pid) }}"));
     events.push(format!(
@@ -92,6 +93,8 @@ fn handlers(
                     side,
                     abi,
                     shifted: None,
+                    stacks: EntryStacks::default(),
+                    many: false,
                 },
                 calls,
             )
@@ -141,13 +144,14 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
     let mut numbers = BTreeMap::new();
     let mut rows: Vec<(u64, String)> = vec![(0, moment.record(&[]))];
     let mut next = 1;
-    for kinds in groups.values() {
+    for ((group, _), kinds) in &groups {
         let examples = kinds.values().filter_map(|calls| calls.first());
         let examples: Vec<(u64, &Signature)> = (next..)
             .zip(examples)
             .map(|(kind, (_, signature))| (kind, *signature))
             .collect();
-        let Some(record) = read(&examples, moment) else {
+        let many = matches!(group, Group::Vectors(_) | Group::Message(_) | Group::Exec);
+        let Some(record) = read(&examples, Moment { many, ..moment }) else {
             continue;
         };
         for ((kind, _), calls) in examples.iter().zip(kinds.values()) {

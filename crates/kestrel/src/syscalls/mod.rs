@@ -5,6 +5,7 @@ mod handlers;
 mod numbers;
 mod reads;
 
+use crate::plan::UserStack;
 use handlers::{lines, times};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::catalog::tracepoint::call_arguments;
@@ -24,6 +25,32 @@ pub enum Detail {
     ArgumentsToo,
 }
 
+/// Call stacks to be recorded with the entry of each call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryStacks {
+    /// The kernel's stack.
+    pub kernel: bool,
+    /// The process's stack.
+    pub user: UserStack,
+}
+
+/// Frames of the kernel's stack: at the entry of a call it has about five.
+const KERNEL_FRAMES: u32 = 16;
+/// Frames of the process's stack beside vectors of buffers, messages and arguments of programs, which leave no room for more.
+const FEW_FRAMES: u32 = 32;
+
+impl EntryStacks {
+    /// The fields of a record, in the language; `many` bytes of memory beside leave less room for the process's.
+    fn fields(self, many: bool) -> impl Iterator<Item = String> {
+        let kernel = self.kernel.then(|| format!("kstack = kstack({KERNEL_FRAMES})"));
+        let user = match self.user {
+            UserStack::FramePointers if many => Some(format!("ustack = ustack({FEW_FRAMES})")),
+            user => user.text(),
+        };
+        kernel.into_iter().chain(user)
+    }
+}
+
 /// The calls to be recorded.
 #[derive(Clone, Debug)]
 pub struct Calls {
@@ -39,7 +66,7 @@ impl Calls {
     ///
     /// # Errors
     /// When no call matches a word of the set, or the kernel has no tracefs.
-    pub fn of(catalog: &Catalog, set: &Set, detail: Detail) -> Result<Self> {
+    pub fn of(catalog: &Catalog, set: &Set, detail: Detail, stacks: EntryStacks) -> Result<Self> {
         let mut signatures = Signatures::default();
         let mut names = Vec::new();
         for (number, signature) in call_arguments::signatures(catalog)? {
@@ -56,7 +83,7 @@ impl Calls {
         }
         let events = match detail {
             Detail::NumberAndResult => times(set, &signatures),
-            Detail::ArgumentsToo => lines(set, &signatures),
+            Detail::ArgumentsToo => lines(set, &signatures, stacks),
         };
         Ok(Self {
             events,

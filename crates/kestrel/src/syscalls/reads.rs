@@ -1,5 +1,6 @@
 //! Generates the fields of a record with the memory that a call's arguments point to: `mem1 = buf(…)`.
 
+use super::EntryStacks;
 use super::numbers::is_kind;
 use kestrel_catalog::arch;
 use kestrel_trace::calls::{Abi, COMPAT_ID, ID, MEMORY, RAW_ENTER, RAW_EXIT, REGISTER, Signature, TEXT};
@@ -24,6 +25,10 @@ pub(super) struct Moment {
     pub(super) abi: Abi,
     /// The kind of those calls whose arguments are one place further than their fields say ([`Signature::before_program`]).
     pub(super) shifted: Option<u64>,
+    /// What an entry has beside.
+    pub(super) stacks: EntryStacks,
+    /// Whether a record has much memory.
+    pub(super) many: bool,
 }
 
 impl Side {
@@ -50,6 +55,9 @@ impl Moment {
             (Side::Return, _) => all.push("args.ret".to_owned()),
         }
         all.extend(fields.iter().cloned());
+        if self.side == Side::Entry {
+            all.extend(self.stacks.fields(self.many));
+        }
         format!("record({})", all.join(", "))
     }
 

@@ -42,6 +42,8 @@ pub struct Call {
     pub before: Pieces,
     /// What they pointed to at the return.
     pub after: Pieces,
+    /// The stacks of its entry, as the format of what is printed has them; none where they were not recorded.
+    pub stacks: Vec<u8>,
     /// How the call ended.
     pub end: End,
     /// Whether one of its records is wanted, where some are not.

@@ -50,6 +50,8 @@ pub enum Moment {
         values: Vec<u64>,
         /// What arguments pointed to, where it was read.
         pieces: Pieces,
+        /// The stacks of the record, as the format of what is printed has them; a reader has none.
+        stacks: Vec<u8>,
     },
     /// Return of a system call.
     Return {
@@ -119,6 +121,7 @@ impl Reader {
                     values: registers(record),
                     pieces: pieces(record).shifted(signature.before_program()),
                     signature,
+                    stacks: Vec::new(),
                 }
             }
             Event::RawReturn => {
@@ -141,6 +144,7 @@ impl Reader {
                         .collect(),
                     pieces: written(record, &signature),
                     signature,
+                    stacks: Vec::new(),
                 }
             }
             Event::Return(signature) => Moment::Return {

@@ -37,6 +37,7 @@ impl Pairing {
                 signature,
                 values,
                 pieces,
+                stacks,
             } => {
                 let call = Call {
                     pid,
@@ -47,6 +48,7 @@ impl Pairing {
                     values,
                     before: pieces,
                     after: Pieces::default(),
+                    stacks,
                     end: End::Never,
                     wanted,
                     netlink: None,
@@ -86,6 +88,7 @@ impl Pairing {
                     values: Vec::new(),
                     before: Pieces::default(),
                     after: Pieces::default(),
+                    stacks: Vec::new(),
                     end: End::Unseen,
                     wanted,
                     netlink: None,
@@ -146,6 +149,7 @@ mod tests {
             signature: Arc::new(Signature::new(call, [])),
             values: Vec::new(),
             pieces: Pieces::default(),
+            stacks: Vec::new(),
         }
     }
 

@@ -4,8 +4,8 @@ use super::Style;
 use super::clock::Clock;
 use super::format::Export;
 use crate::calls::{
-    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Renames, SIGNAL,
-    Signature, Signatures, Summary, ThreadEvent, json, line,
+    Call, Descriptors, EXIT, End, FORK, Moment, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Renames,
+    SIGNAL, Signature, Signatures, Summary, ThreadEvent, json, line,
 };
 use crate::ctf::read::{Reader, Source};
 use crate::error::{Error, Result};
@@ -162,7 +162,32 @@ impl Calls {
 
     /// Takes a record; of calls that are over with it appends those of which a record is `wanted`.
     pub fn record(&mut self, record: &Record<'_>, wanted: bool, out: &mut Vec<u8>) {
-        self.take(record, wanted, &mut |calls, call| calls.show(call, out));
+        self.shown_with(record, (wanted, Vec::new()), out);
+    }
+
+    /// As [`Calls::record`], with the stacks of each call's entry as `others` has them.
+    pub fn record_with_stacks(
+        &mut self,
+        record: &Record<'_>,
+        wanted: bool,
+        others: &dyn Export,
+        out: &mut Vec<u8>,
+    ) {
+        let mut stacks = Vec::new();
+        if record
+            .event
+            .layout
+            .fields()
+            .iter()
+            .any(|field| field.ty.is_stack())
+        {
+            others.stacks(record, &mut stacks);
+        }
+        self.shown_with(record, (wanted, stacks), out);
+    }
+
+    fn shown_with(&mut self, record: &Record<'_>, (wanted, stacks): (bool, Vec<u8>), out: &mut Vec<u8>) {
+        self.take(record, (wanted, stacks), &mut |calls, call| calls.show(call, out));
         self.happens(record, wanted, out);
     }
 
@@ -199,10 +224,17 @@ impl Calls {
 
     /// Takes a record, and gives those calls that are over with it of which a record is `wanted`, with the files behind their descriptors.
     pub fn each(&mut self, record: &Record<'_>, wanted: bool, done: &mut dyn FnMut(&Call, &Descriptors)) {
-        self.take(record, wanted, &mut |calls, call| done(call, &calls.files));
+        self.take(record, (wanted, Vec::new()), &mut |calls, call| {
+            done(call, &calls.files)
+        });
     }
 
-    fn take(&mut self, record: &Record<'_>, wanted: bool, done: &mut dyn FnMut(&mut Self, &Call)) {
+    fn take(
+        &mut self,
+        record: &Record<'_>,
+        (wanted, shown): (bool, Vec<u8>),
+        done: &mut dyn FnMut(&mut Self, &Call),
+    ) {
         let number = |field: &str| record.get(field).and_then(|value| value.as_u64());
         match record.event.name.as_str() {
             FORK => {
@@ -222,9 +254,12 @@ impl Calls {
             }
             _ => {}
         }
-        let Some(moment) = self.reader.read(record) else {
+        let Some(mut moment) = self.reader.read(record) else {
             return;
         };
+        if let Moment::Entry { stacks, .. } = &mut moment {
+            *stacks = shown;
+        }
         if self.shown.before_exec == Some(record.pid) && !is_exec(moment.signature()) {
             return;
         }
@@ -293,13 +328,17 @@ impl Calls {
                 self.clock.text(call.time_ns(), self.nanoseconds, out);
                 out.push(b' ');
                 out.extend_from_slice(line(call, comm, &self.files).as_bytes());
+                out.push(b'\n');
+                out.extend_from_slice(&call.stacks);
             }
             Layout::Json => {
                 let time = self.clock.ns(call.time_ns());
-                out.extend_from_slice(json(call, time, comm, &self.files).as_bytes());
+                let object = json(call, time, comm, &self.files);
+                out.extend_from_slice(object.strip_suffix('}').unwrap_or(&object).as_bytes());
+                out.extend_from_slice(&call.stacks);
+                out.extend_from_slice(b"}\n");
             }
         }
-        out.push(b'\n');
     }
 }
 
@@ -327,7 +366,7 @@ pub fn as_calls<R: Source>(
         records += u64::from(is_wanted);
         calls.renames.learn(&record, &mut calls.processes);
         match Calls::is_own(record.event) {
-            true => calls.record(&record, is_wanted, &mut bytes),
+            true => calls.record_with_stacks(&record, is_wanted, &*others, &mut bytes),
             false if is_wanted => others.record(&record, &mut bytes),
             false => others.learn(&record),
         }

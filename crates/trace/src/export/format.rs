@@ -26,6 +26,9 @@ pub trait Export {
     /// Appends one record.
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
 
+    /// Appends the stacks of a record as this format has them: lines beneath it, or members of an object, each with a comma before it.
+    fn stacks(&self, _record: &Record<'_>, _out: &mut Vec<u8>) {}
+
     /// Appends what stands behind the last record.
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 

@@ -100,6 +100,15 @@ impl Export for Json {
         line.text(b"}}\n");
         out.extend_from_slice(line.bytes());
     }
+
+    fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+        for (field, value) in record.fields().filter(|(field, _)| field.ty.is_stack()) {
+            out.push(b',');
+            string(field.name.as_bytes(), out);
+            out.push(b':');
+            json(value, JsonStyle::Record, &self.known.symbols, out);
+        }
+    }
 }
 
 /// `,"pid":1977,"tid":1977,"comm":"bash"`

@@ -64,6 +64,32 @@ impl Export for Text {
             self.stacks(record, out);
         }
     }
+
+    fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+        for (field, it) in record.fields() {
+            let Value::Stack(frames) = it else { continue };
+            if frames.is_empty() {
+                pad_left(16, out);
+                escape(field.name.as_bytes(), out);
+                out.extend_from_slice(b" is empty\n");
+            }
+            for (index, address) in frames.iter().enumerate() {
+                pad_left(16, out);
+                out.extend_from_slice(format!("{address:016x} ").as_bytes());
+                match frames.space {
+                    Space::Kernel => symbol(address, &self.known.symbols, out),
+                    Space::User if user_frame(&frames, index, address, &self.known.symbols, out) => {}
+                    Space::User => out.extend_from_slice(b"[unknown]"),
+                }
+                out.push(b'\n');
+            }
+            if frames.truncated {
+                pad_left(16, out);
+                out.extend_from_slice(TRUNCATED.as_bytes());
+                out.push(b'\n');
+            }
+        }
+    }
 }
 
 impl Text {
@@ -118,32 +144,6 @@ impl Text {
             said.extend_from_slice(line);
         }
         Some(said)
-    }
-
-    fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {
-        for (field, it) in record.fields() {
-            let Value::Stack(frames) = it else { continue };
-            if frames.is_empty() {
-                pad_left(16, out);
-                escape(field.name.as_bytes(), out);
-                out.extend_from_slice(b" is empty\n");
-            }
-            for (index, address) in frames.iter().enumerate() {
-                pad_left(16, out);
-                out.extend_from_slice(format!("{address:016x} ").as_bytes());
-                match frames.space {
-                    Space::Kernel => symbol(address, &self.known.symbols, out),
-                    Space::User if user_frame(&frames, index, address, &self.known.symbols, out) => {}
-                    Space::User => out.extend_from_slice(b"[unknown]"),
-                }
-                out.push(b'\n');
-            }
-            if frames.truncated {
-                pad_left(16, out);
-                out.extend_from_slice(TRUNCATED.as_bytes());
-                out.push(b'\n');
-            }
-        }
     }
 }
 

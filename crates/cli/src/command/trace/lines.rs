@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use kestrel::kernel::Host;
 use kestrel::user_symbols::{LiveNames, UserCode};
 use kestrel_trace::event::EventClass;
-use kestrel_trace::export::{Export, Json, Style, Text, Tracefs};
+use kestrel_trace::export::{Calls, Export, Json, Style, Text, Tracefs};
 use kestrel_trace::print::shown;
 use kestrel_trace::process::Processes;
 use kestrel_trace::record::Record;
@@ -88,8 +88,29 @@ impl Lines {
     /// Appends a record.
     pub(super) fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> kestrel::Result<()> {
         self.names.update(record, &mut self.printer.names_mut().processes);
+        self.with_frames(record, |printer, record| printer.record(record, out))
+    }
+
+    /// Gives a record of a system call to `calls`, which append those that are over with it.
+    pub(super) fn call(
+        &mut self,
+        record: &Record<'_>,
+        calls: &mut Calls,
+        out: &mut Vec<u8>,
+    ) -> kestrel::Result<()> {
+        self.with_frames(record, |printer, record| {
+            calls.record_with_stacks(record, true, printer, out)
+        })
+    }
+
+    /// Gives the printer a record with the frames and the names of its stacks.
+    fn with_frames(
+        &mut self,
+        record: &Record<'_>,
+        taken: impl FnOnce(&mut dyn Export, &Record<'_>),
+    ) -> kestrel::Result<()> {
         let Some(code) = &mut self.code else {
-            self.printer.record(record, out);
+            taken(self.printer.as_mut(), record);
             return Ok(());
         };
         let unwound = code.unwind(record)?;
@@ -98,7 +119,7 @@ impl Lines {
             ..*record
         };
         code.learn(&record, &mut self.printer.names_mut().symbols)?;
-        self.printer.record(&record, out);
+        taken(self.printer.as_mut(), &record);
         Ok(())
     }
 

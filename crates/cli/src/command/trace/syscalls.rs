@@ -34,7 +34,7 @@ pub(crate) struct CallOptions {
     #[command(flatten)]
     pub(super) traced: Traced,
     /// Count the calls and show a table of them at the end, as strace -c does; with a COMMAND, whose standard output that is, on standard error
-    #[arg(short, long, requires = "syscalls")]
+    #[arg(short, long, requires = "syscalls", conflicts_with_all = ["stacks", "call_graph", "kernel_stack"])]
     summary: bool,
     /// Only calls that fail
     #[arg(long, requires = "syscalls", conflicts_with = "summary")]
@@ -191,7 +191,7 @@ impl Work for LiveCalls {
             tally.seen.insert((record.event.id.0, record.cpu));
             names.update(record, calls.processes_mut());
             match Calls::is_own(record.event) {
-                true => calls.record(record, true, out),
+                true => other.call(record, calls, out)?,
                 false => other.record(record, out)?,
             }
             Ok(())

@@ -323,6 +323,7 @@ mod tests {
                 end: End::Returned(returned),
                 wanted: true,
                 netlink: None,
+                stacks: Vec::new(),
             };
             let text = call_text(&call, &Descriptors::default());
             assert!(text.contains("[{msg_hdr={msg_name="), "{text}");
