@@ -113,7 +113,14 @@ impl Options {
         {
             eprintln!("{}", style::diagnostics_in("--where", filter.warnings(), text));
         }
-        trace.reader.within(filter.times());
+        let times = filter.times();
+        if times.is_empty() {
+            return Err(Failure::new(
+                Exit::Usage,
+                "the times that are asked for end before they begin",
+            ));
+        }
+        trace.reader.within(times);
         Ok(Choice {
             filter: Some(filter),
             background,

@@ -168,6 +168,8 @@ const HABITS: &[Habit] = &[
     row("perf", "probe", One(&["-d", "--del"]), "probe -d vfs_read", "`kestrel probe remove NAME`"),
     row("perf", "probe", One(&["-L", "--line", "-V", "--vars", "-F", "--funcs"]), "probe -V vfs_read", "`kestrel probe show FUNCTION` shows where a function can be probed; `kestrel list -v EVENT` its parameters"),
     row("trace-cmd", "start", One(&["-e", "-p"]), "start -e sched", "sessions that run on are table files: `kestrel start flight`, `kestrel table list --shipped`; `kestrel record -e EVENT` records now"),
+    row("perf", "export", Value(&["--to"], |value| ["csv", "json", "text", "lines", "txt"].contains(&value)), "export --to csv", "`kestrel print --format csv` writes a table, `--format json` an object a line, and so on: `> FILE` takes it"),
+    row("perf", "export", Value(&["--to"], |value| ["html", "svg", "flamegraph"].contains(&value)), "export --to html", "`kestrel report --html FILE` writes a page for browsers, `--flame-graph FILE` an SVG of call stacks"),
     row("trace-cmd", "list", One(&["-e", "-f", "-t", "-o", "-s", "-B"]), "list -e sched", "`kestrel list 'sched:*'` lists events, `kestrel list 'kprobe:vfs_*'` functions"),
 ];
 

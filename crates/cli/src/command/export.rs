@@ -9,6 +9,7 @@ use crate::progress;
 use clap::Args;
 use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use kestrel_trace::convert::{self, Place, Recording, TARGETS};
+use kestrel_trace::event::EventClass;
 use kestrel_trace::print::counted;
 use kestrel_trace::record::Record;
 use std::path::PathBuf;
@@ -61,6 +62,14 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("exporting") {
         trace.reader.watch(Box::new(move |done| bar(done, total)));
+    }
+    let has_stacks = |event: &EventClass| event.layout.fields().iter().any(|field| field.ty.is_stack());
+    if target.name == "folded" && !trace.reader.info().events.iter().any(has_stacks) {
+        let path = options.trace.path.display();
+        let failure = Failure::new(Exit::Failed, format!("{path} has no call stacks"));
+        return Err(
+            failure.hint("`kestrel record -g …` records them; `kestrel record -F 99 -g -a` takes a profile")
+        );
     }
     let mut choice = options.filter.choose(&mut trace, false)?;
     let recording = Recording {

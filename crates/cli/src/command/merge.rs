@@ -7,6 +7,7 @@ use crate::style::bytes;
 use clap::Args;
 use kestrel_trace::ctf::directory;
 use kestrel_trace::ctf::merge::{Merge, Merged};
+use kestrel_trace::import;
 use kestrel_trace::print::{counted, shown};
 use std::path::PathBuf;
 
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             return Err(failure);
         }
         places.push(place);
-        named.push((name, directory::open(path)?));
+        named.push((name, import::open(path)?));
     }
     directory::is_free(&options.output)?;
     let mut merge = Merge::new(named)?;
