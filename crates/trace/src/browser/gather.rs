@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use super::document::Document;
 use super::events::Events;
-use super::spans::Spans;
+use super::spans::{Returns, Spans};
 use super::states::States;
 use super::steps::Steps;
 use super::texts::Texts;
@@ -103,7 +103,11 @@ impl Gatherer {
             threads: Threads::default(),
             events: Events::new(limits.events),
             timeline: Timeline::default(),
-            spans: Spans::new(calls, Steps::new(&info.events), limits.calls),
+            spans: Spans::new(
+                calls.map(|calls| (calls, Returns::of(&info.events))),
+                Steps::new(&info.events),
+                limits.calls,
+            ),
             losses: Vec::new(),
             records: 0,
             last_ns: 0,

@@ -5,9 +5,11 @@ use super::longest::{Lasting, Longest, LongestKept};
 use super::steps::Steps;
 use super::texts::Texts;
 use super::threads::Threads;
-use crate::calls::{Call, Descriptors, End, call_text};
+use crate::calls::{Call, Descriptors, End, RAW_EXIT, call_text};
+use crate::event::EventClass;
 use crate::export::Calls;
 use crate::record::Record;
+use std::collections::BTreeSet;
 
 /// Flag: only the call's return was recorded.
 const BEGAN_BEFORE: u8 = 1;
@@ -41,8 +43,35 @@ impl Lasting for Span {
 #[derive(Debug)]
 pub(super) struct Spans {
     calls: Option<Calls>,
+    returns: Returns,
     steps: Steps,
     kept: Kept,
+}
+
+/// The calls whose returns a trace has: of others it is not known how long they took.
+#[derive(Debug, Default)]
+pub(super) struct Returns {
+    all: bool,
+    calls: BTreeSet<String>,
+}
+
+impl Returns {
+    /// The returns among these events.
+    pub(super) fn of(events: &[EventClass]) -> Self {
+        let calls = events
+            .iter()
+            .filter_map(|event| event.name.strip_prefix("syscalls:sys_exit_"));
+        Self {
+            all: events.iter().any(|event| event.name == RAW_EXIT),
+            calls: calls.map(str::to_owned).collect(),
+        }
+    }
+
+    /// Whether a call's end is known, or would be if there were one.
+    fn tell(&self, call: &Call) -> bool {
+        let is_open = matches!(call.end, End::Unfinished | End::Unseen);
+        !is_open || self.all || self.calls.contains(&call.signature.call)
+    }
 }
 
 #[derive(Debug)]
@@ -53,11 +82,13 @@ struct Kept {
 
 impl Spans {
     /// A collector of these calls and of spans, which keeps at most `most` of both together; none where the trace has neither.
-    pub(super) fn new(calls: Option<Calls>, steps: Steps, most: usize) -> Option<Self> {
+    pub(super) fn new(calls: Option<(Calls, Returns)>, steps: Steps, most: usize) -> Option<Self> {
         let longest = Longest::new(most);
         let is_needed = calls.is_some() || !steps.is_empty();
-        is_needed.then_some(Self {
+        let (calls, returns) = calls.unzip();
+        is_needed.then(|| Self {
             calls,
+            returns: returns.unwrap_or_default(),
             steps,
             kept: Kept { longest, count: 0 },
         })
@@ -74,7 +105,9 @@ impl Spans {
         let (texts, threads) = world;
         if let Some(calls) = &mut self.calls {
             calls.each(record, wanted, &mut |call, files| {
-                kept.add(call, files, record.time_ns, texts, threads);
+                if self.returns.tell(call) {
+                    kept.add(call, files, record.time_ns, texts, threads);
+                }
             });
         }
         if let Some(step) = self.steps.record(record).filter(|_| wanted) {
@@ -108,7 +141,9 @@ impl Spans {
         let kept = &mut self.kept;
         if let Some(calls) = &mut self.calls {
             calls.each_left(&mut |call, files| {
-                kept.add(call, files, end_ns, texts, threads);
+                if self.returns.tell(call) {
+                    kept.add(call, files, end_ns, texts, threads);
+                }
             });
         }
         let count = self.kept.count;
@@ -163,5 +198,41 @@ impl Kept {
             text: call_text(call, files).into(),
             marks,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::{Moment, Pairing, Pieces, Signature};
+    use crate::event::EventId;
+    use crate::layout::Layout;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_call_whose_return_was_not_recorded_has_no_span() {
+        let event = |name: &str| EventClass {
+            id: EventId(1),
+            name: name.to_owned(),
+            kind: "tracepoint".to_owned(),
+            layout: Layout::default(),
+            action: None,
+            print: None,
+        };
+        let mut pairing = Pairing::default();
+        let entry = Moment::Entry {
+            signature: Arc::new(Signature::new("openat", [])),
+            values: Vec::new(),
+            pieces: Pieces::default(),
+            stacks: Vec::new(),
+        };
+        pairing.add((1, 1), 5, entry, &mut |_| {});
+        let mut open = None;
+        pairing.finish(&mut |call| open = Some(call));
+        let tell = |name: &str| open.as_ref().map(|call| Returns::of(&[event(name)]).tell(call));
+        assert_eq!(tell("syscalls:sys_enter_openat"), Some(false));
+        assert_eq!(tell("syscalls:sys_exit_read"), Some(false));
+        assert_eq!(tell("syscalls:sys_exit_openat"), Some(true));
+        assert_eq!(tell(RAW_EXIT), Some(true));
     }
 }

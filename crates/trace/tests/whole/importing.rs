@@ -329,6 +329,16 @@ fn what_is_cut_says_so() {
             }
         }
     }
+    // Data that begin at a byte that no file has.
+    let (dir, file, _) = sample_as("perf-data");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[40..48].copy_from_slice(&u64::MAX.to_le_bytes());
+    let far = dir.path().join("far");
+    std::fs::write(&far, &bytes).unwrap();
+    match digest(&far, usize::MAX) {
+        Ok(read) => assert_eq!(read, (0, false)),
+        Err(why) => assert!(!why.contains("os error"), "{why}"),
+    }
     let dir = tempfile::tempdir().unwrap();
     write_lttng(dir.path(), true, false);
     let stream = dir.path().join("channel0_0");

@@ -266,7 +266,7 @@ class Panel {
       { label: 'Event', text: true, value: row => row.name, cell: colour },
       { label: 'records', value: row => row.count, cell: row => (row.estimated ? '≈ ' : '') + thousands(row.count) },
       { label: 'share', value: row => row.count, cell: share },
-      { label: 'per second', value: row => row.count, cell: row => thousands(row.count / ((to - from) / 1e9)) },
+      { label: 'per second', value: row => row.count, cell: row => to - from > 1 ? thousands(row.count / ((to - from) / 1e9)) : '' },
     ], rows, row => this.search && this.search(row.name))];
   }
 

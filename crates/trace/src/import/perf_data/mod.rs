@@ -70,7 +70,7 @@ fn open(mut file: File, length: u64) -> Result<Foreign, String> {
                         "the file was cut: its data end at byte {end}, the file at {length}"
                     ));
                 }
-                Range::new(data, end.min(length))
+                Range::new(data.min(length), end.min(length))
             }
         }
     };
