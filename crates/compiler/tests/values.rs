@@ -72,6 +72,50 @@ fn a_byte_of_an_escape_is_a_byte() {
 }
 
 #[test]
+fn types_are_read_from_left_to_right() {
+    assert_eq!(
+        once(
+            "{ @ = (sizeof(uint32[4]*), sizeof(uint32*[4]), sizeof(uint32*[4]*), sizeof(uint32[4])) }",
+            &[""]
+        ),
+        "@: (8, 32, 8, 16)\n"
+    );
+    assert_eq!(
+        once("{ $p = (int8[5]*)arg0; @ = (sizeof(*$p), (*$p)[1]) }", &[""]),
+        "@: (5, 101)\n"
+    );
+}
+
+#[test]
+fn a_narrow_number_is_an_address_of_its_own_bytes() {
+    assert_eq!(
+        once("{ $x = -1; @ = ((uint8*)-1, (int8*)$x, (int8*)(int32)-2) }", &[""]),
+        "@: (0xff, 0xff, 0xfffffffe)\n"
+    );
+    assert_eq!(
+        once("{ $a = 5; @ = (~$a, ~(uint8)5, ~0, ~(int64)5) }", &[""]),
+        "@: (250, 250, 18446744073709551615, -6)\n"
+    );
+    assert_eq!(
+        once("{ $a = (int32*)5; $a = (int8*)7; @ = $a + 1 }", &[""]),
+        "@: 0xb\n"
+    );
+}
+
+#[test]
+fn a_text_in_quotes_has_a_nul() {
+    assert_eq!(once("{ @ = (int8[])\"abc\" }", &[""]), "@: [97,98,99,0]\n");
+    assert_eq!(
+        once("{ @ = (strcap(\"abc\"), str(\"abc\", 0), str(\"abc\", 2)) }", &[""]),
+        "@: (4, , ab)\n"
+    );
+    assert_eq!(
+        once("{ @ = (\"a\" ? 1 : 2, (bool)\"\") }", &[""]),
+        "@: (1, false)\n"
+    );
+}
+
+#[test]
 fn the_size_of_a_map_is_that_of_what_is_stored_in_it() {
     assert_eq!(once("{ @a = (uint8)1; @ = sizeof(@a) }", &[""]), "@: 1\n");
     assert_eq!(
@@ -257,7 +301,7 @@ fn texts_are_measured_joined_and_ordered() {
         @order = (memcmp($t, \"hello\", 5), memcmp($t, \"help\", 4), memcmp(\"b\", \"a\", 1), memcmp($t, \"hel\", 4) > 0) }";
     assert_eq!(
         once(program, &["", "chosen", "length", "joined", "order"]),
-        "@[hello!, 1]: ?world, and so on\n@chosen: hello-\n@length: (5, 3, 0, 3)\n@joined: (hello, you, ab, 21)\n@order: (0, -4, 1, true)\n"
+        "@[hello!, 1]: ?world, and so on\n@chosen: hello-\n@length: (5, 3, 0, 4)\n@joined: (hello, you, ab, 21)\n@order: (0, -4, 1, true)\n"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use super::checker::{Checked, Checker};
 use super::text;
-use super::tree::{Access, CompareOp, Expr, ExprKind, Pointer, Show, Type};
+use super::tree::{Access, CompareOp, Expr, ExprKind, Pointee, Pointer, Show, Type};
 use super::value::{comparison, constant, literal, narrowed, text_constant, widened};
 use super::walk::MemoryPlace;
 use crate::builtin;
@@ -69,6 +69,16 @@ impl Checker<'_> {
                 }
             },
             Kind::Record(parts) => {
+                let again = parts.iter().enumerate().find(|(at, (name, _))| {
+                    parts
+                        .iter()
+                        .take(*at)
+                        .any(|(earlier, _)| earlier.node == name.node)
+                });
+                if let Some((_, (name, _))) = again {
+                    let message = format!("Named argument list already contains name: {}", name.node);
+                    return Err(self.error(name.span, &message));
+                }
                 let parts: Vec<_> = parts
                     .iter()
                     .map(|(name, part)| Ok((name.node.clone(), self.expression(part)?)))
@@ -170,6 +180,11 @@ impl Checker<'_> {
         if value.ty.is_scalar() {
             return Ok(value);
         }
+        if let ExprKind::Text(known) = &value.kind
+            && self.globals.infers_types
+        {
+            return Ok(constant(u64::from(!known.is_empty()), Type::Bool, value.span));
+        }
         let message = format!(
             "a condition is an integer or a comparison, not {}",
             self.describe(&value.ty)
@@ -183,8 +198,37 @@ impl Checker<'_> {
         builtin::value(self, &usage)
     }
 
-    fn cast(&mut self, ty: &TypeName, value: &ast::Expr, span: Span) -> Checked<Expr> {
-        let value = self.expression(value);
+    /// Warns of a cast to the type that a value has already.
+    fn warn_of_cast(&mut self, ty: &Type, written: &ast::Expr, value: &Expr, span: Span) {
+        use ast::ExprKind as Kind;
+        // What a map or a field holds is known no better than by its width.
+        let known = matches!(
+            written.kind,
+            Kind::Variable(_) | Kind::Cast { .. } | Kind::Integer { .. } | Kind::Identifier(_)
+        );
+        let same = match (ty, &value.ty) {
+            (
+                Type::Integer { size, signed, .. },
+                Type::Integer {
+                    size: own,
+                    signed: own_sign,
+                    show,
+                },
+            ) => (size, signed) == (own, own_sign) && matches!(show, Show::Natural | Show::Number(_)),
+            (Type::Pointer(to), Type::Pointer(from)) => {
+                to.to != Pointee::Unknown && (to.to, to.levels) == (from.to, from.levels)
+            }
+            _ => false,
+        };
+        if known && same && self.globals.infers_types {
+            let (_, spelled) = self.spelled_type(ty);
+            let message = format!("Unnecessary cast: expression is already of type {spelled}");
+            self.report(Diagnostic::warning(span, message));
+        }
+    }
+
+    fn cast(&mut self, ty: &TypeName, written: &ast::Expr, span: Span) -> Checked<Expr> {
+        let value = self.expression(written);
         let ty_written = match (ty.plain(), &value) {
             // As many elements as the value has bytes for.
             (Some((0, arrays)), Ok(value)) if arrays == [None] => self.array_over(ty, value),
@@ -206,10 +250,16 @@ impl Checker<'_> {
                 matches!(ty_written, Type::Struct(_)).then(|| format!("cast an address: ({} *)…", ty.name));
             return Err(self.report(Diagnostic::error(ty.span, message).maybe_hint(hint)));
         }
+        if let (Type::Bool, ExprKind::Text(known)) = (&ty_written, &value.kind)
+            && self.globals.infers_types
+        {
+            return Ok(constant(u64::from(!known.is_empty()), Type::Bool, span));
+        }
         if !value.ty.is_scalar() {
             let message = format!("{} cannot be cast", self.describe(&value.ty));
             return Err(self.error(value.span, message));
         }
+        self.warn_of_cast(&ty_written, written, &value, ty.span);
         Ok(self.converted(value, ty_written, span))
     }
 
@@ -218,7 +268,12 @@ impl Checker<'_> {
         let mut element = name.clone();
         element.suffixes.clear();
         let element = self.written_type(&element)?;
-        let (whole, one) = (self.size_of(&value.ty), self.size_of(&element));
+        let (whole, one) = match &value.kind {
+            ExprKind::Text(known) if self.globals.infers_types => {
+                (u32::try_from(known.len() + 1).ok(), self.size_of(&element))
+            }
+            _ => (self.size_of(&value.ty), self.size_of(&element)),
+        };
         match (whole, one) {
             (Some(whole), Some(one)) if one > 0 && whole >= one => Ok(Type::Array {
                 element: Box::new(element),
@@ -232,10 +287,11 @@ impl Checker<'_> {
     fn cast_to_array(&mut self, ty: Type, value: Expr, written: Span, span: Span) -> Checked<Expr> {
         let size = self.size_of(&ty).unwrap_or_default();
         let has = self.size_of(&value.ty).unwrap_or_default();
+        let ends = self.globals.infers_types && matches!(value.kind, ExprKind::Text(_));
         let fits = match value.ty.is_scalar() {
             // A number that is known now has as many bytes as are asked of it.
             true => size <= has || value.constant().is_some() && size <= 8,
-            false => size == has,
+            false => size == has || ends && size == has + 1,
         };
         if !fits {
             let message = format!(
@@ -246,7 +302,12 @@ impl Checker<'_> {
             return Err(self.error(written, message));
         }
         match value.kind {
-            ExprKind::Bytes { .. } | ExprKind::Text(_) => Ok(Expr { ty, span, ..value }),
+            // The NUL behind a text in quotes is one of its bytes.
+            ExprKind::Text(mut known) => {
+                known.resize(size as usize, 0);
+                Ok(Expr::new(ExprKind::Text(known), ty, span))
+            }
+            ExprKind::Bytes { .. } => Ok(Expr { ty, span, ..value }),
             _ if value.ty.is_scalar() => {
                 let address = Expr::new(ExprKind::FrameWords(vec![value]), Type::hexadecimal(8), span);
                 let kind = ExprKind::Bytes {
@@ -312,6 +373,15 @@ impl Checker<'_> {
                     _ if self.context.space == Space::User => to.space = Space::User,
                     _ => {}
                 }
+                // As in bpftrace a narrow number is an address by its own bytes: (uint8 *)-1 is 0xff.
+                let value = match value.ty {
+                    Type::Integer {
+                        size: size @ (1 | 2 | 4),
+                        signed: true,
+                        ..
+                    } if self.globals.infers_types => narrowed(value, Type::integer(size, false), span),
+                    _ => value,
+                };
                 Expr {
                     ty: Type::Pointer(to),
                     span,

@@ -59,7 +59,8 @@ impl Checker<'_> {
         Some(match (ty, &value.ty) {
             (Type::Pointer(to), Type::Pointer(from)) => {
                 let plain = |p: &Pointer| p.to == Pointee::Unknown && p.levels == 0;
-                if (to.to, to.levels) != (from.to, from.levels) && !plain(from) && !plain(to) {
+                let same = (to.to, to.levels) == (from.to, from.levels);
+                if !same && !plain(from) && !plain(to) && !to.leads_to_integers_as(from) {
                     return None;
                 }
                 Expr {

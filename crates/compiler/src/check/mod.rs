@@ -112,6 +112,20 @@ fn check_once(
         }),
         span: object.span,
     }));
+    for id in std::mem::take(&mut checker.undecided) {
+        let name = checker
+            .variables
+            .get(id.0 as usize)
+            .map(|known| known.name.clone());
+        if let (Some(name), Some(declared), true) = (
+            name,
+            checker.declared.get(&id).copied(),
+            checker.globals.infers_types,
+        ) {
+            let message = format!("Variable ${name} was never assigned to.");
+            checker.report(Diagnostic::warning(declared, message));
+        }
+    }
     let Checker {
         mut found,
         variables,

@@ -421,25 +421,37 @@ impl Checker<'_> {
             UnaryOp::Not => Type::Bool,
             UnaryOp::Negate | UnaryOp::BitNot => common(&value, &value),
         };
-        // The result has the width of a narrow unsigned operand, as in bpftrace.
+        // The result has the width of a narrow unsigned operand, as in bpftrace; of all bits turned round also that of a signed one.
+        let narrow = self.globals.infers_types && op == UnaryOp::BitNot;
         let width = match (&value.ty, op, value.constant()) {
+            (Type::Integer { .. }, _, Some(_)) if narrow && is_literal(&value) => Some(Type::U64),
+            (Type::Integer { size, .. }, ..) if narrow && *size < 8 => Some(Type::integer(*size, false)),
             (
                 Type::Integer {
                     size, signed: false, ..
                 },
-                UnaryOp::Negate | UnaryOp::BitNot,
+                UnaryOp::Negate,
                 None,
             ) if *size < 8 => Some(Type::integer(*size, false)),
             _ => None,
         };
-        if let (Some(known), UnaryOp::Negate) = (literal_value(&value), op)
+        let known = literal_value(&value).filter(|_| op == UnaryOp::Negate);
+        if known.is_some_and(|known| i64::try_from(-known).is_err()) && self.globals.infers_types {
+            let found = Diagnostic::error(span, "negative value will underflow");
+            return Err(self.report(found.hint("the smallest number of 64 bits is -9223372036854775808")));
+        }
+        if let Some(known) = known
             && let Ok(negative) = i64::try_from(-known)
         {
             let negative = negative.cast_unsigned();
             return Ok(constant(negative, literal_type(negative, true), span));
         }
         if let Some(known) = value.constant() {
-            return Ok(constant(fold::unary(op, known), ty, span));
+            let folded = constant(fold::unary(op, known), ty, span);
+            return Ok(match width {
+                Some(width) => narrowed(folded, width, span),
+                None => folded,
+            });
         }
         let value = Box::new(value);
         let made = Expr::new(ExprKind::Unary { op, value }, ty, span);

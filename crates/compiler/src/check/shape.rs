@@ -49,7 +49,7 @@ impl Shapes {
     pub(super) fn notes_stored(&mut self, map: &str, ty: Type) {
         let shape = self.maps.entry(map.to_owned()).or_default();
         shape.narrow_value = Some(match &shape.narrow_value {
-            Some(known) => join(known, &ty).unwrap_or(ty),
+            Some(known) => join(known, &ty).unwrap_or_else(|| known.clone()),
             None => ty,
         });
     }
@@ -107,6 +107,8 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
                 },
                 false if plain(a) && a.space == b.space => Pointer { trusted: false, ..*b },
                 false if plain(b) && a.space == b.space => Pointer { trusted: false, ..*a },
+                // As in bpftrace the address of one integer is that of another, and the first use says of which.
+                false if a.leads_to_integers_as(b) && a.space == b.space => Pointer { trusted: false, ..*a },
                 false => return None,
             })
         }

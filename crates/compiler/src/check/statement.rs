@@ -26,7 +26,7 @@ impl Checker<'_> {
         self.scopes.push(HashMap::new());
         let mut all = Vec::new();
         if let Some(unreachable) = unreachable(block) {
-            let message = "Unreachable statement";
+            let message = "Unreachable statement.";
             self.report(Diagnostic::warning(unreachable.span, message));
         }
         for statement in &block.statements {
@@ -122,6 +122,11 @@ impl Checker<'_> {
                 }
             }
             Written::While { condition, body } => {
+                if self.globals.infers_types {
+                    let message = "While loops are deprecated and may be removed in the future.";
+                    let hint = "for loops go over ranges, too, and their end is seen by the kernel: for ($x : 0..10) { … }";
+                    self.report(Diagnostic::warning(span, message).hint(hint));
+                }
                 let condition = self.condition(condition);
                 let body = self.looped(body);
                 self.endless(condition?, body)
@@ -177,7 +182,7 @@ impl Checker<'_> {
             true => format!("print it: print({})", self.source_like(expr)),
             false => format!("record it: record({})", self.source_like(expr)),
         };
-        let diagnostic = Diagnostic::warning(value.span, "Return value discarded: it is not used");
+        let diagnostic = Diagnostic::warning(value.span, "Return value discarded.");
         self.report(diagnostic.hint(hint));
         Ok(None)
     }
@@ -575,13 +580,16 @@ impl Checker<'_> {
         }
         match self.fitted_to(value.clone(), &ty) {
             Some(value) => Ok(StatementKind::Set { variable, value }),
-            None => Err(self.other_type(&ty, &value)),
+            None => Err(self.other_type(variable, &ty, &value)),
         }
     }
 
-    fn other_type(&mut self, ty: &Type, value: &Expr) -> Reported {
-        let (this, held) = self.told_apart(&value.ty, ty);
-        let message = format!("this is {this}, but the variable holds {held}");
+    fn other_type(&mut self, variable: VariableId, ty: &Type, value: &Expr) -> Reported {
+        let name = self
+            .variables
+            .get(variable.0 as usize)
+            .map(|known| known.name.clone());
+        let message = self.mismatch("variable", &format!("${}", name.unwrap_or_default()), value, ty);
         self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
     }
 }

@@ -231,9 +231,12 @@ impl Running {
     }
 
     fn drain(&mut self, perform: &mut Perform) -> Result<()> {
-        let exit = &mut self.exit;
+        // A handler of `end` has the last word.
+        let mut last = None;
+        let exit = &mut last;
         self.live
             .stop_with(&mut |session, record| performed(perform, session, record, exit))?;
+        self.exit = last.or(self.exit);
         Ok(())
     }
 }

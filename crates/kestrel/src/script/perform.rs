@@ -39,6 +39,8 @@ pub enum Outcome {
 pub struct Perform {
     /// Whether JSON lines are printed.
     pub json: bool,
+    /// Whether what `warnf` says is left out.
+    pub no_warnings: bool,
     /// Whether what a terminal would obey in texts of others is spelled out.
     pub escaped: bool,
     /// What stands behind texts that were cut (`str_trunc_trailer`).
@@ -82,6 +84,7 @@ impl Perform {
     fn with_names(symbols: Symbols, names: Arc<dyn Names>, host: Host, json: bool) -> Self {
         Self {
             json,
+            no_warnings: false,
             escaped: false,
             trailer: Form::TEXT.trailer.to_owned(),
             max_cat: MAX_OF_A_FILE,
@@ -168,8 +171,11 @@ impl Perform {
         self.errors += u64::from(verb == Some("errorf"));
         match self.sites.effect(record, form, &self.symbols) {
             Some(Effect::Print(text)) => self.out.extend_from_slice(&text),
-            Some(Effect::Complain(text)) if self.json => self.out.extend_from_slice(&text),
-            Some(Effect::Complain(text)) => self.err.extend_from_slice(&text),
+            Some(Effect::Warn(_)) if self.no_warnings => {}
+            Some(Effect::Complain(text) | Effect::Warn(text)) if self.json => {
+                self.out.extend_from_slice(&text)
+            }
+            Some(Effect::Complain(text) | Effect::Warn(text)) => self.err.extend_from_slice(&text),
             Some(Effect::PrintMap(map)) => {
                 let read = maps.as_of(&map.name, map.generation)?;
                 self.snapshots(read.into_iter().collect(), map.top, map.div);

@@ -130,7 +130,7 @@ impl Text {
             ..Form::TEXT
         };
         let text = match self.sites.effect(record, form, &self.known.symbols)? {
-            Effect::Print(text) | Effect::Complain(text) => text,
+            Effect::Print(text) | Effect::Complain(text) | Effect::Warn(text) => text,
             // What the map held then is not in the recording.
             Effect::PrintMap(map) => format!("print(@{})", map.name).into_bytes(),
             _ => return None,

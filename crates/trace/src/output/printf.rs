@@ -13,19 +13,19 @@ pub(super) static PRINTF: Output = Output {
 
 pub(super) static ERRORF: Output = Output {
     verb: "errorf",
-    effect: |reached| complaint(reached, "errorf", "ERROR"),
+    effect: |reached| Effect::Complain(complaint(reached, "errorf", "ERROR")),
 };
 
 pub(super) static WARNF: Output = Output {
     verb: "warnf",
-    effect: |reached| complaint(reached, "warnf", "WARNING"),
+    effect: |reached| Effect::Warn(complaint(reached, "warnf", "WARNING")),
 };
 
 /// Between the place of the statement and its format.
 const BEHIND_PLACE: char = '\u{1f}';
 
 /// A message with the place of the statement that makes it: `stdin:1:32-75: ERROR: text`.
-fn complaint(reached: &mut Reached<'_>, kind: &str, title: &str) -> Effect {
+fn complaint(reached: &mut Reached<'_>, kind: &str, title: &str) -> Vec<u8> {
     let (place, format) = reached
         .text
         .split_once(BEHIND_PLACE)
@@ -49,7 +49,7 @@ fn complaint(reached: &mut Reached<'_>, kind: &str, title: &str) -> Effect {
         out.extend_from_slice(&text);
         out.push(b'\n');
     }
-    Effect::Complain(out)
+    out
 }
 
 /// File, line and column of `FILE:LINE:COLUMN-COLUMN`.

@@ -14,6 +14,8 @@ pub enum Effect {
     Print(Vec<u8>),
     /// Bytes for standard error, or for standard output where that is JSON.
     Complain(Vec<u8>),
+    /// Bytes like those of a complaint that may be left out: a warning.
+    Warn(Vec<u8>),
     /// A map is shown by [`Form::map`].
     PrintMap(MapShown),
     /// A generation of a map began: what the map holds of those before it can go.

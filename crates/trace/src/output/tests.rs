@@ -61,7 +61,9 @@ fn performed(verb: &str, text: &str, values: &[(FieldType, Vec<u8>)], form: Form
 
 fn printed(verb: &str, text: &str, values: &[(FieldType, Vec<u8>)], form: Form<'_>) -> String {
     match performed(verb, text, values, form) {
-        Some(Effect::Print(bytes) | Effect::Complain(bytes)) => String::from_utf8(bytes).unwrap(),
+        Some(Effect::Print(bytes) | Effect::Complain(bytes) | Effect::Warn(bytes)) => {
+            String::from_utf8(bytes).unwrap()
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -78,6 +78,7 @@ pub(super) fn run() -> Result<Exit, Failure> {
             "skboutput" => "skb_output",
             "get_boot_ns" => "ktime_get_boot_ns",
             "get_tai_ns" => "ktime_get_tai_ns",
+            "lookup_percpu_elem" => "map_lookup_percpu_elem",
             name => name,
         };
         let named = |types: &Arc<Btf>| types.enumerator(&format!("BPF_FUNC_{kernels}")).is_some();

@@ -120,6 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let symbols = kestrel::record::live_symbols(&session, catalog.host());
     let json = options.format == OutputFormat::Json;
     let mut perform = Perform::new(symbols, catalog.host().clone(), json);
+    perform.no_warnings = options.no_warnings;
     perform.trailer.clone_from(&program.config.str_trunc_trailer);
     perform.max_cat = program.config.max_cat_bytes;
     perform.escaped = !json && options.output.is_none() && crate::screen::shows_programs();

@@ -13,7 +13,7 @@ pub(crate) struct Options {
     #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "list", "info"])]
     pub(super) script: Option<OsString>,
     /// The program itself
-    #[arg(short = 'e', value_name = "PROGRAM")]
+    #[arg(short = 'e', value_name = "PROGRAM", overrides_with = "program")]
     pub(super) program: Option<String>,
     /// Values of $1, $2, …; behind -- also of named parameters: --NAME=VALUE
     #[arg(value_name = "ARGUMENT", trailing_var_arg = true)]
@@ -117,6 +117,9 @@ pub(crate) struct Options {
     /// Do not use a feature of this kernel: kprobe_session (one program for a function's entry and its return). bpftrace's other features are accepted and change nothing
     #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
     pub(super) no_feature: Vec<String>,
+    /// Accepted for compatibility with bpftrace and ignored: types always come from the kernel
+    #[arg(long, hide = true)]
+    pub(super) btf: bool,
     /// Accepted for compatibility with bpftrace and ignored: there is no LLVM here
     #[arg(long, hide = true)]
     pub(super) verify_llvm_ir: bool,

@@ -46,13 +46,19 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
     if let [first, ..] = program.unexpected_options.as_slice() {
         let failure = Failure::new(
             Exit::Usage,
-            format!("unexpected program command line options: --{first}"),
+            match first.as_str() {
+                "help" => "the options of this program were asked for; it did not run".to_owned(),
+                _ => format!("unexpected program command line options: --{first}"),
+            },
         );
-        let expected = program.options.iter().map(|option| format!("--{}", option.name));
-        let expected = expected.collect::<Vec<_>>().join(", ");
+        let expected = program.options.iter().map(|option| match &option.help {
+            Some(help) => format!("\n--{}: {help}", option.name),
+            None => format!("\n--{}", option.name),
+        });
+        let expected = expected.collect::<String>();
         return Err(match expected.is_empty() {
             true => failure,
-            false => failure.hint(format!("expected program options: {expected}")),
+            false => failure.hint(format!("expected program options:{expected}")),
         });
     }
     Ok(program)

@@ -24,6 +24,9 @@ pub(crate) static STRFTIME: Builtin = Builtin {
         let clock = clock_of(time);
         let time = checker.scalar(time)?;
         let span = time.span;
+        if time.ty.is_signed() && time.constant().is_some_and(|time| time.cast_signed() < 0) {
+            return Err(checker.error(span, "strftime() does not accept negative timestamps"));
+        }
         let time = narrowed(time, Type::U64, span);
         let format = format.clone();
         Ok(named(Named::Date { clock, format }, vec![time], usage.span))

@@ -33,6 +33,17 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
         return checker.string(address?, longest, space, usage.span);
     };
     let length = checker.scalar(bytes)?;
+    if let Some(known) = length.constant().map(u64::cast_signed)
+        && checker.globals.infers_types
+        && known < 1
+    {
+        if known < 0 {
+            let message = format!("str() cannot use a negative length ({known})");
+            return Err(checker.error(bytes.span, message));
+        }
+        address?;
+        return Ok(text_constant("", usage.span));
+    }
     if let (Ok(text), Some(known)) = (&address, length.constant())
         && matches!(text.kind, ExprKind::Text(_))
         && checker.globals.infers_types

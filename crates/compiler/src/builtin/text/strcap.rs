@@ -16,7 +16,8 @@ pub(crate) static STRCAP: Builtin = Builtin {
         };
         let text = checker.text_argument(text)?;
         let most = match &text.kind {
-            ExprKind::Text(known) => known.len() as u64,
+            // A text in quotes is kept with its NUL.
+            ExprKind::Text(known) => known.len() as u64 + u64::from(checker.globals.infers_types),
             _ => room(&text).into(),
         };
         Ok(constant(most, Type::I64, usage.span))

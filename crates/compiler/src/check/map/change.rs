@@ -87,8 +87,11 @@ impl Checker<'_> {
         self.globals.shapes.notes_stored(name, narrow);
         let class = |ty: &Type| (ty.is_scalar(), ty.is_text());
         if class(&holding) != class(&stored_type) {
-            let (this, held) = self.told_apart(&stored.ty, &stored_type);
-            let message = format!("this is {this}, but @{name} holds {held}");
+            let known = self.globals.shapes.stored_type(name).cloned();
+            let known = known
+                .filter(|known| class(known) == class(&stored_type))
+                .unwrap_or(stored_type);
+            let message = self.mismatch("map", &format!("@{name}"), stored, &known);
             let found = Diagnostic::error(stored.span, message);
             return Err(self.report(found.hint("keep it in another map")));
         }
@@ -100,8 +103,7 @@ impl Checker<'_> {
                 return Err(self.error(span, "only numbers can be added to"));
             };
             let Some(fitted) = self.fitted_to(value.clone(), &stored_type) else {
-                let (this, held) = self.told_apart(&value.ty, &stored_type);
-                let message = format!("this is {this}, but {} holds {held}", place.map.title());
+                let message = self.mismatch("map", &place.map.title(), &value, &stored_type);
                 let found = Diagnostic::error(value.span, message);
                 return Err(self.report(found.hint("keep it in another map")));
             };

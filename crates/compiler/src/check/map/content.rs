@@ -70,7 +70,8 @@ impl Checker<'_> {
             ..*stored_pointer
         };
         if let Some(Type::Pointer(known)) = known {
-            if (known.to, known.levels) == (pointer.to, pointer.levels) {
+            let integers = self.globals.infers_types && known.leads_to_integers_as(&pointer);
+            if (known.to, known.levels) == (pointer.to, pointer.levels) || integers {
                 return Ok(());
             }
             let message = format!(

@@ -164,6 +164,14 @@ pub struct Pointer {
     pub symbolic: bool,
 }
 
+impl Pointer {
+    /// Whether integers lie at both addresses, of whatever sizes.
+    pub(in crate::check) fn leads_to_integers_as(&self, other: &Self) -> bool {
+        let integer = |pointer: &Self| matches!(pointer.to, Pointee::Char | Pointee::Integer { .. });
+        self.levels == other.levels && integer(self) && integer(other)
+    }
+}
+
 /// What lies at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(
@@ -177,6 +185,8 @@ pub enum Pointee {
     Char,
     /// An integer of `size` bytes.
     Integer { size: u8, signed: bool },
+    /// An array of `count` integers of `size` bytes.
+    Integers { size: u8, signed: bool, count: u32 },
     /// A type of the kernel's BTF.
     Btf(TypeId),
 }

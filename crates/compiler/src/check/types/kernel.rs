@@ -74,6 +74,10 @@ impl<'a> Checker<'a> {
             Pointee::Unknown => None,
             Pointee::Char => Some(Type::integer(1, true)),
             Pointee::Integer { size, signed } => Some(Type::integer(size, signed)),
+            Pointee::Integers { size, signed, count } => Some(Type::Array {
+                element: Box::new(Type::integer(size, signed)),
+                count,
+            }),
             Pointee::Btf(id) => self.btf_type(id),
         }
     }

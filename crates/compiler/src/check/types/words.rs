@@ -1,7 +1,7 @@
 //! Types in words: in messages, and in the spelling of the language (`typeof`, bpftrace's errors).
 
 use crate::check::checker::Checker;
-use crate::check::tree::{Pointee, Pointer, Type};
+use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
 use kestrel_trace::layout::{Named, Space};
 
 impl<'a> Checker<'a> {
@@ -79,6 +79,26 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// What is wrong where a value of another type is stored, in bpftrace's words where the text is a script of its kind.
+    pub(crate) fn mismatch(&self, kind: &str, name: &str, value: &Expr, held: &Type) -> String {
+        if !self.globals.infers_types {
+            let (this, held) = self.told_apart(&value.ty, held);
+            return match kind {
+                "variable" => format!("this is {this}, but the variable holds {held}"),
+                _ => format!("this is {this}, but {name} holds {held}"),
+            };
+        }
+        let stored = match (&value.ty, &value.kind) {
+            // With the byte that ends it.
+            (Type::Text { .. }, ExprKind::Text(known)) => format!("string[{}]", known.len() + 1),
+            (ty, _) => self.spelled_type(ty).1,
+        };
+        let held = self.spelled_type(held).1;
+        format!(
+            "Type mismatch for {name}: trying to assign value of type '{stored}' when {kind} already has a type '{held}'"
+        )
+    }
+
     fn describe_pointer(&self, pointer: Pointer) -> String {
         let stars = "*".repeat(usize::from(pointer.levels) + 1);
         match (pointer.to, self.btf()) {
@@ -89,6 +109,10 @@ impl<'a> Checker<'a> {
                     if signed { "" } else { "u" },
                     u32::from(size) * 8
                 )
+            }
+            (Pointee::Integers { size, signed, count }, _) => {
+                let (_, element) = self.spelled_type(&Type::integer(size, signed));
+                format!("{element}[{count}] {stars}")
             }
             (Pointee::Btf(id), Some(btf)) => format!("{} {stars}", btf.render(id)),
             _ => format!("void {stars}"),

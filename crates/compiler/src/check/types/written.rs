@@ -53,12 +53,21 @@ impl<'a> Checker<'a> {
             .iter()
             .take_while(|suffix| **suffix == TypeSuffix::Pointer);
         let (levels, arrays) = name.suffixes.split_at(stars.count());
-        let (base, mut lengths) = match &name.of {
+        let (base, mut suffixes) = match &name.of {
             Some(of) => {
                 let value = self.expression(of)?;
                 (self.holding(&value, false)?, arrays)
             }
-            // A text's length is part of its name.
+            // The length of a text or a buffer is part of its name.
+            None if name.tag.is_none()
+                && name.name == "buffer"
+                && levels.is_empty()
+                && !arrays.is_empty() =>
+            {
+                let (length, rest) = arrays.split_at(1);
+                let max = self.written_length(&length[0], name.span)?;
+                (Type::Buffer { max }, rest)
+            }
             None if name.tag.is_none() && name.name == "string" && levels.is_empty() => {
                 match arrays.split_first() {
                     None => (Type::Text { size: 0 }, arrays),
@@ -77,23 +86,30 @@ impl<'a> Checker<'a> {
         // The first `*` behind a name is part of what was found for it.
         let more = levels.len() - usize::from(name.of.is_none() && !levels.is_empty());
         let mut ty = (0..more).try_fold(base, |ty, _| self.pointer_onto(ty, name.span))?;
-        if lengths.contains(&TypeSuffix::Pointer) {
-            return Err(self.error(
-                name.span,
-                "the stars of a type stand before its lengths: int32 *[4]",
-            ));
-        }
-        while let Some((length, before)) = lengths.split_last() {
-            let count = self.written_length(length, name.span)?;
-            let char = name.name == "char" && ty == Type::integer(1, true);
-            ty = match char {
-                true => Type::Text { size: count },
-                false => Type::Array {
-                    element: Box::new(ty),
-                    count,
-                },
-            };
-            lengths = before;
+        // What follows is read from left to right: `int32[4]*` is the address of an array.
+        while let Some((suffix, behind)) = suffixes.split_first() {
+            if *suffix == TypeSuffix::Pointer {
+                ty = self.pointer_onto(ty, name.span)?;
+                suffixes = behind;
+                continue;
+            }
+            let arrays = suffixes
+                .iter()
+                .take_while(|suffix| **suffix != TypeSuffix::Pointer);
+            let (mut lengths, behind) = suffixes.split_at(arrays.count());
+            while let Some((length, before)) = lengths.split_last() {
+                let count = self.written_length(length, name.span)?;
+                let char = name.name == "char" && ty == Type::integer(1, true);
+                ty = match char {
+                    true => Type::Text { size: count },
+                    false => Type::Array {
+                        element: Box::new(ty),
+                        count,
+                    },
+                };
+                lengths = before;
+            }
+            suffixes = behind;
         }
         Ok(ty)
     }
@@ -163,6 +179,12 @@ impl<'a> Checker<'a> {
             }
             Type::Integer { size, signed, .. } => Pointee::Integer { size, signed },
             Type::Struct(id) => Pointee::Btf(id),
+            Type::Array { element, count } => match *element {
+                Type::Integer { size, signed, .. } => Pointee::Integers { size, signed, count },
+                // What lies there is not followed; as an address it is like any other.
+                _ => Pointee::Unknown,
+            },
+            Type::Text { .. } => Pointee::Unknown,
             other => {
                 let message = format!("there is no address of {} in the language", self.describe(&other));
                 return Err(self.error(span, message));

@@ -8,8 +8,8 @@ use crate::lang::ast::{Expr, ExprKind, Span, Spanned};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use setting::{SettingValue, find};
 
-/// The settings of a script.
-#[derive(Clone, Debug, PartialEq)]
+/// The settings of a script. Those of the environment stand, whatever a block says.
+#[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each is described by its row of SETTINGS")]
 pub struct Config {
     pub cache_user_symbols: Option<SymbolCache>,
@@ -36,6 +36,8 @@ pub struct Config {
     pub unstable_map_decl: Unstable,
     pub unstable_tseries: Unstable,
     pub unstable_typeinfo: Unstable,
+    /// Names of the settings that the environment has given.
+    environment: Vec<&'static str>,
 }
 
 impl Default for Config {
@@ -65,6 +67,7 @@ impl Default for Config {
             unstable_map_decl: Unstable::Enable,
             unstable_tseries: Unstable::Warn,
             unstable_typeinfo: Unstable::Enable,
+            environment: Vec::new(),
         }
     }
 }
@@ -136,9 +139,10 @@ impl Config {
                 continue;
             }
             seen.push((setting.name, whole));
+            let mut outvoted = self.environment.contains(&setting.name).then(|| self.clone());
             let result = given(value).map_or_else(
                 || Err(setting.wrong("what is written there")),
-                |given| setting.set(self, &given),
+                |given| setting.set(outvoted.as_mut().unwrap_or(self), &given),
             );
             if let Err(message) = result {
                 found.push(Diagnostic::error(whole, message));
@@ -167,7 +171,9 @@ impl Config {
             Err(_) if value == "true" || value == "false" => SettingValue::Truth(value == "true"),
             Err(_) => SettingValue::Text(value.to_owned()),
         };
-        setting.set(self, &given).map(|()| true)
+        setting.set(self, &given)?;
+        self.environment.push(setting.name);
+        Ok(true)
     }
 }
 
@@ -220,12 +226,34 @@ mod tests {
         ] {
             assert_eq!(variables.read_variable(name, value), Ok(true), "{name}");
         }
-        assert_eq!(block, variables);
+        for setting in SETTINGS {
+            let (one, other) = (setting.value(&block), setting.value(&variables));
+            assert_eq!(one, other, "{}", setting.name);
+        }
         assert_eq!(block.stack_mode, StackMode::Perf);
         assert_eq!((block.max_map_keys, block.max_strlen), (7, 99));
         assert_eq!(variables.read_variable("BPFTRACE_COLOR", "1"), Ok(false));
         assert_eq!(variables.read_variable("PATH", "x"), Ok(false));
         assert!(variables.read_variable("BPFTRACE_MAX_MAP_KEYS", "many").is_err());
+    }
+
+    #[test]
+    fn the_environment_stands_before_a_block() {
+        let (script, mut found) =
+            parse_script("config = { max_strlen = 10; max_map_keys = 7; stack_mode = deep }");
+        let mut config = Config::default();
+        for (name, value) in [("BPFTRACE_MAX_STRLEN", "5"), ("BPFTRACE_STACK_MODE", "raw")] {
+            assert_eq!(config.read_variable(name, value), Ok(true));
+        }
+        for item in &script.items {
+            if let Item::Config(settings) = item {
+                config.read(settings, &mut found);
+            }
+        }
+        assert_eq!((config.max_strlen, config.max_map_keys), (5, 7));
+        assert_eq!(config.stack_mode, StackMode::Raw);
+        // What a block says is looked at all the same.
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]

@@ -38,11 +38,14 @@ impl Options {
         self.all
     }
 
-    fn add(&mut self, option: NamedOption) {
+    /// Adds an option; the default that it has elsewhere, if that is another.
+    fn add(&mut self, option: NamedOption) -> Result<(), Option<String>> {
         match self.all.iter_mut().find(|known| known.name == option.name) {
+            Some(known) if known.default != option.default => return Err(known.default.clone()),
             Some(known) => known.help = known.help.take().or(option.help),
             None => self.all.push(option),
         }
+        Ok(())
     }
 }
 
@@ -191,14 +194,33 @@ impl Expander<'_> {
                 }
             },
         };
-        self.options.add(NamedOption {
+        let added = self.options.add(NamedOption {
             name: name.clone(),
             default: written,
             help,
         });
+        if let Err(previous) = added {
+            let previous = previous.unwrap_or_else(|| "none".to_owned());
+            let message = format!(
+                "Command line option '{name}' needs to have the same default value in all places it is used. Previous default value: {previous}"
+            );
+            return self.error(Diagnostic::error(span, message));
+        }
         answer.unwrap_or_else(|wanted| {
-            let value = given.flatten().unwrap_or_default();
-            let message = format!("program command line option --{name} invalid {wanted} (value: {value})");
+            let (value, number) = match given.flatten() {
+                Some(value) => (value, value.trim_start_matches('-')),
+                None => ("true", "true"),
+            };
+            let wrong = match wanted {
+                "boolean" => "expects a boolean (e.g. 'true')",
+                "integer" if given.flatten().is_none() => "expects an integer",
+                "integer" if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    "value is out of range"
+                }
+                "integer" => "invalid integer",
+                _ => "expects a string",
+            };
+            let message = format!("program command line option --{name} {wrong} (value: {value})");
             // The command line is wrong, and no place of the text.
             self.error(Diagnostic::error(Span::NOWHERE, message))
         })

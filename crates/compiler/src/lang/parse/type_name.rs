@@ -170,7 +170,7 @@ impl Parser<'_> {
             return false;
         };
         matches!(first, "struct" | "union" | "enum" | "const" | "typeof")
-            || TYPE_WORDS.contains(&first)
+            || (TYPE_WORDS.contains(&first) && *self.peek(0) != TokenKind::Sign("("))
             || (*self.peek(0) == TokenKind::Sign("*")
                 && matches!(self.peek(1), TokenKind::Sign(")" | "*" | "," | "[")))
     }
