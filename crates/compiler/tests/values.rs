@@ -89,7 +89,10 @@ fn types_are_read_from_left_to_right() {
 #[test]
 fn a_narrow_number_is_an_address_of_its_own_bytes() {
     assert_eq!(
-        once("{ $x = -1; @ = ((uint8*)-1, (int8*)$x, (int8*)(int32)-2) }", &[""]),
+        once(
+            "{ $x = -1; @ = ((uint8*)-1, (int8*)$x, (int8*)(int32)-2) }",
+            &[""]
+        ),
         "@: (0xff, 0xff, 0xfffffffe)\n"
     );
     assert_eq!(
@@ -106,7 +109,10 @@ fn a_narrow_number_is_an_address_of_its_own_bytes() {
 fn a_text_in_quotes_has_a_nul() {
     assert_eq!(once("{ @ = (int8[])\"abc\" }", &[""]), "@: [97,98,99,0]\n");
     assert_eq!(
-        once("{ @ = (strcap(\"abc\"), str(\"abc\", 0), str(\"abc\", 2)) }", &[""]),
+        once(
+            "{ @ = (strcap(\"abc\"), str(\"abc\", 0), str(\"abc\", 2)) }",
+            &[""]
+        ),
         "@: (4, , ab)\n"
     );
     assert_eq!(

@@ -26,6 +26,7 @@
 //! What the built-in names mean is not here: [`crate::builtin`].
 
 pub(crate) mod aggregation;
+mod cast;
 pub(crate) mod checker;
 mod control;
 mod declared;

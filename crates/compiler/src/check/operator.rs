@@ -424,13 +424,15 @@ impl Checker<'_> {
         // The result has the width of a narrow unsigned operand, as in bpftrace; of all bits turned round also that of a signed one.
         let narrow = self.globals.infers_types && op == UnaryOp::BitNot;
         let width = match (&value.ty, op, value.constant()) {
-            (Type::Integer { .. }, _, Some(_)) if narrow && is_literal(&value) => Some(Type::U64),
+            (Type::Integer { .. }, _, Some(_)) if narrow && value.ty.is_signed() && is_literal(&value) => {
+                Some(Type::U64)
+            }
             (Type::Integer { size, .. }, ..) if narrow && *size < 8 => Some(Type::integer(*size, false)),
             (
                 Type::Integer {
                     size, signed: false, ..
                 },
-                UnaryOp::Negate,
+                UnaryOp::Negate | UnaryOp::BitNot,
                 None,
             ) if *size < 8 => Some(Type::integer(*size, false)),
             _ => None,

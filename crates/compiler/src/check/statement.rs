@@ -583,15 +583,6 @@ impl Checker<'_> {
             None => Err(self.other_type(variable, &ty, &value)),
         }
     }
-
-    fn other_type(&mut self, variable: VariableId, ty: &Type, value: &Expr) -> Reported {
-        let name = self
-            .variables
-            .get(variable.0 as usize)
-            .map(|known| known.name.clone());
-        let message = self.mismatch("variable", &format!("${}", name.unwrap_or_default()), value, ty);
-        self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
-    }
 }
 
 /// The first statement of a block that is never reached: it follows one that leaves the block.

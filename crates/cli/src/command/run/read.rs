@@ -51,12 +51,18 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
                 _ => format!("unexpected program command line options: --{first}"),
             },
         );
+        let told = program.options.iter().any(|option| option.help.is_some());
         let expected = program.options.iter().map(|option| match &option.help {
-            Some(help) => format!("\n--{}: {help}", option.name),
-            None => format!("\n--{}", option.name),
+            Some(help) => format!("--{}: {help}", option.name),
+            None => format!("--{}", option.name),
         });
-        let expected = expected.collect::<String>();
-        return Err(match expected.is_empty() {
+        let expected: Vec<String> = expected.collect();
+        // Options with a word about them stand in lines of their own.
+        let expected = match told {
+            true => format!("\n{}", expected.join("\n")),
+            false => format!(" {}", expected.join(", ")),
+        };
+        return Err(match program.options.is_empty() {
             true => failure,
             false => failure.hint(format!("expected program options:{expected}")),
         });

@@ -1,7 +1,8 @@
 //! Types in words: in messages, and in the spelling of the language (`typeof`, bpftrace's errors).
 
-use crate::check::checker::Checker;
-use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type};
+use crate::check::checker::{Checker, Reported};
+use crate::check::tree::{Expr, ExprKind, Pointee, Pointer, Type, VariableId};
+use crate::lang::diag::Diagnostic;
 use kestrel_trace::layout::{Named, Space};
 
 impl<'a> Checker<'a> {
@@ -97,6 +98,16 @@ impl<'a> Checker<'a> {
         format!(
             "Type mismatch for {name}: trying to assign value of type '{stored}' when {kind} already has a type '{held}'"
         )
+    }
+
+    /// Reports that a variable holds another type than that of a value.
+    pub(in crate::check) fn other_type(&mut self, variable: VariableId, ty: &Type, value: &Expr) -> Reported {
+        let name = self
+            .variables
+            .get(variable.0 as usize)
+            .map(|known| known.name.clone());
+        let message = self.mismatch("variable", &format!("${}", name.unwrap_or_default()), value, ty);
+        self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
     }
 
     fn describe_pointer(&self, pointer: Pointer) -> String {

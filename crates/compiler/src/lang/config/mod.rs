@@ -37,7 +37,7 @@ pub struct Config {
     pub unstable_tseries: Unstable,
     pub unstable_typeinfo: Unstable,
     /// Names of the settings that the environment has given.
-    environment: Vec<&'static str>,
+    pub environment: Vec<&'static str>,
 }
 
 impl Default for Config {
@@ -226,7 +226,7 @@ mod tests {
         ] {
             assert_eq!(variables.read_variable(name, value), Ok(true), "{name}");
         }
-        for setting in SETTINGS {
+        for setting in &SETTINGS[..] {
             let (one, other) = (setting.value(&block), setting.value(&variables));
             assert_eq!(one, other, "{}", setting.name);
         }

@@ -1,0 +1,211 @@
+//! Casts: a scalar as another, bytes as an array, an array as a number.
+
+use super::checker::{Checked, Checker};
+use super::tree::{Access, CompareOp, Expr, ExprKind, Pointee, Show, Type};
+use super::value::{comparison, constant, narrowed};
+use super::walk::MemoryPlace;
+use crate::lang::ast::{self, Span, TypeName};
+use crate::lang::diag::Diagnostic;
+use kestrel_trace::layout::Space;
+
+impl Checker<'_> {
+    /// Warns of a cast to the type that a value has already.
+    fn warn_of_cast(&mut self, ty: &Type, written: &ast::Expr, value: &Expr, span: Span) {
+        use ast::ExprKind as Kind;
+        // What a map or a field holds is known no better than by its width.
+        let known = matches!(
+            written.kind,
+            Kind::Variable(_) | Kind::Cast { .. } | Kind::Integer { .. } | Kind::Identifier(_)
+        );
+        let same = match (ty, &value.ty) {
+            (
+                Type::Integer { size, signed, .. },
+                Type::Integer {
+                    size: own,
+                    signed: own_sign,
+                    show,
+                },
+            ) => (size, signed) == (own, own_sign) && matches!(show, Show::Natural | Show::Number(_)),
+            (Type::Pointer(to), Type::Pointer(from)) => {
+                to.to != Pointee::Unknown && (to.to, to.levels) == (from.to, from.levels)
+            }
+            _ => false,
+        };
+        if known && same && self.globals.infers_types {
+            let (_, spelled) = self.spelled_type(ty);
+            let message = format!("Unnecessary cast: expression is already of type {spelled}");
+            self.report(Diagnostic::warning(span, message));
+        }
+    }
+
+    /// `(TYPE)value`.
+    pub(super) fn cast(&mut self, ty: &TypeName, written: &ast::Expr, span: Span) -> Checked<Expr> {
+        let value = self.expression(written);
+        let ty_written = match (ty.plain(), &value) {
+            // As many elements as the value has bytes for.
+            (Some((0, arrays)), Ok(value)) if arrays == [None] => self.array_over(ty, value),
+            _ => self.written_type(ty),
+        };
+        let (ty_written, value) = (ty_written?, value?);
+        if let Type::Array { .. } | Type::Text { .. } = &ty_written {
+            return self.cast_to_array(ty_written, value, ty.span, span);
+        }
+        if ty_written.is_scalar()
+            && !matches!(ty_written, Type::Pointer(_))
+            && let Type::Array { .. } = value.ty
+        {
+            return self.cast_of_array(value, ty_written, span);
+        }
+        if !ty_written.is_scalar() {
+            let message = format!("a value cannot be cast to {}", self.describe(&ty_written));
+            let hint =
+                matches!(ty_written, Type::Struct(_)).then(|| format!("cast an address: ({} *)…", ty.name));
+            return Err(self.report(Diagnostic::error(ty.span, message).maybe_hint(hint)));
+        }
+        if let (Type::Bool, ExprKind::Text(known)) = (&ty_written, &value.kind)
+            && self.globals.infers_types
+        {
+            return Ok(constant(u64::from(!known.is_empty()), Type::Bool, span));
+        }
+        if !value.ty.is_scalar() {
+            let message = format!("{} cannot be cast", self.describe(&value.ty));
+            return Err(self.error(value.span, message));
+        }
+        self.warn_of_cast(&ty_written, written, &value, ty.span);
+        Ok(self.converted(value, ty_written, span))
+    }
+
+    /// `TYPE[]`, of as many elements as a value has bytes for.
+    fn array_over(&mut self, name: &TypeName, value: &Expr) -> Checked<Type> {
+        let mut element = name.clone();
+        element.suffixes.clear();
+        let element = self.written_type(&element)?;
+        let (whole, one) = match &value.kind {
+            ExprKind::Text(known) if self.globals.infers_types => {
+                (u32::try_from(known.len() + 1).ok(), self.size_of(&element))
+            }
+            _ => (self.size_of(&value.ty), self.size_of(&element)),
+        };
+        match (whole, one) {
+            (Some(whole), Some(one)) if one > 0 && whole >= one => Ok(Type::Array {
+                element: Box::new(element),
+                count: whole / one,
+            }),
+            _ => Err(self.error(name.span, "how many elements this array has is not known")),
+        }
+    }
+
+    /// `(int8[8])value`: the bytes of a scalar, or of an array of as many bytes.
+    fn cast_to_array(&mut self, ty: Type, value: Expr, written: Span, span: Span) -> Checked<Expr> {
+        let size = self.size_of(&ty).unwrap_or_default();
+        let has = self.size_of(&value.ty).unwrap_or_default();
+        let ends = self.globals.infers_types && matches!(value.kind, ExprKind::Text(_));
+        let fits = match value.ty.is_scalar() {
+            // A number that is known now has as many bytes as are asked of it.
+            true => size <= has || value.constant().is_some() && size <= 8,
+            false => size == has || ends && size == has + 1,
+        };
+        if !fits {
+            let message = format!(
+                "{} of {has} bytes cannot be cast to {}, which takes {size}",
+                self.describe(&value.ty),
+                self.describe(&ty)
+            );
+            return Err(self.error(written, message));
+        }
+        match value.kind {
+            // The NUL behind a text in quotes is one of its bytes.
+            ExprKind::Text(mut known) => {
+                known.resize(size as usize, 0);
+                Ok(Expr::new(ExprKind::Text(known), ty, span))
+            }
+            ExprKind::Bytes { .. } => Ok(Expr { ty, span, ..value }),
+            _ if value.ty.is_scalar() => {
+                let address = Expr::new(ExprKind::FrameWords(vec![value]), Type::hexadecimal(8), span);
+                let kind = ExprKind::Bytes {
+                    address: Box::new(address),
+                    offset: 0,
+                    size,
+                    access: Access::Context,
+                };
+                Ok(Expr::new(kind, ty, span))
+            }
+            _ => {
+                let message = format!("{} cannot be cast", self.describe(&value.ty));
+                Err(self.error(span, message))
+            }
+        }
+    }
+
+    /// `(uint32)array`: its bytes as a number.
+    fn cast_of_array(&mut self, value: Expr, ty: Type, span: Span) -> Checked<Expr> {
+        let size = self.size_of(&ty).unwrap_or_default();
+        if self.size_of(&value.ty) != Some(size) {
+            let message = format!(
+                "{} cannot be cast to {}: they take different numbers of bytes",
+                self.describe(&value.ty),
+                self.describe(&ty)
+            );
+            return Err(self.error(span, message));
+        }
+        if let ExprKind::Text(known) = &value.kind {
+            let mut word = [0; 8];
+            word.iter_mut().zip(known).for_each(|(to, byte)| *to = *byte);
+            let whole = constant(u64::from_le_bytes(word), Type::U64, span);
+            return Ok(narrowed(whole, ty, span));
+        }
+        let value = self.in_memory(value);
+        match value.kind {
+            ExprKind::Bytes {
+                address,
+                offset,
+                access,
+                ..
+            } => {
+                let spot = MemoryPlace {
+                    address: *address,
+                    offset: i64::from(offset),
+                    access,
+                };
+                self.value_at(spot, ty, span)
+            }
+            _ => Err(self.error(span, "this value lies nowhere in memory")),
+        }
+    }
+
+    /// A scalar as another scalar type. An address keeps its space, and its trust if it points to the same.
+    pub(crate) fn converted(&mut self, value: Expr, ty: Type, span: Span) -> Expr {
+        match ty {
+            Type::Pointer(mut to) => {
+                match value.ty {
+                    Type::Pointer(from) => {
+                        to.space = from.space;
+                        to.trusted = from.trusted && (from.to, from.levels) == (to.to, to.levels);
+                    }
+                    _ if self.context.space == Space::User => to.space = Space::User,
+                    _ => {}
+                }
+                // As in bpftrace a narrow number is an address by its own bytes: (uint8 *)-1 is 0xff.
+                let value = match value.ty {
+                    Type::Integer {
+                        size: size @ (1 | 2 | 4),
+                        signed: true,
+                        ..
+                    } if self.globals.infers_types => narrowed(value, Type::integer(size, false), span),
+                    _ => value,
+                };
+                Expr {
+                    ty: Type::Pointer(to),
+                    span,
+                    ..value
+                }
+            }
+            Type::Bool if value.ty == Type::Bool => value,
+            Type::Bool => {
+                let zero = constant(0, Type::I64, span);
+                comparison(CompareOp::NotEqual, false, value, zero, span)
+            }
+            ty => narrowed(value, ty, span),
+        }
+    }
+}
