@@ -128,7 +128,10 @@ impl Refusals<'_> {
                 format!("the string at args.{name}"),
                 format!("{name} = str(args.{name})"),
             ),
-            (ReadKind::Text, None) => ("the string at this address".to_owned(), "text = str(…)".to_owned()),
+            (ReadKind::Text, None) => (
+                "the string at this address".to_owned(),
+                "text = str(…)".to_owned(),
+            ),
             (ReadKind::Bytes, Some(name)) => {
                 let field = match self.argument(name) {
                     Some(place) => format!("{MEMORY}{place}"),
