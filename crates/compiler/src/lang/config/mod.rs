@@ -226,7 +226,7 @@ mod tests {
         ] {
             assert_eq!(variables.read_variable(name, value), Ok(true), "{name}");
         }
-        for setting in &SETTINGS[..] {
+        for setting in SETTINGS {
             let (one, other) = (setting.value(&block), setting.value(&variables));
             assert_eq!(one, other, "{}", setting.name);
         }
