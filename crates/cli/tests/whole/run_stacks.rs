@@ -1,6 +1,7 @@
 //! `kestrel run`: call stacks as values, and those that are unwound by tables.
 
 use crate::house::{Place, needs_tracing};
+use std::path::PathBuf;
 
 /// A stack of no frames is empty, and more frames than the kernel gives may be asked for.
 #[test]
@@ -28,23 +29,48 @@ const FRAMELESS: &str = "
     __attribute__((noinline)) void outer(void) { middle(); sink = 2; }
     int main(void) { outer(); return 0; }";
 
+/// That program, compiled, if there is a compiler.
+fn frameless(place: &Place) -> Option<PathBuf> {
+    let (source, program) = (place.path().join("frameless.c"), place.path().join("frameless"));
+    std::fs::write(&source, FRAMELESS).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    compiler.args(["-O1", "-fomit-frame-pointer", "-o"]).arg(&program);
+    let compiled = compiler
+        .arg(&source)
+        .status()
+        .is_ok_and(|status| status.success());
+    if !compiled {
+        eprintln!("skipped: no compiler of C");
+    }
+    compiled.then_some(program)
+}
+
+/// An address of a process that was begun later, and has ended, has its name in a map that holds no stacks.
+#[test]
+fn addresses_in_maps_have_names_after_their_process() {
+    needs_tracing!();
+    let place = Place::new();
+    let Some(program) = frameless(&place) else {
+        return;
+    };
+    let program = program.display().to_string();
+    let text = format!(
+        r#"uprobe:{program}:inner {{ @ = usym(reg("ip")); @part = (1, usym(reg("ip"))); @key[usym(reg("ip"))] = count() }}"#
+    );
+    let run = place.run(&["run", "-q", "-e", &text, "-c", &program]).succeeds();
+    for line in ["@: inner\n", "@part: (1, inner)\n", "@key[inner]: 1\n"] {
+        assert!(run.out.contains(line), "{}\n{}", run.out, run.err);
+    }
+}
+
 /// Stacks are unwound by tables where they are printed, of the processes that are named; of another the innermost frame is shown, and it is said.
 #[test]
 fn stacks_without_frame_pointers_are_unwound() {
     needs_tracing!();
     let place = Place::new();
-    let (source, program) = (place.path().join("frameless.c"), place.path().join("frameless"));
-    std::fs::write(&source, FRAMELESS).unwrap();
-    let mut compiler = std::process::Command::new("cc");
-    compiler.args(["-O1", "-fomit-frame-pointer", "-o"]).arg(&program);
-    if !compiler
-        .arg(&source)
-        .status()
-        .is_ok_and(|status| status.success())
-    {
-        eprintln!("skipped: no compiler of C");
+    let Some(program) = frameless(&place) else {
         return;
-    }
+    };
     let program = program.display();
     let handler = |value: &str| format!("uprobe:{program}:inner {{ printf(\"%s|\\n\", {value}); }}");
     let stack = |run: &str| -> Vec<String> {

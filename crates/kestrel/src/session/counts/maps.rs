@@ -244,10 +244,14 @@ impl Maps {
         Ok(self.with_stacks(snapshot))
     }
 
-    /// A reading with the stacks that are keys. The kernel takes a stack away for a moment while it is read: one of the same number that comes then takes its place.
+    /// A reading with the stacks that are keys, and with its time where it has code of processes. The kernel takes a stack away for a moment while it is read: one of the same number that comes then takes its place.
     fn with_stacks(&self, snapshot: Snapshot) -> Snapshot {
         let Some(stacks) = self.stacks(&snapshot.ty.name) else {
-            return snapshot;
+            // Whose code an address is is a question of the time, too.
+            return match snapshot.ty.has_user_stacks() {
+                true => snapshot.with_stacks(monotonic(), |_, _| None),
+                false => snapshot,
+            };
         };
         snapshot.with_stacks(monotonic(), |number, most| {
             let mut frames = stacks.lookup(&number.to_ne_bytes()).ok()??;
