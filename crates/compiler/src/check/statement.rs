@@ -26,7 +26,7 @@ impl Checker<'_> {
         self.scopes.push(HashMap::new());
         let mut all = Vec::new();
         if let Some(unreachable) = unreachable(block) {
-            let message = "Unreachable statement.";
+            let message = "Unreachable statement";
             self.report(Diagnostic::warning(unreachable.span, message));
         }
         for statement in &block.statements {
@@ -123,7 +123,7 @@ impl Checker<'_> {
             }
             Written::While { condition, body } => {
                 if self.globals.infers_types {
-                    let message = "While loops are deprecated and may be removed in the future.";
+                    let message = "while is deprecated in the language, and bpftrace may drop it";
                     let hint = "for loops go over ranges, too, and their end is seen by the kernel: for ($x : 0..10) { … }";
                     self.report(Diagnostic::warning(span, message).hint(hint));
                 }
@@ -182,7 +182,7 @@ impl Checker<'_> {
             true => format!("print it: print({})", self.source_like(expr)),
             false => format!("record it: record({})", self.source_like(expr)),
         };
-        let diagnostic = Diagnostic::warning(value.span, "Return value discarded.");
+        let diagnostic = Diagnostic::warning(value.span, "Return value discarded: it is not used");
         self.report(diagnostic.hint(hint));
         Ok(None)
     }

@@ -91,7 +91,7 @@ impl Checker<'_> {
             let known = known
                 .filter(|known| class(known) == class(&stored_type))
                 .unwrap_or(stored_type);
-            let message = self.mismatch("map", &format!("@{name}"), stored, &known);
+            let message = self.mismatch(&format!("@{name}"), stored, &known);
             let found = Diagnostic::error(stored.span, message);
             return Err(self.report(found.hint("keep it in another map")));
         }
@@ -103,7 +103,7 @@ impl Checker<'_> {
                 return Err(self.error(span, "only numbers can be added to"));
             };
             let Some(fitted) = self.fitted_to(value.clone(), &stored_type) else {
-                let message = self.mismatch("map", &place.map.title(), &value, &stored_type);
+                let message = self.mismatch(&place.map.title(), &value, &stored_type);
                 let found = Diagnostic::error(value.span, message);
                 return Err(self.report(found.hint("keep it in another map")));
             };

@@ -80,14 +80,11 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What is wrong where a value of another type is stored, in bpftrace's words where the text is a script of its kind.
-    pub(crate) fn mismatch(&self, kind: &str, name: &str, value: &Expr, held: &Type) -> String {
+    /// What is wrong where a value of another type is stored under a name; with the types as scripts write them where the text is a script.
+    pub(crate) fn mismatch(&self, name: &str, value: &Expr, held: &Type) -> String {
         if !self.globals.infers_types {
             let (this, held) = self.told_apart(&value.ty, held);
-            return match kind {
-                "variable" => format!("this is {this}, but the variable holds {held}"),
-                _ => format!("this is {this}, but {name} holds {held}"),
-            };
+            return format!("this is {this}, but {name} holds {held}");
         }
         let stored = match (&value.ty, &value.kind) {
             // With the byte that ends it.
@@ -95,9 +92,7 @@ impl<'a> Checker<'a> {
             (ty, _) => self.spelled_type(ty).1,
         };
         let held = self.spelled_type(held).1;
-        format!(
-            "Type mismatch for {name}: trying to assign value of type '{stored}' when {kind} already has a type '{held}'"
-        )
+        format!("this is {stored}, but {name} holds {held}")
     }
 
     /// Reports that a variable holds another type than that of a value.
@@ -106,7 +101,7 @@ impl<'a> Checker<'a> {
             .variables
             .get(variable.0 as usize)
             .map(|known| known.name.clone());
-        let message = self.mismatch("variable", &format!("${}", name.unwrap_or_default()), value, ty);
+        let message = self.mismatch(&format!("${}", name.unwrap_or_default()), value, ty);
         self.report(Diagnostic::error(value.span, message).hint("cast it, or use another variable"))
     }
 
