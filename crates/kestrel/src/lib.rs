@@ -16,6 +16,7 @@ pub mod session;
 pub mod stat;
 pub mod syscalls;
 pub mod tail;
+mod user_stack;
 pub mod user_symbols;
 
 /// Types of the kernel and of objects.

@@ -66,7 +66,7 @@ fn functions_are_counted_by_their_addresses() {
 /// A handler reads what all CPUs gathered as often as it likes: the verifier goes through the loop over them once for each map.
 #[test]
 fn a_handler_reads_aggregations_twenty_times() {
-    let reads = |map: &str| vec![map; 5].join(" + ");
+    let reads = |map: &str| [map; 5].join(" + ");
     let long = r#"@long["a key of more bytes than a function is given", comm]"#;
     let program = format!(
         r#"begin {{ @most = max(5); @least = min(-5); @mean = avg(4); @sum = sum(3); @keyed["a", 1] = max(9); }}

@@ -27,6 +27,7 @@ mod text;
 mod together;
 mod trust;
 
+pub use crate::user_stack::UserStack;
 pub(crate) use check_handlers::{CalledProgram, Candidate, Checked, without_set};
 pub use describe::{TableEvent, describe, handler};
 pub use existing::{Existing, ExistingHook};
@@ -39,7 +40,7 @@ pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;
 pub use show::show;
-pub use source::{Options, ProbeFilter, ProgramText, Source, UserStack};
+pub use source::{Options, ProbeFilter, ProgramText, Source};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;

@@ -1,5 +1,6 @@
 //! Sources of a plan: texts of `-e` or a table file, and how the session will use it.
 
+use crate::user_stack::UserStack;
 use kestrel_catalog::catalog::Via;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
@@ -121,32 +122,6 @@ fn without_block(span: Span) -> Diagnostic {
     let message = "this probe has no { block }, so nothing happens when its event does";
     Diagnostic::error(span, message)
         .hint("say what to do: { print(comm); }; kestrel trace -e shows events by themselves")
-}
-
-/// Method of taking the call stack of the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UserStack {
-    /// Not at all.
-    #[default]
-    Nothing,
-    /// By frame pointers.
-    FramePointers,
-    /// By a copy of the stack, from which a recorder finds the frames at its end.
-    Copy {
-        /// Number of bytes.
-        bytes: u32,
-    },
-}
-
-impl UserStack {
-    /// Text in the language.
-    pub(crate) fn text(self) -> Option<String> {
-        match self {
-            Self::Nothing => None,
-            Self::FramePointers => Some("ustack".to_owned()),
-            Self::Copy { bytes } => Some(format!("ustack = ustack_copy({bytes})")),
-        }
-    }
 }
 
 /// A pattern for names of probes: `interval:ms:(200|300)`.

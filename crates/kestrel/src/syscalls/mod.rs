@@ -5,7 +5,7 @@ mod handlers;
 mod numbers;
 mod reads;
 
-use crate::plan::UserStack;
+use crate::user_stack::UserStack;
 use handlers::{lines, times};
 use kestrel_catalog::catalog::Catalog;
 use kestrel_catalog::catalog::tracepoint::call_arguments;

@@ -16,6 +16,7 @@ pub(super) const ORDERS: &[Order] = &[
         rooms: &[
             "callbacks",
             "ftrace",
+            "user_stack",
             "syscalls",
             "plan",
             "user_symbols",
