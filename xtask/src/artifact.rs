@@ -24,27 +24,6 @@ pub(crate) enum Profile {
     Shipped,
 }
 
-/// Packages of others that guests hardly run and that take long to optimise: of a quick build they are as the compiler makes them soonest.
-const UNOPTIMISED: &[&str] = &[
-    "chrono",
-    "clap_complete",
-    "clap_mangen",
-    "console",
-    "cpp_demangle",
-    "crossterm",
-    "iced-x86",
-    "indicatif",
-    "inferno",
-    "jiff",
-    "kasuari",
-    "num-bigint",
-    "parquet",
-    "quick-xml",
-    "ratatui-core",
-    "ratatui-crossterm",
-    "ratatui-widgets",
-];
-
 /// A program that cargo built.
 #[derive(Debug, Clone)]
 pub(crate) struct Executable {
@@ -103,12 +82,6 @@ fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Ve
         Profile::Release => cargo.arg("--release"),
         Profile::Shipped => cargo.args(["--profile", "dist"]),
         Profile::Quick => cargo
-            .args(UNOPTIMISED.iter().flat_map(|package| {
-                [
-                    "--config".to_owned(),
-                    format!("profile.dev.package.{package}.opt-level=0"),
-                ]
-            }))
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_DEV_STRIP", "debuginfo")
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),

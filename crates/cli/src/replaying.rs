@@ -23,6 +23,8 @@ pub(crate) struct OutputStyle {
     pub(crate) allows_unsafe: bool,
     /// Whether what a terminal would obey in texts of others is spelled out.
     pub(crate) escaped: bool,
+    /// Whether what `warnf()` says is left out.
+    pub(crate) no_warnings: bool,
 }
 
 /// A prepared program: its warnings are to be shown before it runs.
@@ -48,6 +50,7 @@ impl Prepared {
         let mut perform = Perform::of_recording(trace.symbols.clone(), Arc::new(names), host, look.json);
         perform.trailer.clone_from(&program.config.str_trunc_trailer);
         perform.escaped = look.escaped;
+        perform.no_warnings = look.no_warnings;
         perform.max_cat = program.config.max_cat_bytes;
         Ok(Self {
             replaying,

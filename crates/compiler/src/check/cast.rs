@@ -31,9 +31,11 @@ impl Checker<'_> {
             }
             _ => false,
         };
-        if known && same && self.globals.infers_types {
+        // A macro's cast stands where the macro is used, around its arguments: whoever uses it did not write that.
+        let is_written_here = span.end <= written.span.start;
+        if known && same && is_written_here && self.globals.infers_types {
             let (_, spelled) = self.spelled_type(ty);
-            let message = format!("Unnecessary cast: expression is already of type {spelled}");
+            let message = format!("this cast changes nothing: the value is of type {spelled} already");
             self.report(Diagnostic::warning(span, message));
         }
     }

@@ -74,7 +74,7 @@ impl Checker<'_> {
                         .any(|(earlier, _)| earlier.node == name.node)
                 });
                 if let Some((_, (name, _))) = again {
-                    let message = format!("Named argument list already contains name: {}", name.node);
+                    let message = format!("this record has two fields named {}", name.node);
                     return Err(self.error(name.span, &message));
                 }
                 let parts: Vec<_> = parts

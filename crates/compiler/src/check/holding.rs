@@ -60,7 +60,8 @@ impl Checker<'_> {
             (Type::Pointer(to), Type::Pointer(from)) => {
                 let plain = |p: &Pointer| p.to == Pointee::Unknown && p.levels == 0;
                 let same = (to.to, to.levels) == (from.to, from.levels);
-                if !same && !plain(from) && !plain(to) && !to.leads_to_integers_as(from) {
+                let integers = self.globals.infers_types && to.leads_to_integers_as(from);
+                if !same && !plain(from) && !plain(to) && !integers {
                     return None;
                 }
                 Expr {

@@ -122,8 +122,9 @@ fn check_once(
             name,
             checker.declared.get(&id).copied(),
             checker.globals.infers_types,
-        ) {
-            let message = format!("Variable ${name} was never assigned to.");
+        ) && !checker.without_value.contains(&name)
+        {
+            let message = format!("nothing is ever stored in ${name}");
             checker.report(Diagnostic::warning(declared, message));
         }
     }

@@ -255,7 +255,11 @@ impl Replaying {
     /// # Errors
     /// As [`Replaying::begin`].
     pub fn end(&mut self, perform: &mut Perform) -> Result<()> {
-        self.own(&self.end.clone(), perform)
+        // A handler of `end` has the last word.
+        let code = self.exit.take();
+        self.own(&self.end.clone(), perform)?;
+        self.exit = self.exit.or(code);
+        Ok(())
     }
 
     /// Shows all maps, as at the program's end.

@@ -147,7 +147,11 @@ impl Running {
         }
         self.drain(perform)?;
         perform.ending = false;
-        self.fire_once("end", perform)
+        // A handler of `end` has the last word.
+        let code = self.exit.take();
+        self.fire_once("end", perform)?;
+        self.exit = self.exit.or(code);
+        Ok(())
     }
 
     /// Runs the handlers of an own event while no others run, and performs what they ask.
@@ -231,12 +235,9 @@ impl Running {
     }
 
     fn drain(&mut self, perform: &mut Perform) -> Result<()> {
-        // A handler of `end` has the last word.
-        let mut last = None;
-        let exit = &mut last;
+        let exit = &mut self.exit;
         self.live
             .stop_with(&mut |session, record| performed(perform, session, record, exit))?;
-        self.exit = last.or(self.exit);
         Ok(())
     }
 }

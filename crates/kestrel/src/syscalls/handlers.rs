@@ -48,8 +48,10 @@ fn id(abi: Abi) -> String {
 pub(super) fn lines(set: &Set, signatures: &Signatures, stacks: EntryStacks) -> Vec<String> {
     let recorded = |signature: &Signature| signature.is_in(set) || Descriptors::needs(signature.own_name());
     let calls = |abi| numbers(signatures, abi, recorded);
+    // Calls that are recorded for the sake of descriptors alone have no stacks.
+    let has_stacks = |signature: &Signature| signature.is_in(set);
     let mut events = handlers(signatures, calls, |moment, numbers| {
-        records(signatures, numbers, Moment { stacks, ..moment })
+        records(signatures, numbers, Moment { stacks, ..moment }, &has_stacks)
     });
     events.push(format!("{FORK} {{ record(args.child_pid) }}"));
     events.push(format!(
@@ -119,12 +121,24 @@ type Kinds<'s> = BTreeMap<String, Vec<(u64, &'s Signature)>>;
 
 /// A record for the calls of each group. Calls of one kind are read alike; the kinds of a group are numbers in a row, and 0 is that of calls whose
 /// arguments point to nothing.
-fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) -> String {
-    let mut groups: BTreeMap<(Group, Texts), Kinds<'_>> = BTreeMap::new();
+fn records(
+    signatures: &Signatures,
+    recorded: &BTreeSet<u64>,
+    moment: Moment,
+    has_stacks: &dyn Fn(&Signature) -> bool,
+) -> String {
+    let mut groups: BTreeMap<(Group, Texts, bool), Kinds<'_>> = BTreeMap::new();
+    let bare = Moment {
+        stacks: EntryStacks::default(),
+        ..moment
+    };
+    let differ = moment.side == Side::Entry && moment.stacks != EntryStacks::default();
+    let mut plain_without = Vec::new();
     let calls = signatures.of(moment.abi);
     for (number, signature) in calls.filter(|(number, _)| recorded.contains(number)) {
+        let with = !differ || has_stacks(signature);
         if let Some(group) = group(signature) {
-            let group = match (moment.abi, group, texts(signature)) {
+            let (group, texts) = match (moment.abi, group, texts(signature)) {
                 // Those of 32-bit programs are rare.
                 (Abi::Compat, Group::Buffers | Group::Texts | Group::Structures, _) => {
                     (Group::Structures, Texts::Elsewhere)
@@ -136,22 +150,25 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
                 }
                 (_, Group::Vectors(_) | Group::Message(_) | Group::Exec, _) => (group, Texts::Nowhere),
             };
-            let kinds = groups.entry(group).or_default();
+            let kinds = groups.entry((group, texts, with)).or_default();
             let calls = kinds.entry(reading(signature)).or_default();
             calls.push((number, signature));
+        } else if !with {
+            plain_without.push(number);
         }
     }
     let mut numbers = BTreeMap::new();
     let mut rows: Vec<(u64, String)> = vec![(0, moment.record(&[]))];
     let mut next = 1;
-    for ((group, _), kinds) in &groups {
+    for ((group, _, with), kinds) in &groups {
         let examples = kinds.values().filter_map(|calls| calls.first());
         let examples: Vec<(u64, &Signature)> = (next..)
             .zip(examples)
             .map(|(kind, (_, signature))| (kind, *signature))
             .collect();
         let many = matches!(group, Group::Vectors(_) | Group::Message(_) | Group::Exec);
-        let Some(record) = read(&examples, Moment { many, ..moment }) else {
+        let of = if *with { moment } else { bare };
+        let Some(record) = read(&examples, Moment { many, ..of }) else {
             continue;
         };
         for ((kind, _), calls) in examples.iter().zip(kinds.values()) {
@@ -159,6 +176,10 @@ fn records(signatures: &Signatures, recorded: &BTreeSet<u64>, moment: Moment) ->
         }
         next += examples.len() as u64;
         rows.push((next - 1, record));
+    }
+    if !plain_without.is_empty() {
+        numbers.extend(plain_without.into_iter().map(|number| (number, next)));
+        rows.push((next, bare.record(&[])));
     }
     match rows.as_slice() {
         [(_, plain)] => plain.clone(),

@@ -133,7 +133,7 @@ impl Reader {
                 }
             }
             Event::Entry(signature) => {
-                let fields = record.fields().filter(|(field, _)| is_argument(&field.name));
+                let fields = record.fields().filter(|(field, _)| is_argument(field));
                 Moment::Entry {
                     values: fields
                         .map(|(_, value)| match value {

@@ -1,7 +1,7 @@
 //! Signatures of system calls: the names, types and meanings of their arguments.
 
 use crate::event::EventClass;
-use crate::layout::{Base, FieldType};
+use crate::layout::{Base, Field, FieldType};
 use crate::syscall::shape::Shape;
 use crate::syscall::{Kind, Set, compat, kind, usual_name};
 use serde::{Deserialize, Serialize};
@@ -132,7 +132,7 @@ impl Signature {
 
     /// Signature from the fields of a call's own tracepoint.
     pub fn of_event(call: &str, event: &EventClass) -> Self {
-        let fields = event.layout.shown().filter(|field| is_argument(&field.name));
+        let fields = event.layout.shown().filter(|field| is_argument(field));
         Self::new(call, fields.map(|field| (field.name.clone(), field.ty.clone())))
     }
 
@@ -178,8 +178,9 @@ impl Signature {
 }
 
 /// Whether a field of a call's tracepoint is one of its arguments.
-pub(super) fn is_argument(field: &str) -> bool {
-    field != "__syscall_nr" && !(field.starts_with("__") && field.ends_with("_val"))
+pub(super) fn is_argument(field: &Field) -> bool {
+    let name = field.name.as_str();
+    name != "__syscall_nr" && !(name.starts_with("__") && name.ends_with("_val")) && !field.ty.is_stack()
 }
 
 impl Signatures {

@@ -25,6 +25,7 @@ pub(super) fn answer(
         json,
         quiet: true,
         allows_unsafe: false,
+        no_warnings: false,
         escaped: !json && crate::screen::shows_programs(),
     };
     let mut choice = filter.choose(&mut trace, false)?;

@@ -17,6 +17,7 @@ pub(super) fn run(options: &Options, path: &Path) -> Result<Exit, Failure> {
         json,
         quiet: options.quiet,
         allows_unsafe: options.r#unsafe,
+        no_warnings: options.no_warnings,
         escaped: !json && options.output.is_none() && crate::screen::shows_programs(),
     };
     let prepared = Prepared::new(&program, &look, &mut trace)

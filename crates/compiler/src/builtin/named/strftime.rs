@@ -25,7 +25,7 @@ pub(crate) static STRFTIME: Builtin = Builtin {
         let time = checker.scalar(time)?;
         let span = time.span;
         if time.ty.is_signed() && time.constant().is_some_and(|time| time.cast_signed() < 0) {
-            return Err(checker.error(span, "strftime() does not accept negative timestamps"));
+            return Err(checker.error(span, "a time is no negative number"));
         }
         let time = narrowed(time, Type::U64, span);
         let format = format.clone();

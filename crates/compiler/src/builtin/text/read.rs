@@ -35,10 +35,10 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     let length = checker.scalar(bytes)?;
     if let Some(known) = length.constant().map(u64::cast_signed)
         && checker.globals.infers_types
-        && known < 1
+        && (known == 0 || known < 0 && length.ty.is_signed())
     {
         if known < 0 {
-            let message = format!("str() cannot use a negative length ({known})");
+            let message = format!("the length of a string cannot be negative ({known})");
             return Err(checker.error(bytes.span, message));
         }
         address?;

@@ -34,6 +34,8 @@ impl Lower<'_> {
         let total = Total {
             map: external_name(&place.map),
             key_size: place.map.key_size(),
+            // Where arguments are pointers to the verifier, functions that take numbers are not given what may be one.
+            is_of_numbers: place.map.keys.is_empty() || !self.context.program.is_tracing(),
             number,
             signed,
         };
@@ -66,6 +68,8 @@ struct Total {
     /// The map's name among the program's.
     map: String,
     key_size: u32,
+    /// Whether the key's words are numbers to the verifier, whatever the program has stored there.
+    is_of_numbers: bool,
     number: AsNumber,
     signed: bool,
 }
@@ -74,7 +78,7 @@ impl Total {
     /// The total at a key. A function makes it where the key fits into what one is given: the verifier goes through the loop, CPU by CPU, once for all reads of
     /// the map.
     fn of_key(&self, b: &mut Builder, key: Vreg) -> Vreg {
-        if self.key_size > GIVEN {
+        if self.key_size > GIVEN || !self.is_of_numbers {
             return self.sum_up(b, key);
         }
         let words = self.words().map(|(width, at)| b.load(width, key, at));

@@ -201,9 +201,8 @@ impl Expander<'_> {
         });
         if let Err(previous) = added {
             let previous = previous.unwrap_or_else(|| "none".to_owned());
-            let message = format!(
-                "Command line option '{name}' needs to have the same default value in all places it is used. Previous default value: {previous}"
-            );
+            let message =
+                format!("the option --{name} has two defaults: an earlier getopt() says {previous}");
             return self.error(Diagnostic::error(span, message));
         }
         answer.unwrap_or_else(|wanted| {
@@ -212,7 +211,7 @@ impl Expander<'_> {
                 None => ("true", "true"),
             };
             let wrong = match wanted {
-                "boolean" => "expects a boolean (e.g. 'true')",
+                "boolean" => "expects true or false",
                 "integer" if given.flatten().is_none() => "expects an integer",
                 "integer" if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
                     "value is out of range"
