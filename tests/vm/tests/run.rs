@@ -20,6 +20,7 @@ fn functions_are_counted_by_their_addresses() {
         kprobe:vfs_* /comm == "dd"/ { @calls[func] = count() }
         kprobe:vfs_* /comm == "dd" && arg2 == 1 && func == "vfs_write"/ { @one[func] = count(); @text = func }
         fentry:vfs_read /comm == "dd" && args.count == 1/ { @mixed[func] = count() }
+        fexit:vfs_read /comm == "dd" && args.count == 1/ { @mixed[func] = count() }
         end { for ($kv : @f) { printf("loop %s %d\n", $kv.0, (int64)$kv.1) } }"#;
     let command = "dd if=/dev/zero of=/dev/null bs=1 count=2000";
     let said = |more: &[&str]| {
@@ -36,8 +37,8 @@ fn functions_are_counted_by_their_addresses() {
         "@f[vfs_write]: 2000\n",
         "@p[kprobe:vfs_read]: 2000\n",
         "@p[kprobe:vfs_write]: 2000\n",
-        // Two kinds of events of one function count under one key.
-        "@mixed[vfs_read]: 4000\n",
+        // Three kinds of events of one function count under one key.
+        "@mixed[vfs_read]: 6000\n",
         "@mixed[vfs_write]: 2000\n",
         "@one[vfs_write]: 2000\n",
         "@text: vfs_write\n",
@@ -84,6 +85,25 @@ fn a_handler_reads_aggregations_twenty_times() {
     let run = run(&program, "getppid", "1");
     assert!(
         run.out.contains("35 -45 30 65 45 6\n"),
+        "{}\n{}",
+        run.out,
+        run.err
+    );
+}
+
+/// A key may be what is a pointer to the verifier, which a function that takes numbers is not given.
+#[test]
+fn a_handler_reads_aggregations_by_pointers() {
+    let program = r#"
+        fentry:vfs_read /comm == "dd" && args.count == 1/ {
+            @bytes[args.file] = sum(args.count); @most[(uint64)args.file, pid] = max(args.count);
+            if ((int64)@bytes[args.file] == 20) { printf("twenty, %d\n", (int64)@most[(uint64)args.file, pid]) }
+        }"#;
+    let command = "dd if=/dev/zero of=/dev/null bs=1 count=30";
+    let run = kestrel(&["run", "-e", program, "-c", command]);
+    assert_eq!(
+        run.out.matches("twenty, 1\n").count(),
+        1,
         "{}\n{}",
         run.out,
         run.err
