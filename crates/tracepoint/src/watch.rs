@@ -1,4 +1,4 @@
-//! Tracers outside of the program, seen by the semaphores of its probes and by the words of its `user_events`: events are turned on while somebody is counted there.
+//! Watches for tracers outside of the program (perf, bpftrace): events are on while the semaphore of their USDT probe or the word of their `user_events` is not 0.
 
 use crate::callbacks::Registration;
 use crate::event::Event;

@@ -63,7 +63,7 @@ fn addresses_in_maps_have_names_after_their_process() {
     }
 }
 
-/// Stacks are unwound by tables where they are printed, of the processes that are named; of another the innermost frame is shown, and it is said.
+/// Printed stacks of processes that `-p` or `-c` names are unwound by tables. Of other processes only the innermost frame is shown, with a warning.
 #[test]
 fn stacks_without_frame_pointers_are_unwound() {
     needs_tracing!();

@@ -31,7 +31,7 @@ impl Checker<'_> {
             }
             _ => false,
         };
-        // A macro's cast stands where the macro is used, around its arguments: whoever uses it did not write that.
+        // A cast in a macro's body has the span of the macro's call, which encloses the argument: its user wrote no cast.
         let is_written_here = span.end <= written.span.start;
         if known && same && is_written_here && self.globals.infers_types {
             let (_, spelled) = self.spelled_type(ty);

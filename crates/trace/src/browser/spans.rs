@@ -68,7 +68,7 @@ impl Returns {
     }
 
     /// Whether a call's end is known, or would be if there were one.
-    fn tell(&self, call: &Call) -> bool {
+    fn knows_end_of(&self, call: &Call) -> bool {
         let is_open = matches!(call.end, End::Unfinished | End::Unseen);
         !is_open || self.all || self.calls.contains(&call.signature.call)
     }
@@ -105,7 +105,7 @@ impl Spans {
         let (texts, threads) = world;
         if let Some(calls) = &mut self.calls {
             calls.each(record, wanted, &mut |call, files| {
-                if self.returns.tell(call) {
+                if self.returns.knows_end_of(call) {
                     kept.add(call, files, record.time_ns, texts, threads);
                 }
             });
@@ -141,7 +141,7 @@ impl Spans {
         let kept = &mut self.kept;
         if let Some(calls) = &mut self.calls {
             calls.each_left(&mut |call, files| {
-                if self.returns.tell(call) {
+                if self.returns.knows_end_of(call) {
                     kept.add(call, files, end_ns, texts, threads);
                 }
             });
@@ -229,10 +229,13 @@ mod tests {
         pairing.add((1, 1), 5, entry, &mut |_| {});
         let mut open = None;
         pairing.finish(&mut |call| open = Some(call));
-        let tell = |name: &str| open.as_ref().map(|call| Returns::of(&[event(name)]).tell(call));
-        assert_eq!(tell("syscalls:sys_enter_openat"), Some(false));
-        assert_eq!(tell("syscalls:sys_exit_read"), Some(false));
-        assert_eq!(tell("syscalls:sys_exit_openat"), Some(true));
-        assert_eq!(tell(RAW_EXIT), Some(true));
+        let knows = |name: &str| {
+            open.as_ref()
+                .map(|call| Returns::of(&[event(name)]).knows_end_of(call))
+        };
+        assert_eq!(knows("syscalls:sys_enter_openat"), Some(false));
+        assert_eq!(knows("syscalls:sys_exit_read"), Some(false));
+        assert_eq!(knows("syscalls:sys_exit_openat"), Some(true));
+        assert_eq!(knows(RAW_EXIT), Some(true));
     }
 }

@@ -58,7 +58,7 @@ impl Parser<'_> {
             self.qualifiers(&mut attributes)?;
             let name = match self.token.kind {
                 TokenKind::Word(_) => self.expect_name("the name of a type")?,
-                // A type without a name gets one that nobody can write: where it stands in the text.
+                // An anonymous type is named by its position in the source, in a form that no source can spell.
                 _ => Spanned {
                     node: format!("({start})"),
                     span: self.token.span,
