@@ -2,9 +2,12 @@
 //! for them never disturb a developer's builds.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     path::PathBuf,
     process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::{Context, Result, ensure};
@@ -54,7 +57,37 @@ struct Target {
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(crate::workspace()).stdin(Stdio::null());
+    // Set where all tests run, for cargo's own build of these chores.
+    cargo.env_remove(WRAPPER).env_remove(CLIPPY_ARGS);
     cargo
+}
+
+/// Variable of cargo: what compiles the workspace's packages in place of the compiler.
+const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+
+/// Variable of clippy's compiler: its further arguments, each with a mark behind it.
+const CLIPPY_ARGS: &str = "CLIPPY_ARGS";
+
+/// Every lint is an error.
+const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+
+/// The cargo that checks the lints of what it compiles: `cargo clippy` would read every package once more, those of others, too.
+pub(crate) fn linting_cargo() -> Command {
+    let mut cargo = cargo();
+    lint(&mut cargo, "clippy-driver".as_ref());
+    cargo
+}
+
+fn lint(cargo: &mut Command, wrapper: &OsStr) {
+    cargo.env(WRAPPER, wrapper).env(CLIPPY_ARGS, DENY_WARNINGS);
+}
+
+/// Whether quick builds check the lints of the guest tests.
+static LINTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on quick builds check the lints of the guest tests.
+pub(crate) fn lint_guest_tests() {
+    LINTS.store(true, Ordering::Relaxed);
 }
 
 /// Builds what the cargo arguments select, statically, and returns the executables.
@@ -81,10 +114,18 @@ fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Ve
     match profile {
         Profile::Release => cargo.arg("--release"),
         Profile::Shipped => cargo.args(["--profile", "dist"]),
-        Profile::Quick => cargo
-            .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .env("CARGO_PROFILE_DEV_STRIP", "debuginfo")
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
+        Profile::Quick => {
+            if LINTS.load(Ordering::Relaxed) {
+                lint(
+                    &mut cargo,
+                    crate::workspace().join("xtask/lint-guest-tests").as_ref(),
+                );
+            }
+            cargo
+                .env("CARGO_PROFILE_DEV_DEBUG", "0")
+                .env("CARGO_PROFILE_DEV_STRIP", "debuginfo")
+                .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        }
     };
     if !rustc.is_empty() {
         cargo.arg("--").args(rustc);
@@ -193,7 +234,7 @@ pub(crate) fn shipped() -> Result<PathBuf> {
 
 /// Builds the unit tests of all packages for this machine.
 pub(crate) fn host_tests() -> Result<Vec<Executable>> {
-    let mut cargo = cargo();
+    let mut cargo = linting_cargo();
     cargo.args(["test", "--quiet", "--no-run", "--workspace", "--lib", "--bins"]);
     built(&mut cargo)
 }

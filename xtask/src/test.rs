@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::{
-    artifact::{self, Executable, cargo},
+    artifact::{self, Executable, cargo, linting_cargo},
     bench, demo,
     guest_tests::{self, Outcome, Selection},
     install, objects, recovery,
@@ -31,11 +31,7 @@ type Part = (&'static str, fn(&mut Notes) -> Result<Tally>);
 type Notes = Vec<String>;
 
 /// In the order in which they run: what fails soonest comes first. Nothing is measured in these; what the later ones need in guests is built beside them.
-const BUILDS: &[Part] = &[
-    ("format", |_| format()),
-    ("lints", |_| lints()),
-    ("builds", |_| builds()),
-];
+const BUILDS: &[Part] = &[("format", |_| format()), ("builds and lints", |_| builds())];
 
 /// The tests that run here.
 const HOST_PARTS: &[Part] = &[("host tests", host), ("bare", bare), ("models", models)];
@@ -51,6 +47,7 @@ const GUEST_PARTS: &[Part] = &[
 /// Runs every part, whatever became of the one before; the last line counts the tests.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(&[install::GUESTS, install::PEERS].concat())?;
+    artifact::lint_guest_tests();
     let mut results: Vec<(&str, Tally, Duration)> = Vec::new();
     let mut notes = Notes::new();
     let mut each = |parts: &[Part]| {
@@ -82,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         println!("{note}");
     }
     for (name, tally, took) in &results {
-        println!("{name:<12} {:>6.1} s  {tally}", took.as_secs_f64());
+        println!("{name:<16} {:>6.1} s  {tally}", took.as_secs_f64());
     }
     let total: Tally = results.iter().map(|(_, tally, _)| *tally).sum();
     println!("{total}");
@@ -113,27 +110,18 @@ fn guest_builds() {
     let _ = objects::compile();
 }
 
-/// Builds the tests that run here. What does not compile is told by the part that runs it.
+/// Builds the tests that run here, and checks their lints; those of the guest tests are checked where these are built.
 fn builds() -> Result<Tally> {
-    for (mut cargo, arguments) in [(cargo(), &WORKSPACE[..]), (cargo(), BARE), (loom(), MODELS)] {
+    let holds = |cargo: &mut Command, arguments: &[&str]| {
         cargo.args(["test", "--quiet", "--no-run"]).args(arguments);
-        cargo.stdout(Stdio::null()).stderr(Stdio::null());
-        cargo.status().context("run cargo")?;
-    }
+        cargo.stdout(Stdio::null()).status().context("run cargo")
+    };
+    let workspace = holds(&mut linting_cargo(), &WORKSPACE)?;
+    // What does not compile here is told by the part that runs it.
+    holds(linting_cargo().stderr(Stdio::null()), BARE)?;
+    holds(loom().stderr(Stdio::null()), MODELS)?;
     let _ = artifact::host_tests();
-    Ok(Tally::default())
-}
-
-fn lints() -> Result<Tally> {
-    check(&[
-        "clippy",
-        "--quiet",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])
+    Ok(Tally::one(workspace.success()))
 }
 
 /// A cargo command that holds or does not.
@@ -150,7 +138,7 @@ fn host(notes: &mut Notes) -> Result<Tally> {
     let readers = install::readers()?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let with_readers = || {
-        let mut command = cargo();
+        let mut command = linting_cargo();
         command.env("PYTHONPATH", &readers);
         // Many tests wait for programs and times.
         command.env("RUST_TEST_THREADS", (2 * cores).to_string());
@@ -212,7 +200,7 @@ const BARE: &[&str] = &[
 ];
 
 fn bare(notes: &mut Notes) -> Result<Tally> {
-    Ok(run_tests(&mut cargo(), BARE)?.tell(notes))
+    Ok(run_tests(&mut linting_cargo(), BARE)?.tell(notes))
 }
 
 /// Every interleaving of what threads do at once in `kestrel-tracepoint`, by loom: its types stand in for those of the standard library.

@@ -13,41 +13,31 @@ pub(super) const ELSEWHERE: &[(&str, &[&str])] = &[
     ("tracepoints", &["6.1", "6.12", "7.2"]),
 ];
 
-/// Files about what kernels do differently: attaching, verifying, memory that is shared with the kernel, loading objects, recovering. They run on the whole
-/// matrix, on [`NEIGHBOUR`] as far as [`VERSION_BY_VERSION`] says; all others, on its oldest and its newest kernel: five emulated kernels for each file take longer than anybody waits.
-pub(super) const WHOLE_MATRIX: &[&str] = &[
-    "buffers",
-    "functions",
-    "handlers",
-    "library",
-    "marks",
-    "missed",
-    "moments",
-    "named",
-    "objects",
-    "recover",
-    "run",
-    "session",
-    "shapes",
-    "tracefs_layouts",
-];
-
-/// Files that run on the oldest kernel alone: what readers type is the same everywhere, and what a command does has tests of its own on other kernels. The first
-/// commands that a reader meets, those of the file `readme`, run on the newest one, too.
-pub(super) const OLDEST_ALONE: &[&str] = &["pages"];
-
-/// The newest kernel's neighbour. Users of commands and tables meet the same there as on the newest, in the same way: only what may differ from version to version
-/// is tried on both.
-pub(super) const NEIGHBOUR: &str = "7.2";
-
-/// Those are: the functions and types that there are, where hits are missed, what lies in memory, where the preemption count is.
-pub(super) const VERSION_BY_VERSION: &[&str] = &[
-    "functions",
-    "missed",
-    "objects",
-    "recover",
-    "shapes",
-    "tracefs_layouts",
+/// Kernels, and the files of tests that run on them; all others run on the oldest and the newest kernel of the matrix: five emulated kernels for each file take
+/// longer than anybody waits. `cargo xtask vm-test NAME --kernel SERIES` runs any of them on any kernel.
+const ON: &[(&[&str], &[&str])] = &[
+    // What may differ from version to version: the functions and types that there are, where hits are missed, what lies in memory, where the preemption count is.
+    (
+        kernel::MATRIX,
+        &[
+            "functions",
+            "missed",
+            "objects",
+            "recover",
+            "shapes",
+            "tracefs_layouts",
+        ],
+    ),
+    // What a verifier accepts and how rings are shared with the kernel: 7.3 has its neighbour 7.2's.
+    (&["6.1", "6.12", "6.18", "7.3"], &["buffers", "handlers", "run"]),
+    // What kernels do differently, but not those of long-term support among one another: attaching, modules, what stands after a kill.
+    (
+        &["6.1", "6.12", "7.3"],
+        &["library", "marks", "moments", "named", "session"],
+    ),
+    // What readers type is the same everywhere, and what a command does has tests of its own on other kernels. The first commands that a reader meets, those of
+    // the file `readme`, run on the newest one, too.
+    (&["6.1"], &["pages"]),
 ];
 
 /// Files of tests that load compiled objects; they have modules to load, too.
@@ -98,20 +88,17 @@ pub(super) const SLOW: &[&str] = &["pages", "readme"];
 /// The kernels that a file's tests run on; of those asked for, where some are.
 pub(super) fn kernels<'a>(file: &str, asked: Option<&[&'a str]>) -> Vec<&'a str> {
     let elsewhere = ELSEWHERE.iter().find(|(name, _)| *name == file);
-    let meant = elsewhere.map_or(kernel::MATRIX, |(_, on)| on);
-    let on: &[&str] = match (asked, elsewhere) {
+    let on = match (asked, elsewhere) {
         (Some(asked), _) => {
+            let meant = elsewhere.map_or(kernel::MATRIX, |(_, on)| on);
             let among = |series: &&&str| meant.contains(series) || !kernel::ALL.contains(series);
             return asked.iter().filter(among).copied().collect();
         }
-        (None, Some(_)) => meant,
-        (None, None) if OLDEST_ALONE.contains(&file) => &kernel::MATRIX_ENDS[..1],
-        (None, None) if VERSION_BY_VERSION.contains(&file) => meant,
-        (None, None) if WHOLE_MATRIX.contains(&file) => {
-            let apart = |series: &&&str| **series != NEIGHBOUR;
-            return meant.iter().filter(apart).copied().collect();
+        (None, Some((_, on))) => on,
+        (None, None) => {
+            let row = ON.iter().find(|(_, files)| files.contains(&file));
+            row.map_or(kernel::MATRIX_ENDS, |(on, _)| on)
         }
-        (None, None) => kernel::MATRIX_ENDS,
     };
     on.to_vec()
 }
@@ -126,15 +113,24 @@ mod tests {
         assert_eq!(kernels("readme", None), kernel::MATRIX_ENDS);
         assert_eq!(kernels("fields", None), kernel::MATRIX_ENDS);
         assert_eq!(kernels("shapes", None), kernel::MATRIX);
-        assert_eq!(kernels("named", None), ["6.1", "6.12", "6.18", "7.3"]);
+        assert_eq!(kernels("run", None), ["6.1", "6.12", "6.18", "7.3"]);
+        assert_eq!(kernels("named", None), ["6.1", "6.12", "7.3"]);
         assert_eq!(kernels("named", Some(&["7.2"])), ["7.2"], "who asks is answered");
         assert_eq!(kernels("pages", Some(&["6.12", "7.3"])), ["6.12", "7.3"]);
         assert_eq!(kernels("stat", Some(&["6.12", "7.3"])), ["7.3"]);
     }
 
     #[test]
-    fn what_differs_by_version_is_on_the_whole_matrix_and_the_neighbour_in_it() {
-        assert!(kernel::MATRIX.contains(&NEIGHBOUR));
-        assert!(VERSION_BY_VERSION.iter().all(|file| WHOLE_MATRIX.contains(file)));
+    fn rows_name_kernels_of_the_matrix_and_each_file_once() {
+        let mut files: Vec<&str> = ON.iter().flat_map(|(_, files)| *files).copied().collect();
+        let all = files.len();
+        files.sort_unstable();
+        files.dedup();
+        assert_eq!(files.len(), all);
+        assert!(
+            ON.iter()
+                .flat_map(|(on, _)| *on)
+                .all(|series| kernel::MATRIX.contains(series))
+        );
     }
 }
