@@ -125,6 +125,8 @@ fn build_with(profile: Profile, arguments: &[&str], rustc: &[&str]) -> Result<Ve
                 .env("CARGO_PROFILE_DEV_DEBUG", "0")
                 .env("CARGO_PROFILE_DEV_STRIP", "debuginfo")
                 .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+                // Between the pieces of a crate: a fifth of the time that its compilation takes.
+                .env("CARGO_PROFILE_DEV_LTO", "off")
         }
     };
     if !rustc.is_empty() {

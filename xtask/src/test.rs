@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use crate::{
@@ -37,8 +37,10 @@ const BUILDS: &[Part] = &[("format", |_| format()), ("builds and lints", |_| bui
 const HOST_PARTS: &[Part] = &[("host tests", host), ("bare", bare), ("models", models)];
 
 /// The parts that need guests.
-const GUEST_PARTS: &[Part] = &[
-    ("guest tests", guests),
+const GUEST_PARTS: &[Part] = &[("guest tests", guests)];
+
+/// The parts whose guests wait or count rather than keep processors busy: they run at once.
+const TOGETHER: &[Part] = &[
     ("instructions", |_| bench::instructions::check()),
     ("recovery", |_| recovery::check()),
     ("demo", |_| demo::check()),
@@ -48,19 +50,8 @@ const GUEST_PARTS: &[Part] = &[
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install::ensure(&[install::GUESTS, install::PEERS].concat())?;
     artifact::lint_guest_tests();
-    let mut results: Vec<(&str, Tally, Duration)> = Vec::new();
-    let mut notes = Notes::new();
-    let mut each = |parts: &[Part]| {
-        for (name, part) in parts {
-            println!("── {name}");
-            let begun = Instant::now();
-            let tally = part(&mut notes).unwrap_or_else(|error| {
-                println!("{name}: {error:#}");
-                Tally::one(false)
-            });
-            results.push((name, tally, begun.elapsed()));
-        }
-    };
+    let (mut results, mut notes) = (Vec::new(), Notes::new());
+    let mut each = |parts: &[Part]| results.extend(parts.iter().map(|part| perform(part, &mut notes)));
     // The crates of either build wait for one another, so that each alone leaves processors idle; the builds do not share a folder. Tests that run here
     // begin when both have ended: some of them measure time.
     thread::scope(|scope| {
@@ -73,6 +64,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     each(HOST_PARTS);
     if !options.no_guests {
         each(GUEST_PARTS);
+        let together = |part| {
+            let mut notes = Notes::new();
+            (perform(part, &mut notes), notes)
+        };
+        thread::scope(|scope| -> Result<()> {
+            let parts: Vec<_> = TOGETHER
+                .iter()
+                .map(|part| scope.spawn(move || together(part)))
+                .collect();
+            for part in parts {
+                let (result, more) = part.join().map_err(|_| anyhow!("a part of the run panicked"))?;
+                results.push(result);
+                notes.extend(more);
+            }
+            Ok(())
+        })?;
     }
     println!("──");
     for note in &notes {
@@ -88,6 +95,19 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// A part that ran: its name, what it came to, and how long it took.
+type Performed = (&'static str, Tally, Duration);
+
+fn perform((name, part): &Part, notes: &mut Notes) -> Performed {
+    println!("── {name}");
+    let begun = Instant::now();
+    let tally = part(notes).unwrap_or_else(|error| {
+        println!("{name}: {error:#}");
+        Tally::one(false)
+    });
+    (name, tally, begun.elapsed())
 }
 
 fn format() -> Result<Tally> {
