@@ -1,6 +1,7 @@
 //! Maps and parameters used by a checked handler; not which tables and buffers it names.
 
-use super::tree::{CheckedProbe, Expr, ExprKind, LoopRange, MapPlace, StatementKind};
+use super::tree::{CheckedProbe, Expr, ExprKind, LoopRange, MapChange, MapPlace, Statement, StatementKind};
+use kestrel_trace::aggregate::{ValueKind, function};
 use std::collections::BTreeSet;
 
 /// Resources that a handler shares with others and with user space.
@@ -48,6 +49,23 @@ impl CheckedProbe {
     }
 }
 
+impl CheckedProbe {
+    /// Whether what it gathers, or reads of what was gathered, may take functions beside its own: they find buckets of histograms, and put values of CPUs together.
+    pub fn takes_functions(&self) -> bool {
+        let reads = |expr: &Expr| matches!(expr.kind, ExprKind::Aggregate(_));
+        let counts = |statement: &Statement| match &statement.kind {
+            StatementKind::Map(place, MapChange::Aggregate(_)) => match &place.map.value {
+                ValueKind::Gathered(gathered) => [function::HIST, function::LHIST]
+                    .map(|one| one.name())
+                    .contains(&gathered.function.name()),
+                _ => false,
+            },
+            _ => false,
+        };
+        self.expressions().any(reads) || self.statements().any(counts)
+    }
+}
+
 impl Uses {
     fn place(&mut self, place: &MapPlace) {
         self.maps.insert(place.map.number);
@@ -80,6 +98,23 @@ mod tests {
         assert!(!has_errors(&found), "{found:?}");
         let (checked, found) = super::super::check(&probe, &nowhere(), false, globals);
         checked.unwrap_or_else(|| panic!("{text}: {found:?}")).uses()
+    }
+
+    #[test]
+    fn functions_are_for_buckets_and_totals() {
+        for (text, takes) in [
+            ("a:b { @n = count(); @m = max(cpu); @s = 1; print(@s) }", false),
+            ("a:b { @h = hist(cpu) }", true),
+            ("a:b { if (cpu > 1) { @l = lhist(cpu, 0, 10, 1) } }", true),
+            ("a:b { @m = max(cpu); if (@m > 1) { @s = 1 } }", true),
+            ("a:b { @m = max(cpu); @k[@m] = 1 }", true),
+        ] {
+            let (probe, found) = parse_events(text);
+            assert!(!has_errors(&found), "{found:?}");
+            let (checked, found) = super::super::check(&probe, &nowhere(), false, &mut Globals::default());
+            let checked = checked.unwrap_or_else(|| panic!("{text}: {found:?}"));
+            assert_eq!(checked.takes_functions(), takes, "{text}");
+        }
     }
 
     #[test]

@@ -55,11 +55,8 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
         maps.clone_from(&fit.function.maps);
         own.push((*name, fit));
     }
-    // What calls back is on the stack together with what is called, and with what either calls: each gets its share.
     let frames = own.iter().map(|(name, one)| (*name, one.frame.size)).collect();
-    let all = std::iter::once(function).chain(callbacks);
-    let below = all.map(|one| own::below(one, &frames)).max().unwrap_or(0);
-    let limit = frame::LIMIT.saturating_sub(below) / depth(function, callbacks) / 32 * 32;
+    let limit = share(function, callbacks, &frames, 0) / 32 * 32;
     let mut fitted = Vec::new();
     for one in std::iter::once(function).chain(callbacks) {
         let fit = memo::fitted(one, &maps, limit)?;
@@ -97,14 +94,17 @@ pub fn generate_all(function: &Function, callbacks: &[Function]) -> Result<Gener
     })
 }
 
-/// How many functions are on the stack at a time at most.
-fn depth(function: &Function, callbacks: &[Function]) -> u32 {
+/// The stack that each of a function and those that are called back has, with `above` functions above it: a function is on the stack together with those that call
+/// it back, and with what it calls itself.
+fn share(function: &Function, callbacks: &[Function], frames: &BTreeMap<&str, u32>, above: u32) -> u32 {
+    let own = frame::LIMIT.saturating_sub(own::below(function, frames)) / (above + 1);
     let ops = function.blocks.iter().flat_map(|block| &block.insts);
     let called = ops.filter_map(|inst| match inst.op {
         Op::Callback { number, .. } => callbacks.get(number as usize),
         _ => None,
     });
-    1 + called.map(|called| depth(called, callbacks)).max().unwrap_or(0)
+    let shares = called.map(|called| share(called, callbacks, frames, above + 1));
+    shares.min().map_or(own, |least| least.min(own))
 }
 
 /// A function whose frame fits.

@@ -147,3 +147,20 @@ fn interrupts_anywhere_lose_nothing() {
     }
     assert!(steps > 100);
 }
+
+/// What is called on the stack of a program takes nothing from loops that it does not stand in.
+#[test]
+fn totals_read_outside_of_nested_loops_take_no_stack_from_these() {
+    let each = |text: &dyn Fn(u32) -> String| (0..7).map(text).collect::<String>();
+    let handler = format!(
+        "{{ @s = sum(arg2); {} if (@s > 0) {{ $v0 += 1; }}
+            for $i : 0..arg2 {{ for $j : 0..arg2 {{ for $k : 0..arg2 {{ {} }} }} }}
+            @r = $v0 + $v6; }}",
+        each(&|n| format!("$v{n} = arg2 + {n}; ")),
+        each(&|n| format!("$v{n} += $k; ")),
+    );
+    let mut maps = Maps::program(&[&handler]);
+    maps.run(0, 0, &[0, 0, 3]);
+    // 3 + 1 + 27 and 9 + 27.
+    assert_eq!(maps.text("r"), "@r: 67\n");
+}

@@ -106,8 +106,9 @@ impl Hook {
         // Linux 6.10 to 6.14 take no call, with preemption off, of a function that is verified apart. Programs that call others keep their few bytes of stack.
         let choice = self.choice(strategy, plan);
         let calls_none = calls.is_empty() && !plan.slots && !choice.is_called();
-        let may =
-            calls_none && (!(context.preemptible && features.preempt_disable) || knows_who_sleeps(&context));
+        let sleepers_known = knows_who_sleeps(&context);
+        let functions = strategy.checked.iter().any(CheckedProbe::takes_functions);
+        let may = calls_none && (!(context.preemptible && features.preempt_disable) || sleepers_known);
         let records = strategy.checked.iter().flat_map(CheckedProbe::records).count();
         let apart = match may {
             false => Outlined::None,
@@ -140,8 +141,8 @@ impl Hook {
             tables: plan.tables.clone(),
             parameters: plan.globals.parameters.iter().map(|p| p.name.clone()).collect(),
             followed: matches!(plan.target, ProcessFilter::Command(_)) && self.about.is_empty(),
-            // A program that calls another one lets itself be preempted.
-            preemption_off: place.is_some() && can && calls.is_empty(),
+            // A program that calls another one lets itself be preempted, and so does one whose handlers call functions that may not be called otherwise.
+            preemption_off: place.is_some() && can && calls.is_empty() && (sleepers_known || !functions),
             calls,
             choice,
             subprogram: may,
