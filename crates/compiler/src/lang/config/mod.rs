@@ -37,7 +37,7 @@ pub struct Config {
     pub unstable_tseries: Unstable,
     pub unstable_typeinfo: Unstable,
     /// Names of the settings that the environment has given.
-    pub environment: Vec<&'static str>,
+    pub(in crate::lang) environment: Vec<&'static str>,
 }
 
 impl Default for Config {
@@ -119,7 +119,7 @@ pub enum Unstable {
 }
 
 impl Config {
-    /// Takes the settings of a block; a setting that is given twice is refused.
+    /// Takes the settings of a block; of a setting that is given twice the last value counts.
     pub fn read(&mut self, settings: &[(Spanned<String>, Expr)], found: &mut Vec<Diagnostic>) {
         let mut seen: Vec<(&'static str, Span)> = Vec::new();
         for (name, value) in settings {
@@ -134,9 +134,11 @@ impl Config {
                 continue;
             };
             if let Some((_, first)) = seen.iter().find(|(known, _)| *known == setting.name) {
-                let message = format!("\"{}\" is set twice", setting.name);
-                found.push(Diagnostic::error(whole, message).label(*first, "here"));
-                continue;
+                let message = format!("\"{}\" is set twice: this is what counts", setting.name);
+                found.push(Diagnostic::warning(whole, message).label(*first, "not this"));
+            }
+            if let Some(remark) = setting.remark(&name.node) {
+                found.push(Diagnostic::warning(whole, remark));
             }
             seen.push((setting.name, whole));
             let mut outvoted = self.environment.contains(&setting.name).then(|| self.clone());
@@ -190,6 +192,7 @@ fn given(value: &Expr) -> Option<SettingValue> {
 mod tests {
     use super::*;
     use crate::lang::ast::Item;
+    use crate::lang::diag::has_errors;
     use crate::lang::parse_script;
 
     fn read(text: &str) -> (Config, Vec<Diagnostic>) {
@@ -210,7 +213,9 @@ mod tests {
              str_trunc_trailer = \"\"; print_maps_on_exit = 0; license = \"Dual BSD/GPL\"; strlen = 99;
              cache_user_symbols = PER_PID; unstable_tseries = enable; perf_rb_pages = 64 }",
         );
-        assert_eq!(found, []);
+        let odd: Vec<&str> = found.iter().map(|found| found.message.as_str()).collect();
+        assert_eq!(odd, ["strlen is an old name: the setting is called max_strlen"]);
+        assert!(!has_errors(&found));
         let mut variables = Config::default();
         for (name, value) in [
             ("BPFTRACE_STACK_MODE", "perf"),
@@ -284,15 +289,28 @@ mod tests {
             ("config = { max_probes = 1 + 2 }", "what is written there", ""),
             (
                 "config = { max_probes = 1; BPFTRACE_MAX_PROBES = 2 }",
-                "is set twice",
+                "is set twice: this is what counts",
                 "",
             ),
+            (
+                "config = { symbol_source = \"dwarf\" }",
+                "symbol_source is of no effect",
+                "",
+            ),
+            ("config = { no_cpp_demangle = true }", "cpp_demangle = false", ""),
         ] {
             let (_, found) = read(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
             assert!(found[0].message.contains(message), "{text}: {found:?}");
             assert!(found[0].hints.concat().contains(hint), "{text}: {found:?}");
         }
+    }
+
+    #[test]
+    fn old_settings_count() {
+        let (config, found) = read("config = { no_cpp_demangle = true; max_probes = 1; max_probes = 2 }");
+        assert!(!has_errors(&found), "{found:?}");
+        assert_eq!((config.cpp_demangle, config.max_probes), (false, 2));
     }
 
     #[test]

@@ -44,6 +44,8 @@ enum Kind {
     Stack(Part<StackMode>),
     Cache(Part<Option<SymbolCache>>),
     Unstable(Part<Unstable>),
+    /// A truth that was asked for by its opposite.
+    Not(Part<bool>),
     /// Taken and of no effect here; the sentence says why.
     Nothing,
 }
@@ -236,6 +238,21 @@ pub const SETTINGS: &[Setting] = &[
         "typeinfo: error, warn, enable",
     ),
     row(
+        "no_cpp_demangle",
+        Kind::Not(|c| &mut c.cpp_demangle),
+        "names of C++ are shown as the compiler made them: cpp_demangle = false",
+    ),
+    row(
+        "symbol_source",
+        Kind::Nothing,
+        "of no effect: symbols come from wherever a file has them",
+    ),
+    row(
+        "unstable_addr",
+        Kind::Nothing,
+        "of no effect: addresses of variables are part of the language",
+    ),
+    row(
         "debug_output",
         Kind::Nothing,
         "of no effect: there is no debug printing in programs",
@@ -266,9 +283,24 @@ pub(super) fn find(name: &str) -> Option<&'static Setting> {
 }
 
 impl Setting {
+    /// What is odd about a setting under the name that was written.
+    pub(super) fn remark(&self, written: &str) -> Option<String> {
+        let plain = written.to_ascii_lowercase();
+        let plain = plain.strip_prefix("bpftrace_").unwrap_or(&plain);
+        match self.kind {
+            Kind::Nothing => Some(format!("{} is {}", self.name, self.meaning)),
+            Kind::Not(_) => Some(format!("{} is an old setting: {}", self.name, self.meaning)),
+            _ if self.name != plain => Some(format!(
+                "{written} is an old name: the setting is called {}",
+                self.name
+            )),
+            _ => None,
+        }
+    }
+
     pub(super) fn wrong(&self, found: &str) -> String {
         let wanted = match self.kind {
-            Kind::Truth(_) => "true, false, 1, 0".to_owned(),
+            Kind::Truth(_) | Kind::Not(_) => "true, false, 1, 0".to_owned(),
             Kind::Number { least, most, .. } | Kind::MaybeNumber { least, most, .. } => {
                 format!("{least} to {most}")
             }
@@ -289,6 +321,8 @@ impl Setting {
         match (&self.kind, given) {
             (Kind::Nothing, _) => {}
             (Kind::Truth(part), SettingValue::Truth(value)) => *part(config) = *value,
+            (Kind::Not(part), SettingValue::Truth(value)) => *part(config) = !value,
+            (Kind::Not(part), SettingValue::Number(value @ 0..=1)) => *part(config) = *value == 0,
             (Kind::Truth(part), SettingValue::Number(value @ 0..=1)) => *part(config) = *value == 1,
             (Kind::Number { least, most, part }, SettingValue::Number(value))
                 if (*least..=*most).contains(value) =>
@@ -389,7 +423,7 @@ impl Setting {
                 Unstable::Warn => "warn",
                 Unstable::Enable => "enable",
             }),
-            Kind::Nothing => return None,
+            Kind::Not(_) | Kind::Nothing => return None,
         })
     }
 
