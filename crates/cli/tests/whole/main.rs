@@ -15,6 +15,8 @@ mod replay;
 mod right;
 mod run;
 mod run_attaching;
+mod run_language;
+mod run_options;
 mod run_stacks;
 mod sched;
 mod small;

@@ -2,8 +2,8 @@
 
 use super::source::ProgramText;
 use kestrel_catalog::{Error, Result};
-use kestrel_compiler::check::globals::DeclaredMap;
-use kestrel_compiler::lang::ast::{Expr, ExprKind};
+use kestrel_compiler::check::globals::{DeclaredMap, Globals};
+use kestrel_compiler::lang::ast::{Expr, ExprKind, MapDeclaration};
 use kestrel_compiler::lang::diag::Diagnostic;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,17 @@ const MAP_KINDS: &[(&str, bool)] = &[
     ("percpuhash", false),
     ("percpulruhash", true),
 ];
+
+/// Warnings of declared maps that no handler uses.
+pub(crate) fn unused(program: &ProgramText, globals: &Globals) -> Vec<Diagnostic> {
+    let maps = program.maps.iter();
+    let unused = maps.filter(|map| globals.map(&map.name.node).is_none());
+    let warning = |map: &MapDeclaration| {
+        let message = format!("no handler uses the map @{}", map.name.node);
+        Diagnostic::warning(map.span, message)
+    };
+    unused.map(warning).collect()
+}
 
 /// Declarations of a program's maps.
 ///

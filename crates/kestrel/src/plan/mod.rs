@@ -4,7 +4,7 @@ mod calls;
 mod check_handlers;
 mod compile;
 pub(crate) mod constant_records;
-mod declared_maps;
+pub(crate) mod declared_maps;
 mod describe;
 mod entry_exit;
 mod events;
@@ -40,7 +40,7 @@ pub(crate) use planned::room_to_grow;
 pub use planned::{BufferPlan, Plan, number};
 pub(crate) use second_jprobe::no_second;
 pub use show::show;
-pub use source::{Options, ProbeFilter, ProgramText, Source};
+pub use source::{Options, ProbeFilter, ProgramText, Source, mention};
 
 use kestrel_catalog::Result;
 use kestrel_catalog::catalog::Catalog;
@@ -240,7 +240,12 @@ fn program_hooks(
                 hook.may_be_missing =
                     program.config.missing_probes != MissingProbes::Error && !hook.companion;
             }
-            return Ok((hooks, planner.finish()?));
+            let mut done = planner.finish()?;
+            let unused = declared_maps::unused(program, &done.globals);
+            let text = program.text.to_string();
+            done.warnings
+                .extend(unused.into_iter().map(|warning| (text.clone(), warning)));
+            return Ok((hooks, done));
         }
         shapes = grown;
     }

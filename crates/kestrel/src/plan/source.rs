@@ -4,17 +4,19 @@ use crate::user_stack::UserStack;
 use kestrel_catalog::catalog::Via;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Parameter;
-use kestrel_compiler::lang::ast::{Definition, Item, MapDeclaration, Probe, Span};
+use kestrel_compiler::lang::ast::{Definition, ExprKind, Item, MapDeclaration, Probe, Span};
 use kestrel_compiler::lang::config::Config;
 use kestrel_compiler::lang::diag::{Diagnostic, has_errors};
 use kestrel_compiler::lang::expand::{Inputs, NamedOption, expand};
-use kestrel_compiler::lang::unstable;
+use kestrel_compiler::lang::walk::Node;
+use kestrel_compiler::lang::{parse_script, unstable};
 use kestrel_hook::buffer::bell::Bell;
 use kestrel_hook::buffer::layout::Mode;
 use kestrel_hook::hook::process_filter::ProcessFilter;
 use kestrel_hook::table::TableFile;
 use kestrel_kernel::procfs::CpuList;
 use regex_lite::Regex;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -61,6 +63,33 @@ pub struct ProgramText {
     pub unexpected_options: Vec<String>,
     /// What is odd about the text.
     pub warnings: Vec<Diagnostic>,
+}
+
+/// Where the handlers of a text mention a name, before macros are expanded.
+pub fn mention(text: &str, name: &str) -> Option<Span> {
+    let (script, _) = parse_script(text);
+    let place = Cell::new(None);
+    let mentions = |node: Node<'_>| {
+        if let Node::Expr(expr) = node {
+            let known = match &expr.kind {
+                ExprKind::Identifier(known) => known,
+                ExprKind::Call { name, .. } => &name.node,
+                _ => return false,
+            };
+            if known == name {
+                place.set(Some(expr.span));
+            }
+        }
+        place.get().is_some()
+    };
+    for item in &script.items {
+        if let Item::Probe(probe) = item
+            && probe.any(&mentions)
+        {
+            break;
+        }
+    }
+    place.get()
 }
 
 impl ProgramText {

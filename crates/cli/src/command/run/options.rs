@@ -115,7 +115,7 @@ pub(crate) struct Options {
     #[arg(long, hide = true)]
     pub(super) usdt_file_activation: bool,
     /// Do not use a feature of this kernel: kprobe_session (one program for a function's entry and its return). bpftrace's other features are accepted and change nothing
-    #[arg(long, value_name = "FEATURE", value_delimiter = ',')]
+    #[arg(long, value_name = "FEATURE", value_delimiter = ',', value_parser = FEATURES, hide_possible_values = true)]
     pub(super) no_feature: Vec<String>,
     /// Accepted for compatibility with bpftrace and ignored: types always come from the kernel
     #[arg(long, hide = true)]
@@ -164,6 +164,9 @@ pub(super) enum Buffering {
     /// When there is much of it
     Full,
 }
+
+/// The features that bpftrace names.
+const FEATURES: [&str; 3] = ["kprobe_multi", "kprobe_session", "uprobe_multi"];
 
 /// The stages that bpftrace names.
 const STAGES: [&str; 9] = [

@@ -3,6 +3,7 @@
 use super::files::ScriptFiles;
 use super::options::Options;
 use crate::exit::{Exit, Failure};
+use kestrel::language::Diagnostic;
 use kestrel::language::config::Config;
 use kestrel::language::expand::Inputs;
 use kestrel::plan::ProgramText;
@@ -41,13 +42,21 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
     let text = options.include.iter().rfold(text, |text, header| {
         format!("#include <{}>\n{text}", header.display())
     });
-    let program = ProgramText::read(&name, &text, settings()?, &inputs)
+    let mut program = ProgramText::read(&name, &text, settings()?, &inputs)
         .map_err(|error| super::message::failure(options, &name, error))?;
+    if command.is_none()
+        && let Some(place) = kestrel::plan::mention(&text, "cpid")
+    {
+        let message = "there is no command whose process cpid could be: it is 0";
+        let warning = Diagnostic::warning(place, message).hint("-c COMMAND runs one");
+        program.warnings.push(warning);
+    }
     if let [first, ..] = program.unexpected_options.as_slice() {
         let failure = Failure::new(
             Exit::Usage,
             match first.as_str() {
                 "help" => "the options of this program were asked for; it did not run".to_owned(),
+                // The words that scripts' tests know.
                 _ => format!("unexpected program command line options: --{first}"),
             },
         );
@@ -63,7 +72,7 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
             false => format!(" {}", expected.join(", ")),
         };
         return Err(match program.options.is_empty() {
-            true => failure,
+            true => failure.hint("this program has no options"),
             false => failure.hint(format!("expected program options:{expected}")),
         });
     }

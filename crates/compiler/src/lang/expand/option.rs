@@ -219,6 +219,7 @@ impl Expander<'_> {
                 "integer" => "invalid integer",
                 _ => "expects a string",
             };
+            // The words that scripts' tests know.
             let message = format!("program command line option --{name} {wrong} (value: {value})");
             // The command line is wrong, and no place of the text.
             self.error(Diagnostic::error(Span::NOWHERE, message))

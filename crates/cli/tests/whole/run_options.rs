@@ -1,0 +1,102 @@
+//! Options of `kestrel run` and how programs end, live and over recordings.
+
+use crate::house::{Answer, Place, needs_tracing};
+
+/// A program run live, then over a recording in which its event is.
+fn both_ways(place: &Place, options: &[&str], program: &str) -> [Answer; 2] {
+    if !place.path().join("t").exists() {
+        let record = ["record", "-o", "t", "-e", "syscalls:sys_enter_openat"];
+        let command = ["--", "sh", "-c", "cat /proc/version"];
+        place.run(&[&record[..], &command].concat()).succeeds();
+    }
+    let run = ["run", "-q", "-e", program];
+    let live = ["-c", "cat /proc/version"];
+    [
+        place.run(&[&run[..], options, &live].concat()),
+        place.run(&[&run[..], options, &["--trace", "t"]].concat()),
+    ]
+}
+
+/// The last word about the exit code is that of `end`; between events, it is the first.
+#[test]
+fn an_exit_in_end_gives_the_code() {
+    needs_tracing!();
+    let place = Place::new();
+    let open = "syscalls:sys_enter_openat";
+    for (end, code) in [("exit(5);", 5), ("exit();", 0), ("", 3)] {
+        let program =
+            format!("{open} {{ exit(3); }} end {{ printf(\"end\\n\"); {end} printf(\"behind\\n\"); }}");
+        for run in both_ways(&place, &[], &program) {
+            assert_eq!(run.code, Some(code), "{program}: {}{}", run.out, run.err);
+            assert!(run.out.contains("end\n"), "{}", run.out);
+            assert_eq!(run.out.contains("behind"), end.is_empty(), "{}", run.out);
+        }
+    }
+    let two = format!("{open} {{ exit(3); }} {open} {{ exit(4); }}");
+    for run in both_ways(&place, &[], &two) {
+        assert_eq!(run.code, Some(3), "{}", run.err);
+    }
+    // Without an exit before it.
+    for run in both_ways(&place, &[], "end { exit(6); }") {
+        assert_eq!(run.code, Some(6), "{}", run.err);
+    }
+}
+
+/// Warnings of programs are warnings; errors of programs are none.
+#[test]
+fn no_warnings_silences_what_programs_warn_of() {
+    needs_tracing!();
+    let place = Place::new();
+    let program = r#"syscalls:sys_enter_openat { warnf("odd %d", 17); errorf("bad %d", 18); printf("said\n"); exit(); }"#;
+    for run in both_ways(&place, &[], program) {
+        let all = format!("{}{}", run.out, run.err);
+        assert!(all.contains("odd 17") && all.contains("bad 18"), "{all}");
+    }
+    for run in both_ways(&place, &["--no-warnings"], program) {
+        let all = format!("{}{}", run.out, run.err);
+        assert!(!all.contains("odd"), "{all}");
+        assert!(all.contains("bad 18") && run.out.contains("said\n"), "{all}");
+    }
+}
+
+/// What is accepted for the sake of old command lines changes nothing, and the last of several programs is run.
+#[test]
+fn the_last_program_is_run() {
+    needs_tracing!();
+    let place = Place::new();
+    let [one, two] = [
+        "begin { printf(\"one\\n\"); exit(); }",
+        "begin { printf(\"two\\n\"); exit(); }",
+    ];
+    let run = place.run(&["run", "-q", "--btf", "-e", one]).succeeds();
+    assert_eq!(run.out.trim_end(), "one");
+    let run = place.run(&["run", "-q", "-e", one, "-e", two]).succeeds();
+    assert_eq!(run.out.trim_end(), "two");
+    // What is not run is not read either.
+    let run = place
+        .run(&["run", "-q", "-e", "no program {", "-e", two])
+        .succeeds();
+    assert_eq!(run.out.trim_end(), "two");
+}
+
+/// `-- --help` tells a program's options, or that it has none, and runs nothing.
+#[test]
+fn programs_tell_their_options() {
+    let place = Place::new();
+    let with =
+        r#"begin { printf("ran\n"); print(getopt("size", 3, "how much")); print(getopt("plain")); exit(); }"#;
+    let run = place.run(&["run", "-e", with, "--", "--help"]);
+    run.fails(2, &["--size: how much", "--plain"]);
+    assert_eq!(run.out, "");
+    let run = place.run(&[
+        "run",
+        "-e",
+        "begin { printf(\"ran\\n\"); exit(); }",
+        "--",
+        "--help",
+    ]);
+    run.fails(2, &["this program has no options"]);
+    assert_eq!(run.out, "");
+    let run = place.run(&["run", "-e", "begin { exit(); }", "--", "--size=3"]);
+    run.fails(2, &["--size", "this program has no options"]);
+}
