@@ -26,6 +26,9 @@ pub const DIVISION: Helper = Helper(u32::MAX);
 /// In place of a helper: a loop that the kernel ended while its condition held, counted always.
 pub const ENDLESS: Helper = Helper(u32::MAX - 1);
 
+/// In place of a helper: an index behind the end of an array, counted always in programs.
+pub const OUTSIDE: Helper = Helper(u32::MAX - 2);
+
 /// The map: a hash that is allocated beforehand, so that programs in interrupts can add keys.
 pub fn spec() -> MapSpec {
     MapSpec {

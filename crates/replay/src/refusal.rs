@@ -281,6 +281,7 @@ fn is_own(address: &Expr) -> bool {
         | ExprKind::ElementValue
         | ExprKind::FrameWords(_)
         | ExprKind::VariableAddress(_)
+        | ExprKind::MapAddress(_)
         | ExprKind::MapCopy(..) => true,
         ExprKind::Binary { left, right, .. } => is_own(left) || is_own(right),
         ExprKind::Sequence { value, .. } => is_own(value),

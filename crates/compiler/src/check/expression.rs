@@ -1,6 +1,6 @@
 //! Every kind of expression: operands first, then the room that knows the kind.
 
-use super::checker::{Checked, Checker};
+use super::checker::{Checked, Checker, Reported};
 use super::text;
 use super::tree::{Expr, ExprKind, Pointer, Show, Type};
 use super::value::{constant, literal, text_constant, widened};
@@ -116,7 +116,8 @@ impl Checker<'_> {
     fn text_literal(&mut self, text: &str, span: Span) -> Checked<Expr> {
         match self.globals.max_strlen {
             Some(max) if raw::to_bytes(text).len() > max as usize => {
-                let message = format!("String is too long (over {max} bytes): {text}");
+                let message =
+                    format!("this string has more than the {max} bytes that strings may have: {text}");
                 let hint = "config = { max_strlen = N } lets strings be longer";
                 Err(self.report(Diagnostic::error(span, message).hint(hint)))
             }
@@ -144,6 +145,22 @@ impl Checker<'_> {
 
     /// A scalar as a plain 64-bit number, signed as arithmetic takes it.
     pub(crate) fn number(&mut self, value: &ast::Expr) -> Checked<Expr> {
+        self.integer(value)?;
+        self.as_number(value)
+    }
+
+    /// A scalar that is, in scripts, no truth value.
+    pub(crate) fn integer(&mut self, expr: &ast::Expr) -> Checked<Expr> {
+        let value = self.scalar(expr)?;
+        if self.globals.infers_types && value.ty == Type::Bool {
+            let found = Diagnostic::error(expr.span, "an integer is wanted here, not a truth value");
+            return Err(self.report(found.hint("cast it: (uint64)…")));
+        }
+        Ok(value)
+    }
+
+    /// A scalar, also a truth value, as a plain 64-bit number.
+    pub(crate) fn as_number(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = self.scalar(value)?;
         let ty = Type::integer(8, widened(checked.clone()).ty.is_signed());
         Ok(Expr {
@@ -240,6 +257,17 @@ impl Checker<'_> {
         {
             return self.choice_of_bytes(condition, then.clone(), otherwise, span);
         }
+        if let Some(then) = &then
+            && self.globals.infers_types
+            && (then.ty == Type::Bool) != (otherwise.ty == Type::Bool)
+            && then.ty.is_scalar()
+            && otherwise.ty.is_scalar()
+        {
+            if let Some(known) = condition.constant() {
+                return Ok(if known == 0 { otherwise } else { then.clone() });
+            }
+            return Err(self.unlike(then, &otherwise, span));
+        }
         let first = then.as_ref().unwrap_or(&condition);
         for side in [first, &otherwise] {
             if !side.ty.is_scalar() && text::ternary_side_size(side).is_some() {
@@ -273,14 +301,19 @@ impl Checker<'_> {
             Some((then, self.fitted_to(otherwise.clone(), &ty)?, ty))
         });
         let Some((then, otherwise, ty)) = fitted else {
-            let message = format!(
-                "\"?:\" chooses between values of one type, not between {} and {}",
-                self.describe(&then.ty),
-                self.describe(&otherwise.ty)
-            );
-            return Err(self.error(span, message));
+            return Err(self.unlike(&then, &otherwise, span));
         };
         self.choice(condition, Some(then), otherwise, ty, span)
+    }
+
+    /// Reports a choice between values of two types.
+    fn unlike(&mut self, then: &Expr, otherwise: &Expr, span: Span) -> Reported {
+        let message = format!(
+            "\"?:\" chooses between values of one type, not between {} and {}",
+            self.describe(&then.ty),
+            self.describe(&otherwise.ty)
+        );
+        self.error(span, message)
     }
 
     /// `condition ? then : otherwise`, of type `ty`.

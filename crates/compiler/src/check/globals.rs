@@ -59,8 +59,8 @@ pub struct Globals {
     pub wall_clock: Option<i64>,
     /// Whether failures of helpers are counted (`-k`).
     pub counts_failures: bool,
-    /// Whether something is divided by what may be zero, or repeated as long as a condition holds: divisions by zero and loops that the kernel ends are counted
-    /// as failures of helpers are, always.
+    /// Whether something is divided by what may be zero, read by an index that may lie outside of its array, or repeated as long as a condition holds: these
+    /// mishaps are counted as failures of helpers are, always.
     pub divides: bool,
     /// Whether there are processes whose stacks are unwound by their tables (`dw_ustack`).
     pub unwinds: bool,

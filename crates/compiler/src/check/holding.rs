@@ -1,7 +1,7 @@
 //! Values as what holds them: the type in which a variable, a map or a tuple keeps one, and the value made to fit.
 
 use super::checker::{Checked, Checker};
-use super::shape::{held_stack, join};
+use super::shape::{held_stack, join, join_integers};
 use super::tree::{
     Access, Expr, ExprKind, Pointee, Pointer, Statement, StatementKind, TupleMember, TupleType, Type,
     VariableId,
@@ -73,6 +73,12 @@ impl Checker<'_> {
                 ty: ty.clone(),
                 ..value
             },
+            // In scripts a truth value is no integer.
+            (Type::Integer { .. }, Type::Bool) | (Type::Bool, Type::Integer { .. })
+                if self.globals.infers_types =>
+            {
+                return None;
+            }
             (Type::Integer { .. } | Type::Bool, from) if from.is_scalar() => {
                 self.converted(value, ty.clone(), span)
             }
@@ -235,11 +241,25 @@ impl Checker<'_> {
         let key = self.variable_key(name, declared);
         let known = self.globals.shapes.variables.get(&key);
         let joined = match known {
-            Some(known) => join(known, &ty).unwrap_or_else(|| known.clone()),
+            Some(known) => self.joined(known, &ty).unwrap_or_else(|| known.clone()),
             None => ty,
         };
         self.globals.shapes.variables.insert(key, joined.clone());
         joined
+    }
+
+    /// The type that holds values of both: outside of scripts an integer holds truth values, too.
+    pub(super) fn joined(&self, one: &Type, other: &Type) -> Option<Type> {
+        let mixed = match (one, other) {
+            (Type::Integer { .. }, Type::Bool) | (Type::Bool, Type::Integer { .. }) => {
+                !self.globals.infers_types
+            }
+            _ => false,
+        };
+        match mixed {
+            true => Some(join_integers(one, other)),
+            false => join(one, other),
+        }
     }
 
     /// Widens what is known of a variable by one more use of it.

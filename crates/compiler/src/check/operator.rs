@@ -14,7 +14,8 @@ use super::value::{
 use crate::lang::ast::{self, Span};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_trace::aggregate::{MapType, ValueKind};
-use kestrel_trace::layout::FieldType;
+use kestrel_trace::layout::{FieldType, Space};
+use std::sync::Arc;
 
 /// Operator of the checked tree for a written one.
 enum Meaning {
@@ -405,6 +406,20 @@ impl Checker<'_> {
                 return self.dereference(pointer, span);
             }
             ast::UnaryOp::AddressOf => {
+                if let ast::ExprKind::Map { name, keys } = &value.kind
+                    && keys.is_empty()
+                    && self.globals.infers_types
+                {
+                    let map = Arc::new(self.known_map(name, value.span)?);
+                    let ty = Type::Pointer(Pointer {
+                        to: Pointee::Unknown,
+                        levels: 0,
+                        space: Space::Kernel,
+                        trusted: false,
+                        symbolic: false,
+                    });
+                    return Ok(Expr::new(ExprKind::MapAddress(map), ty, span));
+                }
                 let place = self.expression(value)?;
                 return self.address_of(place, span);
             }
@@ -415,7 +430,7 @@ impl Checker<'_> {
         let value = if op == UnaryOp::Not {
             self.condition(value)?
         } else {
-            self.scalar(value)?
+            self.integer(value)?
         };
         let ty = match op {
             UnaryOp::Not => Type::Bool,
@@ -439,8 +454,8 @@ impl Checker<'_> {
         };
         let known = literal_value(&value).filter(|_| op == UnaryOp::Negate);
         if known.is_some_and(|known| i64::try_from(-known).is_err()) && self.globals.infers_types {
-            let found = Diagnostic::error(span, "negative value will underflow");
-            return Err(self.report(found.hint("the smallest number of 64 bits is -9223372036854775808")));
+            let found = Diagnostic::error(span, "this is less than the smallest number of 64 bits");
+            return Err(self.report(found.hint("that is -9223372036854775808")));
         }
         if let Some(known) = known
             && let Ok(negative) = i64::try_from(-known)

@@ -278,7 +278,7 @@ impl Checker<'_> {
     pub(crate) fn exit(&mut self, usage: &Use<'_>) -> Checked<StatementKind> {
         let args = usage.positional(self, 0, 1)?;
         let code = match args.first() {
-            Some(code) => self.scalar(code)?,
+            Some(code) => self.integer(code)?,
             None => constant(0, Type::I64, usage.span),
         };
         let record = self.output("exit", "", vec![code], usage.span)?;

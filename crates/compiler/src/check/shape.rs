@@ -94,7 +94,7 @@ pub(super) fn join(a: &Type, b: &Type) -> Option<Type> {
         return Some(a.clone());
     }
     Some(match (a, b) {
-        (Type::Integer { .. } | Type::Bool, Type::Integer { .. } | Type::Bool) => join_integers(a, b),
+        (Type::Integer { .. }, Type::Integer { .. }) => join_integers(a, b),
         (Type::Text { size: a }, Type::Text { size: b }) => Type::Text { size: *a.max(b) },
         (Type::Pointer(a), Type::Pointer(b)) => {
             let same = (a.to, a.levels, a.space) == (b.to, b.levels, b.space);
@@ -191,7 +191,8 @@ pub(super) fn held_stack(space: Space, max: u32, mode: StackMode) -> Type {
     })
 }
 
-fn join_integers(a: &Type, b: &Type) -> Type {
+/// The type that holds both of two integers, or of an integer and a truth value.
+pub(super) fn join_integers(a: &Type, b: &Type) -> Type {
     let shape = |ty: &Type| match ty {
         Type::Integer { size, signed, show } => (*size, *signed, show.clone()),
         _ => (1, false, Show::Number(Base::Decimal)),

@@ -2,7 +2,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
-use super::value::{STRING, constant, widened};
+use super::value::{STRING, constant, narrowed, widened};
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -315,23 +315,33 @@ impl Checker<'_> {
         body: &Block,
         span: Span,
     ) -> Checked<StatementKind> {
-        let message = format!("Loop declaration shadows existing variable: ${}", name.node);
+        let message = format!(
+            "this loop's number has the name of a variable that is there already: ${}",
+            name.node
+        );
         self.unshadowed(name, message)?;
         let (from, to) = match over {
             ast::ForRange::Range(from, to) => (from, to),
             ast::ForRange::Map(map) => return self.map_loop(name, map, body),
         };
-        let (from, to) = (self.scalar(from), self.scalar(to));
-        let (from, to) = (widened(from?), widened(to?));
+        let (from, to) = (self.integer(from), self.integer(to));
+        let (from, to) = (from?, to?);
+        // As in bpftrace it is as wide as what it goes from and to, unless more is stored in it.
+        let own_type = match (self.globals.infers_types, &from.ty, &to.ty) {
+            (true, Type::Integer { .. }, Type::Integer { .. }) => {
+                let (from, to) = (self.holding(&from, false)?, self.holding(&to, false)?);
+                super::shape::join_integers(&from, &to)
+            }
+            _ => Type::I64,
+        };
+        let (from, to) = (widened(from), widened(to));
         if Self::wants_helper(&from, &to) {
             let mut body = |checker: &mut Self, number: Expr| {
                 checker.scopes.push(HashMap::new());
-                let own = checker.new_variable(&name.node, Type::I64, name.span);
+                let own = checker.new_variable(&name.node, own_type.clone(), name.span);
+                let value = narrowed(number, checker.variable_type(own), span);
                 let mut inner = vec![Statement {
-                    kind: StatementKind::Set {
-                        variable: own,
-                        value: number,
-                    },
+                    kind: StatementKind::Set { variable: own, value },
                     span,
                 }];
                 inner.extend(checker.looped(body));
@@ -345,13 +355,14 @@ impl Checker<'_> {
         // The end is computed once; the body may change its own copy of the number.
         let end = self.hidden_variable("end", Type::I64);
         let number = self.hidden_variable("number", Type::I64);
-        let own = self.new_variable(&name.node, Type::I64, name.span);
+        let own = self.new_variable(&name.node, own_type, name.span);
         let value = |id| Expr::new(ExprKind::Variable(id), Type::I64, span);
         let set = |variable, value| Statement {
             kind: StatementKind::Set { variable, value },
             span,
         };
-        let mut inner = vec![set(own, value(number))];
+        let copy = narrowed(value(number), self.variable_type(own), span);
+        let mut inner = vec![set(own, copy)];
         inner.extend(self.looped(body));
         self.scopes.pop();
         let one = constant(1, Type::I64, span);
@@ -500,7 +511,7 @@ impl Checker<'_> {
         value: Option<&ast::Expr>,
     ) -> Checked<StatementKind> {
         let message = format!(
-            "Variable ${} was already declared. Variable shadowing is not allowed.",
+            "there is a variable ${} already: a second one of that name would hide it",
             name.node
         );
         self.unshadowed(name, message)?;
@@ -561,7 +572,7 @@ impl Checker<'_> {
         let ty = self.variable_type(variable);
         let declared = self.declared.contains_key(&variable);
         let held = self.holding(&value, false)?;
-        let joined = super::shape::join(&ty, &held);
+        let joined = self.joined(&ty, &held);
         if declared {
             // The first thing stored in a variable that was declared without a type says what it holds.
             let first = self.undecided.iter().position(|open| *open == variable);

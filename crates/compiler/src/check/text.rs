@@ -13,6 +13,23 @@ const MAX: u32 = 128;
 const MIN_TERNARY_STRING: u32 = 64;
 
 impl Checker<'_> {
+    /// `left < right` of texts that the program names; that of others is not known to the language.
+    fn order_texts(&mut self, op: CompareOp, left: &Expr, right: &Expr, span: Span) -> Checked<Expr> {
+        if let (ExprKind::Text(left), ExprKind::Text(right)) = (&left.kind, &right.kind) {
+            let holds = match op {
+                CompareOp::Less => left < right,
+                CompareOp::LessEqual => left <= right,
+                CompareOp::Greater => left > right,
+                CompareOp::GreaterEqual => left >= right,
+                CompareOp::Equal => left == right,
+                CompareOp::NotEqual => left != right,
+            };
+            return Ok(constant(u64::from(holds), Type::Bool, span));
+        }
+        let found = Diagnostic::error(span, "strings have no order: they are equal, or they are not");
+        Err(self.report(found.hint("memcmp() compares the bytes of two values")))
+    }
+
     /// `left == right`, `left != right`.
     pub(super) fn compare_texts(
         &mut self,
@@ -24,7 +41,7 @@ impl Checker<'_> {
         let negated = match op {
             CompareOp::Equal => false,
             CompareOp::NotEqual => true,
-            _ => return Err(self.not_yet(span, "order of strings: they can only be equal or not")),
+            _ => return self.order_texts(op, &left, &right, span),
         };
         let known = |e: &Expr| matches!(e.kind, ExprKind::Text(_));
         let (left, right) = if known(&left) {

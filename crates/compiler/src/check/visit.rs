@@ -192,10 +192,12 @@ macro_rules! operands {
             | ExprKind::StackCopy { .. }
             | ExprKind::MapValue(_)
             | ExprKind::Generation(_)
+            | ExprKind::MapAddress(_)
             | ExprKind::Aggregate(_)
             | ExprKind::HasKey(_)
             | ExprKind::EventNumber
             | ExprKind::DividedByZero
+            | ExprKind::OutsideOfArray
             | ExprKind::EventIs { .. } => {}
         }
     };

@@ -309,9 +309,9 @@ impl Checker<'_> {
         if matches!(spot.access, Access::Direct | Access::Context) {
             spot.access = Access::Kernel; // plain loads want constant offsets
         }
-        // The index is kept in a hidden variable. Where a variable is shared with a loop's body each mention of it is a load of its own, and the verifier has to
-        // see that the number compared with the count is the one added to the address.
-        let kept = (count.is_some() && has_variable(&index)).then(|| {
+        // The index is kept in a hidden variable. Where a variable is shared with a loop's body each mention of it is a load of its own, as is each of a map, and the
+        // verifier has to see that the number compared with the count is the one added to the address.
+        let kept = (count.is_some() && may_change(&index)).then(|| {
             let variable = self.hidden_variable("index", index.ty.clone());
             let set = Statement {
                 kind: StatementKind::Set {
@@ -336,11 +336,17 @@ impl Checker<'_> {
             Some(count) => {
                 let count = constant(u64::from(count), Type::U64, span);
                 // An index beyond the end reads address 0, which faults harmlessly and gives zero.
+                let counted = self.globals.infers_types && !self.globals.persistent;
+                self.globals.divides |= counted;
+                let none = match counted {
+                    true => Expr::new(ExprKind::OutsideOfArray, Type::U64, span),
+                    false => constant(0, Type::U64, span),
+                };
                 let inside = comparison(CompareOp::Less, false, index, count, span);
                 let kind = ExprKind::Ternary {
                     condition: Box::new(inside),
                     then: Some(Box::new(far)),
-                    otherwise: Box::new(constant(0, Type::U64, span)),
+                    otherwise: Box::new(none),
                 };
                 Expr::new(kind, Type::U64, span)
             }
@@ -417,9 +423,10 @@ impl Checker<'_> {
     }
 }
 
-/// Whether an expression is computed from a variable.
-fn has_variable(expr: &Expr) -> bool {
-    matches!(expr.kind, ExprKind::Variable(_)) || expr.operands().into_iter().any(has_variable)
+/// Whether an expression is computed from what may differ at each mention of it: variables, maps.
+fn may_change(expr: &Expr) -> bool {
+    let changes = matches!(expr.kind, ExprKind::Variable(_) | ExprKind::MapValue(_));
+    changes || expr.operands().into_iter().any(may_change)
 }
 
 /// The type of a pointer to a value of type `ty`.

@@ -254,6 +254,7 @@ impl Dump<'_> {
             ExprKind::MapCopy(place, size) => format!("(copy {} {size})", self.place(place)),
             ExprKind::Aggregate(place) => format!("(gathered {})", self.place(place)),
             ExprKind::Generation(map) => format!("(generation @{})", map.name),
+            ExprKind::MapAddress(map) => format!("(map @{})", map.name),
             ExprKind::VariableAddress(id) => format!("(address ${})", id.0),
             ExprKind::Tuple(parts) => {
                 let parts: Vec<String> = parts.iter().map(|part| self.expr(part)).collect();
@@ -281,6 +282,7 @@ impl Dump<'_> {
             ExprKind::SwapBytes { value, size } => format!("(swap{size} {})", self.expr(value)),
             ExprKind::EventNumber => "EventNumber".into(),
             ExprKind::DividedByZero => "divided-by-zero".to_owned(),
+            ExprKind::OutsideOfArray => "outside-of-array".to_owned(),
             ExprKind::EventIs { what, text } => format!("EventIs {what:?} {text:?}"),
             ExprKind::ReadString {
                 address,

@@ -2,7 +2,7 @@
 
 use super::calls::{CallEvent, Calls};
 use super::events::{Found, Trigger, is_name, trigger, wrong};
-use crate::plan::{ProgramText, globals_of, whole_name};
+use crate::plan::{ProgramText, declared_maps, globals_of, whole_name};
 use kestrel_bpf::btf::Btf;
 use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::check;
@@ -13,7 +13,7 @@ use kestrel_compiler::context::{Context, EventField, Source, ValueType};
 use kestrel_compiler::definition::overlay;
 use kestrel_compiler::lang::ast::{EventSpec, Expr, ExprKind, Probe, Span};
 use kestrel_compiler::lang::config::MissingProbes;
-use kestrel_compiler::lang::diag::{Diagnostic, did_you_mean, has_errors};
+use kestrel_compiler::lang::diag::{Diagnostic, Severity, did_you_mean, has_errors};
 use kestrel_compiler::lang::walk::Node;
 use kestrel_replay::call::Side;
 use kestrel_replay::event;
@@ -326,9 +326,14 @@ impl<'e> Round<'e> {
         if !self.wrong.is_empty() {
             return Err(wrong(text, self.wrong));
         }
-        if let Some((_, diagnostic)) = self.globals.unwritten.first() {
-            return Err(wrong(text, vec![diagnostic.clone()]));
+        for (_, diagnostic) in &self.globals.unwritten {
+            match diagnostic.severity {
+                Severity::Error => return Err(wrong(text, vec![diagnostic.clone()])),
+                Severity::Warning => self.warnings.push(diagnostic.clone()),
+            }
         }
+        self.warnings
+            .extend(declared_maps::unused(&self.program, &self.globals));
         self.warn_of_unaddressed();
         let mut planned = Planned {
             replay: Replay::new(self.globals.maps, begin_ns, offset),

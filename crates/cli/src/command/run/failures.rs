@@ -1,7 +1,7 @@
 //! `-k`: failures of helpers as warnings at their places, each with how often it happened since it was said last.
 
 use crate::style::system_words;
-use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, Span};
+use kestrel::language::{DIVISION, Diagnostic, ENDLESS, Failure, OUTSIDE, Span};
 use kestrel_trace::print::counted;
 use std::collections::BTreeMap;
 
@@ -41,6 +41,9 @@ fn message(failure: &Failure, times: u64) -> String {
     if failure.helper == DIVISION {
         let what = "Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result.";
         return format!("{what}{often}");
+    }
+    if failure.helper == OUTSIDE {
+        return format!("The index lies outside of the array: the element is read as 0.{often}");
     }
     if failure.helper == ENDLESS {
         let what = "The loop was ended after 8,388,607 times, while its condition held: the kernel repeats nothing more often.";

@@ -32,7 +32,7 @@ pub(super) fn read(checker: &mut Checker<'_>, usage: &Use<'_>, space: Option<Spa
     let Some(bytes) = args.get(1) else {
         return checker.string(address?, longest, space, usage.span);
     };
-    let length = checker.scalar(bytes)?;
+    let length = checker.integer(bytes)?;
     if let Some(known) = length.constant().map(u64::cast_signed)
         && checker.globals.infers_types
         && (known == 0 || known < 0 && length.ty.is_signed())

@@ -56,7 +56,7 @@ impl Checker<'_> {
             if let Some(map) = self.globals.map(name).cloned() {
                 self.known_unit(&map, value.span)?;
             }
-            return self.number(value);
+            return self.as_number(value);
         };
         let pointer = *pointer;
         let count = self.scalar(value)?;
@@ -85,7 +85,9 @@ impl Checker<'_> {
         // The map holds numbers in 8 bytes; the narrow type is what `sizeof` and messages say of it.
         let narrow = self.holding(&ternary_as_string(stored.clone()), false)?;
         self.globals.shapes.notes_stored(name, narrow);
-        let class = |ty: &Type| (ty.is_scalar(), ty.is_text());
+        // In scripts a truth value is no integer.
+        let scripts = self.globals.infers_types;
+        let class = |ty: &Type| (ty.is_scalar(), ty.is_text(), scripts && *ty == Type::Bool);
         if class(&holding) != class(&stored_type) {
             let known = self.globals.shapes.stored_type(name).cloned();
             let known = known

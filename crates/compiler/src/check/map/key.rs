@@ -138,9 +138,16 @@ impl Checker<'_> {
                     scalar_type(joined),
                     self.event_number(EventName::Function, key.span),
                 ),
-                joined if joined.is_scalar() && key.ty.is_scalar() => (scalar_type(joined), key),
+                joined
+                    if joined.is_scalar()
+                        && key.ty.is_scalar()
+                        && (*joined == Type::Bool) == (key.ty == Type::Bool) =>
+                {
+                    (scalar_type(joined), key)
+                }
                 joined => {
                     let Some(fits) = self.fitted_to(key.clone(), joined) else {
+                        // The words that scripts' tests know.
                         let message = format!(
                             "Argument mismatch for @{name}: trying to access with arguments: '{}' when map expects arguments: '{}'",
                             self.spelled_keys(&narrow),

@@ -92,7 +92,16 @@ impl Checker<'_> {
                     if usage == Usage::Keys {
                         self.globals.open.insert(map.number);
                     }
-                    let entry = (map.number, Diagnostic::error(span, message).hint(begins(&map)));
+                    // As in bpftrace, scripts may read what nothing writes.
+                    let found = match usage == Usage::Reads && self.globals.infers_types {
+                        true => {
+                            let message =
+                                format!("nothing is ever stored in {}: it is read as 0", map.title());
+                            Diagnostic::warning(span, message)
+                        }
+                        false => Diagnostic::error(span, message),
+                    };
+                    let entry = (map.number, found.hint(begins(&map)));
                     self.globals.unwritten.push(entry);
                 }
                 map

@@ -180,6 +180,8 @@ pub enum ExprKind {
     MapValue(MapPlace),
     /// How often the map was cleared so far.
     Generation(Arc<MapType>),
+    /// Where the kernel has a map.
+    MapAddress(Arc<MapType>),
     /// An aggregated value of a map as one number, all CPUs together; 0 where the map holds nothing.
     Aggregate(MapPlace),
     /// Whether bytes stand in a text (a constant needle), each up to its NUL; at most so many bytes are looked at.
@@ -204,6 +206,8 @@ pub enum ExprKind {
     EventNumber,
     /// 1, the result of a division by zero, which is also counted.
     DividedByZero,
+    /// Address 0 in place of an element behind an array's end, counted as the failure of a helper is.
+    OutsideOfArray,
     /// 1 where the event that happened, one of several that the program serves, is one that the text names; else 0.
     EventIs { what: EventName, text: String },
 }

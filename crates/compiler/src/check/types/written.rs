@@ -5,7 +5,7 @@ use crate::check::tree::{Pointee, Pointer, Type};
 use crate::lang::ast::{Span, TypeName, TypeSuffix, TypeTag};
 use crate::lang::diag::{Diagnostic, did_you_mean};
 use kestrel_bpf::btf::{Btf, Kind};
-use kestrel_trace::layout::Space;
+use kestrel_trace::layout::{Named, Space};
 
 /// Integer types by their names in C, the kernel and bpftrace: name, bytes, signed.
 const INTEGERS: &[(&str, u8, bool)] = &[
@@ -118,6 +118,9 @@ impl<'a> Checker<'a> {
     fn written_base(&mut self, name: &TypeName) -> Checked<Type> {
         if let Some(ty) = basic(&name.name).filter(|_| name.tag.is_none()) {
             return Ok(ty);
+        }
+        if name.tag.is_none() && name.name == "inet" {
+            return Ok(Type::Named(Named::Inet));
         }
         let known = match self.named(name)? {
             Pointee::Btf(id) => self.btf_type(id),

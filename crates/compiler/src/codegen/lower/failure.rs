@@ -1,7 +1,7 @@
 //! Failures of helpers, counted by place where the sink asks for it.
 
 use super::Lower;
-use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP};
+use crate::failures::{DIVISION, ENDLESS, ERRNO, HELPER, KEY, MAP, OUTSIDE};
 use crate::ir::{Condition, Helper, Operand, Vreg, Width, helper};
 
 /// `BPF_NOEXIST`.
@@ -28,6 +28,14 @@ impl Lower<'_> {
             self.count_failure(DIVISION, 0.into());
         }
         self.b.constant(1)
+    }
+
+    /// Address 0, which faults harmlessly, in place of an element behind an array's end.
+    pub(super) fn outside_of_array(&mut self) -> Vreg {
+        if self.sink.counts_divisions() {
+            self.count_failure(OUTSIDE, 0.into());
+        }
+        self.b.constant(0)
     }
 
     /// Counts a loop that the kernel ends.

@@ -6,6 +6,7 @@ use crate::check::tree::{Access, BinaryOp, CompareOp, Expr, ExprKind, Intrinsic,
 use crate::context::ProgramKind;
 use crate::error::Error;
 use crate::ir::{AluOp, Bits, BlockId, Builder, Condition, Helper, Operand, Slot, Vreg, Width, helper};
+use crate::map::external_name;
 
 impl Lower<'_> {
     /// A scalar as an operand: a constant number, or the register with its value.
@@ -144,6 +145,10 @@ impl Lower<'_> {
             ExprKind::MapValue(place) => self.map_scalar(place),
             ExprKind::HasKey(place) => self.has_key(place),
             ExprKind::Generation(map) => Ok(self.generation(map)),
+            ExprKind::MapAddress(map) => {
+                let map = self.b.external(&external_name(map));
+                Ok(self.b.map_pointer(map))
+            }
             ExprKind::Aggregate(place) => self.gathering(place),
             ExprKind::TextFind {
                 text,
@@ -158,6 +163,7 @@ impl Lower<'_> {
             }
             ExprKind::EventNumber => Ok(self.event_number()),
             ExprKind::DividedByZero => Ok(self.divided_by_zero()),
+            ExprKind::OutsideOfArray => Ok(self.outside_of_array()),
             ExprKind::EventIs { what, text } => self.event_is(*what, text),
             ExprKind::Text(_)
             | ExprKind::Bytes { .. }

@@ -171,6 +171,8 @@ impl Parser<'_> {
         };
         matches!(first, "struct" | "union" | "enum" | "const" | "typeof")
             || (TYPE_WORDS.contains(&first) && *self.peek(0) != TokenKind::Sign("("))
+            || first == "buffer" && *self.peek(0) == TokenKind::Sign("[")
+            || first == "inet" && *self.peek(0) == TokenKind::Sign(")")
             || (*self.peek(0) == TokenKind::Sign("*")
                 && matches!(self.peek(1), TokenKind::Sign(")" | "*" | "," | "[")))
     }

@@ -24,7 +24,7 @@ use kestrel_catalog::{Error, Result};
 use kestrel_compiler::check::globals::Globals;
 use kestrel_compiler::lang::ast::{Definition, Span};
 use kestrel_compiler::lang::config::MissingProbes;
-use kestrel_compiler::lang::diag::Diagnostic;
+use kestrel_compiler::lang::diag::{Diagnostic, Severity};
 use kestrel_hook::table::TableFile;
 use kestrel_object::HandlerFile;
 use std::collections::{HashMap, HashSet};
@@ -144,8 +144,19 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Finishes planning; a map that is read but never written is an error.
+    /// Finishes planning; a map that is read but never written is an error, or a warning in programs.
     pub(super) fn finish(mut self) -> Result<Done> {
+        let unwritten = &mut self.globals.unwritten;
+        let odd = unwritten.extract_if(.., |(_, found)| found.severity == Severity::Warning);
+        let texts = &self.unwritten;
+        let text = |number| {
+            texts
+                .iter()
+                .find(|(n, _)| *n == number)
+                .map_or_else(String::new, |(_, text)| text.to_string())
+        };
+        self.warnings
+            .extend(odd.map(|(number, warning)| (text(number), warning)));
         let unwritten = self.globals.unwritten.iter();
         match self.text.file {
             Some(_) => {

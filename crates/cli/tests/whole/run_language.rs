@@ -1,0 +1,198 @@
+//! The language as `kestrel run` has it: what differs where types differ, and what is odd about a program.
+
+use crate::house::{Answer, Place, needs_tracing};
+
+fn run(program: &str) -> Answer {
+    Place::new().run(&["run", "-q", "-e", program])
+}
+
+/// What a program prints, and that it is refused nowhere.
+fn printed(program: &str) -> String {
+    let out = run(program).succeeds().out;
+    out.lines()
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// An index that is known when the program runs is compared with the array's length; beyond it lies 0, which is said with how often it was read.
+#[test]
+fn elements_outside_of_arrays_are_zero_and_counted() {
+    needs_tracing!();
+    for index in ["$i", "@i", "@m[1]"] {
+        let program = format!(
+            "begin {{ $a = (uint8[4])0x01020304; for $i : 0..6 {{ @i = $i; @m[1] = $i; print($a[{index}]); }} exit(); }}"
+        );
+        let run = run(&program).succeeds();
+        let lines: Vec<&str> = run.out.lines().take(6).collect();
+        assert_eq!(lines, ["4", "3", "2", "1", "0", "0"], "{index}: {}", run.err);
+        let said = "The index lies outside of the array: the element is read as 0., 2 times";
+        assert!(run.err.contains(said), "{index}: {}", run.err);
+    }
+    let inside = run("begin { $a = (uint8[4])0x01020304; @i = 3; print($a[@i]); exit(); }").succeeds();
+    assert!(
+        inside.out.starts_with("1\n") && !inside.err.contains("outside"),
+        "{}",
+        inside.err
+    );
+    run("begin { $a = (uint8[4])1; print($a[4]); }").fails(2, &["the index 4 is out of bounds"]);
+}
+
+/// A truth value is no integer: not in a variable, a map, a key or a sum; it counts where it is calculated with.
+#[test]
+fn truth_values_are_no_integers() {
+    needs_tracing!();
+    for (program, words) in [
+        ("$a = true; $a = 1;", "this is int8, but $a holds bool"),
+        ("$a = 0; $a = pid == 1;", "this is bool, but $a holds int8"),
+        ("@a = true; @a = 1;", "this is int8, but @a holds bool"),
+        ("@a = pid == 1; @a++;", "but @a holds bool"),
+        (
+            "@a[true] = 1; @a[1] = 2;",
+            "'int8' when map expects arguments: 'bool'",
+        ),
+        ("$a = (1, true); $a = (true, 1);", "but $a holds (int8,bool)"),
+        ("print(pid ? true : 1);", "between a truth value and an integer"),
+        ("print(-true);", "an integer is wanted here, not a truth value"),
+        ("print(~true);", "an integer is wanted here"),
+        ("@a = sum(true);", "an integer is wanted here"),
+        ("@a = hist(true);", "an integer is wanted here"),
+        ("@a = lhist(true, 0, 10, 1);", "an integer is wanted here"),
+        ("for $i : false..true { print($i); }", "an integer is wanted here"),
+        ("exit(true);", "an integer is wanted here"),
+    ] {
+        run(&format!("begin {{ {program} exit(); }}")).fails(2, &[words]);
+    }
+    let program = "begin { $a = true; $a = pid == 0; @b = $a; print(@b); print($a + 2); print(true == 1); @s = sum((uint8)true); exit(); }";
+    assert_eq!(printed(program), "@b: false\n2\ntrue\n@b: false\n@s: 1");
+}
+
+#[test]
+fn numbers_of_loops_are_as_wide_as_their_range() {
+    needs_tracing!();
+    let full = |range: &str| {
+        let program = format!(
+            "config = {{ unstable_typeinfo = enable }} begin {{ $n = (uint32)3; for $i : {range} {{ print(typeinfo($i).full_type); break; }} exit(); }}"
+        );
+        printed(&program)
+    };
+    for (range, ty) in [
+        ("0..3", "int8"),
+        ("0..300", "int16"),
+        ("0..70000", "int32"),
+        ("0..$n", "uint32"),
+        ("(int16)0..3", "int16"),
+        ("0..(uint64)3", "uint64"),
+    ] {
+        assert_eq!(full(range), ty, "{range}");
+    }
+    let program = "begin { for $i : 0..3 { $i = 500; print($i); } for $i : 0..300 { if ($i > 297) { print($i + 1); } } exit(); }";
+    assert_eq!(printed(program), "500\n500\n500\n299\n300");
+}
+
+/// Reading what nothing writes gives 0 and a warning; what is done with a whole map that is not there is an error.
+#[test]
+fn maps_that_nothing_writes_are_read_as_zero() {
+    needs_tracing!();
+    let run = run("begin { print(@gone + 1); if (@other[3]) { print(7); } $x = @third; print($x); exit(); }")
+        .succeeds();
+    assert_eq!(
+        run.out.lines().take(2).collect::<Vec<_>>(),
+        ["1", "0"],
+        "{}",
+        run.err
+    );
+    for map in ["@gone", "@other", "@third"] {
+        let said = format!("nothing is ever stored in {map}: it is read as 0");
+        assert!(run.err.contains(&said), "{}", run.err);
+    }
+    self::run("begin { print(@gone); }").fails(2, &["nothing writes the map @gone"]);
+    self::run("begin { clear(@gone); }").fails(2, &["nothing writes the map @gone"]);
+    // What is stored further on is known before.
+    let later = self::run("begin { print(@s == \"x\"); @s = \"x\"; print(@s); exit(); }").succeeds();
+    assert!(
+        later.out.starts_with("false\n@s: x\n") && !later.err.contains("nothing"),
+        "{}",
+        later.err
+    );
+}
+
+#[test]
+fn what_is_odd_about_a_program_is_said() {
+    needs_tracing!();
+    for (program, words) in [
+        (
+            "let @unused = hash(10); let @used = hash(5); begin { @used[1] = 1; exit(); }",
+            "no handler uses the map @unused",
+        ),
+        (
+            "config = { strlen = 10 } begin { exit(); }",
+            "strlen is an old name: the setting is called max_strlen",
+        ),
+        (
+            "config = { BPFTRACE_STRLEN = 10 } begin { exit(); }",
+            "BPFTRACE_STRLEN is an old name",
+        ),
+        (
+            "config = { symbol_source = \"dwarf\" } begin { exit(); }",
+            "symbol_source is of no effect",
+        ),
+        (
+            "config = { max_probes = 1; max_probes = 20 } begin { exit(); }",
+            "set twice",
+        ),
+        (
+            "begin { print(cpid); exit(); }",
+            "there is no command whose process cpid could be",
+        ),
+    ] {
+        let run = run(program).succeeds();
+        assert!(run.err.contains(words), "{program}: {}", run.err);
+        let quiet = Place::new()
+            .run(&["run", "-q", "--no-warnings", "-e", program])
+            .succeeds();
+        assert!(!quiet.err.contains(words), "{program}: {}", quiet.err);
+    }
+    let run = Place::new()
+        .run(&["run", "-q", "-c", "true", "-e", "begin { print(cpid > 0); }"])
+        .succeeds();
+    assert!(
+        run.out.starts_with("true") && !run.err.contains("cpid"),
+        "{}",
+        run.err
+    );
+    assert!(!run.err.contains("unused"), "{}", run.err);
+}
+
+#[test]
+fn types_and_addresses_have_names() {
+    needs_tracing!();
+    assert_eq!(
+        printed(
+            "begin { print(sizeof(buffer[8]) > 8); print(\"a\" < \"b\"); print(\"b\" <= \"a\"); exit(); }"
+        ),
+        "true\ntrue\nfalse"
+    );
+    let program = "begin { let $x : inet = ntop(0x0100007f); print($x); print(sizeof(inet) > 4); exit(); }";
+    assert_eq!(printed(program), "127.0.0.1\ntrue");
+    run("begin { if (comm < \"b\") { print(1); } }").fails(2, &["strings have no order"]);
+    // The kernel's memory, not the key and not the value.
+    let program = "begin { @map[1] = 7; $p = &@map; print((uint64)$p > 0xffff000000000000); exit(); }";
+    assert_eq!(printed(program), "true\n@map[1]: 7");
+}
+
+#[test]
+fn features_that_are_not_there_cannot_be_left_out() {
+    let run = |features: &str| {
+        Place::new().run(&[
+            "run",
+            "--no-feature",
+            features,
+            "--fmt",
+            "-e",
+            "begin { exit(); }",
+        ])
+    };
+    run("kprobe_multi,kprobe_session,uprobe_multi").succeeds();
+    run("kprobe_multi,other").fails(2, &["other", "kprobe_session"]);
+}
