@@ -181,6 +181,24 @@ fn types_and_addresses_have_names() {
     assert_eq!(printed(program), "true\n@map[1]: 7");
 }
 
+/// What is read of a text that is there is as long as is asked for; no address has no name.
+#[test]
+fn strings_are_cut_and_no_address_is_zero() {
+    needs_tracing!();
+    let program = "begin { print(str(comm, 4)); print(strlen(str(comm, 40)) == strlen(comm)); print(ksym(0)); print(usym(0)); exit(); }";
+    assert_eq!(printed(program), "kes\ntrue\n0\n0");
+}
+
+/// A map is filled in one way: what another one gathers is stored as a number where it is cast to one.
+#[test]
+fn aggregations_are_stored_as_numbers_only() {
+    needs_tracing!();
+    let hint = "gather in both: @b = count(…), or store the number: @b = (int64)@a";
+    run("begin { @a = count(); @b = @a; exit(); }").fails(2, &["@a gathers count(), and @b would not", hint]);
+    let program = "begin { @a = count(); @b = (int64)@a; @c = @a + 1; $d = @a; print($d); exit(); }";
+    assert_eq!(printed(program), "1\n@a: 1\n@b: 1\n@c: 2");
+}
+
 #[test]
 fn features_that_are_not_there_cannot_be_left_out() {
     let run = |features: &str| {

@@ -79,6 +79,26 @@ fn the_last_program_is_run() {
     assert_eq!(run.out.trim_end(), "two");
 }
 
+/// Events that are not there are left out without a word, and with `-v` with one.
+#[test]
+fn what_is_ignored_is_told_to_who_asks() {
+    needs_tracing!();
+    let place = Place::new();
+    let program = "config = { missing_probes = ignore } tracepoint:sched:never { @ = count(); } begin { printf(\"ran\\n\"); exit(); }";
+    let quiet = place.run(&["run", "-e", program]).succeeds();
+    assert!(
+        quiet.out.starts_with("ran\n") && !quiet.err.contains("never"),
+        "{}",
+        quiet.err
+    );
+    let told = place.run(&["run", "-v", "-e", program]).succeeds();
+    assert!(
+        told.out.contains("ran\n") && told.err.contains("warning: ") && told.err.contains("sched:never"),
+        "{}",
+        told.err
+    );
+}
+
 /// `-- --help` tells a program's options, or that it has none, and runs nothing.
 #[test]
 fn programs_tell_their_options() {

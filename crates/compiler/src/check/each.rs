@@ -1,10 +1,11 @@
 //! Loops over the elements of a map, over more numbers than a program repeats by itself, and as long as a condition holds.
 
 use super::checker::{Checked, Checker};
+use super::shape::join_integers;
 use super::tree::{
     Access, BinaryOp, CompareOp, Expr, ExprKind, LoopRange, MapPlace, Statement, StatementKind, Type,
 };
-use super::value::{comparison, constant, operation, room};
+use super::value::{comparison, constant, narrowed, operation, room, widened};
 use super::walk::MemoryPlace;
 use crate::lang::ast::{self, Block, Span, Spanned};
 use crate::lang::diag::Diagnostic;
@@ -19,13 +20,78 @@ const MAX_SOUGHT: u32 = 128;
 const BY_ITSELF: i64 = 256;
 
 impl Checker<'_> {
-    /// `for ($name : @map) { … }`: `$name` is a tuple of the key and the value.
-    pub(super) fn map_loop(
+    /// `for ($name : from..to) { … }`.
+    pub(super) fn count_loop(
         &mut self,
         name: &Spanned<String>,
-        over: &ast::Expr,
+        over: &ast::ForRange,
         body: &Block,
+        span: Span,
     ) -> Checked<StatementKind> {
+        let message = format!(
+            "this loop's number has the name of a variable that is there already: ${}",
+            name.node
+        );
+        self.unshadowed(name, message)?;
+        let (from, to) = match over {
+            ast::ForRange::Range(from, to) => (from, to),
+            ast::ForRange::Map(map) => return self.map_loop(name, map, body),
+        };
+        let (from, to) = (self.integer(from), self.integer(to));
+        let (from, to) = (from?, to?);
+        // As in bpftrace it is as wide as what it goes from and to, unless more is stored in it.
+        let own_type = match (self.globals.infers_types, &from.ty, &to.ty) {
+            (true, Type::Integer { .. }, Type::Integer { .. }) => {
+                let (from, to) = (self.holding(&from, false)?, self.holding(&to, false)?);
+                join_integers(&from, &to)
+            }
+            _ => Type::I64,
+        };
+        let (from, to) = (widened(from), widened(to));
+        if Self::wants_helper(&from, &to) {
+            let mut body = |checker: &mut Self, number: Expr| {
+                checker.scopes.push(HashMap::new());
+                let own = checker.new_variable(&name.node, own_type.clone(), name.span);
+                let value = narrowed(number, checker.variable_type(own), span);
+                let mut inner = vec![Statement {
+                    kind: StatementKind::Set { variable: own, value },
+                    span,
+                }];
+                inner.extend(checker.looped(body));
+                checker.scopes.pop();
+                inner
+            };
+            let all = self.counted_by_helper((from, to), &mut body, span);
+            return Ok(StatementKind::Block(all));
+        }
+        self.scopes.push(HashMap::new());
+        // The end is computed once; the body may change its own copy of the number.
+        let end = self.hidden_variable("end", Type::I64);
+        let number = self.hidden_variable("number", Type::I64);
+        let own = self.new_variable(&name.node, own_type, name.span);
+        let value = |id| Expr::new(ExprKind::Variable(id), Type::I64, span);
+        let set = |variable, value| Statement {
+            kind: StatementKind::Set { variable, value },
+            span,
+        };
+        let copy = narrowed(value(number), self.variable_type(own), span);
+        let mut inner = vec![set(own, copy)];
+        inner.extend(self.looped(body));
+        self.scopes.pop();
+        let one = constant(1, Type::I64, span);
+        let next = operation(BinaryOp::Add, Type::I64, value(number), one, span);
+        let condition = comparison(CompareOp::Less, true, value(number), value(end), span);
+        let repeat = StatementKind::While {
+            condition,
+            body: inner,
+            step: vec![set(number, next)],
+        };
+        let all = [set(end, to), set(number, from), Statement { kind: repeat, span }];
+        Ok(StatementKind::Block(all.into()))
+    }
+
+    /// `for ($name : @map) { … }`: `$name` is a tuple of the key and the value.
+    fn map_loop(&mut self, name: &Spanned<String>, over: &ast::Expr, body: &Block) -> Checked<StatementKind> {
         let ast::ExprKind::Map { name: map, keys } = &over.kind else {
             return Err(self.error(over.span, "a loop goes over a map, or over numbers: 0..10"));
         };

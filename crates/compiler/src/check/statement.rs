@@ -2,7 +2,7 @@
 
 use super::checker::{Checked, Checker, Reported};
 use super::tree::{Access, Expr, ExprKind, Statement, StatementKind, Type, Variable, VariableId};
-use super::value::{STRING, constant, narrowed, widened};
+use super::value::STRING;
 use crate::builtin;
 use crate::lang::ast::{self, Block, ExprKind as Kind, Span, Spanned, StatementKind as Written};
 use crate::lang::diag::{Diagnostic, did_you_mean};
@@ -223,7 +223,7 @@ impl Checker<'_> {
     }
 
     /// Refuses a name that a variable of the block, or of one around it, has: which is meant would be a guess.
-    fn unshadowed(&mut self, name: &Spanned<String>, message: String) -> Checked<()> {
+    pub(super) fn unshadowed(&mut self, name: &Spanned<String>, message: String) -> Checked<()> {
         let known = self
             .find_variable(&name.node)
             .filter(|_| self.globals.infers_types);
@@ -305,82 +305,6 @@ impl Checker<'_> {
         let body = self.block(body);
         self.loops -= 1;
         body
-    }
-
-    /// `for ($name : from..to) { … }`.
-    fn count_loop(
-        &mut self,
-        name: &Spanned<String>,
-        over: &ast::ForRange,
-        body: &Block,
-        span: Span,
-    ) -> Checked<StatementKind> {
-        let message = format!(
-            "this loop's number has the name of a variable that is there already: ${}",
-            name.node
-        );
-        self.unshadowed(name, message)?;
-        let (from, to) = match over {
-            ast::ForRange::Range(from, to) => (from, to),
-            ast::ForRange::Map(map) => return self.map_loop(name, map, body),
-        };
-        let (from, to) = (self.integer(from), self.integer(to));
-        let (from, to) = (from?, to?);
-        // As in bpftrace it is as wide as what it goes from and to, unless more is stored in it.
-        let own_type = match (self.globals.infers_types, &from.ty, &to.ty) {
-            (true, Type::Integer { .. }, Type::Integer { .. }) => {
-                let (from, to) = (self.holding(&from, false)?, self.holding(&to, false)?);
-                super::shape::join_integers(&from, &to)
-            }
-            _ => Type::I64,
-        };
-        let (from, to) = (widened(from), widened(to));
-        if Self::wants_helper(&from, &to) {
-            let mut body = |checker: &mut Self, number: Expr| {
-                checker.scopes.push(HashMap::new());
-                let own = checker.new_variable(&name.node, own_type.clone(), name.span);
-                let value = narrowed(number, checker.variable_type(own), span);
-                let mut inner = vec![Statement {
-                    kind: StatementKind::Set { variable: own, value },
-                    span,
-                }];
-                inner.extend(checker.looped(body));
-                checker.scopes.pop();
-                inner
-            };
-            let all = self.counted_by_helper((from, to), &mut body, span);
-            return Ok(StatementKind::Block(all));
-        }
-        self.scopes.push(HashMap::new());
-        // The end is computed once; the body may change its own copy of the number.
-        let end = self.hidden_variable("end", Type::I64);
-        let number = self.hidden_variable("number", Type::I64);
-        let own = self.new_variable(&name.node, own_type, name.span);
-        let value = |id| Expr::new(ExprKind::Variable(id), Type::I64, span);
-        let set = |variable, value| Statement {
-            kind: StatementKind::Set { variable, value },
-            span,
-        };
-        let copy = narrowed(value(number), self.variable_type(own), span);
-        let mut inner = vec![set(own, copy)];
-        inner.extend(self.looped(body));
-        self.scopes.pop();
-        let one = constant(1, Type::I64, span);
-        let next = super::value::operation(super::tree::BinaryOp::Add, Type::I64, value(number), one, span);
-        let condition = super::value::comparison(
-            super::tree::CompareOp::Less,
-            true,
-            value(number),
-            value(end),
-            span,
-        );
-        let repeat = StatementKind::While {
-            condition,
-            body: inner,
-            step: vec![set(number, next)],
-        };
-        let all = [set(end, to), set(number, from), Statement { kind: repeat, span }];
-        Ok(StatementKind::Block(all.into()))
     }
 
     /// A variable that no text can name.

@@ -41,6 +41,10 @@ impl Checker<'_> {
                 };
                 Ok(read_string(address, Some(own), max, span))
             }
+            (Type::Text { size }, ExprKind::Comm) if max + 1 < size => {
+                let name = self.in_memory(value);
+                Ok(shortened(Expr { span, ..name }, max))
+            }
             (Type::Text { size }, _) => Ok(shortened(Expr { span, ..value }, size.min(max))),
             (Type::String { max: own }, ExprKind::ReadString { .. }) => {
                 Ok(shortened(Expr { span, ..value }, own.min(max)))

@@ -333,7 +333,7 @@ impl<'e> Round<'e> {
             }
         }
         self.warnings
-            .extend(declared_maps::unused(&self.program, &self.globals));
+            .extend(declared_maps::unused(self.program, &self.globals));
         self.warn_of_unaddressed();
         let mut planned = Planned {
             replay: Replay::new(self.globals.maps, begin_ns, offset),

@@ -68,6 +68,11 @@ pub fn styled(value: Value<'_>, style: Style<'_>, symbols: &Symbols, out: &mut V
         Value::Unsigned { value, base, .. } => unsigned(value, base, out),
         Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
         Value::Float(value) => out.extend_from_slice(value.to_string().as_bytes()),
+        // bpftrace writes no address as a plain 0.
+        Value::Pointer {
+            address: 0,
+            symbolic: true,
+        } if style.raw => out.push(b'0'),
         Value::Pointer {
             address,
             symbolic: true,

@@ -4,7 +4,7 @@ use super::files::ScriptFiles;
 use super::options::Options;
 use crate::exit::{Exit, Failure};
 use kestrel::language::Diagnostic;
-use kestrel::language::config::Config;
+use kestrel::language::config::{Config, MissingProbes};
 use kestrel::language::expand::Inputs;
 use kestrel::plan::ProgramText;
 use std::io::Read;
@@ -44,6 +44,10 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
     });
     let mut program = ProgramText::read(&name, &text, settings()?, &inputs)
         .map_err(|error| super::message::failure(options, &name, error))?;
+    // Who wants to know all is told what is left out, and why.
+    if options.verbose && program.config.missing_probes == MissingProbes::Ignore {
+        program.config.missing_probes = MissingProbes::Warn;
+    }
     if command.is_none()
         && let Some(place) = kestrel::plan::mention(&text, "cpid")
     {

@@ -41,9 +41,33 @@ impl Checker<'_> {
             Some(ast::BinaryOp::Add) => MapChange::Add(self.added(name, value)?),
             Some(ast::BinaryOp::Subtract) => MapChange::Add(negated(self.added(name, value)?)),
             Some(op) => MapChange::Set(self.binary(op, target, value, span)?),
-            None => MapChange::Set(self.kept(value)?),
+            None => MapChange::Set(
+                self.kept(value)
+                    .and_then(|kept| self.no_aggregation(name, value, kept))?,
+            ),
         };
         self.stores(name, &keys, change, span)
+    }
+
+    /// Refuses, in scripts, what another map gathers where its number is not asked for: the map would not gather.
+    fn no_aggregation(&mut self, name: &str, written: &ast::Expr, value: Expr) -> Checked<Expr> {
+        let whole = matches!(written.kind, ast::ExprKind::Map { .. });
+        let ExprKind::Aggregate(place) = &value.kind else {
+            return Ok(value);
+        };
+        if !whole || !self.globals.infers_types {
+            return Ok(value);
+        }
+        let function = place.map.value.function().unwrap_or_default();
+        let message = format!(
+            "{} gathers {function}(), and @{name} would not",
+            place.map.title()
+        );
+        let hint = format!(
+            "gather in both: @{name} = {function}(…), or store the number: @{name} = (int64){}",
+            place.map.title()
+        );
+        Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
     }
 
     /// The sum that `@name += value` stores: a number, or so many of the things that the map's addresses point to.
