@@ -199,6 +199,16 @@ fn aggregations_are_stored_as_numbers_only() {
     assert_eq!(printed(program), "1\n@a: 1\n@b: 1\n@c: 2");
 }
 
+/// A macro's variables are named as they are written.
+#[test]
+fn variables_of_macros_are_named_as_written() {
+    needs_tracing!();
+    run("macro a(x) { $z + x } begin { $z = 1; print(a(1)); exit(); }").fails(
+        2,
+        &["the variable \"$z\" has no value here", "set it first: $z = 0"],
+    );
+}
+
 #[test]
 fn features_that_are_not_there_cannot_be_left_out() {
     let run = |features: &str| {

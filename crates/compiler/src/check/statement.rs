@@ -255,6 +255,8 @@ impl Checker<'_> {
                 return Err(Reported);
             }
             let known: Vec<String> = self.scopes.iter().flat_map(|s| s.keys().cloned()).collect();
+            // Variables of a macro have names of their own, which nobody wrote.
+            let written = name.split('\'').next().unwrap_or(name);
             let elsewhere = self.variables.iter().any(|v| v.name == name);
             let hint = if elsewhere {
                 Some(
@@ -262,10 +264,13 @@ impl Checker<'_> {
                         .to_owned(),
                 )
             } else {
-                did_you_mean(name, known.iter().map(String::as_str))
-                    .or_else(|| Some(format!("set it first: ${name} = 0, or declare it: let ${name}")))
+                did_you_mean(name, known.iter().map(String::as_str)).or_else(|| {
+                    Some(format!(
+                        "set it first: ${written} = 0, or declare it: let ${written}"
+                    ))
+                })
             };
-            let message = format!("the variable \"${name}\" has no value here");
+            let message = format!("the variable \"${written}\" has no value here");
             return Err(self.report(Diagnostic::error(span, message).maybe_hint(hint)));
         };
         let ty = self.variable_type(id);
