@@ -171,7 +171,7 @@ impl Source {
             counted.record(record, wanted, &mut none);
             AfterRecord::GoOn
         })?;
-        let summary = counted.finish(&mut none).unwrap_or_default();
+        let summary = counted.finish(None, &mut none).unwrap_or_default();
         let group = summary.finish(&|_, _| None).pop().unwrap_or_default();
         Ok(whole.then_some(Answer::Calls(group.rows, group.unfinished)))
     }

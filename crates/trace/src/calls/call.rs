@@ -8,6 +8,7 @@ use crate::syscall::{
     CommandArgument, Errno, Kind, Meaning, Pointed, When, device_control, file_control, futex_arguments,
     process_control_arguments,
 };
+use crate::value::KeptStack;
 use std::sync::Arc;
 
 /// End of a call.
@@ -42,8 +43,8 @@ pub struct Call {
     pub before: Pieces,
     /// What they pointed to at the return.
     pub after: Pieces,
-    /// The stacks of its entry, as the format of what is printed has them; none where they were not recorded.
-    pub stacks: Vec<u8>,
+    /// The stacks of its entry; none where they were not recorded.
+    pub stacks: Vec<KeptStack>,
     /// How the call ended.
     pub end: End,
     /// Whether one of its records is wanted, where some are not.

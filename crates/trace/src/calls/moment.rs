@@ -4,7 +4,7 @@ use super::pieces::Pieces;
 use super::signature::{Abi, Signature, Signatures, is_argument};
 use crate::event::EventClass;
 use crate::record::Record;
-use crate::value::Value;
+use crate::value::{KeptStack, Value};
 use std::sync::Arc;
 
 /// The tracepoint of all entries.
@@ -50,8 +50,8 @@ pub enum Moment {
         values: Vec<u64>,
         /// What arguments pointed to, where it was read.
         pieces: Pieces,
-        /// The stacks of the record, as the format of what is printed has them; a reader has none.
-        stacks: Vec<u8>,
+        /// The stacks of the record.
+        stacks: Vec<KeptStack>,
     },
     /// Return of a system call.
     Return {
@@ -121,7 +121,7 @@ impl Reader {
                     values: registers(record),
                     pieces: pieces(record).shifted(signature.before_program()),
                     signature,
-                    stacks: Vec::new(),
+                    stacks: stacks(record),
                 }
             }
             Event::RawReturn => {
@@ -144,7 +144,7 @@ impl Reader {
                         .collect(),
                     pieces: written(record, &signature),
                     signature,
-                    stacks: Vec::new(),
+                    stacks: stacks(record),
                 }
             }
             Event::Return(signature) => Moment::Return {
@@ -194,6 +194,14 @@ impl Event {
 
 /// Arguments that a call can have.
 const REGISTERS: usize = 6;
+
+/// The stacks that a record has.
+fn stacks(record: &Record<'_>) -> Vec<KeptStack> {
+    let stacks = record.fields().filter(|(field, _)| field.ty.is_stack());
+    stacks
+        .map(|(field, value)| KeptStack::new(&field.name, value))
+        .collect()
+}
 
 fn registers(record: &Record<'_>) -> Vec<u64> {
     match record.get("args") {

@@ -4,8 +4,8 @@ use super::Style;
 use super::clock::Clock;
 use super::format::Export;
 use crate::calls::{
-    Call, Descriptors, EXIT, End, FORK, Moment, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Renames,
-    SIGNAL, Signature, Signatures, Summary, ThreadEvent, json, line,
+    Call, Descriptors, EXIT, End, FORK, Pairing, RAW_ENTER, RAW_EXIT, Reader as CallReader, Renames, SIGNAL,
+    Signature, Signatures, Summary, ThreadEvent, json, line,
 };
 use crate::ctf::read::{Reader, Source};
 use crate::error::{Error, Result};
@@ -162,7 +162,7 @@ impl Calls {
 
     /// Takes a record; of calls that are over with it appends those of which a record is `wanted`.
     pub fn record(&mut self, record: &Record<'_>, wanted: bool, out: &mut Vec<u8>) {
-        self.shown_with(record, (wanted, Vec::new()), out);
+        self.shown_with(record, wanted, None, out);
     }
 
     /// As [`Calls::record`], with the stacks of each call's entry as `others` has them.
@@ -173,21 +173,17 @@ impl Calls {
         others: &dyn Export,
         out: &mut Vec<u8>,
     ) {
-        let mut stacks = Vec::new();
-        if record
-            .event
-            .layout
-            .fields()
-            .iter()
-            .any(|field| field.ty.is_stack())
-        {
-            others.stacks(record, &mut stacks);
-        }
-        self.shown_with(record, (wanted, stacks), out);
+        self.shown_with(record, wanted, Some(others), out);
     }
 
-    fn shown_with(&mut self, record: &Record<'_>, (wanted, stacks): (bool, Vec<u8>), out: &mut Vec<u8>) {
-        self.take(record, (wanted, stacks), &mut |calls, call| calls.show(call, out));
+    fn shown_with(
+        &mut self,
+        record: &Record<'_>,
+        wanted: bool,
+        others: Option<&dyn Export>,
+        out: &mut Vec<u8>,
+    ) {
+        self.take(record, wanted, &mut |calls, call| calls.show(call, others, out));
         self.happens(record, wanted, out);
     }
 
@@ -224,17 +220,10 @@ impl Calls {
 
     /// Takes a record, and gives those calls that are over with it of which a record is `wanted`, with the files behind their descriptors.
     pub fn each(&mut self, record: &Record<'_>, wanted: bool, done: &mut dyn FnMut(&Call, &Descriptors)) {
-        self.take(record, (wanted, Vec::new()), &mut |calls, call| {
-            done(call, &calls.files)
-        });
+        self.take(record, wanted, &mut |calls, call| done(call, &calls.files));
     }
 
-    fn take(
-        &mut self,
-        record: &Record<'_>,
-        (wanted, shown): (bool, Vec<u8>),
-        done: &mut dyn FnMut(&mut Self, &Call),
-    ) {
+    fn take(&mut self, record: &Record<'_>, wanted: bool, done: &mut dyn FnMut(&mut Self, &Call)) {
         let number = |field: &str| record.get(field).and_then(|value| value.as_u64());
         match record.event.name.as_str() {
             FORK => {
@@ -254,12 +243,9 @@ impl Calls {
             }
             _ => {}
         }
-        let Some(mut moment) = self.reader.read(record) else {
+        let Some(moment) = self.reader.read(record) else {
             return;
         };
-        if let Moment::Entry { stacks, .. } = &mut moment {
-            *stacks = shown;
-        }
         if self.shown.before_exec == Some(record.pid) && !is_exec(moment.signature()) {
             return;
         }
@@ -272,9 +258,9 @@ impl Calls {
         self.pairing = pairing;
     }
 
-    /// Appends the calls that have not returned; gives the counts, where they are counted.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Option<Summary> {
-        self.take_left(&mut |calls, call| calls.show(call, out));
+    /// Appends the calls that have not returned, with the stacks of their entries as `others` has them; gives the counts, where they are counted.
+    pub fn finish(&mut self, others: Option<&dyn Export>, out: &mut Vec<u8>) -> Option<Summary> {
+        self.take_left(&mut |calls, call| calls.show(call, others, out));
         self.summary.take()
     }
 
@@ -317,25 +303,30 @@ impl Calls {
         }
     }
 
-    fn show(&mut self, call: &Call, out: &mut Vec<u8>) {
+    fn show(&mut self, call: &Call, others: Option<&dyn Export>, out: &mut Vec<u8>) {
         if self.shown.failed_only && call.error().is_none() {
             return;
         }
         self.lines += 1;
         let comm = self.processes.name(call.tid, call.pid);
+        let stacks = |out: &mut Vec<u8>| {
+            if let Some(others) = others {
+                others.stacks(&call.stacks, out);
+            }
+        };
         match self.layout {
             Layout::Lines => {
                 self.clock.text(call.time_ns(), self.nanoseconds, out);
                 out.push(b' ');
                 out.extend_from_slice(line(call, comm, &self.files).as_bytes());
                 out.push(b'\n');
-                out.extend_from_slice(&call.stacks);
+                stacks(out);
             }
             Layout::Json => {
                 let time = self.clock.ns(call.time_ns());
                 let object = json(call, time, comm, &self.files);
                 out.extend_from_slice(object.strip_suffix('}').unwrap_or(&object).as_bytes());
-                out.extend_from_slice(&call.stacks);
+                stacks(out);
                 out.extend_from_slice(b"}\n");
             }
         }
@@ -380,7 +371,7 @@ pub fn as_calls<R: Source>(
             bytes.clear();
         }
     }
-    calls.finish(&mut bytes);
+    calls.finish(Some(&*others), &mut bytes);
     others.finish(&mut bytes);
     let written = out.write_all(&bytes).and_then(|()| out.flush());
     written.map_err(Error::io("write to", name))?;

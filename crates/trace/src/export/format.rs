@@ -5,6 +5,7 @@ use crate::event::EventClass;
 use crate::process::{Learner, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
+use crate::value::KeptStack;
 
 /// The kind of event whose records read like the call in C.
 pub const CALLS: &str = "jprobe";
@@ -26,8 +27,8 @@ pub trait Export {
     /// Appends one record.
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>);
 
-    /// Appends the stacks of a record as this format has them: lines beneath it, or members of an object, each with a comma before it.
-    fn stacks(&self, _record: &Record<'_>, _out: &mut Vec<u8>) {}
+    /// Appends stacks as this format has them: lines beneath what they are of, or members of an object, each with a comma before it.
+    fn stacks(&self, _stacks: &[KeptStack], _out: &mut Vec<u8>) {}
 
     /// Appends what stands behind the last record.
     fn finish(&mut self, _out: &mut Vec<u8>) {}

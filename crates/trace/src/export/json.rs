@@ -9,7 +9,7 @@ use crate::print::{JsonStyle, Piece, Scratch, decimal, json, string};
 use crate::process::{PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
-use crate::value::Value;
+use crate::value::{KeptStack, Value};
 
 pub(super) const FORMAT: Format = Format {
     name: "json",
@@ -101,12 +101,12 @@ impl Export for Json {
         out.extend_from_slice(line.bytes());
     }
 
-    fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {
-        for (field, value) in record.fields().filter(|(field, _)| field.ty.is_stack()) {
+    fn stacks(&self, stacks: &[KeptStack], out: &mut Vec<u8>) {
+        for stack in stacks {
             out.push(b',');
-            string(field.name.as_bytes(), out);
+            string(stack.field.as_bytes(), out);
             out.push(b':');
-            json(value, JsonStyle::Record, &self.known.symbols, out);
+            json(stack.value(), JsonStyle::Record, &self.known.symbols, out);
         }
     }
 }

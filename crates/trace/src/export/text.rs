@@ -11,7 +11,7 @@ use crate::print::{Piece, Scratch, TRUNCATED, decimal, pad_left, shown, symbol, 
 use crate::process::{PerThread, Processes};
 use crate::record::Record;
 use crate::symbol::Symbols;
-use crate::value::Value;
+use crate::value::{Frames, KeptStack, Value};
 
 pub(super) const FORMAT: Format = Format {
     name: "text",
@@ -61,38 +61,48 @@ impl Export for Text {
             registers::block(record, line.registers.clone(), &self.known.symbols, out);
         }
         if line.stacks {
-            self.stacks(record, out);
+            for (field, value) in record.fields() {
+                if let Value::Stack(frames) = value {
+                    self.stack(&field.name, frames, out);
+                }
+            }
         }
     }
 
-    fn stacks(&self, record: &Record<'_>, out: &mut Vec<u8>) {
-        for (field, it) in record.fields() {
-            let Value::Stack(frames) = it else { continue };
-            if frames.is_empty() {
-                pad_left(16, out);
-                escape(field.name.as_bytes(), out);
-                out.extend_from_slice(b" is empty\n");
-            }
-            for (index, address) in frames.iter().enumerate() {
-                pad_left(16, out);
-                out.extend_from_slice(format!("{address:016x} ").as_bytes());
-                match frames.space {
-                    Space::Kernel => symbol(address, &self.known.symbols, out),
-                    Space::User if user_frame(&frames, index, address, &self.known.symbols, out) => {}
-                    Space::User => out.extend_from_slice(b"[unknown]"),
-                }
-                out.push(b'\n');
-            }
-            if frames.truncated {
-                pad_left(16, out);
-                out.extend_from_slice(TRUNCATED.as_bytes());
-                out.push(b'\n');
+    fn stacks(&self, stacks: &[KeptStack], out: &mut Vec<u8>) {
+        for stack in stacks {
+            if let Some(frames) = stack.frames() {
+                self.stack(&stack.field, frames, out);
             }
         }
     }
 }
 
 impl Text {
+    /// Appends a stack, a frame a line.
+    fn stack(&self, field: &str, frames: Frames<'_>, out: &mut Vec<u8>) {
+        if frames.is_empty() {
+            pad_left(16, out);
+            escape(field.as_bytes(), out);
+            out.extend_from_slice(b" is empty\n");
+        }
+        for (index, address) in frames.iter().enumerate() {
+            pad_left(16, out);
+            out.extend_from_slice(format!("{address:016x} ").as_bytes());
+            match frames.space {
+                Space::Kernel => symbol(address, &self.known.symbols, out),
+                Space::User if user_frame(&frames, index, address, &self.known.symbols, out) => {}
+                Space::User => out.extend_from_slice(b"[unknown]"),
+            }
+            out.push(b'\n');
+        }
+        if frames.truncated {
+            pad_left(16, out);
+            out.extend_from_slice(TRUNCATED.as_bytes());
+            out.push(b'\n');
+        }
+    }
+
     /// A printer that knows these symbols of the kernel and these names of threads.
     pub fn new(style: Style, symbols: Symbols, processes: Processes) -> Self {
         Self {

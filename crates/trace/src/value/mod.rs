@@ -1,8 +1,10 @@
 //! One field's value, borrowed from the record's bytes and the layout's names; how it looks in text is decided in `print`.
 
+mod kept_stack;
 mod named;
 mod parts;
 
+pub use kept_stack::KeptStack;
 pub use named::NamedValue;
 pub use parts::{BuildIdFrame, Elements, Parts, Stacks, ValueContext};
 

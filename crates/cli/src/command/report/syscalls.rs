@@ -43,7 +43,7 @@ pub(super) fn report(
         learner.learn(&record, &mut processes);
         counted.record(&record, choice.wants(&record), &mut out);
     }
-    let summary = counted.finish(&mut out).unwrap_or_default();
+    let summary = counted.finish(None, &mut out).unwrap_or_default();
     let groups = summary.finish(&|tid, pid| processes.name(tid, pid).map(str::to_owned));
     calls::write(&groups, options.format(), &mut crate::screen::out())?;
     let (absent, cut_short) = match &trace.summary {

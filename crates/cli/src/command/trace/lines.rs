@@ -103,6 +103,11 @@ impl Lines {
         })
     }
 
+    /// What prints records.
+    pub(super) fn printer(&self) -> &dyn Export {
+        self.printer.as_ref()
+    }
+
     /// Gives the printer a record with the frames and the names of its stacks.
     fn with_frames(
         &mut self,

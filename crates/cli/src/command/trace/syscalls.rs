@@ -110,7 +110,7 @@ pub(super) fn run(
         ..
     } = shown;
     // Calls that have not returned, or the table.
-    if let Some(summary) = calls.finish(&mut out) {
+    if let Some(summary) = calls.finish(Some(other.printer()), &mut out) {
         let groups = summary.finish(&|tid, pid| calls.name(tid, pid).map(str::to_owned));
         match plan.target {
             // The standard output is the command's.
