@@ -314,7 +314,7 @@ impl<M: Memory> Ring<M> {
             }
         }
         match policy.cuts() {
-            Some(events) => self.cut(cursor, policy, events, bytes),
+            Some(events) => self.cut(cursor, policy, (events, now), bytes),
             None => Ok(Found::End),
         }
     }
@@ -348,7 +348,7 @@ impl<M: Memory> Ring<M> {
         &self,
         cursor: &Cursor,
         policy: Policy<'_>,
-        events: &EventTable,
+        (events, now): (&EventTable, u64),
         bytes: &mut Page,
     ) -> Result<Found> {
         let Cursor { cpu, page, .. } = *cursor;
@@ -371,10 +371,16 @@ impl<M: Memory> Ring<M> {
         }
         let lost = self.lost_up_to(cpu, page);
         put(bytes, packet::offset::DISCARDED, lost);
-        Ok(match ctf::seal(bytes, events) {
-            Ok(sealed) => Found::Torn(sealed.torn),
-            Err(_) => Found::Unopened,
-        })
+        let Ok(sealed) = ctf::seal(bytes, events) else {
+            return Ok(Found::Unopened);
+        };
+        // What a last packet tells as lost was lost before its end.
+        if page_of(self.position(cpu)) == page
+            && Packet::parse(bytes.as_slice()).is_ok_and(|packet| packet.end_ns < now)
+        {
+            put(bytes, packet::offset::TIMESTAMP_END, now);
+        }
+        Ok(Found::Torn(sealed.torn))
     }
 
     /// Records lost up to the end of a page that says no number, as the next whole one says it: the best there is.

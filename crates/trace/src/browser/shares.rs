@@ -62,7 +62,8 @@ impl Shares {
         let mut at = from;
         while at < to {
             let bucket = at >> self.shift;
-            let end = ((bucket + 1) << self.shift).min(to);
+            // The last bucket that there is ends with the last time.
+            let end = (at | ((1 << self.shift) - 1)).saturating_add(1).min(to);
             let sums = self.buckets.entry((row.number(), bucket)).or_default();
             sums[kind] += end - at;
             at = end;

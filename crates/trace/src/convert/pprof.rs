@@ -71,7 +71,7 @@ impl Conversion for Pprof {
         let (first, last) = self.times.unwrap_or_default();
         let mut profile = profile.finish(&self.comment);
         profile.time_nanos = self.since_1970.saturating_add(first).cast_signed();
-        profile.duration_nanos = (last - first).cast_signed();
+        profile.duration_nanos = last.saturating_sub(first).cast_signed();
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
         let failed = self.place.failed();
         packed.write_all(&profile.encode_to_vec()).map_err(failed)?;

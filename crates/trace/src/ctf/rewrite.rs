@@ -59,6 +59,8 @@ struct Stream {
     /// What the old stream had lost when its first record came, and what it has lost since.
     before: u64,
     lost: u64,
+    /// What the pages that are left tell of that.
+    told: u64,
 }
 
 impl Rewriter {
@@ -114,6 +116,7 @@ impl Rewriter {
             sequence: 0,
             before: place.lost_before,
             lost: 0,
+            told: 0,
         });
         stream.lost = lost.saturating_sub(stream.before);
         let time_ns = place.time_ns;
@@ -142,7 +145,7 @@ impl Rewriter {
         let mut summary = beside.summary.unwrap_or_default();
         let lost: u64 = summary.lost();
         summary.events = self.recorded();
-        summary.duration_ns = self.span.map_or(0, |(first, last)| last - first);
+        summary.duration_ns = self.span.map_or(0, |(first, last)| last.saturating_sub(first));
         summary.frozen = None;
         summary.notes.push(note);
         if lost > 0 {
@@ -180,7 +183,12 @@ impl Rewriter {
     /// # Errors
     /// When a file cannot be written.
     pub(super) fn end(mut self, beside: &SideData, maps: Option<&KeptMaps>) -> Result<Written> {
+        let end_ns = self.span.map_or(0, |(_, last)| last);
         for (key, stream) in &mut self.streams {
+            // What a last page tells as lost may have been lost behind its last record.
+            if stream.lost > stream.told {
+                stream.last_ns = stream.last_ns.max(end_ns);
+            }
             leave(&mut self.writer, *key, stream)?;
         }
         let summary = beside.summary.clone().unwrap_or_default();
@@ -267,5 +275,6 @@ fn leave(writer: &mut Writer<Directory>, (buffer, cpu): (u32, u32), stream: &mut
     writer.append(buffer, cpu, stream.page.as_slice())?;
     (stream.at, stream.events) = (0, 0);
     stream.sequence += 1;
+    stream.told = stream.lost;
     Ok(())
 }

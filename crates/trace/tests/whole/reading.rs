@@ -174,27 +174,34 @@ fn up_to_when_records_may_be_missing_is_known() {
 }
 
 #[test]
-fn what_a_last_packet_tells_as_lost_may_have_been_lost_behind_it() {
+fn what_a_last_packet_tells_as_lost_was_lost_up_to_its_end() {
     let whole = sealed(&mut crooked_ring(1000));
     // The last page with records counts the losses, as in a ring that is full.
     let mut ring = crooked_ring(300);
     let before = sealed(&mut crooked_ring(300));
     ring.lost = 17;
     ring.leave();
-    let told = ring.bytes();
+    let mut told = ring.bytes();
+    let last = told.len() - 4096;
+    told[last + offset::TIMESTAMP_END as usize..][..8].copy_from_slice(&1500_u64.to_le_bytes());
+    let found = gaps(&[&told, &whole]);
+    let of = |time: u64| found.iter().rfind(|(at, _)| *at == time).unwrap().1;
+    assert_eq!((of(1290), of(1301), of(1999)), (u64::MAX, 1500, 1500));
+    // Where it is damaged, too, nothing is known of what is behind it.
+    told.extend_from_slice(&[0; 4096]);
     assert_eq!(gaps(&[&told, &whole]).last().unwrap(), &(1999, u64::MAX));
-    // Told by a packet without records behind it, of the time of the last one.
+    // Told by a packet without records behind it.
     let mut empty = before[before.len() - 4096..].to_vec();
     let mut put = |at: u32, word: u64| empty[at as usize..][..8].copy_from_slice(&word.to_le_bytes());
     put(offset::TIMESTAMP_BEGIN, 1299);
-    put(offset::TIMESTAMP_END, 1299);
+    put(offset::TIMESTAMP_END, 1400);
     put(offset::CONTENT_SIZE, u64::from(HEADER) * 8);
     put(offset::SEQUENCE, 2);
     put(offset::DISCARDED, 17);
     put(offset::COMMITTED, page_without_records(0));
     let told = [before.as_slice(), &empty].concat();
     let found = gaps(&[&told, &whole]);
-    assert_eq!((found[0].1, found.last().unwrap()), (0, &(1999, u64::MAX)));
+    assert_eq!((found[0].1, found.last().unwrap()), (0, &(1999, 1400)));
 }
 
 #[test]

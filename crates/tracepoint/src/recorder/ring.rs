@@ -31,6 +31,8 @@ pub(crate) struct Ring {
     recorded: AtomicU64,
     /// Time of the newest record.
     newest_ns: AtomicU64,
+    /// Time of the last record that was lost: packets that tell of it end no earlier.
+    lost_ns: AtomicU64,
     taken: AtomicBool,
     writer: UnsafeCell<Writer>,
 }
@@ -92,6 +94,7 @@ impl Ring {
             lost: AtomicU64::new(0),
             recorded: AtomicU64::new(0),
             newest_ns: AtomicU64::new(0),
+            lost_ns: AtomicU64::new(0),
             taken: AtomicBool::new(false),
             writer: UnsafeCell::new(Writer {
                 page: base,
@@ -173,7 +176,7 @@ impl Ring {
         // SAFETY: the ring is this thread's; a signal handler of it that comes later than the next line sees that it is busy and touches nothing.
         let writer = unsafe {
             if (*writer).is_busy {
-                return Err(self.lose());
+                return Err(self.lose(clock::now()));
             }
             (*writer).is_busy = true;
             compiler_fence(Ordering::SeqCst);
@@ -206,8 +209,15 @@ impl Ring {
         Ok(())
     }
 
+    /// Time of the last record, also where that was lost.
+    fn newest_ns(&self) -> u64 {
+        let lost_ns = self.lost_ns.load(Ordering::Relaxed);
+        self.newest_ns.load(Ordering::Relaxed).max(lost_ns)
+    }
+
     #[cold]
-    fn lose(&self) -> Refused {
+    fn lose(&self, now: u64) -> Refused {
+        self.lost_ns.fetch_max(now, Ordering::Relaxed);
         self.lost.fetch_add(1, Ordering::Relaxed);
         Refused::Lost
     }
@@ -220,14 +230,15 @@ impl Ring {
             return Err(Refused::Closed);
         }
         if size > CAPACITY {
-            return Err(self.lose());
+            return Err(self.lose(now));
         }
         if writer.is_open {
             self.seal(writer);
         }
         if !self.session.is_overwriting() && !self.control.has_room(self.pages) {
-            self.lose();
+            self.lose(now);
             let last = self.page(self.control.opened() - 1);
+            self.put(last, offset::TIMESTAMP_END, now.max(writer.last_ns));
             self.put(last, offset::DISCARDED, self.lost());
             return Err(Refused::Lost);
         }
@@ -245,7 +256,8 @@ impl Ring {
     #[allow(unsafe_code, reason = "memory that threads share")]
     fn seal(&self, writer: &mut Writer) {
         let page = writer.page;
-        self.put(page, offset::TIMESTAMP_END, writer.last_ns);
+        let lost_ns = self.lost_ns.load(Ordering::Relaxed);
+        self.put(page, offset::TIMESTAMP_END, writer.last_ns.max(lost_ns));
         self.put(page, offset::CONTENT_SIZE, u64::from(writer.at) * 8);
         self.put(page, offset::DISCARDED, self.lost());
         writer.committed += u64::from(PAGE - writer.at + SEALED);
@@ -320,7 +332,7 @@ impl Ring {
             return false;
         }
         let committed = word(offset::COMMITTED).load(Ordering::Acquire);
-        let newest_ns = self.newest_ns.load(Ordering::Relaxed);
+        let newest_ns = self.newest_ns();
         for (at, bytes) in to.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             *bytes = word(at as u32 * 8).load(Ordering::Relaxed).to_ne_bytes();
         }
@@ -353,7 +365,7 @@ impl Ring {
         for (at, word) in self.session.head().iter().enumerate() {
             put(at as u32 * 8, *word);
         }
-        let newest_ns = self.newest_ns.load(Ordering::Relaxed);
+        let newest_ns = self.newest_ns();
         for (at, value) in [
             (offset::TIMESTAMP_BEGIN, newest_ns),
             (offset::TIMESTAMP_END, newest_ns),
@@ -374,6 +386,7 @@ impl Ring {
         self.lost.fetch_add(1, Ordering::Relaxed);
         // SAFETY: words of the ring's one page.
         unsafe {
+            long(self.base, offset::TIMESTAMP_END).fetch_max(clock::now(), Ordering::Relaxed);
             long(self.base, offset::DISCARDED).fetch_add(1, Ordering::Relaxed);
             long(self.base, offset::COMMITTED).store(whole(0), Ordering::Release);
         }

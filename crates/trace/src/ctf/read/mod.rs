@@ -158,7 +158,7 @@ impl<R: Source> Reader<R> {
 
     /// The next record in time, and the time up to which records before it may be missing: lost, overwritten or damaged ones. What happened later, of
     /// whatever CPU, was recorded whole; 0 where nothing is missing up to the record, [`u64::MAX`] where something may be missing next to it, or anywhere behind
-    /// it: what the last packet of a stream tells as lost. Losses that no packet tells, but the summary alone, are not seen.
+    /// it: behind a last packet that is damaged, or next to one that tells of losses before its end. Losses that no packet tells, but the summary alone, are not seen.
     ///
     /// # Errors
     /// As [`Reader::next`].
@@ -383,8 +383,8 @@ impl<R: Source> Reader<R> {
     pub fn lost(&self) -> u64 {
         let losses = self.streams.iter().map(|stream| &stream.losses);
         losses
-            .map(|it| it.lost + it.packets_missing + it.packets_damaged)
-            .sum()
+            .flat_map(|it| [it.lost, it.packets_missing, it.packets_damaged])
+            .fold(0, u64::saturating_add)
     }
 
     /// Events lost that were met so far, by CPU.
@@ -392,7 +392,8 @@ impl<R: Source> Reader<R> {
         let mut all = BTreeMap::new();
         for stream in &self.streams {
             for (cpu, lost) in &stream.lost_on {
-                *all.entry(*cpu).or_default() += lost;
+                let on_cpu: &mut u64 = all.entry(*cpu).or_default();
+                *on_cpu = on_cpu.saturating_add(*lost);
             }
         }
         all
@@ -402,8 +403,8 @@ impl<R: Source> Reader<R> {
     pub fn losses(&self) -> Losses {
         let mut all = Losses::default();
         for stream in &self.streams {
-            all.lost += stream.losses.lost;
-            all.packets_missing += stream.losses.packets_missing;
+            all.lost = all.lost.saturating_add(stream.losses.lost);
+            all.packets_missing = all.packets_missing.saturating_add(stream.losses.packets_missing);
             all.packets_damaged += stream.losses.packets_damaged;
             all.notes.extend(stream.losses.notes.iter().cloned());
         }

@@ -85,9 +85,11 @@ pub(super) struct Stream<R> {
 /// Up to when records of a stream may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gaps {
-    /// The begin of the first packet behind the last gap; [`OPEN`] before that is met, and for good where there is none: what a last packet tells as lost may
-    /// have been lost behind it.
+    /// The begin of the first packet behind the last gap; [`OPEN`] before that is met. Where there is none it is the end of the last packet, which was not
+    /// before anything was lost that it tells, and stays open where the last packet is damaged.
     pub(super) until_ns: u64,
+    /// The end of the packet that tells of an open gap.
+    told_ns: Option<u64>,
     /// Whether that has changed since the reader looked.
     pub(super) changed: bool,
 }
@@ -98,11 +100,25 @@ const OPEN: u64 = u64::MAX;
 impl Gaps {
     fn open(&mut self) {
         (self.until_ns, self.changed) = (OPEN, true);
+        self.told_ns = None;
+    }
+
+    /// Opens a gap that a packet tells, which ends at `end_ns`.
+    fn open_until(&mut self, end_ns: u64) {
+        self.open();
+        self.told_ns = Some(end_ns);
     }
 
     fn close(&mut self, whole_from_ns: u64) {
         if self.until_ns == OPEN {
             (self.until_ns, self.changed) = (whole_from_ns, true);
+        }
+    }
+
+    /// No packet follows.
+    fn end(&mut self) {
+        if let Some(end_ns) = self.told_ns.take() {
+            self.close(end_ns);
         }
     }
 }
@@ -189,6 +205,7 @@ impl<R: Source> Stream<R> {
             self.note(&why);
         }
         if read == 0 {
+            self.gaps.end();
             return Ok(false);
         }
         self.packets += 1;
@@ -218,15 +235,17 @@ impl<R: Source> Stream<R> {
                     self.records += u64::from(packet.events);
                     self.at = self.end;
                 }
-                self.losses.packets_missing += gap.packets;
+                // Numbers of damaged headers may be anything.
+                self.losses.packets_missing = self.losses.packets_missing.saturating_add(gap.packets);
                 // Somewhere between the packet before and the one behind. Of a first packet that is not its ring's first it is not known how much of what its
                 // header tells was lost before it.
                 if gap.lost > 0 || is_later && packet.events_discarded > 0 {
-                    self.gaps.open();
+                    self.gaps.open_until(packet.end_ns);
                 }
                 if gap.lost > 0 {
-                    self.losses.lost += gap.lost;
-                    *self.lost_on.entry(packet.cpu).or_default() += gap.lost;
+                    self.losses.lost = self.losses.lost.saturating_add(gap.lost);
+                    let on_cpu = self.lost_on.entry(packet.cpu).or_default();
+                    *on_cpu = on_cpu.saturating_add(gap.lost);
                 }
                 if unsealed {
                     self.damaged("its writers never left it; what they committed is read");
