@@ -291,6 +291,49 @@ fn a_command_begins_with_its_own_exec() {
     assert!(!lines.contains("resumed>"), "{lines}");
 }
 
+/// Stacks that a command's JSON of calls has, by the call's name: how many of each kind have frames.
+fn stacks(text: &str) -> (usize, usize, usize) {
+    let objects = text.lines().filter(|line| line.starts_with('{'));
+    let objects = objects.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let calls: Vec<_> = objects
+        .filter(|it| it["call"].is_string() && !it["args"].is_null())
+        .collect();
+    let with = |stack: &str| {
+        calls
+            .iter()
+            .filter(|it| it[stack].as_array().is_some_and(|it| !it.is_empty()))
+    };
+    (calls.len(), with("kstack").count(), with("ustack").count())
+}
+
+#[test]
+fn stacks_of_all_calls_are_recorded() {
+    let path = program();
+    let plain = ours(&kestrel(&["trace", "--syscalls", "--", path]).success());
+    for stacks_of in [&["-g"][..], &["--call-graph", "dwarf,1024"]] {
+        let live = [
+            &["trace", "--syscalls", "--format", "json"],
+            stacks_of,
+            &["--", path],
+        ]
+        .concat();
+        let live = kestrel(&live);
+        assert!(!live.err.contains("lost"), "{}", live.err);
+        let (calls, kernel, user) = stacks(&live.success());
+        assert!(calls >= plain.len(), "{calls}");
+        assert_eq!((kernel, user), (calls, calls));
+        let trace = "/tmp/stacks.trace";
+        let record = [&["record", "--syscalls", "-o", trace], stacks_of, &["--", path]].concat();
+        let recorded = kestrel(&record);
+        assert!(recorded.err.contains("lost 0"), "{}", recorded.err);
+        recorded.success();
+        let printed = kestrel(&["print", "--format", "json", trace]).success();
+        assert_eq!(stacks(&printed), (calls, calls, calls));
+        assert_eq!(ours(&kestrel(&["print", trace]).success()).len(), plain.len());
+        fs::remove_dir_all(trace).unwrap();
+    }
+}
+
 /// Calls by name out of a table of strace -c's or perf trace -s's kind: `place` is the column of the count.
 fn counts(table: &str, name: impl Fn(&[&str]) -> Option<(String, u64)>) -> BTreeMap<String, u64> {
     let rows = table

@@ -427,23 +427,38 @@ fn the_stacks_of_each_calls_entry_stand_beneath_it() {
     let place = Place::new();
     let command = ["--", "cat", "/proc/version"];
     let check = |text: &str| {
-        let mut calls = 0;
+        let (mut calls, mut opened) = (0, 0);
         let mut lines = text.lines().peekable();
         while let Some(line) = lines.next() {
             if !line.contains("openat(") && !line.contains("execve(") {
                 continue;
             }
             calls += 1;
-            let mut frames = 0;
-            while lines
-                .next_if(|line| line.starts_with("                "))
-                .is_some()
-            {
-                frames += 1;
+            let frames = std::iter::from_fn(|| lines.next_if(|line| line.starts_with("                ")));
+            let frames: Vec<&str> = frames.map(str::trim_start).collect();
+            let (kernel, user): (Vec<&str>, Vec<&str>) =
+                frames.iter().partition(|frame| frame.starts_with("ffff"));
+            assert!(
+                frames.iter().all(|frame| !frame.ends_with("is empty")),
+                "{line}\n{text}"
+            );
+            assert!(
+                kernel.iter().any(|frame| frame.contains(" do_syscall_64+")),
+                "{line}\n{text}"
+            );
+            assert!(
+                user.iter().any(|frame| frame.starts_with("0000")),
+                "{line}\n{text}"
+            );
+            if line.contains("\"/proc/version\", flags") {
+                opened += 1;
+                assert!(
+                    user.iter().any(|frame| frame.contains(" open64+")),
+                    "{line}\n{text}"
+                );
             }
-            assert!(frames > 1, "{line}\n{text}");
         }
-        assert!(calls > 2, "{text}");
+        assert!(calls > 2 && opened == 1, "{text}");
         calls
     };
     let live = place.run(&[&["trace", "--syscalls=openat,execve", "-g"], &command[..]].concat());
@@ -452,13 +467,22 @@ fn the_stacks_of_each_calls_entry_stand_beneath_it() {
         let record = ["record", "-q", "--syscalls=openat,execve"];
         place.run(&[&record[..], stacks, &command].concat()).succeeds();
         assert_eq!(check(&place.run(&["print"]).succeeds().out), calls);
-        let json = place.run(&["print", "--format", "json"]).succeeds();
-        let objects = json
-            .out
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let with_stacks = objects.filter(|it| it["call"].is_string() && it["kstack"].is_array());
-        assert_eq!(with_stacks.count(), calls, "{}", json.out);
+        let objects = place.json_lines(&["print"]);
+        let of_calls: Vec<_> = objects.iter().filter(|it| it["call"].is_string()).collect();
+        assert_eq!(of_calls.len(), calls);
+        for call in of_calls {
+            for stack in ["kstack", "ustack"] {
+                assert!(
+                    call[stack].as_array().is_some_and(|it| !it.is_empty()),
+                    "{stack}: {call}"
+                );
+            }
+            if call["args"][1]["text"] == "\"/proc/version\"" {
+                let mut frames = call["ustack"].as_array().unwrap().iter();
+                let is_open = |it: &serde_json::Value| it.as_str().unwrap().starts_with("open64+");
+                assert!(frames.any(is_open), "{call}");
+            }
+        }
         let graph = place.run(&["report", "-g"]).succeeds();
         assert!(graph.out.contains("do_syscall_64"), "{}", graph.out);
     }

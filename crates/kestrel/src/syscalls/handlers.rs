@@ -166,7 +166,7 @@ fn records(
             .zip(examples)
             .map(|(kind, (_, signature))| (kind, *signature))
             .collect();
-        let many = matches!(group, Group::Vectors(_) | Group::Message(_) | Group::Exec);
+        let many = *group == Group::Exec;
         let of = if *with { moment } else { bare };
         let Some(record) = read(&examples, Moment { many, ..of }) else {
             continue;

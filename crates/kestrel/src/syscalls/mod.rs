@@ -36,7 +36,7 @@ pub struct EntryStacks {
 
 /// Frames of the kernel's stack: at the entry of a call it has about five.
 const KERNEL_FRAMES: u32 = 16;
-/// Frames of the process's stack beside vectors of buffers, messages and arguments of programs, which leave no room for more.
+/// Frames of the process's stack beside the arguments and the environment of a program, which leave no room for more.
 const FEW_FRAMES: u32 = 32;
 
 impl EntryStacks {
