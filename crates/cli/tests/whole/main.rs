@@ -4,6 +4,7 @@
 
 mod asked;
 mod counts;
+mod damaged;
 mod export;
 mod house;
 mod import;
