@@ -1,6 +1,6 @@
 //! Recordings opened for reading: Kestrel's, and those of other tools.
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use kestrel_trace::ctf::directory::Trace;
 use kestrel_trace::import;
 use kestrel_trace::print::shown;
@@ -17,5 +17,20 @@ pub(crate) fn open(path: &Path) -> Result<Trace, Failure> {
 pub(crate) fn say_remarks(trace: &mut Trace) {
     for remark in trace.remarks.drain(..) {
         eprintln!("{}", shown(&remark));
+    }
+}
+
+/// Refuses an output that would take the place of the recording that it is made of.
+pub(crate) fn spare(recording: &Path, output: &Path) -> Result<(), Failure> {
+    match (recording.canonicalize(), output.canonicalize()) {
+        (Ok(from), Ok(to)) if from == to => {
+            let name = shown(&output.to_string_lossy()).into_owned();
+            let failure = Failure::new(
+                Exit::Usage,
+                format!("{name} is what is read: it would be replaced"),
+            );
+            Err(failure.hint("give the output another name"))
+        }
+        _ => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::arguments::{directory, level};
 use crate::exit::{Exit, Failure};
+use crate::opening;
 use crate::output::losses::missing;
 use crate::style::bytes;
 use clap::Args;
@@ -49,6 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             );
             return Err(failure);
         }
+        opening::spare(path, &options.output)?;
         places.push(place);
         named.push((name, import::open(path)?));
     }

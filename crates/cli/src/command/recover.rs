@@ -64,7 +64,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
         return recover_all(&image, "this kernel", given, &output, options.format);
     };
     let name = path.display().to_string();
-    let image = Image::open(path).map_err(|why| unreadable(&name, &why))?;
+    let image = Image::open(path).map_err(|why| match path.is_dir() {
+        true => unreadable(&name, &why)
+            .hint("`kestrel print DIR` and `kestrel report DIR` read what a killed recorder left"),
+        false => unreadable(&name, &why),
+    })?;
     recover_all(&image, &name, given, &output, options.format)
 }
 

@@ -18,6 +18,27 @@ pub(crate) fn line(text: &str, style: Style) -> Line<'static> {
     Line::styled(shown(text).into_owned(), style)
 }
 
+/// A text from elsewhere as lines of a width, broken between words; what `most` lines have no room for is cut, with a mark.
+pub(crate) fn wrapped(text: &str, (width, most): (usize, usize), style: Style) -> Vec<Line<'static>> {
+    let text = shown(text);
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() == most;
+        match lines.last_mut() {
+            Some(line) if !line.is_empty() && (last || length(line) + 1 + length(word) <= width) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(line) if line.is_empty() => line.push_str(word),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+        .iter()
+        .map(|line| Line::styled(cut(line, width), style))
+        .collect()
+}
+
 /// Draws a table: the names of its columns, and as many rows as have room, the chosen one among them. Columns that have no room are left out on the right.
 pub(crate) fn draw_table(frame: &mut Frame<'_>, area: Rect, table: &mut Table) {
     if area.height == 0 || area.width == 0 {
@@ -323,5 +344,17 @@ mod tests {
             "{help}"
         );
         drawn(3, 2, |frame| draw_help(frame, "keys", KEYS));
+    }
+
+    #[test]
+    fn a_long_text_is_broken_between_words_and_cut_at_the_last_line() {
+        let lines = |width, most| {
+            let lines = wrapped("not all hits are \x1b[2J counted", (width, most), Style::new());
+            lines.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(80, 3), ["not all hits are \\x1b[2J counted"]);
+        assert_eq!(lines(16, 3), ["not all hits are", "\\x1b[2J counted"]);
+        assert_eq!(lines(9, 3), ["not all", "hits are", "\\x1b[2J …"]);
+        assert_eq!(lines(9, 1), ["not all …"]);
     }
 }

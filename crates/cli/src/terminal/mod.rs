@@ -13,7 +13,7 @@ pub(crate) mod testing;
 pub(crate) mod theme;
 mod view;
 
-pub(crate) use draw::{Help, draw_help, draw_table, key_line, line, prompt_line};
+pub(crate) use draw::{Help, draw_help, draw_table, key_line, line, prompt_line, wrapped};
 pub(crate) use full_screen::is_possible;
 pub(crate) use prompt::{Edited, Prompt};
 pub(crate) use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

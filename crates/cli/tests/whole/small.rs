@@ -74,6 +74,16 @@ fn a_part_is_a_recording_of_its_own() {
     let answer = place.run(&["cut", "all", "-o", "none", "--from", "1000"]);
     answer.fails(1, &["none of the events in all is wanted"]);
     assert!(!place.path().join("none").exists() && !place.path().join(".none.new").exists());
+    for words in [
+        &["cut", "part", "-o", "./part"][..],
+        &["merge", "all", "part", "-o", "part"],
+        &["export", "--to", "ctf", "part", "-o", "part"],
+    ] {
+        place
+            .run(words)
+            .fails(2, &["part is what is read", "another name"]);
+    }
+    assert_eq!(lines(&["print", "part"]), expected);
     if has("babeltrace2") {
         let output = std::process::Command::new("babeltrace2")
             .arg(place.path().join("plain"))

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use crate::terminal::{
     AfterKey, Edited, Help, KeyCode, KeyEvent, Prompt, View, draw_help, draw_table, key_line,
     keys::{self, help},
-    line, prompt_line, theme,
+    line, prompt_line, theme, wrapped,
 };
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -205,9 +205,13 @@ impl View for TopView<'_> {
         let losses: Vec<String> = losses(self.model.now());
         let notes = &self.model.now().notes;
         let failed = self.failure.iter().cloned();
-        let alarms = failed.chain(losses).map(|text| line(&text, theme::alarm()));
+        let area = frame.area();
+        let room = (usize::from(area.width), usize::from(area.height / 8).max(1));
+        let alarms = failed
+            .chain(losses)
+            .flat_map(|text| wrapped(&text, room, theme::alarm()));
         let below: Vec<Line<'_>> = alarms
-            .chain(notes.iter().map(|text| line(text, theme::faint())))
+            .chain(notes.iter().flat_map(|text| wrapped(text, room, theme::faint())))
             .collect();
         let height = |lines: usize| Constraint::Length(u16::try_from(lines).unwrap_or(u16::MAX));
         let [title, tabs, path, body, under, bottom] = Layout::vertical([
