@@ -220,7 +220,7 @@ fn read_all(folder: &Path, first: u64, count: u64) {
                 fault(&format!("takes {times:?}"));
             }
         }
-        if (seed + 1 - first) % 1000 == 0 {
+        if (seed + 1 - first).is_multiple_of(1000) {
             println!("{} in {:?}, {}", seed + 1 - first, begin.elapsed(), peak());
         }
     }
