@@ -41,7 +41,7 @@ pub struct Replaying {
     ticks: Vec<Tick>,
     /// When the first of the ticks is due.
     due_ns: u64,
-    /// How many ticks may still follow each other in long times without records.
+    /// How many ticks may still follow each other in long times without records, each counted with what it prints.
     idle_ticks: u64,
     /// How many were left out because there were more.
     skipped_ticks: u64,
@@ -65,8 +65,10 @@ struct Tick {
 
 /// Ticks between two records that are always run.
 const FREE_TICKS: u64 = 1000;
-/// How many more are run in all times between records: three hours at one a millisecond.
-const MAX_IDLE: u64 = 10_000_000;
+/// How many more are run in all times between records: eight minutes at one a millisecond, five days at one a second.
+const MAX_IDLE: u64 = 500_000;
+/// Bytes printed by such a tick that count as another one: those of a table a thousand times a second fill no memory.
+const IDLE_BYTES: usize = 512;
 
 /// The maps of a program at a time.
 struct Maps<'r> {
@@ -148,6 +150,12 @@ impl Replaying {
             types.as_ref(),
             (begin_ns, offset),
         )?;
+        let renames = Renames::new(&calls.signatures);
+        Ok(Self::of(planned, begin_ns, trace.processes.clone(), renames))
+    }
+
+    /// A program that was planned, over a recording that begins at a time.
+    fn of(planned: Planned, begin_ns: u64, processes: Processes, renames: Renames) -> Self {
         let Planned {
             replay,
             begin,
@@ -169,16 +177,16 @@ impl Replaying {
             due_ns: u64::MAX,
             idle_ticks: MAX_IDLE,
             skipped_ticks: 0,
-            processes: trace.processes.clone(),
+            processes,
             learner: Learner::default(),
-            renames: Renames::new(&calls.signatures),
+            renames,
             now_ns: begin_ns,
             exit: None,
             handlers: events,
             warnings,
         };
         all.due_ns = all.due();
-        Ok(all)
+        all
     }
 
     /// Warnings about the program, each with its text.
@@ -281,21 +289,24 @@ impl Replaying {
             .unwrap_or(u64::MAX)
     }
 
-    /// Runs the intervals that are due up to a time. A damaged recording may say that days passed: of ticks without records between them a bounded number is
-    /// run.
+    /// Runs the intervals that are due up to a time. A damaged recording may say that months passed: of ticks without records between them a bounded number is
+    /// run, and a smaller one where they print much.
     #[cold]
     fn ticks(&mut self, until_ns: u64, perform: &mut Perform) -> Result<()> {
         let mut count = 0;
         while self.due_ns <= until_ns && self.exit.is_none() {
-            if count >= FREE_TICKS {
-                let Some(left) = self.idle_ticks.checked_sub(1) else {
-                    self.skip_ticks(until_ns);
-                    break;
-                };
-                self.idle_ticks = left;
+            let is_idle = count >= FREE_TICKS;
+            if is_idle && self.idle_ticks == 0 {
+                self.skip_ticks(until_ns);
+                break;
             }
             count += 1;
+            let before = perform.out.len();
             self.tick(perform)?;
+            if is_idle {
+                let printed = perform.out.len().saturating_sub(before) / IDLE_BYTES;
+                self.idle_ticks = self.idle_ticks.saturating_sub(1 + printed as u64);
+            }
         }
         Ok(())
     }
@@ -357,4 +368,53 @@ fn performed(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::SystemNames;
+    use kestrel_kernel::Host;
+    use kestrel_trace::symbol::Symbols;
+    use std::sync::Arc;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A program over a recording without events that begins at 0, and what performs it.
+    fn replaying(text: &str) -> (Replaying, Perform) {
+        let program = ProgramText::read("-e", text, Default::default(), &Default::default()).unwrap();
+        let (calls, globals) = (Calls::default(), Globals::default());
+        let planned = plan::plan(&program, (&[], &calls), &globals, None, (0, 0)).unwrap();
+        let renames = Renames::new(&calls.signatures);
+        let host = Host::new("nowhere");
+        let names = Arc::new(SystemNames::new(host.clone()));
+        let perform = Perform::of_recording(Symbols::default(), names, host, false);
+        (Replaying::of(planned, 0, Processes::default(), renames), perform)
+    }
+
+    #[test]
+    fn a_time_far_ahead_is_reached_by_a_bounded_number_of_ticks() {
+        // A damaged perf.data, whose last record was 52 days after the one before it.
+        let (mut replaying, mut perform) = replaying("interval:s:1 { @n = count() }");
+        let seconds = 4_503_600;
+        replaying.ticks(seconds * SECOND, &mut perform).unwrap();
+        assert_eq!(replaying.skipped_ticks(), seconds - FREE_TICKS - 500_000);
+        assert_eq!(replaying.due_ns, (seconds + 1) * SECOND);
+        // Later ticks come as ever.
+        replaying.ticks((seconds + 3) * SECOND, &mut perform).unwrap();
+        assert_eq!(replaying.skipped_ticks(), seconds - FREE_TICKS - 500_000);
+        assert_eq!(replaying.due_ns, (seconds + 4) * SECOND);
+    }
+
+    #[test]
+    fn ticks_that_print_much_are_fewer() {
+        let (mut replaying, mut perform) = replaying("interval:s:1 { printf(\"%600d\\n\", 1) }");
+        replaying.ticks(FREE_TICKS * SECOND, &mut perform).unwrap();
+        assert_eq!(replaying.idle_ticks, MAX_IDLE);
+        replaying.idle_ticks = 10;
+        replaying.ticks(3 * FREE_TICKS * SECOND, &mut perform).unwrap();
+        let ran = 2 * FREE_TICKS + 5;
+        assert_eq!(perform.out.len() as u64, ran * 601);
+        assert_eq!(replaying.skipped_ticks(), 3 * FREE_TICKS - ran);
+    }
 }
