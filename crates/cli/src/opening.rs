@@ -21,13 +21,13 @@ pub(crate) fn say_remarks(trace: &mut Trace) {
 }
 
 /// Refuses an output that would take the place of the recording that it is made of.
-pub(crate) fn spare(recording: &Path, output: &Path) -> Result<(), Failure> {
+pub(crate) fn ensure_not_input(recording: &Path, output: &Path) -> Result<(), Failure> {
     match (recording.canonicalize(), output.canonicalize()) {
         (Ok(from), Ok(to)) if from == to => {
             let name = shown(&output.to_string_lossy()).into_owned();
             let failure = Failure::new(
                 Exit::Usage,
-                format!("{name} is what is read: it would be replaced"),
+                format!("{name} is the input: writing there would replace it"),
             );
             Err(failure.hint("give the output another name"))
         }

@@ -1,7 +1,7 @@
 //! The text of metadata (TSDL, CTF 1.8) that all of Kestrel's traces have in common: packets, clock, stream, and what the environment says. The fields of events are said
 //! by the two that know them, in the words that stand here.
 //!
-//! TSDL cannot say in which order people read fields, that a byte is a truth value, or how long a string may be: such hints stand in entries of `env`.
+//! TSDL cannot say in which order people read fields, that a byte is a bool, or how long a string may be: such hints stand in entries of `env`.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;

@@ -40,7 +40,7 @@ Names of threads, addresses and files come along; maps of handlers, which are of
 
 /// Runs `kestrel cut`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
-    opening::spare(&options.trace.path, &options.output)?;
+    opening::ensure_not_input(&options.trace.path, &options.output)?;
     let mut trace = opening::open(&options.trace.path)?;
     directory::is_free(&options.output)?;
     let total = trace.packets;

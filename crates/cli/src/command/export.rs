@@ -58,7 +58,7 @@ fn file() -> impl TypedValueParser<Value = PathBuf> {
 pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
     let target = convert::target(&options.format).unwrap_or(&TARGETS[0]);
     let path = options.output.clone().unwrap_or_else(|| target.file.into());
-    opening::spare(&options.trace.path, &path)?;
+    opening::ensure_not_input(&options.trace.path, &path)?;
     let mut trace = opening::open(&options.trace.path)?;
     let total = trace.packets;
     if let Some(mut bar) = progress::bar("exporting") {

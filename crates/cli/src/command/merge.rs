@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Failure> {
             );
             return Err(failure);
         }
-        opening::spare(path, &options.output)?;
+        opening::ensure_not_input(path, &options.output)?;
         places.push(place);
         named.push((name, import::open(path)?));
     }

@@ -18,12 +18,12 @@ pub(crate) fn line(text: &str, style: Style) -> Line<'static> {
     Line::styled(shown(text).into_owned(), style)
 }
 
-/// A text from elsewhere as lines of a width, broken between words; what `most` lines have no room for is cut, with a mark.
-pub(crate) fn wrapped(text: &str, (width, most): (usize, usize), style: Style) -> Vec<Line<'static>> {
+/// A text from elsewhere as lines of a width, broken between words; what `max_lines` lines have no room for is cut, with a mark.
+pub(crate) fn wrapped(text: &str, (width, max_lines): (usize, usize), style: Style) -> Vec<Line<'static>> {
     let text = shown(text);
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let last = lines.len() == most;
+        let last = lines.len() == max_lines;
         match lines.last_mut() {
             Some(line) if !line.is_empty() && (last || length(line) + 1 + length(word) <= width) => {
                 line.push(' ');

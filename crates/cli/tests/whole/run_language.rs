@@ -38,9 +38,9 @@ fn elements_outside_of_arrays_are_zero_and_counted() {
     run("begin { $a = (uint8[4])1; print($a[4]); }").fails(2, &["the index 4 is out of bounds"]);
 }
 
-/// A truth value is no integer: not in a variable, a map, a key or a sum; it counts where it is calculated with.
+/// A bool is no integer: not in a variable, a map, a key or a sum; it counts where it is calculated with.
 #[test]
-fn truth_values_are_no_integers() {
+fn bools_are_no_integers() {
     needs_tracing!();
     for (program, words) in [
         ("$a = true; $a = 1;", "this is int8, but $a holds bool"),
@@ -52,8 +52,8 @@ fn truth_values_are_no_integers() {
             "'int8' when map expects arguments: 'bool'",
         ),
         ("$a = (1, true); $a = (true, 1);", "but $a holds (int8,bool)"),
-        ("print(pid ? true : 1);", "between a truth value and an integer"),
-        ("print(-true);", "an integer is wanted here, not a truth value"),
+        ("print(pid ? true : 1);", "between a bool and an integer"),
+        ("print(-true);", "an integer is wanted here, not a bool"),
         ("print(~true);", "an integer is wanted here"),
         ("@a = sum(true);", "an integer is wanted here"),
         ("@a = hist(true);", "an integer is wanted here"),
@@ -141,10 +141,7 @@ fn what_is_odd_about_a_program_is_said() {
             "config = { max_probes = 1; max_probes = 20 } begin { exit(); }",
             "set twice",
         ),
-        (
-            "begin { print(cpid); exit(); }",
-            "there is no command whose process cpid could be",
-        ),
+        ("begin { print(cpid); exit(); }", "cpid is 0: there is no command"),
     ] {
         let run = run(program).succeeds();
         assert!(run.err.contains(words), "{program}: {}", run.err);
@@ -189,12 +186,15 @@ fn strings_are_cut_and_no_address_is_zero() {
     assert_eq!(printed(program), "kes\ntrue\n0\n0");
 }
 
-/// A map is filled in one way: what another one gathers is stored as a number where it is cast to one.
+/// A map is filled in one way: an aggregation of another map is stored as a number where it is cast to one.
 #[test]
 fn aggregations_are_stored_as_numbers_only() {
     needs_tracing!();
-    let hint = "gather in both: @b = count(…), or store the number: @b = (int64)@a";
-    run("begin { @a = count(); @b = @a; exit(); }").fails(2, &["@a gathers count(), and @b would not", hint]);
+    let hint = "aggregate in both: @b = count(…), or store the number: @b = (int64)@a";
+    run("begin { @a = count(); @b = @a; exit(); }").fails(
+        2,
+        &["@a is an aggregation by count(), which @b would not be", hint],
+    );
     let program = "begin { @a = count(); @b = (int64)@a; @c = @a + 1; $d = @a; print($d); exit(); }";
     assert_eq!(printed(program), "1\n@a: 1\n@b: 1\n@c: 2");
 }

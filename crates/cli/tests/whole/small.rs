@@ -79,9 +79,7 @@ fn a_part_is_a_recording_of_its_own() {
         &["merge", "all", "part", "-o", "part"],
         &["export", "--to", "ctf", "part", "-o", "part"],
     ] {
-        place
-            .run(words)
-            .fails(2, &["part is what is read", "another name"]);
+        place.run(words).fails(2, &["part is the input", "another name"]);
     }
     assert_eq!(lines(&["print", "part"]), expected);
     if has("babeltrace2") {

@@ -1,4 +1,4 @@
-//! Variables that are declared with a type (`let $x: int8`): literals that it cannot hold, and truth values apart from integers.
+//! Variables that are declared with a type (`let $x: int8`): literals that it cannot hold, and bools apart from integers.
 
 use super::checker::{Checked, Checker};
 use super::tree::{Type, VariableId};

@@ -149,17 +149,17 @@ impl Checker<'_> {
         self.as_number(value)
     }
 
-    /// A scalar that is, in scripts, no truth value.
+    /// A scalar that is, in scripts, no bool.
     pub(crate) fn integer(&mut self, expr: &ast::Expr) -> Checked<Expr> {
         let value = self.scalar(expr)?;
         if self.globals.infers_types && value.ty == Type::Bool {
-            let found = Diagnostic::error(expr.span, "an integer is wanted here, not a truth value");
+            let found = Diagnostic::error(expr.span, "an integer is wanted here, not a bool");
             return Err(self.report(found.hint("cast it: (uint64)…")));
         }
         Ok(value)
     }
 
-    /// A scalar, also a truth value, as a plain 64-bit number.
+    /// A scalar, also a bool, as a plain 64-bit number.
     pub(crate) fn as_number(&mut self, value: &ast::Expr) -> Checked<Expr> {
         let checked = self.scalar(value)?;
         let ty = Type::integer(8, widened(checked.clone()).ty.is_signed());

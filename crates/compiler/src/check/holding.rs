@@ -73,7 +73,7 @@ impl Checker<'_> {
                 ty: ty.clone(),
                 ..value
             },
-            // In scripts a truth value is no integer.
+            // In scripts a bool is no integer.
             (Type::Integer { .. }, Type::Bool) | (Type::Bool, Type::Integer { .. })
                 if self.globals.infers_types =>
             {
@@ -248,7 +248,7 @@ impl Checker<'_> {
         joined
     }
 
-    /// The type that holds values of both: outside of scripts an integer holds truth values, too.
+    /// The type that holds values of both: outside of scripts an integer holds bools, too.
     pub(super) fn joined(&self, one: &Type, other: &Type) -> Option<Type> {
         let mixed = match (one, other) {
             (Type::Integer { .. }, Type::Bool) | (Type::Bool, Type::Integer { .. }) => {

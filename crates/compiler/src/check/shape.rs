@@ -191,7 +191,7 @@ pub(super) fn held_stack(space: Space, max: u32, mode: StackMode) -> Type {
     })
 }
 
-/// The type that holds both of two integers, or of an integer and a truth value.
+/// The type that holds both of two integers, or of an integer and a bool.
 pub(super) fn join_integers(a: &Type, b: &Type) -> Type {
     let shape = |ty: &Type| match ty {
         Type::Integer { size, signed, show } => (*size, *signed, show.clone()),

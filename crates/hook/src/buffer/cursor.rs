@@ -374,7 +374,7 @@ impl<M: Memory> Ring<M> {
         let Ok(sealed) = ctf::seal(bytes, events) else {
             return Ok(Found::Unopened);
         };
-        // What a last packet tells as lost was lost before its end.
+        // What a last packet reports as lost was lost before its end.
         if page_of(self.position(cpu)) == page
             && Packet::parse(bytes.as_slice()).is_ok_and(|packet| packet.end_ns < now)
         {

@@ -24,7 +24,7 @@ pub enum Value {
     Unsigned(u64),
     /// An unsigned integer of up to 8 bytes that people read in hexadecimal.
     Hexadecimal(u64),
-    /// A truth value.
+    /// A bool.
     Bool(bool),
     /// An address, of the kernel or of the process.
     Pointer(u64),

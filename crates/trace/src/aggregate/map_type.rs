@@ -59,7 +59,7 @@ pub struct MapType {
     reason = "fields speak for themselves or are described with their variant"
 )]
 pub enum ValueKind {
-    /// A number, address, enumerator or truth value, extended to 64 bits.
+    /// A number, address, enumerator or bool, extended to 64 bits.
     Scalar(FieldType),
     /// `size` bytes of text, zero-padded.
     Text { size: u32 },

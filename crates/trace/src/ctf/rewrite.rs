@@ -59,8 +59,8 @@ struct Stream {
     /// What the old stream had lost when its first record came, and what it has lost since.
     before: u64,
     lost: u64,
-    /// What the pages that are left tell of that.
-    told: u64,
+    /// How many of those the remaining pages report.
+    reported: u64,
 }
 
 impl Rewriter {
@@ -116,7 +116,7 @@ impl Rewriter {
             sequence: 0,
             before: place.lost_before,
             lost: 0,
-            told: 0,
+            reported: 0,
         });
         stream.lost = lost.saturating_sub(stream.before);
         let time_ns = place.time_ns;
@@ -185,8 +185,8 @@ impl Rewriter {
     pub(super) fn end(mut self, beside: &SideData, maps: Option<&KeptMaps>) -> Result<Written> {
         let end_ns = self.span.map_or(0, |(_, last)| last);
         for (key, stream) in &mut self.streams {
-            // What a last page tells as lost may have been lost behind its last record.
-            if stream.lost > stream.told {
+            // What a last page reports as lost may have been lost behind its last record.
+            if stream.lost > stream.reported {
                 stream.last_ns = stream.last_ns.max(end_ns);
             }
             leave(&mut self.writer, *key, stream)?;
@@ -275,6 +275,6 @@ fn leave(writer: &mut Writer<Directory>, (buffer, cpu): (u32, u32), stream: &mut
     writer.append(buffer, cpu, stream.page.as_slice())?;
     (stream.at, stream.events) = (0, 0);
     stream.sequence += 1;
-    stream.told = stream.lost;
+    stream.reported = stream.lost;
     Ok(())
 }

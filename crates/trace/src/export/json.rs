@@ -23,7 +23,7 @@ pub(super) const FORMAT: Format = Format {
 /// Prints records as JSON: `{"time":…,"cpu":…,"pid":…,"tid":…,"comm":"…","event":"…","fields":{…}}`.
 ///
 /// `time` is ns of `CLOCK_MONOTONIC` unless other [`Times`] are asked for; `comm` is left out where the thread's name is not known. Integers are numbers whatever their base; pointers, stack frames and flags are strings as people read
-/// them; a named value of an enumeration is its name, another a number; truth values are `true` and `false`;
+/// them; a named value of an enumeration is its name, another a number; bools are `true` and `false`;
 /// a text that could not be read is `null`.
 #[derive(Clone, Debug)]
 pub struct Json {

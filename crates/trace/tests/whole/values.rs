@@ -9,7 +9,7 @@ use kestrel_trace::value::Value;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-/// Whether JSON says what a value is: of numbers, truth values and what is made of them.
+/// Whether JSON says what a value is: of numbers, bools and what is made of them.
 fn agrees(value: Value<'_>, json: &Json) -> bool {
     let number = |text: String| json.to_string().trim_matches('"') == text;
     match value {

@@ -31,7 +31,7 @@ pub(crate) struct Ring {
     recorded: AtomicU64,
     /// Time of the newest record.
     newest_ns: AtomicU64,
-    /// Time of the last record that was lost: packets that tell of it end no earlier.
+    /// Time of the last record that was lost: packets that report it end no earlier.
     lost_ns: AtomicU64,
     taken: AtomicBool,
     writer: UnsafeCell<Writer>,

@@ -44,14 +44,14 @@ pub(super) fn program(options: &Options, command: Option<u32>) -> Result<Program
     });
     let mut program = ProgramText::read(&name, &text, settings()?, &inputs)
         .map_err(|error| super::message::failure(options, &name, error))?;
-    // Who wants to know all is told what is left out, and why.
+    // -v shows what is left out, and why.
     if options.verbose && program.config.missing_probes == MissingProbes::Ignore {
         program.config.missing_probes = MissingProbes::Warn;
     }
     if command.is_none()
         && let Some(place) = kestrel::plan::mention(&text, "cpid")
     {
-        let message = "there is no command whose process cpid could be: it is 0";
+        let message = "cpid is 0: there is no command";
         let warning = Diagnostic::warning(place, message).hint("-c COMMAND runs one");
         program.warnings.push(warning);
     }

@@ -49,7 +49,7 @@ impl Checker<'_> {
         self.stores(name, &keys, change, span)
     }
 
-    /// Refuses, in scripts, what another map gathers where its number is not asked for: the map would not gather.
+    /// Refuses, in scripts, to store another map's aggregation where its number is not asked for: what is stored would not go on aggregating.
     fn no_aggregation(&mut self, name: &str, written: &ast::Expr, value: Expr) -> Checked<Expr> {
         let whole = matches!(written.kind, ast::ExprKind::Map { .. });
         let ExprKind::Aggregate(place) = &value.kind else {
@@ -60,11 +60,11 @@ impl Checker<'_> {
         }
         let function = place.map.value.function().unwrap_or_default();
         let message = format!(
-            "{} gathers {function}(), and @{name} would not",
+            "{} is an aggregation by {function}(), which @{name} would not be",
             place.map.title()
         );
         let hint = format!(
-            "gather in both: @{name} = {function}(…), or store the number: @{name} = (int64){}",
+            "aggregate in both: @{name} = {function}(…), or store the number: @{name} = (int64){}",
             place.map.title()
         );
         Err(self.report(Diagnostic::error(value.span, message).hint(hint)))
@@ -109,7 +109,7 @@ impl Checker<'_> {
         // The map holds numbers in 8 bytes; the narrow type is what `sizeof` and messages say of it.
         let narrow = self.holding(&ternary_as_string(stored.clone()), false)?;
         self.globals.shapes.notes_stored(name, narrow);
-        // In scripts a truth value is no integer.
+        // In scripts a bool is no integer.
         let scripts = self.globals.infers_types;
         let class = |ty: &Type| (ty.is_scalar(), ty.is_text(), scripts && *ty == Type::Bool);
         if class(&holding) != class(&stored_type) {

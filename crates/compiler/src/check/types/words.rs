@@ -53,7 +53,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn describe(&self, ty: &Type) -> String {
         match ty {
             Type::Integer { .. } => "an integer".to_owned(),
-            Type::Bool => "a truth value".to_owned(),
+            Type::Bool => "a bool".to_owned(),
             Type::Pointer(pointer) => self.describe_pointer(*pointer),
             Type::Text { .. } | Type::String { .. } => "a string".to_owned(),
             Type::Array { element, count } => format!("an array of {count} × {}", self.describe(element)),

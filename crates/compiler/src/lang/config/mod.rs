@@ -134,7 +134,7 @@ impl Config {
                 continue;
             };
             if let Some((_, first)) = seen.iter().find(|(known, _)| *known == setting.name) {
-                let message = format!("\"{}\" is set twice: this is what counts", setting.name);
+                let message = format!("\"{}\" is set twice: the last value counts", setting.name);
                 found.push(Diagnostic::warning(whole, message).label(*first, "not this"));
             }
             if let Some(remark) = setting.remark(&name.node) {
@@ -289,7 +289,7 @@ mod tests {
             ("config = { max_probes = 1 + 2 }", "what is written there", ""),
             (
                 "config = { max_probes = 1; BPFTRACE_MAX_PROBES = 2 }",
-                "is set twice: this is what counts",
+                "is set twice: the last value counts",
                 "",
             ),
             (

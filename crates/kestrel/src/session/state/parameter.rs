@@ -12,7 +12,7 @@ pub struct ParameterState {
     pub name: String,
     /// The value that it started with.
     pub start: u64,
-    /// The type: bytes, or 0 for a truth value.
+    /// The type: bytes, or 0 for a bool.
     pub size: u8,
     /// Whether it may be negative.
     pub signed: bool,

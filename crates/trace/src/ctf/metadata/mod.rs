@@ -1,7 +1,7 @@
 //! The metadata text (TSDL) of a trace: written from a `TraceInfo`, and read back into an equal one.
 //!
-//! TSDL says where fields lie and how wide they are; it cannot say in which order people read them, that a byte is a truth
-//! value, which bits have names, or how long a string may be. Those hints stand in `env` entries that other readers show as
+//! TSDL says where fields lie and how wide they are; it cannot say in which order people read them, that a byte is a
+//! bool, which bits have names, or how long a string may be. Those hints stand in `env` entries that other readers show as
 //! plain strings: `event_3 = "tracepoint prev_comm:… …"`, see `hint`. What all of Kestrel's traces have in common is
 //! `kestrel_layout::tsdl`'s.
 //!

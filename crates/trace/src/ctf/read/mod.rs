@@ -158,7 +158,7 @@ impl<R: Source> Reader<R> {
 
     /// The next record in time, and the time up to which records before it may be missing: lost, overwritten or damaged ones. What happened later, of
     /// whatever CPU, was recorded whole; 0 where nothing is missing up to the record, [`u64::MAX`] where something may be missing next to it, or anywhere behind
-    /// it: behind a last packet that is damaged, or next to one that tells of losses before its end. Losses that no packet tells, but the summary alone, are not seen.
+    /// it: behind a last packet that is damaged, or before the end of one that reports losses. Losses that only the summary reports are not seen.
     ///
     /// # Errors
     /// As [`Reader::next`].

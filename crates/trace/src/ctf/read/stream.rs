@@ -85,11 +85,11 @@ pub(super) struct Stream<R> {
 /// Up to when records of a stream may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gaps {
-    /// The begin of the first packet behind the last gap; [`OPEN`] before that is met. Where there is none it is the end of the last packet, which was not
-    /// before anything was lost that it tells, and stays open where the last packet is damaged.
+    /// The begin of the first packet behind the last gap; [`OPEN`] before that is met. Where there is none it is the end of the last packet: what it reports was lost
+    /// before that. It stays open where the last packet is damaged.
     pub(super) until_ns: u64,
-    /// The end of the packet that tells of an open gap.
-    told_ns: Option<u64>,
+    /// The end of the packet that reports the open gap.
+    open_until_ns: Option<u64>,
     /// Whether that has changed since the reader looked.
     pub(super) changed: bool,
 }
@@ -100,13 +100,13 @@ const OPEN: u64 = u64::MAX;
 impl Gaps {
     fn open(&mut self) {
         (self.until_ns, self.changed) = (OPEN, true);
-        self.told_ns = None;
+        self.open_until_ns = None;
     }
 
-    /// Opens a gap that a packet tells, which ends at `end_ns`.
+    /// Opens a gap that a packet reports, which ends at `end_ns`.
     fn open_until(&mut self, end_ns: u64) {
         self.open();
-        self.told_ns = Some(end_ns);
+        self.open_until_ns = Some(end_ns);
     }
 
     fn close(&mut self, whole_from_ns: u64) {
@@ -117,7 +117,7 @@ impl Gaps {
 
     /// No packet follows.
     fn end(&mut self) {
-        if let Some(end_ns) = self.told_ns.take() {
+        if let Some(end_ns) = self.open_until_ns.take() {
             self.close(end_ns);
         }
     }
