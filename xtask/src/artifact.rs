@@ -179,6 +179,9 @@ const PACKAGES: [&str; 4] = ["kestrel-cli", "vm-tests", "kestrel-kernel", "kestr
 /// The package of the guests' own programs.
 const OWN: &str = "vm-tests";
 
+/// The package of programs that are built otherwise.
+const APART: &str = "guest-programs";
+
 /// A file of tests that is built with the programs: features that only tests ask for count where a test is built, and would tell the programs' build from the
 /// tests'.
 const WITH_PROGRAMS: [&str; 2] = ["--test", "formats"];
@@ -197,7 +200,7 @@ pub(crate) fn bare(profile: Profile) -> Result<Base> {
 /// as fast as what is shipped.
 pub(crate) fn counted() -> Result<Base> {
     let mut base = base(Profile::Quick)?;
-    let counting = build(Profile::Release, &["build", "-p", OWN, "--bin", COUNTING])?;
+    let counting = build(Profile::Release, &["build", "-p", APART, "--bin", COUNTING])?;
     base.programs.retain(|program| program.name != COUNTING);
     base.programs.extend(counting);
     Ok(base)
@@ -278,11 +281,11 @@ pub(crate) fn examples(names: &[&str]) -> Result<Vec<Executable>> {
     build(Profile::Quick, &arguments)
 }
 
-/// Builds examples with marks, by their packages and names. perf takes the address of a mark for its place in the file: these are linked so that both are the same.
-pub(crate) fn marked_examples(examples: &[(&str, &str)]) -> Result<Vec<Executable>> {
+/// Builds examples with USDT probes by their names. perf takes the address of a probe for its place in the file: these are linked so that both are the same.
+pub(crate) fn usdt_programs(names: &[&str]) -> Result<Vec<Executable>> {
     let mut all = Vec::new();
-    for (package, name) in examples {
-        let arguments = ["rustc", "-p", package, "--example", name];
+    for name in names {
+        let arguments = ["rustc", "-p", APART, "--bin", name];
         all.extend(build_with(
             Profile::Quick,
             &arguments,

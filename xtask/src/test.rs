@@ -211,13 +211,7 @@ fn guest_side(notes: &mut Notes) -> Result<Tally> {
 }
 
 /// `kestrel-tracepoint` without the standard library.
-const BARE: &[&str] = &[
-    "-p",
-    "kestrel-tracepoint",
-    "--no-default-features",
-    "--test",
-    "bare",
-];
+const BARE: &[&str] = &["-p", "bare-tests", "--lib"];
 
 fn bare(notes: &mut Notes) -> Result<Tally> {
     Ok(run_tests(&mut linting_cargo(), BARE)?.tell(notes))

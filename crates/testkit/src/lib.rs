@@ -4,8 +4,10 @@
 pub mod asked;
 pub mod browser;
 mod golden;
+#[cfg(feature = "recordings")]
 pub mod pages;
 pub mod programs;
+#[cfg(feature = "recordings")]
 pub mod recording;
 pub mod snoops;
 pub mod terminal;

@@ -71,15 +71,8 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("objects", &["bpf_calls"]),
 ];
 
-/// Files of tests that run programs with tracepoints of their own, which are examples: of which package, and which.
-pub(super) const TRACEPOINTS: &[(&str, &[(&str, &str)])] = &[(
-    "tracepoints",
-    &[
-        ("kestrel-tracepoint", "server"),
-        ("kestrel-tracepoint", "fork"),
-        ("kestrel-tracing", "shop"),
-    ],
-)];
+/// Files of tests that run programs with tracepoints of their own, and which.
+pub(super) const TRACEPOINTS: &[(&str, &[&str])] = &[("tracepoints", &["server", "fork", "shop"])];
 
 /// Files whose tests need a clone that saw no others: they end it, or are about what everything before left in memory.
 pub(super) const FRESH: &[&str] = &["extremes", "hotplug", "recover"];

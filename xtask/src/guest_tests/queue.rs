@@ -41,8 +41,8 @@ impl Queue {
                 Some((_, names)) => artifact::examples(names)?,
                 None => Vec::new(),
             };
-            if let Some((_, marked)) = TRACEPOINTS.iter().find(|(name, _)| *name == file.name) {
-                examples.extend(artifact::marked_examples(marked)?);
+            if let Some((_, names)) = TRACEPOINTS.iter().find(|(name, _)| *name == file.name) {
+                examples.extend(artifact::usdt_programs(names)?);
             }
             for series in on {
                 let expected = |test: &String| memory.expected(series, &format!("{}::{test}", file.name));

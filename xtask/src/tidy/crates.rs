@@ -70,6 +70,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("kestrel-cli", &["kestrel", "kestrel-trace", "kestrel-query"]),
     ("testkit", &["kestrel-bpf", "kestrel-trace", "kestrel-compiler"]),
+    ("bare-tests", &["kestrel-tracepoint"]),
+    ("guest-programs", &["kestrel-tracepoint", "kestrel-tracing"]),
     ("vm-tests", &["kestrel-kernel", "kestrel", "kestrel-tracepoint"]),
     ("xtask", &["testkit", "vm-tests"]),
 ];

@@ -127,10 +127,16 @@ fn what_cannot_be_written_is_said_and_leaves_nothing() {
     place
         .run(&["export", "--to", "perf-data", "-o", "-", "t"])
         .fails(2, &["cannot go to standard output"]);
+    std::fs::create_dir(place.path().join("full")).unwrap();
+    std::fs::write(place.path().join("full/file"), "").unwrap();
+    let files = files + 1;
     for format in ["perf-data", "trace-dat", "parquet", "pprof"] {
-        let words = ["cannot write t", "name another place"];
         place
             .run(&["export", "--to", format, "-o", "t", "t"])
+            .fails(2, &["t is the input", "another name"]);
+        let words = ["cannot write full", "name another place"];
+        place
+            .run(&["export", "--to", format, "-o", "full", "t"])
             .fails(1, &words);
     }
     place

@@ -1,4 +1,6 @@
-//! Events and their callbacks without the standard library: `cargo test -p kestrel-tracepoint --no-default-features --test bare`. With it they do the same.
+//! Events of a program and their callbacks where `kestrel-tracepoint` does without the standard library: `cargo test -p bare-tests`. Tested with the whole
+//! workspace it has the standard library; events do the same then.
+#![cfg(test)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
