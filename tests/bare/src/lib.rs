@@ -1,6 +1,7 @@
 //! Events of a program and their callbacks where `kestrel-tracepoint` does without the standard library: `cargo test -p bare-tests`. Tested with the whole
 //! workspace it has the standard library; events do the same then.
 #![cfg(test)]
+#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -81,7 +81,11 @@ fn a_live_view_shows_it_where_its_lines_go_to_a_file() {
         } else {
             "tracing "
         };
-        assert!(shown.iter().all(|line| line.starts_with(doing)), "{shown:?}");
+        // What other tests do meanwhile may be more than the ring holds: that is said on lines of its own, above.
+        let lines = shown.iter().flat_map(|lines| lines.split("\r\n"));
+        let live: Vec<&str> = lines.filter(|line| !line.starts_with("lost ")).collect();
+        assert!(!live.is_empty(), "{shown:?}");
+        assert!(live.iter().all(|line| line.starts_with(doing)), "{shown:?}");
         assert!(fs::metadata(place.path().join("lines")).unwrap().len() > 0);
     }
 }
